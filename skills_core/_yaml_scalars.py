@@ -1,0 +1,186 @@
+"""Scalars of the YAML 1.2 core schema: from the text of a node to a value, and from a value to a JSON key.
+
+The rules are those of YAML 1.2.2, section 10.3.2 (tag resolution of the core schema). They know nothing of
+events, anchors or lines; `yaml12` above feeds them. The last part carries through PyYAML the characters that its
+reader, written for YAML 1.1, refuses or takes for line breaks.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Final, TypeAlias
+
+Scalar: TypeAlias = bool | int | float | str | None
+
+_CORE: Final = "tag:yaml.org,2002:"
+STR_TAG: Final = _CORE + "str"
+BINARY_TAG: Final = _CORE + "binary"
+MAP_TAG: Final = _CORE + "map"
+SEQ_TAG: Final = _CORE + "seq"
+NON_SPECIFIC_TAG: Final = "!"
+"""`! 12` is the string "12": the non-specific tag leaves only the kind of node (section 6.9.1)."""
+
+_WORDS: Final[dict[str, bool | None]] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_MAY_BE_NUMBER: Final = frozenset("+-.0123456789")
+_INT: Final = re.compile(r"[-+]?[0-9]+")
+_OCTAL_OR_HEX: Final = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_INFINITY: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)")
+_NAN: Final = frozenset((".nan", ".NaN", ".NAN"))
+
+_TAG_OF: Final = {
+    type(None): _CORE + "null",
+    bool: _CORE + "bool",
+    int: _CORE + "int",
+    float: _CORE + "float",
+    str: STR_TAG,
+}
+
+_FLOAT_DIGITS: Final = 309
+"""The largest double has 309 digits. It is also far below the length at which `int` refuses a text."""
+_PLAIN_FROM: Final = 1e-6
+_PLAIN_BELOW: Final = 1e21
+"""JavaScript writes a number within these bounds without an exponent (ECMA-262, Number::toString)."""
+
+
+class UnfitError(ValueError):
+    """The tag is not one of the core schema, or the text is no value of its type."""
+
+
+def resolve_plain(text: str) -> Scalar:
+    """Give the value of an untagged plain scalar."""
+    if text[:1] in _MAY_BE_NUMBER:
+        return _number(text)
+    return _WORDS.get(text, text)
+
+
+def _number(text: str) -> int | float | str:
+    if _INT.fullmatch(text):
+        return _decimal(text)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    if _OCTAL_OR_HEX.fullmatch(text):
+        return _bounded(int(text, 0))
+    if text in _NAN:
+        return math.nan
+    if _INFINITY.fullmatch(text):
+        return -math.inf if text[0] == "-" else math.inf
+    return text
+
+
+def _decimal(text: str) -> int | float:
+    """Read digits of any count without meeting Python's limit on the length of an integer's text."""
+    digits = text.lstrip("+-").lstrip("0")
+    if len(digits) > _FLOAT_DIGITS:
+        return -math.inf if text[0] == "-" else math.inf
+    magnitude = int(digits or "0")
+    return _bounded(-magnitude if text[0] == "-" else magnitude)
+
+
+def _bounded(value: int) -> int | float:
+    """Keep an integer exactly while a double can hold its size; beyond, it is infinite as in JavaScript."""
+    try:
+        float(value)
+    except OverflowError:
+        return -math.inf if value < 0 else math.inf
+    return value
+
+
+def resolve_tagged(tag: str, text: str) -> Scalar:
+    """Give the value of a scalar with an explicit tag.
+
+    Raises:
+        UnfitError: for a tag beyond the core schema, and for a text that does not fit its tag. Parsers disagree
+            there: npm `yaml` warns and falls back to the plain text, others refuse.
+    """
+    if tag in {STR_TAG, NON_SPECIFIC_TAG}:
+        return text
+    if tag == BINARY_TAG:
+        return "".join(text.split())
+    value = resolve_plain(text)
+    if tag != _TAG_OF[type(value)]:
+        raise UnfitError(tag)
+    return value
+
+
+def key_text(value: Scalar) -> str:
+    """Name an object's member as JavaScript does: `1.0` is "1", `true` is "true", and null is empty."""
+    match value:
+        case None:
+            return ""
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return _javascript_number(float(value))
+
+
+def _javascript_number(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "-Infinity" if value < 0 else "Infinity"
+    if value == 0:
+        return "0"
+    shortest = repr(value)  # the same digits as in JavaScript: both are the shortest that read back
+    if _PLAIN_FROM <= abs(value) < _PLAIN_BELOW:
+        return f"{Decimal(shortest):f}".removesuffix(".0")
+    mantissa, _, exponent = shortest.partition("e")
+    return f"{mantissa}e{int(exponent):+d}"
+
+
+_UNCARRIED: Final = re.compile(
+    "[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]"  # printable in 1.2 strings, refused or line breaks in PyYAML
+    r"|\\u(?P<surrogate>[dD][89a-fA-F][0-9a-fA-F]{2})"  # allowed in JSON, so in YAML 1.2; libyaml refuses it
+)
+_STAND_IN: Final = re.compile("[\ue000-\uf8ff]|\\\\u[ef][0-9a-f]{3}")
+_LIKE_STAND_IN: Final = re.compile("(?=([ef][0-9a-f]{3}))")
+_PRIVATE_USE: Final = range(0xE000, 0xF900)
+
+
+def carry(text: str) -> tuple[str, Callable[[str], str] | None]:
+    """Put stand-ins of equal length for what PyYAML would not read as YAML 1.2 does.
+
+    Each is a private character that the text neither holds nor spells in hexadecimal, so that it can only be
+    ours. An escape of a surrogate becomes the escape of its stand-in: only the parser knows whether it is an escape
+    (in double quotes) or six plain characters (elsewhere).
+
+    Returns:
+        The text to parse, and what gives a scalar its own characters back, or None where nothing was replaced.
+
+    Raises:
+        UnfitError: where the text leaves no private character free.
+    """
+    if _UNCARRIED.search(text) is None:
+        return text, None
+    taken = {int(digits, 16) for digits in _LIKE_STAND_IN.findall(text.lower())}
+    free = (code for code in _PRIVATE_USE if code not in taken and chr(code) not in text)
+    forward: dict[str, str] = {}
+    back: dict[str, str] = {}
+
+    def replace(match: re.Match[str]) -> str:
+        original, surrogate = match[0], match["surrogate"]
+        if original not in forward:
+            code = next(free, None)
+            if code is None:
+                raise UnfitError("no private character is left")
+            forward[original] = f"\\u{code:04x}" if surrogate else chr(code)
+            back[forward[original]] = original
+            back[chr(code)] = chr(int(surrogate, 16)) if surrogate else original
+        return forward[original]
+
+    def restore(scalar: str) -> str:
+        return _join_surrogates(_STAND_IN.sub(lambda match: back.get(match[0], match[0]), scalar))
+
+    return _UNCARRIED.sub(replace, text), restore
+
+
+def _join_surrogates(text: str) -> str:
+    """Make one character of each pair of surrogates, and U+FFFD of each that stands alone."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

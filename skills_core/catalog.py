@@ -1,0 +1,165 @@
+"""The catalog: one immutable snapshot of all skills with their states, and the lookups over it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from skills_core.conflicts import Candidate, place, split_by_precedence
+from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
+from skills_core.errors import UnknownFileError, UnknownSkillError
+from skills_core.gates import Environment, evaluate_gate
+from skills_core.skill import Skill, SkillFile, State
+from skills_core.uris import SCHEME, decode_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from skills_core.discovery import LoadedSource
+
+__all__ = ["Catalog", "build_catalog"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Catalog:
+    """All skills found, in the order of name and path; `active` are those that are served.
+
+    `problems` are diagnostics about sources rather than skills. Build one with `build_catalog`.
+    """
+
+    skills: tuple[Skill, ...] = ()
+    problems: tuple[Diagnostic, ...] = ()
+    active: tuple[Skill, ...] = field(init=False)
+    _by_key: Mapping[str, Skill] = field(init=False, compare=False)
+    _by_path: Mapping[str, Skill] = field(init=False, compare=False)
+    _depth: int = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        active = tuple(skill for skill in self.skills if skill.state is State.ACTIVE)
+        object.__setattr__(self, "active", active)
+        object.__setattr__(self, "_by_key", MappingProxyType({skill.key: skill for skill in active}))
+        object.__setattr__(self, "_by_path", MappingProxyType({skill.path: skill for skill in active}))
+        object.__setattr__(self, "_depth", max((skill.path.count("/") + 1 for skill in active), default=0))
+
+    def __repr__(self) -> str:
+        counts = Counter(str(skill.state) for skill in self.skills)
+        return f"<Catalog {', '.join(f'{n} {state}' for state, n in sorted(counts.items())) or 'empty'}>"
+
+    def skill(self, name: str) -> Skill:
+        """Return the active skill that answers to `name`: its key, its path, or the URI of its SKILL.md.
+
+        Raises:
+            UnknownSkillError: no active skill does.
+        """
+        found = self._by_key.get(name) or self._by_path.get(name)
+        if found is None and name.startswith(SCHEME):
+            at = self.file(name)
+            found = at[0] if at is not None and at[1] is at[0].content.main else None
+        if found is None:
+            raise UnknownSkillError(name, self._by_key)
+        return found
+
+    def file(self, uri: str) -> tuple[Skill, SkillFile] | None:
+        """Return the file of an active skill that `uri` names, with the innermost skill that has it; else None."""
+        path = decode_path(uri)
+        if path is None:
+            return None
+        segments = path.split("/")
+        # Only as many prefixes as the deepest skill path has: a URI of a thousand segments costs no more.
+        for count in range(min(self._depth, len(segments) - 1), 0, -1):
+            skill = self._by_path.get("/".join(segments[:count]))
+            if skill is not None:
+                file = skill.content.files.get("/".join(segments[count:]))
+                if file is not None:
+                    return skill, file
+        return None
+
+    def file_of(self, skill: Skill, path: str) -> SkillFile:
+        """Return the file at `path` (relative to the skill's folder, a leading `./` is forgiven).
+
+        Raises:
+            UnknownFileError: the skill has no such file.
+        """
+        file = skill.content.files.get(path.removeprefix("./"))
+        if file is None:
+            raise UnknownFileError(skill.key, path, skill.content.files)
+        return file
+
+
+def build_catalog(sources: Sequence[LoadedSource], environment: Environment, before: Catalog | None = None) -> Catalog:
+    """Decide over everything that was loaded; `sources` are in order of precedence.
+
+    Skills that came out as they were `before` are the same objects.
+    """
+    candidates = [
+        Candidate(rank, loaded.source, content)
+        for rank, loaded in enumerate(sources)
+        for content in loaded.contents.values()
+    ]
+    valid = [candidate for candidate in candidates if candidate.content.instructions.fault is None]
+    kept, shadowed = split_by_precedence(valid)
+    skills = _gated(kept, environment)
+    skills += [_shadowed(candidate, holder) for candidate, holder in shadowed]
+    skills += [_invalid(candidate) for candidate in candidates if candidate.content.instructions.fault is not None]
+    skills.sort(key=lambda skill: (skill.name, skill.path, str(skill.source.root)))
+    if before is not None:
+        skills = _reuse(skills, before)
+    return Catalog(tuple(skills), tuple(problem for loaded in sources for problem in loaded.problems))
+
+
+def _gated(kept: Sequence[Candidate], environment: Environment) -> list[Skill]:
+    names = Counter(candidate.content.name for candidate in kept)
+    skills: list[Skill] = []
+    for candidate, placement in zip(kept, place(kept), strict=True):
+        content = candidate.content
+        exclusion = evaluate_gate(content.instructions.frontmatter.when, environment)
+        state = State.ACTIVE if exclusion is None else State.EXCLUDED
+        notes = _duplicate_note(candidate, placement.key) if names[content.name] > 1 else ()
+        reason, detail = (exclusion.reason, exclusion.detail) if exclusion else (None, "")
+        skills.append(Skill(content, candidate.source, placement.key, placement.path, state, reason, detail, notes))
+    return skills
+
+
+def _duplicate_note(candidate: Candidate, key: str) -> tuple[Diagnostic, ...]:
+    message = f"another skill of this source is named {candidate.content.name!r} too, so this one answers to {key!r}"
+    return (Diagnostic(Severity.WARNING, Reason.DUPLICATE_NAME, message, _where(candidate)),)
+
+
+def _shadowed(candidate: Candidate, holder: Candidate) -> Skill:
+    content = candidate.content
+    detail = f"shadowed by {_where(holder)}"
+    return Skill(
+        content,
+        candidate.source,
+        content.name,
+        _folder_path(candidate),
+        State.SHADOWED,
+        Reason.SHADOWED,
+        detail,
+    )
+
+
+def _invalid(candidate: Candidate) -> Skill:
+    content = candidate.content
+    fault = content.instructions.fault
+    detail = next((d.message for d in content.instructions.diagnostics if d.code is fault), "")
+    return Skill(content, candidate.source, content.name, _folder_path(candidate), State.INVALID, fault, detail)
+
+
+def _folder_path(candidate: Candidate) -> str:
+    return candidate.content.folder or candidate.content.name
+
+
+def _where(candidate: Candidate) -> str:
+    return printable("/".join(part for part in (str(candidate.source.root), candidate.content.folder) if part))
+
+
+def _reuse(skills: Iterable[Skill], before: Catalog) -> list[Skill]:
+    known = {(skill.source.root, skill.content.folder): skill for skill in before.skills}
+    reused: list[Skill] = []
+    for skill in skills:
+        old = known.get((skill.source.root, skill.content.folder))
+        reused.append(old if old is not None and old == skill else skill)
+    return reused

@@ -1,0 +1,87 @@
+"""What can be said about a skill's files: one closed set of reasons, and the diagnostics that carry them.
+
+Pure values at the bottom of the core: every other module here may import this one, it imports none of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = ["Diagnostic", "Reason", "Severity", "printable"]
+
+
+class Severity(StrEnum):
+    """How much a diagnostic matters: an error costs the skill, a warning a rule, an info nothing."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+class Reason(StrEnum):
+    """Every reason this product gives for a diagnostic or for a state other than active.
+
+    The values are part of the outside contract: users filter on them, so they never change their spelling.
+    """
+
+    # Files
+    UNREADABLE = "unreadable"
+    TOO_LARGE = "too_large"
+    NOT_UTF8 = "not_utf8"
+    EMPTY = "empty"
+    SYMLINK = "symlink_refused"
+    SPECIAL_FILE = "special_file"
+    TOO_MANY_FILES = "too_many_files"
+    FILE_NAME_CASE = "file_name_case"
+    MISSING_SKILL_FILE = "missing_skill_file"
+    # The document: frontmatter and body
+    MISSING_FRONTMATTER = "missing_frontmatter"
+    UNCLOSED_FRONTMATTER = "unclosed_frontmatter"
+    INVALID_YAML = "invalid_yaml"
+    YAML_LIMIT = "yaml_limit"
+    YAML_REPAIRED = "yaml_repaired"
+    DUPLICATE_KEY = "duplicate_key"
+    NOT_JSON = "not_json"
+    # Fields
+    MISSING_NAME = "missing_name"
+    INVALID_NAME = "invalid_name"
+    NAME_TOO_LONG = "name_too_long"
+    NAME_MISMATCH = "name_mismatch"
+    MISSING_DESCRIPTION = "missing_description"
+    DESCRIPTION_TOO_LONG = "description_too_long"
+    COMPATIBILITY_TOO_LONG = "compatibility_too_long"
+    UNKNOWN_FIELD = "unknown_field"
+    INVALID_FIELD = "invalid_field"
+    # The catalog
+    SHADOWED = "shadowed"
+    DUPLICATE_NAME = "duplicate_name"
+    OS_MISMATCH = "os_mismatch"
+    MISSING_BIN = "missing_bin"
+    MISSING_ENV = "missing_env"
+    CONFIG_DISABLED = "config_disabled"
+    # Sources
+    MISSING_DIRECTORY = "missing_directory"
+    NOT_A_DIRECTORY = "not_a_directory"
+    SCAN_LIMIT = "scan_limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """Something worth telling about one file: `path` is printable text, `line` counts from 1."""
+
+    severity: Severity
+    code: Reason
+    message: str
+    path: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        """Render as compilers do, `path:line: severity[code]: message`, so that editors can jump there."""
+        where = self.path if self.line is None else f"{self.path}:{self.line}"
+        return f"{where}: {self.severity}[{self.code}]: {self.message}"
+
+
+def printable(text: str) -> str:
+    """Return `text` safe for UTF-8 output: bytes of file names that are no UTF-8 show as escapes."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

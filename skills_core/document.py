@@ -1,0 +1,178 @@
+"""Cut a SKILL.md into frontmatter and body: bytes in, a `Document` out, never an exception.
+
+Rules: the agentskills.io specification (YAML between `---` fences, then Markdown) read as SEP-2640 hosts read
+it, so that what we serve is what they parse: YAML 1.2 core, and the text between the fences ends before the
+line end of the closing fence. Knows nothing of what the fields mean; `frontmatter` does.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from skills_core.diagnostics import Diagnostic, Reason, Severity
+from skills_core.yaml12 import YamlError, YamlFault, YamlMapping, YamlNoteKind, load_mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skills_core.yaml12 import JsonValue
+
+__all__ = ["Document", "parse_document"]
+
+_BOM = b"\xef\xbb\xbf"
+_FENCE = re.compile(r"---[ \t]*\r?$", re.MULTILINE)
+_TOP_LEVEL_KEY = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*):(?:[ \t]+(\S.*))?$")
+
+_LIMITS = frozenset({YamlFault.TOO_LARGE, YamlFault.TOO_DEEP, YamlFault.TOO_MANY_NODES})
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A SKILL.md taken apart.
+
+    `fields` is the frontmatter as JSON values, `lines` the line in the file of each top-level field. `fault`
+    says why there is no usable frontmatter; then `fields` is empty. `verbatim` is false where the YAML only
+    loaded after a repair or says something twice, so that no other parser would read the same.
+    """
+
+    fields: Mapping[str, JsonValue]
+    lines: Mapping[str, int]
+    body: str
+    diagnostics: tuple[Diagnostic, ...]
+    fault: Reason | None = None
+    verbatim: bool = True
+
+
+@dataclass(slots=True)
+class _Findings:
+    """Collects what is wrong with one file, in reading order."""
+
+    path: str
+    found: list[Diagnostic] = field(default_factory=list)
+
+    def add(self, severity: Severity, code: Reason, message: str, line: int | None = None) -> None:
+        self.found.append(Diagnostic(severity, code, message, self.path, line))
+
+    def failed(self, code: Reason, message: str, line: int | None = None, body: str = "") -> Document:
+        self.add(Severity.ERROR, code, message, line)
+        return Document({}, {}, body, tuple(self.found), fault=code, verbatim=False)
+
+
+def parse_document(raw: bytes, path: str) -> Document:
+    """Parse the bytes of a SKILL.md; `path` is how diagnostics name the file.
+
+    A byte order mark and CRLF line ends are accepted. Everything that is wrong is in the result's
+    `diagnostics`; nothing is raised on any content.
+    """
+    findings = _Findings(path)
+    raw = raw.removeprefix(_BOM)
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        return findings.failed(
+            Reason.NOT_UTF8, f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file as UTF-8", line
+        )
+    if not text.strip():
+        return findings.failed(Reason.EMPTY, "the file is empty; it needs frontmatter with name and description")
+    opening = _FENCE.match(text)
+    if opening is None:
+        message = "the first line must be '---', followed by name and description and a closing '---'"
+        return findings.failed(Reason.MISSING_FRONTMATTER, message, 1, body=text)
+    closing = _FENCE.search(text, opening.end())
+    while closing is not None and text[closing.start() - 1] != "\n":
+        closing = _FENCE.search(text, closing.end())
+    if closing is None:
+        message = "no closing '---' line ends the frontmatter that begins here"
+        return findings.failed(Reason.UNCLOSED_FRONTMATTER, message, 1)
+    return _parse_frontmatter(_between(text, opening, closing), text[closing.end() :].strip(), findings)
+
+
+def _between(text: str, opening: re.Match[str], closing: re.Match[str]) -> str:
+    """Return the text between the fences, without the line ends that belong to the fences."""
+    start = opening.end() + 1
+    end = closing.start() - 1
+    if text[end - 1 : end] == "\r":
+        end -= 1
+    return text[start : max(start, end)]
+
+
+def _parse_frontmatter(yaml: str, body: str, findings: _Findings) -> Document:
+    try:
+        mapping = load_mapping(yaml)
+    except YamlError as error:
+        if error.fault in _LIMITS:
+            return findings.failed(Reason.YAML_LIMIT, error.message, _file_line(error.line), body)
+        repaired = _repair(yaml) if error.fault is YamlFault.SYNTAX else None
+        if repaired is None:
+            return findings.failed(Reason.INVALID_YAML, error.message, _file_line(error.line), body)
+        mapping, key, line = repaired
+        message = f"the value of {key!r} is no valid YAML and was read as plain text; put it in quotes"
+        findings.add(Severity.WARNING, Reason.YAML_REPAIRED, message, line)
+        return _finished(mapping, body, findings, verbatim=False)
+    return _finished(mapping, body, findings, verbatim=True)
+
+
+def _finished(mapping: YamlMapping, body: str, findings: _Findings, *, verbatim: bool) -> Document:
+    for note in mapping.notes:
+        duplicate = note.kind is YamlNoteKind.DUPLICATE_KEY
+        code = Reason.DUPLICATE_KEY if duplicate else Reason.NOT_JSON
+        findings.add(Severity.WARNING, code, note.message, _file_line(note.line))
+        verbatim = verbatim and not duplicate
+    lines = {key: line + 1 for key, line in mapping.lines.items()}
+    return Document(mapping.value, lines, body, tuple(findings.found), verbatim=verbatim)
+
+
+def _file_line(line: int | None) -> int | None:
+    """Turn a line of the YAML text into a line of the file: the opening fence is line 1."""
+    return None if line is None else line + 1
+
+
+def _repair(yaml: str) -> tuple[YamlMapping, str, int] | None:
+    """Quote the one-line values that are no YAML by themselves, and load again.
+
+    Covers what public skills get wrong most: `description: Use when: …`, and values that start with `|`, `@`,
+    a backtick or a bracket that never closes. Returns the mapping with the first repaired key and its line in
+    the file, or None where that does not help.
+    """
+    fixed: list[str] = []
+    first: tuple[str, int] | None = None
+    number = 1
+    for block in _blocks(yaml.split("\n")):
+        head = _TOP_LEVEL_KEY.match(block[0].rstrip("\r"))
+        if head is None or head[2] is None or _loads("\n".join(block)):
+            fixed += block
+        else:
+            value = " ".join([head[2].strip(), *(line.strip() for line in block[1:] if line.strip())])
+            # Blank lines keep the line numbers of what follows.
+            fixed += [f"{head[1]}: {json.dumps(value, ensure_ascii=False)}", *("" for _ in block[1:])]
+            first = first or (head[1], number + 1)
+        number += len(block)
+    if first is None:
+        return None
+    try:
+        return load_mapping("\n".join(fixed)), *first
+    except YamlError:
+        return None
+
+
+def _blocks(lines: list[str]) -> list[list[str]]:
+    """Group lines into top-level entries: a line that starts a key, with what is indented below it."""
+    blocks: list[list[str]] = []
+    for line in lines:
+        if blocks and not _TOP_LEVEL_KEY.match(line.rstrip("\r")):
+            blocks[-1].append(line)
+        else:
+            blocks.append([line])
+    return blocks
+
+
+def _loads(yaml: str) -> bool:
+    try:
+        load_mapping(yaml)
+    except YamlError:
+        return False
+    return True

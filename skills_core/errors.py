@@ -1,0 +1,61 @@
+"""What a caller must handle: one family of exceptions, with the facts as attributes.
+
+What is wrong with a skill is no exception but data, see `diagnostics`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from skills_core.diagnostics import Reason
+
+__all__ = ["FileRefusedError", "InvalidSourceError", "SkillsError", "UnknownFileError", "UnknownSkillError"]
+
+
+class SkillsError(Exception):
+    """Root of all errors that `skills_core` raises on purpose."""
+
+
+class InvalidSourceError(SkillsError):
+    """A directory that was named explicitly cannot be a source of skills."""
+
+    def __init__(self, root: Path, reason: Reason, message: str) -> None:
+        super().__init__(f"{root}: {message}")
+        self.root = root
+        self.reason = reason
+
+
+class FileRefusedError(SkillsError):
+    """A file cannot be read within the boundary of its skill's folder."""
+
+    def __init__(self, path: str, reason: Reason, message: str) -> None:
+        super().__init__(f"{path}: {message}")
+        self.path = path
+        self.reason = reason
+        self.message = message
+
+
+class UnknownSkillError(SkillsError):
+    """No active skill answers to this name; `similar` holds what may have been meant."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        self.name = name
+        self.similar = tuple(difflib.get_close_matches(name[:200], list(known), n=3))
+        hint = f" Did you mean {' or '.join(repr(s) for s in self.similar)}?" if self.similar else ""
+        super().__init__(f"There is no active skill {name[:200]!r}.{hint}")
+
+
+class UnknownFileError(SkillsError):
+    """A skill has no such file; `similar` holds what may have been meant."""
+
+    def __init__(self, skill: str, path: str, known: Iterable[str]) -> None:
+        self.skill = skill
+        self.path = path
+        self.similar = tuple(difflib.get_close_matches(path[:200], list(known), n=3))
+        hint = f" Did you mean {' or '.join(repr(s) for s in self.similar)}?" if self.similar else ""
+        super().__init__(f"The skill {skill!r} has no file {path[:200]!r}.{hint}")

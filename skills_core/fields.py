@@ -1,0 +1,137 @@
+"""Read one typed value after another out of untyped frontmatter, and say where the types are wrong.
+
+A wrong type never raises: the field takes its default and a diagnostic names the field, its line and what was
+expected. `frontmatter` says which fields there are; this module knows only types.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from skills_core.diagnostics import Diagnostic, Reason, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skills_core.yaml12 import JsonValue
+
+__all__ = ["FieldReader", "split_tools"]
+
+_TOOL = re.compile(r"[^\s,(]+(?:\([^)]*\))?")
+
+
+@dataclass(slots=True)
+class FieldReader:
+    """Reads the fields of one mapping; `prefix` names the mapping within the frontmatter, as in `when.`."""
+
+    fields: Mapping[str, JsonValue]
+    lines: Mapping[str, int]
+    path: str
+    prefix: str = ""
+    line: int | None = None
+    found: list[Diagnostic] = field(default_factory=list)
+
+    def add(self, severity: Severity, code: Reason, message: str, key: str | None = None) -> None:
+        """Record a diagnostic about `key`, at its line where that is known."""
+        line = self.lines.get(key, self.line) if key is not None else self.line
+        self.found.append(Diagnostic(severity, code, message, self.path, line))
+
+    def _wrong(self, key: str, expected: str) -> None:
+        value = self.fields[key]
+        shown = {bool: "true or false", dict: "a mapping", list: "a list", str: "a string"}
+        got = shown.get(type(value), "a number")
+        message = f"{self.prefix}{key!s} must be {expected}, not {got}; the field is ignored"
+        self.add(Severity.WARNING, Reason.INVALID_FIELD, message, key)
+
+    def text(self, key: str) -> str | None:
+        """Return a string; numbers and booleans are taken by their text, as `version: 1.0` is common."""
+        value = self.fields.get(key)
+        if value is None:
+            return None
+        if isinstance(value, str):
+            return value.strip()
+        if isinstance(value, bool | int | float):
+            self.add(Severity.WARNING, Reason.INVALID_FIELD, f"{self.prefix}{key} should be a quoted string", key)
+            return str(value).lower() if isinstance(value, bool) else str(value)
+        self._wrong(key, "a string")
+        return None
+
+    def flag(self, key: str, *, default: bool = False) -> bool:
+        """Return a boolean; the strings "true" and "false" are understood."""
+        value = self.fields.get(key)
+        if value is None:
+            return default
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, str) and value.strip().lower() in {"true", "false"}:
+            return value.strip().lower() == "true"
+        self._wrong(key, "true or false")
+        return default
+
+    def number(self, key: str, default: float, *, low: float, high: float) -> float:
+        """Return a number between `low` and `high`, both included."""
+        value = self.fields.get(key)
+        if value is None:
+            return default
+        if isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high:
+            return float(value)
+        self._wrong(key, f"a number from {low:g} to {high:g}")
+        return default
+
+    def texts(self, key: str, *, split: bool = True) -> tuple[str, ...]:
+        """Return a list of strings; one string stands for a list, split at commas if `split`."""
+        value = self.fields.get(key)
+        if value is None:
+            return ()
+        if isinstance(value, str):
+            parts = value.split(",") if split else [value]
+            return tuple(part.strip() for part in parts if part.strip())
+        if isinstance(value, list) and not any(isinstance(item, dict | list) or item is None for item in value):
+            return tuple(str(item).strip() for item in value)
+        self._wrong(key, "a list of strings")
+        return ()
+
+    def mapping(self, key: str) -> Mapping[str, JsonValue]:
+        """Return a mapping, empty where the field is absent."""
+        value = self.fields.get(key)
+        if value is None:
+            return {}
+        if isinstance(value, dict):
+            return value
+        self._wrong(key, "a mapping")
+        return {}
+
+    def mappings(self, key: str) -> tuple[Mapping[str, JsonValue], ...]:
+        """Return a list of mappings."""
+        value = self.fields.get(key)
+        if value is None:
+            return ()
+        if isinstance(value, list) and all(isinstance(item, dict) for item in value):
+            return tuple(cast("list[dict[str, JsonValue]]", value))
+        self._wrong(key, "a list of mappings")
+        return ()
+
+    def within(self, key: str) -> FieldReader:
+        """Return a reader for the mapping at `key`; what it finds lands in the same list."""
+        return FieldReader(
+            self.mapping(key),
+            {},
+            self.path,
+            prefix=f"{self.prefix}{key}.",
+            line=self.lines.get(key, self.line),
+            found=self.found,
+        )
+
+
+def split_tools(value: JsonValue) -> tuple[str, ...] | None:
+    """Read `allowed-tools`: a list, or a string split on spaces and commas outside parentheses.
+
+    None means that the field is absent or of another type: the skill may use every tool of its host.
+    """
+    if isinstance(value, str):
+        return tuple(_TOOL.findall(value))
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return tuple(str(item).strip() for item in value)
+    return None

@@ -1,0 +1,171 @@
+"""The boundary: read a file below a root, and never one outside of it.
+
+Invariant: no symbolic link, no `..`, no special file and no race between check and open leads out of the root.
+Where the system can open relative to a directory handle, each component is opened from the one above it
+without following links, so that a swapped parent fails instead of leading elsewhere. Elsewhere each component
+is checked before, and the open file is compared with what was checked.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from skills_core.diagnostics import Reason
+from skills_core.errors import FileRefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["MAX_FILE_SIZE", "Fingerprint", "Reader", "read_file"]
+
+MAX_FILE_SIZE = 16 * 1024 * 1024
+"""Largest file that is served, in bytes: the Skills extension allows no larger skill, let alone a file."""
+
+_HANDLES = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
+_READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOINHERIT", 0)
+# A FIFO opened without O_NONBLOCK would block the request until somebody writes to it.
+_READ_FILE = _READ | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_READ_FOLDER = _READ | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
+
+_MAX_HANDLES = 64
+# Folders that one reader keeps open; a process may have few descriptors.
+
+
+class Fingerprint(NamedTuple):
+    """What a file's metadata says about its content: equal fingerprints, most likely equal bytes."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Fingerprint:
+        """Take the fingerprint from the result of a stat call."""
+        return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
+def read_file(root: Path, relative: str, limit: int = MAX_FILE_SIZE) -> tuple[bytes, Fingerprint]:
+    """Return the bytes of one regular file below `root`, and its fingerprint; see `Reader.read`."""
+    with Reader(root) as reader:
+        return reader.read(relative, limit)
+
+
+class Reader:
+    """Reads files below one root, keeping the folders open that it came through; use it as a context manager."""
+
+    def __init__(self, root: Path) -> None:
+        """Read below `root`, which is trusted: links above it and the root itself are not looked at."""
+        self._root = root
+        self._folders: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def read(self, relative: str, limit: int = MAX_FILE_SIZE) -> tuple[bytes, Fingerprint]:
+        """Return the bytes of the regular file `relative` (separated by `/`), and its fingerprint.
+
+        Raises:
+            FileRefusedError: the path leaves the root, passes a link, is no regular file, is larger than `limit`
+                bytes, or cannot be read.
+        """
+        parts = relative.split("/")
+        if any(part in {"", ".", ".."} or "\0" in part or (os.sep != "/" and os.sep in part) for part in parts):
+            raise FileRefusedError(relative, Reason.UNREADABLE, "this is no relative path within the folder")
+        try:
+            handle = self._open_by_handles(parts) if _HANDLES else _open_checked(self._root, parts)
+        except OSError as error:
+            raise _refusal(relative, error) from None
+        try:
+            return _read_regular(handle, relative, limit)
+        except OSError as error:
+            raise _refusal(relative, error) from None
+        finally:
+            os.close(handle)
+
+    def _open_by_handles(self, parts: list[str]) -> int:
+        return os.open(parts[-1], _READ_FILE, dir_fd=self._folder(parts[:-1]))
+
+    def _folder(self, parts: list[str]) -> int:
+        key = "/".join(parts)
+        if key not in self._folders:
+            if len(self._folders) >= _MAX_HANDLES:
+                self._close()
+            if parts:
+                handle = os.open(parts[-1], _READ_FOLDER, dir_fd=self._folder(parts[:-1]))
+            else:
+                handle = os.open(self._root, _READ | os.O_DIRECTORY)
+            self._folders[key] = handle
+        return self._folders[key]
+
+    def _close(self) -> None:
+        while self._folders:
+            os.close(self._folders.popitem()[1])
+
+
+def _open_checked(root: Path, parts: list[str]) -> int:
+    """Open without directory handles: check every component, open, and check that it is still the same file."""
+    checked = [_plain_status(path) for path in _components(root, parts)]
+    handle = os.open(root.joinpath(*parts), _READ_FILE)
+    try:
+        again = [_plain_status(path) for path in _components(root, parts)]
+        _require_same([*checked, checked[-1]], [*again, os.fstat(handle)])
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _require_same(before: list[os.stat_result], after: list[os.stat_result]) -> None:
+    if not all(os.path.samestat(old, new) for old, new in zip(before, after, strict=True)):
+        raise OSError(errno.ELOOP, "the file was replaced while it was opened")
+
+
+def _components(root: Path, parts: list[str]) -> Iterator[Path]:
+    path = root
+    for part in parts:
+        path = path / part
+        yield path
+
+
+def _plain_status(path: Path) -> os.stat_result:
+    status = path.lstat()
+    reparse_point = getattr(status, "st_file_attributes", 0) & getattr(stat, "FILE_ATTRIBUTE_REPARSE_POINT", 0)
+    if stat.S_ISLNK(status.st_mode) or reparse_point:
+        raise OSError(errno.ELOOP, "the path passes a symbolic link")
+    return status
+
+
+def _read_regular(handle: int, relative: str, limit: int) -> tuple[bytes, Fingerprint]:
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode):
+        raise FileRefusedError(relative, Reason.SPECIAL_FILE, "this is no regular file")
+    if status.st_size > limit:
+        raise _too_large(relative, status.st_size, limit)
+    chunks: list[bytes] = []
+    left = limit + 1
+    while left > 0 and (chunk := os.read(handle, min(left, max(status.st_size + 1, 65_536)))):
+        chunks.append(chunk)
+        left -= len(chunk)
+    if left <= 0:
+        raise _too_large(relative, limit + 1, limit)
+    return b"".join(chunks), Fingerprint.of(status)
+
+
+def _too_large(relative: str, size: int, limit: int) -> FileRefusedError:
+    return FileRefusedError(relative, Reason.TOO_LARGE, f"the file has {size} bytes; the limit is {limit}")
+
+
+def _refusal(relative: str, error: OSError) -> FileRefusedError:
+    if error.errno in {errno.ELOOP, getattr(errno, "EMLINK", errno.ELOOP)}:
+        return FileRefusedError(relative, Reason.SYMLINK, "the path passes a symbolic link, and links are not followed")
+    if error.errno == errno.ENXIO:
+        return FileRefusedError(relative, Reason.SPECIAL_FILE, "this is no regular file")
+    return FileRefusedError(relative, Reason.UNREADABLE, (error.strerror or "cannot be read").lower())

@@ -1,0 +1,241 @@
+"""The typed frontmatter: the union of the five formats this product reads, with every fault diagnosed.
+
+Sources of the rules: agentskills.io (`name description license compatibility metadata allowed-tools`), adk-skill
+(`version tags references trigger hint`), JD.AI (`when evaluation metadata.jdai`), the capability format
+(`version triggers tools danger_patterns confirm_patterns requires`), and fields common in public skills.
+"""
+
+from __future__ import annotations
+
+import difflib
+import unicodedata
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skills_core.diagnostics import Diagnostic, Reason, Severity
+from skills_core.fields import FieldReader, split_tools
+from skills_core.gates import OPEN, Gate, read_gate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skills_core.document import Document
+    from skills_core.yaml12 import JsonValue
+
+__all__ = ["Evaluation", "Frontmatter", "ToolDeclaration", "name_fault", "parse_frontmatter"]
+
+NAME_LIMIT = 64
+DESCRIPTION_LIMIT = 1024
+COMPATIBILITY_LIMIT = 500
+
+# Fields of other hosts that public skills carry: known, so no warning, and kept in `raw`; without effect here.
+_FOREIGN_FIELDS = frozenset(
+    {"agent", "arguments", "author", "category", "color", "context", "dependencies", "effort", "homepage", "hooks"}
+    | {"icon", "keywords", "language", "model", "paths", "priority", "repository", "shell", "source", "title"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """JD.AI's `evaluation` block: how a run's output is scored (0 to 1) and retried."""
+
+    enabled: bool
+    min_score: float
+    max_retries: int
+    criteria: tuple[str, ...]
+    allow_side_effects: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDeclaration:
+    """A tool that a skill brings along; `parameters` is a JSON Schema."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frontmatter:
+    """All known fields of one SKILL.md, typed. `raw` is the whole mapping as it was written.
+
+    `name` and `description` are empty where absent; `allowed_tools` is None where absent, for an empty list
+    means "no tools" and an absent one "all".
+    """
+
+    raw: Mapping[str, JsonValue]
+    name: str = ""
+    description: str = ""
+    license: str | None = None
+    compatibility: str | None = None
+    metadata: Mapping[str, JsonValue]
+    allowed_tools: tuple[str, ...] | None = None
+    version: str | None = None
+    tags: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+    trigger: bool = False
+    hint: str | None = None
+    when: Gate = OPEN
+    evaluation: Evaluation | None = None
+    skill_key: str | None = None
+    always: bool = False
+    primary_env: str | None = None
+    triggers: tuple[str, ...] = ()
+    tools: tuple[ToolDeclaration, ...] = ()
+    danger_patterns: tuple[str, ...] = ()
+    confirm_patterns: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    disable_model_invocation: bool = False
+    user_invocable: bool = True
+    argument_hint: str | None = None
+    when_to_use: str | None = None
+
+    @property
+    def model_invocable(self) -> bool:
+        """Whether a model may see and activate the skill by itself."""
+        return not (self.disable_model_invocation or self.trigger)
+
+
+_KNOWN_FIELDS = (
+    {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
+    | {"version", "tags", "references", "trigger", "hint"}
+    | {"when", "evaluation"}
+    | {"triggers", "tools", "danger_patterns", "confirm_patterns", "requires"}
+    | {"disable-model-invocation", "user-invocable", "argument-hint", "when_to_use"}
+    | _FOREIGN_FIELDS
+)
+
+
+def parse_frontmatter(document: Document, folder: str, path: str) -> tuple[Frontmatter, tuple[Diagnostic, ...]]:
+    """Type the fields of `document`; `folder` is the name the skill's folder has, `path` names the file.
+
+    Every fault is in the diagnostics, sorted by line. An error there makes the skill invalid; a warning breaks
+    a rule that only a strict source insists on.
+    """
+    reader = FieldReader(document.fields, document.lines, path)
+    front = _read(reader)
+    _check_name(front.name, folder, reader)
+    _check_texts(front, reader)
+    _check_unknown(reader)
+    found = sorted(dict.fromkeys(reader.found), key=lambda diagnostic: diagnostic.line or 0)
+    return front, tuple(found)
+
+
+def name_fault(name: str) -> str | None:
+    """Say which naming rule of agentskills.io `name` breaks, or None.
+
+    As the reference validator does, letters of every script count, in lower case, after NFKC normalisation.
+    """
+    name = unicodedata.normalize("NFKC", name)
+    if name != name.lower():
+        return "must be lower case"
+    if not all(char.isalnum() or char == "-" for char in name):
+        return "may hold letters, digits and hyphens only"
+    if name.startswith("-") or name.endswith("-"):
+        return "must not begin or end with a hyphen"
+    if "--" in name:
+        return "must not hold two hyphens in a row"
+    return None
+
+
+def _read(reader: FieldReader) -> Frontmatter:
+    jdai = reader.within("metadata").within("jdai")
+    fields = reader.fields
+    tools = split_tools(fields.get("allowed-tools"))
+    if tools is None and fields.get("allowed-tools") is not None:
+        reader.texts("allowed-tools")
+    return Frontmatter(
+        raw=fields,
+        name=reader.text("name") or "",
+        description=reader.text("description") or "",
+        license=reader.text("license"),
+        compatibility=reader.text("compatibility"),
+        metadata=reader.mapping("metadata"),
+        allowed_tools=tools,
+        version=reader.text("version"),
+        tags=reader.texts("tags"),
+        references=reader.texts("references"),
+        trigger=reader.flag("trigger"),
+        hint=reader.text("hint"),
+        when=read_gate(reader.within("when")),
+        evaluation=_read_evaluation(reader.within("evaluation")) if "evaluation" in fields else None,
+        skill_key=jdai.text("skillKey"),
+        always=jdai.flag("always"),
+        primary_env=jdai.text("primaryEnv"),
+        triggers=reader.texts("triggers"),
+        tools=_read_tools(reader),
+        danger_patterns=reader.texts("danger_patterns", split=False),
+        confirm_patterns=reader.texts("confirm_patterns", split=False),
+        requires=reader.texts("requires"),
+        disable_model_invocation=reader.flag("disable-model-invocation"),
+        user_invocable=reader.flag("user-invocable", default=True),
+        argument_hint=reader.text("argument-hint"),
+        when_to_use=reader.text("when_to_use"),
+    )
+
+
+def _read_evaluation(reader: FieldReader) -> Evaluation:
+    return Evaluation(
+        enabled=reader.flag("enabled"),
+        min_score=reader.number("minScore", 0.7, low=0, high=1),
+        max_retries=int(reader.number("maxRetries", 2, low=0, high=10)),
+        criteria=reader.texts("criteria"),
+        allow_side_effects=reader.flag("allowSideEffects"),
+    )
+
+
+def _read_tools(reader: FieldReader) -> tuple[ToolDeclaration, ...]:
+    tools: list[ToolDeclaration] = []
+    for number, entry in enumerate(reader.mappings("tools")):
+        prefix = f"tools[{number}]."
+        tool = FieldReader(entry, {}, reader.path, prefix, reader.lines.get("tools"), reader.found)
+        name = tool.text("name")
+        if not name:
+            reader.add(
+                Severity.WARNING,
+                Reason.INVALID_FIELD,
+                f"{prefix}name is missing; the tool is ignored",
+                "tools",
+            )
+            continue
+        tools.append(ToolDeclaration(name, tool.text("description") or "", tool.mapping("parameters")))
+    return tuple(tools)
+
+
+def _check_name(name: str, folder: str, reader: FieldReader) -> None:
+    if not name:
+        message = f"name is missing; the folder's name {folder!r} stands in for it"
+        reader.add(Severity.WARNING, Reason.MISSING_NAME, message, "name")
+        return
+    if len(name) > NAME_LIMIT:
+        message = f"name has {len(name)} characters; the limit is {NAME_LIMIT}"
+        reader.add(Severity.WARNING, Reason.NAME_TOO_LONG, message, "name")
+    fault = name_fault(name)
+    if fault is not None:
+        reader.add(Severity.WARNING, Reason.INVALID_NAME, f"name {name[:NAME_LIMIT]!r} {fault}", "name")
+    if unicodedata.normalize("NFKC", name) != unicodedata.normalize("NFKC", folder):
+        message = f"name {name[:NAME_LIMIT]!r} should equal the name of its folder, {folder!r}"
+        reader.add(Severity.WARNING, Reason.NAME_MISMATCH, message, "name")
+
+
+def _check_texts(front: Frontmatter, reader: FieldReader) -> None:
+    if not front.description:
+        message = "description is missing or empty; say what the skill does and when to use it"
+        reader.add(Severity.ERROR, Reason.MISSING_DESCRIPTION, message, "description")
+    if len(front.description) > DESCRIPTION_LIMIT:
+        message = f"description has {len(front.description)} characters; the limit is {DESCRIPTION_LIMIT}"
+        reader.add(Severity.WARNING, Reason.DESCRIPTION_TOO_LONG, message, "description")
+    if front.compatibility is not None and not 1 <= len(front.compatibility) <= COMPATIBILITY_LIMIT:
+        message = (
+            f"compatibility has {len(front.compatibility)} characters; from 1 to {COMPATIBILITY_LIMIT} are allowed"
+        )
+        reader.add(Severity.WARNING, Reason.COMPATIBILITY_TOO_LONG, message, "compatibility")
+
+
+def _check_unknown(reader: FieldReader) -> None:
+    for key in reader.fields:
+        if key in _KNOWN_FIELDS:
+            continue
+        close = difflib.get_close_matches(key[:100], _KNOWN_FIELDS, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        reader.add(Severity.WARNING, Reason.UNKNOWN_FIELD, f"unknown field {key[:100]!r}{hint}", key)

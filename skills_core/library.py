@@ -1,0 +1,108 @@
+"""The library: the living thing that holds the current catalog, reloads it, and says what changed."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skills_core.catalog import Catalog, build_catalog
+from skills_core.discovery import LoadedSource, load_source, reload_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from skills_core.gates import Environment
+    from skills_core.skill import Skill
+    from skills_core.sources import Source
+
+__all__ = ["Change", "Library"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a reload altered, per skill: `updated` pairs each skill as it was with as it is.
+
+    A change is false where nothing differs.
+    """
+
+    before: Catalog
+    after: Catalog
+    added: tuple[Skill, ...] = ()
+    removed: tuple[Skill, ...] = ()
+    updated: tuple[tuple[Skill, Skill], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.updated)
+
+
+class Library:
+    """Skills of one or several sources, loaded once and then kept current by `reload`.
+
+    `catalog` is an immutable snapshot that `reload` replaces as a whole: whoever reads it once works on one
+    state. `reload` may be called from any thread; calls take turns.
+    """
+
+    def __init__(self, sources: Sequence[Source], environment: Callable[[], Environment]) -> None:
+        """Load all sources; `environment` is asked at each reload for what gates are evaluated against."""
+        self._environment = environment
+        self._lock = threading.Lock()
+        self._loaded = [load_source(source) for source in sources]
+        self._catalog = build_catalog(self._loaded, environment())
+
+    def __repr__(self) -> str:
+        return f"<Library {', '.join(str(source.root) for source in self.sources)}: {self._catalog!r}>"
+
+    @property
+    def catalog(self) -> Catalog:
+        """The current snapshot."""
+        return self._catalog
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The sources in order of precedence."""
+        return tuple(loaded.source for loaded in self._loaded)
+
+    def reload(self, changed: Iterable[Path] | None = None) -> Change:
+        """Bring the catalog up to date with the disk and return what that altered.
+
+        `changed` are absolute paths that are known to have changed: only they are looked at, and they are read
+        again whatever their metadata says. With None everything is compared by its metadata.
+        """
+        with self._lock:
+            before = self._catalog
+            loaded = self._reloaded(changed)
+            after = build_catalog(loaded, self._environment(), before)
+            change = _compare(before, after)
+            self._loaded = loaded
+            if change or after.problems != before.problems:
+                self._catalog = after
+            return change
+
+    def _reloaded(self, changed: Iterable[Path] | None) -> list[LoadedSource]:
+        if changed is None:
+            return [reload_source(loaded) for loaded in self._loaded]
+        paths = list(changed)
+        result: list[LoadedSource] = []
+        for loaded in self._loaded:
+            inside = [relative for path in paths if (relative := _below(path, loaded.source.root)) is not None]
+            result.append(reload_source(loaded, inside) if inside else loaded)
+        return result
+
+
+def _below(path: Path, root: Path) -> str | None:
+    """Return `path` relative to `root`; the root itself (or what is above it) is `""`, anything else None."""
+    if path.is_relative_to(root):
+        relative = path.relative_to(root).as_posix()
+        return "" if relative == "." else relative
+    return "" if root.is_relative_to(path) else None
+
+
+def _compare(before: Catalog, after: Catalog) -> Change:
+    old = {(skill.source.root, skill.content.folder): skill for skill in before.skills}
+    new = {(skill.source.root, skill.content.folder): skill for skill in after.skills}
+    added = tuple(skill for place, skill in new.items() if place not in old)
+    removed = tuple(skill for place, skill in old.items() if place not in new)
+    updated = tuple((old[place], skill) for place, skill in new.items() if place in old and old[place] is not skill)
+    return Change(before, after, added, removed, updated)

@@ -1,0 +1,208 @@
+"""Turn one skill folder into a `SkillContent`: read what changed, keep what did not.
+
+A file counts as unchanged where its fingerprint is the same and it was settled when it was read. Digest, size
+and frontmatter of a SKILL.md come from one read of its bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
+from skills_core.document import parse_document
+from skills_core.errors import FileRefusedError
+from skills_core.files import MAX_FILE_SIZE, Reader
+from skills_core.frontmatter import Frontmatter, parse_frontmatter
+from skills_core.skill import Instructions, SkillContent, SkillFile
+from skills_core.sources import Strictness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
+
+    from skills_core.files import Fingerprint
+    from skills_core.scan import Listing, Tree
+    from skills_core.sources import Source
+
+__all__ = ["find_main", "load_content", "parse_instructions"]
+
+MAIN_FILE = "SKILL.md"
+_OTHER_SPELLING = "skill.md"
+
+MAX_MAIN_SIZE = 1024 * 1024
+"""Largest SKILL.md, in bytes: it is meant to be read by a model at once."""
+
+MAX_FILES = 4096
+"""Most files of one skill that are served; the Skills extension publishes skills of up to 512."""
+
+_RACY_NS = 2_000_000_000
+# A file system may date two writes within its clock's step alike (2 s on FAT), so a file that was written less
+# than that before it was read may change without a new fingerprint.
+
+_REFUSALS = {
+    Reason.SYMLINK: "symbolic links are not followed, so this is not served; put a copy here",
+    Reason.SPECIAL_FILE: "this is no regular file, so it is not served",
+    Reason.UNREADABLE: "this cannot be read, so it is not served; check its permissions",
+    Reason.SCAN_LIMIT: "the scan's bound was reached above this folder, so it is not served",
+}
+
+
+def find_main(listing: Listing) -> str | None:
+    """Return how the SKILL.md of a folder is spelled, or None where the folder is no skill.
+
+    A SKILL.md that is a link or no regular file still makes the folder a skill: an invalid one.
+    """
+    names = {name for name, _ in listing.files} | {name for name, _ in listing.refused}
+    return next((name for name in (MAIN_FILE, _OTHER_SPELLING) if name in names), None)
+
+
+def load_content(
+    source: Source,
+    folder: str,
+    tree: Tree,
+    before: SkillContent | None = None,
+    changed: AbstractSet[str] = frozenset(),
+) -> SkillContent:
+    """Load the skill in `folder` from the files that `tree` lists.
+
+    `before` is what the folder held at the last load; `changed` are paths (relative to the source) that are
+    known to have changed whatever their metadata says. Returns `before` itself where nothing differs.
+    """
+    main = find_main(tree[folder]) or MAIN_FILE
+    with Reader(source.root) as reader:
+        reading = _Reading(source, folder, before, changed, reader)
+        instructions = _load_main(reading, main, tree[folder])
+        _load_others(reading, main, tree)
+    files = MappingProxyType(reading.files)
+    content = SkillContent(folder, instructions, files, files.get(main), tuple(reading.notes))
+    return before if before is not None and content == before else content
+
+
+def parse_instructions(raw: bytes, folder_name: str, path: str, strictness: Strictness) -> Instructions:
+    """Understand the bytes of a SKILL.md; `path` is how diagnostics name the file.
+
+    A lenient reading is stopped by errors alone, a strict one by any breach of a rule.
+    """
+    document = parse_document(raw, path)
+    if document.fault is not None:
+        return _broken(folder_name, document.diagnostics, document.fault)
+    front, found = parse_frontmatter(document, folder_name, path)
+    diagnostics = document.diagnostics + found
+    stopping = {Severity.ERROR} if strictness is Strictness.LENIENT else {Severity.ERROR, Severity.WARNING}
+    fault = next((diagnostic.code for diagnostic in diagnostics if diagnostic.severity in stopping), None)
+    return Instructions(front.name or folder_name, front, document.body, diagnostics, fault, document.verbatim)
+
+
+def _broken(name: str, diagnostics: tuple[Diagnostic, ...], fault: Reason) -> Instructions:
+    return Instructions(name, Frontmatter(raw={}, metadata={}), "", diagnostics, fault, verbatim=False)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One pass over a skill folder: what it read and what it has to tell."""
+
+    source: Source
+    folder: str
+    before: SkillContent | None
+    changed: AbstractSet[str]
+    reader: Reader
+    files: dict[str, SkillFile] = field(default_factory=dict)
+    notes: list[Diagnostic] = field(default_factory=list)
+
+    @property
+    def folder_name(self) -> str:
+        return printable(self.folder.rpartition("/")[2] or self.source.root.name)
+
+    def within_source(self, path: str) -> str:
+        return f"{self.folder}/{path}" if self.folder else path
+
+    def shown(self, path: str) -> str:
+        return printable(f"{self.source.root}/{self.within_source(path)}")
+
+    def diagnose(self, severity: Severity, code: Reason, message: str, path: str) -> Diagnostic:
+        return Diagnostic(severity, code, message, self.shown(path))
+
+    def note(self, severity: Severity, code: Reason, message: str, path: str) -> None:
+        self.notes.append(self.diagnose(severity, code, message, path))
+
+    def keep(self, path: str, fingerprint: Fingerprint) -> bool:
+        """Keep the file as it was read before, where it can be trusted to be the same."""
+        known = self.before.files.get(path) if self.before else None
+        if known is None or not known.settled or known.fingerprint != fingerprint:
+            return False
+        if self.within_source(path) in self.changed:
+            return False
+        self.files[path] = known
+        return True
+
+    def read(self, path: str, limit: int) -> bytes:
+        """Read a file, enter it into the files, and return its bytes.
+
+        Raises:
+            FileRefusedError: it lies outside the boundary, is too large, or cannot be read.
+        """
+        now = time.time_ns()
+        raw, fingerprint = self.reader.read(self.within_source(path), limit)
+        settled = max(fingerprint.mtime_ns, fingerprint.ctime_ns) < now - _RACY_NS
+        digest = "sha256:" + hashlib.sha256(raw).hexdigest()
+        self.files[path] = SkillFile(path, len(raw), digest, _is_text(raw), fingerprint, settled)
+        return raw
+
+
+def _is_text(raw: bytes) -> bool:
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in raw
+
+
+def _load_main(reading: _Reading, main: str, listing: Listing) -> Instructions:
+    if main == _OTHER_SPELLING:
+        reading.note(Severity.WARNING, Reason.FILE_NAME_CASE, f"the file should be named {MAIN_FILE}", main)
+    fingerprint = dict(listing.files).get(main)
+    if reading.before is not None and fingerprint is not None and reading.keep(main, fingerprint):
+        return reading.before.instructions
+    try:
+        raw = reading.read(main, MAX_MAIN_SIZE)
+    except FileRefusedError as error:
+        diagnostic = reading.diagnose(Severity.ERROR, error.reason, error.message, main)
+        return _broken(reading.folder_name, (diagnostic,), error.reason)
+    return parse_instructions(raw, reading.folder_name, reading.shown(main), reading.source.strictness)
+
+
+def _load_others(reading: _Reading, main: str, tree: Tree) -> None:
+    for number, (path, fingerprint, refused) in enumerate(_walk(reading.folder, tree)):
+        if path == main:
+            continue
+        if number >= MAX_FILES:
+            message = f"the skill has more than {MAX_FILES} files; this one and those after it are not served"
+            reading.note(Severity.WARNING, Reason.TOO_MANY_FILES, message, path)
+            return
+        if refused is not None:
+            reading.note(Severity.WARNING, refused, _REFUSALS[refused], path)
+        elif fingerprint is not None and not reading.keep(path, fingerprint):
+            try:
+                reading.read(path, MAX_FILE_SIZE)
+            except FileRefusedError as error:
+                reading.note(Severity.WARNING, error.reason, error.message, path)
+
+
+def _walk(folder: str, tree: Tree) -> Iterator[tuple[str, Fingerprint | None, Reason | None]]:
+    """Yield all files of a skill folder in the order of their paths, each with fingerprint or refusal."""
+    waiting = [""]
+    while waiting:
+        below = waiting.pop()
+        listing = tree.get("/".join(part for part in (folder, below) if part))
+        if listing is None:
+            continue
+        prefix = f"{below}/" if below else ""
+        for name, fingerprint in listing.files:
+            yield prefix + name, fingerprint, None
+        for name, reason in listing.refused:
+            yield prefix + name, None, reason
+        waiting += [prefix + name for name in reversed(listing.folders)]

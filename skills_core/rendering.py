@@ -1,0 +1,161 @@
+"""The text that models see: one renderer for tool, prompt, command line and runs.
+
+Activation text is built from a snapshot alone, so the same skill with the same arguments gives the same bytes on
+every surface. Whatever strangers wrote is escaped so that it cannot close our tags; the body is otherwise
+verbatim.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
+
+from skills_core.diagnostics import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from skills_core.skill import Skill
+
+__all__ = [
+    "CatalogText",
+    "parameters_of",
+    "render_activation",
+    "render_catalog",
+    "render_request",
+]
+
+MAX_LISTED_FILES = 100
+MAX_ENTRY = 1536
+"""Longest catalog entry in characters: some hosts show no more of one."""
+
+# `${{ … }}` is GitHub's, `{{{ … }}}` is Handlebars' and a backslash takes the meaning away: none are parameters.
+_PARAMETER = re.compile(r"(?<![$\\{])\{\{[ \t]*([A-Za-z_][A-Za-z0-9_-]*)[ \t]*\}\}(?!\})")
+_CLOSING_TAG = re.compile(r"<(?=\s*/\s*(?:skill_content|user_request)\b)", re.IGNORECASE)
+
+RULE = (
+    "When a task matches one of these skills, call activate_skill with its name before anything else, then follow "
+    "the instructions it returns."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogText:
+    """The catalog for a model: the text, and how many skills it shows and does not show."""
+
+    text: str
+    shown: int
+    hidden: int
+
+
+def parameters_of(body: str) -> tuple[str, ...]:
+    """Return the names of the `{{parameters}}` in a body, each once, in the order of their first appearance."""
+    return tuple(dict.fromkeys(match[1] for match in _PARAMETER.finditer(body)))
+
+
+def render_activation(skill: Skill, arguments: Mapping[str, str] | None = None, *, directory: bool = False) -> str:
+    """Return the text that hands `skill` to a model.
+
+    `arguments` fill the parameters of the body, in one pass: a value is never searched for parameters itself.
+    `directory` adds the skill's folder on disk, for clients on the same machine.
+    """
+    given = dict(arguments or {})
+    body = _PARAMETER.sub(lambda match: given.get(match[1], match[0]), skill.body)
+    lines = [
+        f"<skill_content name={_attribute(skill.name)} uri={_attribute(skill.uri)}>",
+        _contained(body),
+        "",
+    ]
+    lines += _about_parameters(skill, given)
+    lines.append(f"Skill root: {skill.root_uri}")
+    if directory:
+        lines.append(f"Skill directory: {printable(str(skill.source.root.joinpath(skill.content.folder)))}")
+    lines += _about_files(skill)
+    lines.append("</skill_content>")
+    return "\n".join(lines)
+
+
+def render_request(skill: Skill, message: str | None) -> str:
+    """Return the user's message that goes with an activation: binding context, or `/name` where there is none."""
+    if not message or not message.strip():
+        return f"/{skill.key}"
+    return (
+        "The user's message is binding context for the skill: where it says otherwise, it overrides the skill.\n"
+        f"<user_request>\n{_contained(message.strip())}\n</user_request>"
+    )
+
+
+def render_catalog(skills: Sequence[Skill], budget: int) -> CatalogText:
+    """Return the rule and the catalog of `skills`, within `budget` characters.
+
+    Always-on skills come first, then all by name; whole entries only. What does not fit is counted in the text.
+    """
+    ordered = sorted(skills, key=lambda skill: (not is_always_on(skill), skill.key))
+    entries: list[str] = []
+    # The frame: the rule, the tags, and the sentence on what is not shown.
+    left = budget - len(RULE) - 160
+    for skill in ordered:
+        entry = _entry(skill)
+        left -= len(entry) + 1
+        if left < 0:
+            break
+        entries.append(entry)
+    hidden = len(ordered) - len(entries)
+    lines = [RULE, "<available_skills>", *entries, "</available_skills>"]
+    if hidden:
+        lines.append(f"{hidden} more skills are not shown here: find_skills finds them by what they do.")
+    return CatalogText("\n".join(lines), len(entries), hidden)
+
+
+def is_always_on(skill: Skill) -> bool:
+    """Tell whether a skill applies to every message: the trigger `*`, or `metadata.jdai.always`."""
+    return skill.frontmatter.always or "*" in skill.frontmatter.triggers
+
+
+def _entry(skill: Skill) -> str:
+    front = skill.frontmatter
+    triggers = ", ".join(trigger for trigger in front.triggers if trigger != "*")
+    parts = [f"Triggers: {triggers}." if triggers else "", front.description, front.when_to_use or ""]
+    text = " ".join(" ".join(part.split()) for part in parts if part)
+    if len(text) > MAX_ENTRY:
+        text = text[: MAX_ENTRY - 1].rstrip() + "…"
+    return f"<skill name={_attribute(skill.key)}>{escape(text)}</skill>"
+
+
+def _about_parameters(skill: Skill, given: Mapping[str, str]) -> Iterable[str]:
+    named = parameters_of(skill.body)
+    further = [f"{name} = {_contained(value)}" for name, value in given.items() if name not in named]
+    if further:
+        yield "Further arguments: " + "; ".join(further)
+    missing = [name for name in named if name not in given]
+    if missing:
+        yield f"Parameters without a value: {', '.join(missing)}. Take them from the conversation, or ask."
+
+
+def _about_files(skill: Skill) -> Iterable[str]:
+    main = skill.content.main
+    paths = [path for path in skill.content.files if main is None or path != main.path]
+    if not paths:
+        return
+    yield (
+        "Paths in these instructions are relative to the skill root. "
+        f"Read a file with read_skill_file (skill {_attribute(skill.key)})."
+    )
+    yield "<skill_resources>"
+    for path in paths[:MAX_LISTED_FILES]:
+        yield f"<file>{escape(path if path.isprintable() else skill.file_uri(path))}</file>"
+    yield "</skill_resources>"
+    if len(paths) > MAX_LISTED_FILES:
+        more = len(paths) - MAX_LISTED_FILES
+        yield f"{more} more files are not listed here; the server's resources below {skill.root_uri} are complete."
+
+
+def _attribute(text: str) -> str:
+    escaped = escape(printable(text), {'"': "&quot;", "\n": "&#10;", "\r": "&#13;"})
+    return f'"{escaped}"'
+
+
+def _contained(text: str) -> str:
+    return _CLOSING_TAG.sub("&lt;", text)

@@ -1,0 +1,195 @@
+"""Walk a source's folders: which files lie where, without reading any of them.
+
+A `Tree` maps each folder, as a `/`-separated path relative to the root (`""` is the root itself), to its
+`Listing`. `scan` walks everything; `rescan` looks again only where something changed, so that a change costs
+what it touches. Links are never followed, hidden names and leftovers of editors are never seen.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skills_core.diagnostics import Reason
+from skills_core.files import Fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from skills_core.sources import Source
+
+__all__ = ["Listing", "Tree", "is_ignored", "parent", "rescan", "scan"]
+
+Tree = dict[str, "Listing"]
+
+_IGNORED = re.compile(
+    r"""\..*                                        # hidden: .git, .DS_Store, .venv, vim's and emacs' swap files
+      | __pycache__ | node_modules                  # what tools leave beside the sources
+      | .*~ | \#.*\# | .*\.sw[op] | .*\.(?:bak|orig|rej)  # backups of editors and of patch
+      | 4913 | ___jb_(?:tmp|old)___                 # probes that vim and JetBrains write while they save
+      | Thumbs\.db | desktop\.ini""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One folder: its files and subfolders in order of their names, and what was refused, with the reason."""
+
+    files: tuple[tuple[str, Fingerprint], ...] = ()
+    folders: tuple[str, ...] = ()
+    refused: tuple[tuple[str, Reason], ...] = ()
+
+
+def is_ignored(name: str) -> bool:
+    """Tell whether a file or folder of this name is no part of any skill."""
+    return _IGNORED.fullmatch(name) is not None
+
+
+def parent(folder: str) -> str:
+    """Return the folder above a relative path; the root for a name without `/`."""
+    return folder.rpartition("/")[0]
+
+
+def scan(source: Source) -> Tree:
+    """Walk the whole source. A missing root gives an empty tree."""
+    tree: Tree = {}
+    _walk(source, "", tree)
+    return tree
+
+
+def rescan(source: Source, tree: Mapping[str, Listing], changed: Iterable[str]) -> tuple[Tree, frozenset[str]]:
+    """Look again at `changed` paths (relative, files or folders, existing or gone).
+
+    A changed folder is walked again as a whole: one that was moved away and replaced reports nothing of what
+    is inside. Returns the new tree and the folders that were looked at again, those that vanished included.
+    """
+    paths = sorted(set(changed))
+    if "" in paths or "" not in tree:
+        fresh = scan(source)
+        return fresh, frozenset(tree) | frozenset(fresh)
+    result = dict(tree)
+    touched: set[str] = set()
+    for path in paths:
+        known = _nearest_known(path, result)
+        if known not in touched and not _relist(source, known, result, touched):
+            fresh = scan(source)
+            return fresh, frozenset(tree) | frozenset(fresh)
+        if path in tree and path in result and path not in touched:
+            _forget(path, result, touched)
+            _walk(source, path, result, touched)
+    return result, frozenset(touched)
+
+
+def _nearest_known(path: str, tree: Tree) -> str:
+    """Return the nearest folder above `path` that the tree has."""
+    folder = parent(path)
+    while folder and folder not in tree:
+        folder = parent(folder)
+    return folder
+
+
+def _relist(source: Source, folder: str, tree: Tree, touched: set[str]) -> bool:
+    """List one folder again; walk subfolders that are new, forget those that are gone.
+
+    Returns False where the folder itself is gone and so the tree above it is not to be trusted.
+    """
+    touched.add(folder)
+    before = tree[folder]
+    after = _list(source, folder)
+    if after is None:
+        return False
+    tree[folder] = after
+    for name in set(before.folders).difference(after.folders):
+        _forget(_join(folder, name), tree, touched)
+    for name in set(after.folders).difference(before.folders):
+        _walk(source, _join(folder, name), tree, touched)
+    return True
+
+
+def _forget(folder: str, tree: Tree, touched: set[str]) -> None:
+    waiting = [folder]
+    while waiting:
+        current = waiting.pop()
+        touched.add(current)
+        listing = tree.pop(current, None)
+        if listing is not None:
+            waiting += [_join(current, name) for name in listing.folders]
+
+
+def _walk(source: Source, start: str, tree: Tree, touched: set[str] | None = None) -> None:
+    """Walk from `start` downwards, within the source's bounds, breadth first so that a bound cuts the deepest."""
+    level = [start]
+    depth = start.count("/") + 1 if start else 0
+    while level:
+        below: list[str] = []
+        for folder in level:
+            if depth > source.bounds.depth or len(tree) >= source.bounds.folders:
+                _mark_bound(folder, tree)
+                continue
+            listing = _list(source, folder)
+            if listing is not None:
+                tree[folder] = listing
+                below += [_join(folder, name) for name in listing.folders]
+                if touched is not None:
+                    touched.add(folder)
+        level = below
+        depth += 1
+
+
+def _mark_bound(folder: str, tree: Tree) -> None:
+    """Note in the folder above that this one was not looked into."""
+    above, _, name = folder.rpartition("/")
+    listing = tree.get(above, Listing())
+    refused = (*listing.refused, (name, Reason.SCAN_LIMIT))
+    tree[above] = Listing(listing.files, tuple(f for f in listing.folders if f != name), refused)
+
+
+def _join(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
+
+
+def _list(source: Source, folder: str) -> Listing | None:
+    """Take one listing; None where the folder is not there (or no longer a folder)."""
+    files: list[tuple[str, Fingerprint]] = []
+    folders: list[str] = []
+    refused: list[tuple[str, Reason]] = []
+    try:
+        with os.scandir(os.path.join(source.root, folder) if folder else source.root) as entries:  # noqa: PTH118 - hot path
+            for entry in entries:
+                if not is_ignored(entry.name):
+                    _sort_entry(entry, files, folders, refused)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        refused.append(("", Reason.UNREADABLE))
+    return Listing(tuple(sorted(files)), tuple(sorted(folders)), tuple(sorted(refused)))
+
+
+def _sort_entry(
+    entry: os.DirEntry[str],
+    files: list[tuple[str, Fingerprint]],
+    folders: list[str],
+    refused: list[tuple[str, Reason]],
+) -> None:
+    try:
+        if entry.is_symlink() or _is_junction(entry):
+            refused.append((entry.name, Reason.SYMLINK))
+        elif entry.is_dir(follow_symlinks=False):
+            folders.append(entry.name)
+        elif entry.is_file(follow_symlinks=False):
+            files.append((entry.name, Fingerprint.of(entry.stat(follow_symlinks=False))))
+        else:
+            refused.append((entry.name, Reason.SPECIAL_FILE))
+    except FileNotFoundError:
+        return  # gone since the folder was listed
+    except OSError:
+        refused.append((entry.name, Reason.UNREADABLE))
+
+
+def _is_junction(entry: os.DirEntry[str]) -> bool:
+    """Tell whether the entry is a Windows junction; Python before 3.12 cannot ask, `files` refuses to read it."""
+    test = getattr(entry, "is_junction", None)
+    return test is not None and bool(test())

@@ -1,0 +1,156 @@
+"""The frozen values of the core: a file of a skill, what a skill's folder holds, and a skill with its state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from skills_core.uris import file_uri
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skills_core.diagnostics import Diagnostic, Reason
+    from skills_core.files import Fingerprint
+    from skills_core.frontmatter import Frontmatter
+    from skills_core.sources import Source
+
+__all__ = ["Instructions", "Skill", "SkillContent", "SkillFile", "State"]
+
+
+class State(StrEnum):
+    """What became of a skill that was found."""
+
+    ACTIVE = "active"
+    EXCLUDED = "excluded"
+    SHADOWED = "shadowed"
+    INVALID = "invalid"
+
+
+@dataclass(frozen=True, slots=True)
+class SkillFile:
+    """One file of a skill.
+
+    `path` is relative to the skill's folder, `digest` is `sha256:` and 64 hexadecimal digits, `text` tells that
+    the bytes are UTF-8 without NUL. `settled` is false where the file was so young when it was read that a
+    later change might leave its fingerprint as it is; such a file is read again at the next reload.
+    """
+
+    path: str
+    size: int
+    digest: str
+    text: bool
+    fingerprint: Fingerprint
+    settled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """A SKILL.md understood: the frontmatter typed, the body for the model, and what is wrong with them.
+
+    `fault` is why it makes no skill. `verbatim` tells that every other parser reads the same frontmatter.
+    """
+
+    name: str
+    frontmatter: Frontmatter
+    body: str
+    diagnostics: tuple[Diagnostic, ...] = ()
+    fault: Reason | None = None
+    verbatim: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SkillContent:
+    """What one folder with a SKILL.md holds, before names are settled between skills.
+
+    `folder` is relative to the source's root. `files` is in the order of their paths with the SKILL.md first;
+    `main` is that SKILL.md, None where it could not be read. `notes` tell what is wrong with files.
+    """
+
+    folder: str
+    instructions: Instructions
+    files: Mapping[str, SkillFile]
+    main: SkillFile | None
+    notes: tuple[Diagnostic, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The skill's name: from the frontmatter, else the folder's."""
+        return self.instructions.name
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """A skill in a catalog: content, where it came from, what it answers to, and its state.
+
+    `key` is what enums, prompts and commands call it: its name, or its path where the name is not unique.
+    `path` is its place in URIs. `reason` and `detail` say why it is not active.
+    """
+
+    content: SkillContent
+    source: Source
+    key: str
+    path: str
+    state: State
+    reason: Reason | None = None
+    detail: str = ""
+    notes: tuple[Diagnostic, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name as a label; several skills may share it."""
+        return self.content.name
+
+    @property
+    def description(self) -> str:
+        """What the skill does and when to use it."""
+        return self.frontmatter.description
+
+    @property
+    def frontmatter(self) -> Frontmatter:
+        """The typed frontmatter."""
+        return self.content.instructions.frontmatter
+
+    @property
+    def body(self) -> str:
+        """The Markdown after the frontmatter."""
+        return self.content.instructions.body
+
+    @property
+    def digest(self) -> str | None:
+        """The digest of the SKILL.md, None where it could not be read."""
+        return self.content.main.digest if self.content.main else None
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Everything worth telling about the skill, from its files and from the catalog."""
+        return self.content.instructions.diagnostics + self.content.notes + self.notes
+
+    @property
+    def uri(self) -> str:
+        """The URI of the SKILL.md, the skill's identity."""
+        return self.file_uri(self.content.main.path if self.content.main else "SKILL.md")
+
+    @property
+    def root_uri(self) -> str:
+        """The URI below which the skill's files are."""
+        return file_uri(self.path, "")
+
+    @property
+    def model_invocable(self) -> bool:
+        """Whether a model may activate the skill by itself."""
+        return self.frontmatter.model_invocable
+
+    @property
+    def user_invocable(self) -> bool:
+        """Whether a user may activate the skill as a command."""
+        return self.frontmatter.user_invocable
+
+    def file_uri(self, path: str) -> str:
+        """Return the URI of one of the skill's files."""
+        return file_uri(self.path, path)
+
+    def within_source(self, path: str) -> str:
+        """Return a file's path relative to the root of the source."""
+        return f"{self.content.folder}/{path}" if self.content.folder else path

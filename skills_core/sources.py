@@ -1,0 +1,80 @@
+"""Where skills come from: a directory with a scope, a strictness and the bounds of its scan.
+
+The order of a tuple of sources is their precedence, highest first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skills_core.diagnostics import Reason
+from skills_core.errors import InvalidSourceError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+
+__all__ = ["ScanBounds", "Scope", "Source", "Strictness", "explicit_sources"]
+
+
+class Scope(StrEnum):
+    """What kind of place a source is."""
+
+    EXPLICIT = "explicit"
+    WORKSPACE = "workspace"
+    MANAGED = "managed"
+    PLUGIN = "plugin"
+    BUNDLED = "bundled"
+    LEGACY = "legacy"
+
+
+class Strictness(StrEnum):
+    """Whether a breach of a rule costs the skill (strict) or a warning (lenient)."""
+
+    LENIENT = "lenient"
+    STRICT = "strict"
+
+
+@dataclass(frozen=True, slots=True)
+class ScanBounds:
+    """How far a scan goes: folders below the root, and folders in all. Reaching a bound is a diagnostic."""
+
+    depth: int = 32
+    folders: int = 500_000
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A directory of skills; `root` is absolute and free of symbolic links."""
+
+    root: Path
+    scope: Scope = Scope.EXPLICIT
+    strictness: Strictness = Strictness.LENIENT
+    bounds: ScanBounds = ScanBounds()
+
+
+def explicit_sources(
+    directories: Iterable[str | os.PathLike[str]], strictness: Strictness = Strictness.LENIENT
+) -> tuple[Source, ...]:
+    """Make sources of the directories that a user named, in the given precedence.
+
+    A directory named twice counts once, at its first place.
+
+    Raises:
+        InvalidSourceError: a directory is missing, or is a file.
+    """
+    sources: dict[Path, Source] = {}
+    for directory in directories:
+        path = Path(directory)
+        if not path.exists():
+            message = "there is no such directory; create it or correct the path"
+            raise InvalidSourceError(path, Reason.MISSING_DIRECTORY, message)
+        if not path.is_dir():
+            message = "this is a file; name the directory that holds the skill folders"
+            raise InvalidSourceError(path, Reason.NOT_A_DIRECTORY, message)
+        root = path.resolve()
+        sources.setdefault(root, Source(root, strictness=strictness))
+    return tuple(sources.values())

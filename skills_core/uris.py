@@ -1,0 +1,45 @@
+"""`skill://` URIs: `skill://<skill-path>/<file-path>`, every segment percent-encoded (SEP-2640, RFC 3986).
+
+File names are bytes on most systems; a name that is not UTF-8 keeps its bytes through the encoding and back.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+__all__ = ["SCHEME", "decode_path", "file_uri"]
+
+SCHEME = "skill://"
+
+_SAFE = "-._~"
+# Characters that RFC 3986 allows in a path segment beside the unreserved ones stay encoded too: one spelling for
+# each file, and a first segment that is a valid reg-name.
+
+
+@lru_cache(maxsize=65_536)
+def _encode(path: str) -> str:
+    return quote_from_bytes(os.fsencode(path), safe=_SAFE + "/")
+
+
+def file_uri(skill_path: str, path: str) -> str:
+    """Return the URI of the file `path` of the skill at `skill_path`; both are separated by `/`.
+
+    With an empty `path` this is the URI of the skill's folder, with a `/` at its end.
+    """
+    return f"{SCHEME}{_encode(skill_path)}/{_encode(path)}"
+
+
+def decode_path(uri: str) -> str | None:
+    """Return the decoded path of a `skill://` URI, or None where the text is no such URI.
+
+    Refused are queries, fragments, empty, `.` and `..` segments, and separators or NUL hidden in an encoding:
+    what remains names at most one file.
+    """
+    if not uri.startswith(SCHEME) or "?" in uri or "#" in uri:
+        return None
+    segments = [os.fsdecode(unquote_to_bytes(segment)) for segment in uri[len(SCHEME) :].split("/")]
+    if any(segment in {"", ".", ".."} or "/" in segment or "\\" in segment or "\0" in segment for segment in segments):
+        return None
+    return "/".join(segments)

@@ -1,0 +1,180 @@
+"""Watch sources and tell, after each burst of changes, which paths to look at again.
+
+A batch ends when nothing changed for the debounce, so that a checkout of a thousand files is one batch. Roots
+may vanish and come back: their identity is checked at an interval, and a root that is another one than before
+is watched anew and reported as a whole. Where the system's notifications do not work (network file systems, no
+watches left), every source is reported as changed at an interval instead, and comparing is the library's work.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+from watchfiles._rust_notify import RustNotify
+
+from skills_core.scan import is_ignored
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+
+__all__ = ["WatchMode", "WatchOptions", "watch"]
+
+logger = logging.getLogger(__name__)
+
+_STEP_MS = 20
+# The notifier collects for one step and hands over when the next brings nothing new.
+
+_MAX_DELAY = 10
+# A burst that never ends is reported after this many debounces all the same.
+
+_NETWORK_FILE_SYSTEMS = frozenset(
+    {"9p", "afs", "ceph", "cifs", "drvfs", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4", "smb", "smb3", "smbfs"}
+    | {"fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "vboxsf", "virtiofs"}
+)
+
+
+class WatchMode(StrEnum):
+    """How changes are noticed: `auto` asks the system and polls on network file systems."""
+
+    AUTO = "auto"
+    NATIVE = "native"
+    POLL = "poll"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    """`debounce` and `poll_interval` (which is also the interval of the check on the roots) are in seconds."""
+
+    mode: WatchMode = WatchMode.AUTO
+    debounce: float = 0.25
+    poll_interval: float = 1.0
+
+
+async def watch(roots: Sequence[Path], options: WatchOptions) -> AsyncGenerator[frozenset[Path] | None]:
+    """Yield the paths of each burst of changes below `roots`; None stands for "anything may have changed".
+
+    The first item is None: it comes when watching has begun, so that nothing is missed between the load of the
+    library and the watch. Ends at once where the mode is off.
+    """
+    if options.mode is WatchMode.OFF:
+        return
+    polling = options.mode is WatchMode.POLL
+    if options.mode is WatchMode.AUTO:
+        remote = await anyio.to_thread.run_sync(lambda: [str(root) for root in roots if _is_remote(root)])
+        if remote:
+            logger.info("looking every %g s, as a network file system holds %s", options.poll_interval, remote)
+        polling = bool(remote)
+    while not polling:
+        try:
+            notifier = await anyio.to_thread.run_sync(_Notifier, roots)
+        except OSError as error:
+            polling = True
+            message = "the system cannot watch all folders (%s); looking every %g s instead"
+            logger.warning(message, error, options.poll_interval)
+        else:
+            async for paths in notifier.bursts(options):
+                yield paths
+    while True:
+        yield None
+        await anyio.sleep(options.poll_interval)
+
+
+class _Notifier:
+    """The system's change notifications for the roots that exist now."""
+
+    def __init__(self, roots: Sequence[Path]) -> None:
+        """Begin to watch; blocks while the folders are registered.
+
+        Raises:
+            OSError: the system refuses, for want of watches or of support.
+        """
+        self._roots = tuple(roots)
+        self._identities = [_identity(root) for root in roots]
+        present = [str(root) for root, found in zip(roots, self._identities, strict=True) if found is not None]
+        try:
+            self._rust = RustNotify(present, False, False, 0, True, True)
+        except FileNotFoundError:
+            # A root vanished this very moment; the check on identities begins anew soon.
+            self._identities = [None for _ in roots]
+            self._rust = RustNotify([], False, False, 0, True, True)
+
+    async def bursts(self, options: WatchOptions) -> AsyncGenerator[frozenset[Path] | None]:
+        """Yield the changed paths of each burst; ends when a root is not the one that is watched any more.
+
+        What happened before the watch began is unknown, so the first item is None. It waits for quiet as well:
+        a burst that is under way just then is one change, not two.
+        """
+        await self._until_quiet(frozenset(), options)
+        yield None
+        while True:
+            found = await self._next(options.poll_interval)
+            if found:
+                yield await self._until_quiet(found, options)
+            if await anyio.to_thread.run_sync(self._outdated):
+                return
+
+    async def _until_quiet(self, found: frozenset[Path], options: WatchOptions) -> frozenset[Path]:
+        end = time.monotonic() + options.debounce * _MAX_DELAY
+        # What was found is already one step old.
+        quiet = max(options.debounce - _STEP_MS / 1000, 0.001)
+        while (more := await self._next(quiet)) and time.monotonic() < end:
+            found |= more
+        return found | more
+
+    async def _next(self, seconds: float) -> frozenset[Path]:
+        """Wait for changes, at most so long; what is ignored does not end the wait."""
+        end = time.monotonic() + seconds
+        stop = threading.Event()
+        try:
+            while (left := end - time.monotonic()) > 0:
+                timeout = max(int(left * 1000), 1)
+                raw = await anyio.to_thread.run_sync(
+                    self._rust.watch, 2 * _STEP_MS, _STEP_MS, timeout, stop, abandon_on_cancel=True
+                )
+                if not isinstance(raw, str):
+                    paths = frozenset(path for _, text in raw if not self._is_ignored(path := Path(text)))
+                    if paths:
+                        return paths
+        finally:
+            # A thread that is left behind by a cancellation ends within one step.
+            stop.set()
+        return frozenset()
+
+    def _is_ignored(self, path: Path) -> bool:
+        root = next((root for root in self._roots if path.is_relative_to(root)), None)
+        return root is not None and any(is_ignored(part) for part in path.relative_to(root).parts)
+
+    def _outdated(self) -> bool:
+        return [_identity(root) for root in self._roots] != self._identities
+
+
+def _identity(root: Path) -> tuple[int, int] | None:
+    """Tell one folder from another that took its place."""
+    try:
+        status = root.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _is_remote(root: Path) -> bool:
+    """Tell whether a network file system holds `root`; only Linux is asked, the others notify by themselves."""
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return False
+    kinds = {folder: kind for _, folder, kind, *_ in (line.split(" ") for line in mounts)}
+    holder = next((str(path) for path in (root, *root.parents) if str(path) in kinds), "")
+    return kinds.get(holder, "") in _NETWORK_FILE_SYSTEMS

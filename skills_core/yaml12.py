@@ -1,0 +1,361 @@
+"""Frontmatter text to JSON values, as a parser of the YAML 1.2 core schema sees it (YAML 1.2.2, section 10.3).
+
+PyYAML gives the events, from libyaml where it is installed; everything after that happens here, because PyYAML
+resolves by YAML 1.1 and its composer recurses. One pass over the events builds the values with a stack of open
+collections and checks every bound on the way, so hostile text costs no more than its own length.
+
+The reference is the npm package `yaml` 2 with its defaults, which the official hosts use to check what a server
+lists. Knows nothing of fences, files or fields. Below: `_yaml_scalars`.
+
+Where JSON or safety asks for an answer of our own:
+
+- NaN, infinities and numbers beyond a double are null, as in `JSON.stringify`; smaller integers stay exact.
+- A key that is no string is named as in JavaScript; a collection as a key is refused.
+- `!!binary` stays base64 text. Other tags beyond the core schema are refused, and so is a text that does not fit
+  its tag: the reference warns and drops the tag, or builds what JSON cannot hold (Set, Map, Date).
+- A repeated key keeps its last value; a directive never changes the schema; a lone surrogate becomes U+FFFD.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NoReturn, Protocol, TypeAlias
+
+import yaml
+from yaml import (
+    AliasEvent,
+    CollectionEndEvent,
+    DocumentStartEvent,
+    Event,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceStartEvent,
+)
+
+from skills_core._yaml_scalars import (
+    BINARY_TAG,
+    MAP_TAG,
+    NON_SPECIFIC_TAG,
+    SEQ_TAG,
+    Scalar,
+    UnfitError,
+    carry,
+    key_text,
+    resolve_plain,
+    resolve_tagged,
+)
+
+__all__ = ["JsonValue", "YamlError", "YamlFault", "YamlMapping", "YamlNote", "YamlNoteKind", "load_mapping"]
+
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+
+MAX_CHARACTERS: Final = 262_144
+MAX_DEPTH: Final = 64
+"""Levels of collections below the root mapping: the MCP inspector refuses to compare what nests deeper."""
+MAX_NODES: Final = 50_000
+"""Keys, scalars and collections, with each alias counted as all that it repeats."""
+_CHARACTERS_PER_NODE: Final = 64
+"""A scalar counts once more for each so many characters, or aliases to one long string would be an expansion
+without bound."""
+
+_REFUSED: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]|\r(?!\n)")
+"""Not printable in YAML 1.2.2 (section 5.1), and the carriage return alone: a line break there, none in npm."""
+
+
+class YamlFault(StrEnum):
+    """Why a text yields no mapping."""
+
+    SYNTAX = "syntax"
+    NOT_A_MAPPING = "not_a_mapping"
+    TOO_LARGE = "too_large"
+    TOO_DEEP = "too_deep"
+    TOO_MANY_NODES = "too_many_nodes"
+    UNSUPPORTED_TAG = "unsupported_tag"
+
+
+class YamlNoteKind(StrEnum):
+    """What a mapping lost, or says otherwise than its text, on the way to JSON."""
+
+    DUPLICATE_KEY = "duplicate_key"
+    NON_STRING_KEY = "non_string_key"
+    NON_FINITE_NUMBER = "non_finite_number"
+    BINARY = "binary"
+
+
+class YamlError(Exception):
+    """The text is no frontmatter mapping. Line and column count from 1 within the text."""
+
+    def __init__(self, fault: YamlFault, message: str, line: int | None = None, column: int | None = None) -> None:
+        super().__init__(fault, message, line, column)
+        self.fault = fault
+        self.message = message
+        self.line = line
+        self.column = column
+
+    def __str__(self) -> str:
+        return self.message if self.line is None else f"line {self.line}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class YamlNote:
+    """A remark on a mapping that was read all the same."""
+
+    kind: YamlNoteKind
+    message: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class YamlMapping:
+    """A mapping as JSON, to be read only: what aliases name may be one object in several places."""
+
+    value: Mapping[str, JsonValue]
+    lines: Mapping[str, int]
+    notes: tuple[YamlNote, ...]
+
+
+def load_mapping(text: str) -> YamlMapping:
+    """Read the one mapping of a frontmatter.
+
+    Raises:
+        YamlError: for anything else, and beyond the bounds of length, depth and number of nodes.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise YamlError(YamlFault.TOO_LARGE, f"longer than {MAX_CHARACTERS:,} characters")
+    text = text.removeprefix("\ufeff")
+    ordinary = text.replace("\n", "").isprintable()  # spares nearly every text two slower searches
+    if not ordinary and (refused := _REFUSED.search(text)):
+        raise _refusal(text, refused.start())
+    text = _ended(text)
+    restore = None
+    if not ordinary or "\\u" in text:
+        text, restore = carry(text)
+    builder = _Builder(restore)
+    _feed(text, builder)
+    if builder.root is None:
+        raise YamlError(YamlFault.NOT_A_MAPPING, "there are no fields")
+    return YamlMapping(builder.root, builder.lines, tuple(builder.notes))
+
+
+def _ended(text: str) -> str:
+    """End the last line, so that a block scalar there ends in a line break.
+
+    Hosts cut the line break before the closing fence, and npm `yaml` and js-yaml read one all the same; libyaml
+    does not. A last line of nothing but blanks counts for none of them.
+    """
+    before, line_break, last = text.rpartition("\n")
+    if last.strip(" \t"):
+        return text + "\n"
+    return before + line_break
+
+
+def _refusal(text: str, position: int) -> YamlError:
+    character = text[position]
+    message = (
+        "a carriage return without a line feed"
+        if character == "\r"
+        else f"the character U+{ord(character):04X} is not allowed"
+    )
+    line = text.count("\n", 0, position) + 1
+    return YamlError(YamlFault.SYNTAX, message, line, position - text.rfind("\n", 0, position))
+
+
+class _EventSource(Protocol):
+    def get_event(self) -> Event | None: ...
+
+
+_new_parser: Callable[[str], _EventSource]
+try:
+    from yaml._yaml import CParser
+except ImportError:  # PyYAML was built without libyaml
+    _new_parser = yaml.SafeLoader
+else:
+    _new_parser = CParser
+
+
+def _feed(text: str, builder: "_Builder") -> None:
+    parser = _new_parser(text)
+    try:
+        while (event := parser.get_event()) is not None:
+            builder.take(event)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        message = error.problem or error.context or "not readable as YAML"
+        line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
+        raise YamlError(YamlFault.SYNTAX, message, line, column) from None
+    except (yaml.YAMLError, ValueError, OverflowError):
+        # The Python parser passes a number too large for `chr` or `int` on as it is.
+        raise YamlError(YamlFault.SYNTAX, "not readable as YAML") from None
+
+
+@dataclass(slots=True)
+class _Anchored:
+    """A node with an anchor. It weighs nothing until it is closed."""
+
+    value: JsonValue
+    weight: int = 0
+    height: int = 0
+
+
+@dataclass(slots=True)
+class _Open:
+    """A collection whose end has not come yet."""
+
+    items: "list[JsonValue] | dict[str, JsonValue]"
+    anchored: _Anchored | None
+    nodes_before: int
+    key: str | None = None
+    height: int = 1
+
+
+class _Builder:
+    """Makes values of events. `take` raises `YamlError` at the first event that breaks a rule."""
+
+    def __init__(self, restore: Callable[[str], str] | None) -> None:
+        self.root: dict[str, JsonValue] | None = None
+        self.lines: dict[str, int] = {}
+        self.notes: list[YamlNote] = []
+        self._restore = restore
+        self._stack: list[_Open] = []
+        self._anchors: dict[str, _Anchored] = {}
+        self._nodes = 0
+        self._documents = 0
+
+    def take(self, event: Event) -> None:
+        if isinstance(event, ScalarEvent):
+            self._scalar(event)
+        elif isinstance(event, CollectionEndEvent):
+            self._end()
+        elif isinstance(event, MappingStartEvent):
+            self._start(event, {})
+        elif isinstance(event, SequenceStartEvent):
+            self._start(event, [])
+        elif isinstance(event, AliasEvent):
+            self._alias(event)
+        elif isinstance(event, DocumentStartEvent):
+            self._documents += 1
+            if self._documents > 1:
+                _fail(YamlFault.SYNTAX, "a second document begins", event)
+
+    def _scalar(self, event: ScalarEvent) -> None:
+        if not self._stack:
+            _fail(YamlFault.NOT_A_MAPPING, "a single value instead of fields", event)
+        text = event.value if self._restore is None else self._restore(event.value)
+        value: Scalar = text
+        if event.tag is not None:
+            value = self._tagged(event, event.tag, text)
+        elif event.implicit[0]:
+            value = resolve_plain(text)
+        weight = 1 + len(text) // _CHARACTERS_PER_NODE
+        self._count(weight, event)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = _Anchored(value, weight)
+        self._put_scalar(value, event)
+
+    def _tagged(self, event: ScalarEvent, tag: str, text: str) -> Scalar:
+        if tag == BINARY_TAG:
+            self._note(YamlNoteKind.BINARY, "binary data stays base64 text", event)
+        try:
+            return resolve_tagged(tag, text)
+        except UnfitError:
+            _fail(YamlFault.UNSUPPORTED_TAG, f"the tag {tag!r:.60} does not fit this value", event)
+
+    def _start(
+        self, event: MappingStartEvent | SequenceStartEvent, items: dict[str, JsonValue] | list[JsonValue]
+    ) -> None:
+        expected = MAP_TAG if isinstance(items, dict) else SEQ_TAG
+        if event.tag not in {None, NON_SPECIFIC_TAG, expected}:
+            _fail(YamlFault.UNSUPPORTED_TAG, f"the tag {event.tag!r:.60} does not fit this value", event)
+        if self._stack:
+            self._put_collection(items, event)
+        elif isinstance(items, dict):
+            self.root = items
+        else:
+            _fail(YamlFault.NOT_A_MAPPING, "a list instead of fields", event)
+        if len(self._stack) > MAX_DEPTH:
+            _fail(YamlFault.TOO_DEEP, f"nested deeper than {MAX_DEPTH} levels", event)
+        anchored = None
+        if event.anchor is not None:
+            anchored = self._anchors[event.anchor] = _Anchored(items)
+        self._stack.append(_Open(items, anchored, self._nodes))
+        self._count(1, event)
+
+    def _end(self) -> None:
+        closed = self._stack.pop()
+        if closed.anchored is not None:
+            closed.anchored.weight = self._nodes - closed.nodes_before
+            closed.anchored.height = closed.height
+        if self._stack:
+            outer = self._stack[-1]
+            outer.height = max(outer.height, closed.height + 1)
+
+    def _alias(self, event: AliasEvent) -> None:
+        target = self._anchors.get(event.anchor or "")
+        if target is None:
+            _fail(YamlFault.SYNTAX, f"the alias {event.anchor!r:.60} names nothing above it", event)
+        if target.weight == 0:
+            _fail(YamlFault.TOO_DEEP, "an alias inside the collection that it names", event)
+        if len(self._stack) + target.height - 1 > MAX_DEPTH:
+            _fail(YamlFault.TOO_DEEP, f"nested deeper than {MAX_DEPTH} levels", event)
+        self._count(target.weight, event)
+        if isinstance(target.value, (list, dict)):
+            self._put_collection(target.value, event)
+            top = self._stack[-1]
+            top.height = max(top.height, target.height + 1)
+        else:
+            self._put_scalar(target.value, event)
+
+    def _put_collection(self, items: list[JsonValue] | dict[str, JsonValue], event: Event) -> None:
+        top = self._stack[-1]
+        if isinstance(top.items, list):
+            top.items.append(items)
+        elif top.key is None:
+            _fail(YamlFault.SYNTAX, "a collection as a key", event)
+        else:
+            top.items[top.key] = items
+            top.key = None
+
+    def _put_scalar(self, value: Scalar, event: Event) -> None:
+        top = self._stack[-1]
+        if isinstance(top.items, list):
+            top.items.append(self._finite(value, event))
+        elif top.key is None:
+            top.key = self._key(value, top.items, event)
+        else:
+            top.items[top.key] = self._finite(value, event)
+            top.key = None
+
+    def _key(self, value: Scalar, mapping: dict[str, JsonValue], event: Event) -> str:
+        key = value if isinstance(value, str) else key_text(value)
+        if not isinstance(value, str):
+            self._note(YamlNoteKind.NON_STRING_KEY, f"a key that is no string becomes {key!r}", event)
+        if key in mapping:
+            self._note(YamlNoteKind.DUPLICATE_KEY, f"the key {key!r:.60} is repeated; the last wins", event)
+        if mapping is self.root:
+            self.lines[key] = _place(event)[0]
+        return key
+
+    def _finite(self, value: Scalar, event: Event) -> Scalar:
+        if isinstance(value, float) and not math.isfinite(value):
+            self._note(YamlNoteKind.NON_FINITE_NUMBER, "JSON has no such number; it becomes null", event)
+            return None
+        return value
+
+    def _count(self, weight: int, event: Event) -> None:
+        self._nodes += weight
+        if self._nodes > MAX_NODES:
+            _fail(YamlFault.TOO_MANY_NODES, f"more than {MAX_NODES:,} values once aliases are expanded", event)
+
+    def _note(self, kind: YamlNoteKind, message: str, event: Event) -> None:
+        self.notes.append(YamlNote(kind, message, _place(event)[0]))
+
+
+def _place(event: Event) -> tuple[int, int]:
+    mark = event.start_mark
+    return (mark.line + 1, mark.column + 1) if mark else (1, 1)
+
+
+def _fail(fault: YamlFault, message: str, event: Event) -> NoReturn:
+    raise YamlError(fault, message, *_place(event))
