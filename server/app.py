@@ -1,0 +1,89 @@
+"""Put the MCP server together: the SDK's low-level server with our surfaces on it.
+
+The one place that knows all surfaces. Each is a module of its own that answers from the host.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import mcp_types as types
+from mcp.server.lowlevel.server import NotificationOptions, Server
+from mcp.server.subscriptions import ListenHandler
+
+from server import __version__
+from server.completions import CompletionHandlers
+from server.faults import translate_faults
+from server.notifications import HandshakeClients
+from server.prompts import PromptHandlers
+from server.resources import ResourceHandlers
+from server.tools import ToolHandlers
+
+if TYPE_CHECKING:
+    from mcp.server.models import InitializationOptions
+
+    from server.host import Host
+
+__all__ = ["SkillServer"]
+
+_EVERYTHING_CHANGES = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
+
+
+class SkillServer(Server[Any]):
+    """A server of the host's skills, for both protocol eras. `listening` holds the modern era's event streams."""
+
+    def __init__(self, host: Host, *, local: bool) -> None:
+        """Build the server; `local` tells that clients see the same disk as the server."""
+        self._host = host
+        self.listening = ListenHandler(host.bus)
+        handshake = HandshakeClients(host.bus)
+        tools, prompts = ToolHandlers(host, local=local), PromptHandlers(host, local=local)
+        resources, completions = ResourceHandlers(host), CompletionHandlers(host)
+        # The SDK types handlers by their result models; a dict of the same shape is documented and saves a dump.
+        handlers: dict[str, Any] = {
+            "on_list_tools": tools.list,
+            "on_call_tool": tools.call,
+            "on_list_resources": resources.list,
+            "on_list_resource_templates": resources.list_templates,
+            "on_read_resource": resources.read,
+            "on_subscribe_resource": handshake.on_subscribe,
+            "on_unsubscribe_resource": handshake.on_unsubscribe,
+            "on_subscriptions_listen": self.listening,
+            "on_list_prompts": prompts.list,
+            "on_get_prompt": prompts.get,
+            "on_completion": completions.complete,
+        }
+        super().__init__(
+            "skillserve",
+            version=__version__,
+            title="skillserve",
+            description="Agent Skills: instructions, scripts and references for particular tasks",
+            # Without it, every modern tools/call over HTTP runs a whole tools/list first.
+            get_tool_input_schema=self._input_schema,
+            **handlers,
+        )
+        self.add_notification_handler("notifications/initialized", types.NotificationParams, handshake.on_initialized)
+        # The SDK's own entry traces every message with OpenTelemetry; nobody collects the traces here.
+        self.middleware[:] = [translate_faults]
+
+    def _input_schema(self, name: str) -> dict[str, Any] | None:
+        return self._host.snapshot.tool_schemas.get(name)
+
+    @property
+    def instructions(self) -> str | None:
+        """The instructions for the catalog of this moment."""
+        return self._host.snapshot.instructions
+
+    @instructions.setter
+    def instructions(self, _: str | None) -> None:
+        """Ignore what the base class sets: instructions follow the catalog."""
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        """Say on every transport that lists change; the SDK's HTTP path passes no options of its own."""
+        options = notification_options or _EVERYTHING_CHANGES
+        return super().create_initialization_options(options, experimental_capabilities, extensions)

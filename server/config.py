@@ -1,0 +1,116 @@
+"""Settings: one frozen model, built once from flags, environment, `skillserve.toml` and defaults.
+
+The first that says something wins, in that order. Everything below receives values, nothing else in the
+product reads the environment for settings.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from skills_core.sources import Strictness
+from skills_core.watcher import WatchMode, WatchOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["ENV_PREFIX", "ConfigurationError", "LogLevel", "Settings", "Transport", "load_settings"]
+
+ENV_PREFIX = "SKILLSERVE_"
+FILE_NAME = "skillserve.toml"
+
+
+class ConfigurationError(Exception):
+    """A setting cannot be used; the message names it, what is wrong, and where it came from."""
+
+
+class Transport(StrEnum):
+    """How clients reach the server."""
+
+    STDIO = "stdio"
+    HTTP = "http"
+
+
+class LogLevel(StrEnum):
+    """How much goes to stderr."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Settings(BaseModel):
+    """All settings of a server. Times are in the unit that the name says."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    transport: Transport = Transport.STDIO
+    host: str = "127.0.0.1"
+    port: int = Field(default=8000, ge=0, le=65_535)
+    path: str = Field(default="/mcp", pattern=r"^/\S*$")
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+    strictness: Strictness = Strictness.LENIENT
+    watch: WatchMode = WatchMode.AUTO
+    watch_debounce_ms: int = Field(default=250, ge=0, le=60_000)
+    watch_poll_ms: int = Field(default=1000, ge=50, le=3_600_000)
+    catalog_budget: int = Field(default=32_000, ge=500)
+    """Longest catalog text for a model, in characters; about 8,000 tokens."""
+    enum_limit: int = Field(default=1000, ge=1)
+    """Most names in the enum of `activate_skill`; beyond it any active name is accepted all the same."""
+    page_size: int = Field(default=500, ge=1, le=10_000)
+    log_level: LogLevel = LogLevel.INFO
+
+    @property
+    def watch_options(self) -> WatchOptions:
+        """The settings of the watcher."""
+        return WatchOptions(self.watch, self.watch_debounce_ms / 1000, self.watch_poll_ms / 1000)
+
+
+def load_settings(
+    flags: Mapping[str, object], environment: Mapping[str, str], directory: Path | None = None
+) -> Settings:
+    """Merge the layers into settings.
+
+    `flags` hold what was given on the command line, None for what was not. `environment` is searched for names
+    with the prefix `SKILLSERVE_`; a list there is separated by commas. `directory` is where `skillserve.toml`
+    is looked for (the working directory by default).
+
+    Raises:
+        ConfigurationError: a layer holds an unknown name or a value that does not fit.
+    """
+    file = (directory or Path.cwd()) / FILE_NAME
+    merged: dict[str, tuple[Any, str]] = {}
+    for name, value in _read_file(file).items():
+        merged[name] = (value, str(file))
+    for name in Settings.model_fields:
+        text = environment.get(ENV_PREFIX + name.upper())
+        if text is not None:
+            is_list = isinstance(Settings.model_fields[name].default, tuple)
+            value = tuple(part.strip() for part in text.split(",") if part.strip()) if is_list else text
+            merged[name] = (value, f"the environment variable {ENV_PREFIX}{name.upper()}")
+    for name, value in flags.items():
+        if value is not None and value != ():
+            merged[name] = (value, f"--{name.replace('_', '-')}")
+    try:
+        return Settings.model_validate({name: value for name, (value, _) in merged.items()})
+    except ValidationError as error:
+        fault = error.errors()[0]
+        name = str(fault["loc"][0])
+        raise ConfigurationError(f"{merged[name][1]}: {name}: {fault['msg']}") from None
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    try:
+        with file.open("rb") as stream:
+            return tomllib.load(stream)
+    except FileNotFoundError:
+        return {}
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"{file}: {error}") from None

@@ -1,0 +1,59 @@
+"""The one table from our reasons to the wire: which JSON-RPC error a client sees, with which text.
+
+Exceptions that are none of ours become an internal error without a word of their text; the log has them.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+from pydantic import ValidationError
+
+from skills_core.errors import (
+    FileRefusedError,
+    InvalidSourceError,
+    SkillsError,
+    UnknownFileError,
+    UnknownSkillError,
+)
+
+if TYPE_CHECKING:
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+
+__all__ = ["InvalidRequestError", "code_of", "translate_faults"]
+
+logger = logging.getLogger(__name__)
+
+
+class InvalidRequestError(SkillsError):
+    """A request's parameters make no sense; the message says what was expected."""
+
+
+_CODES: dict[type[SkillsError], int] = {
+    InvalidRequestError: INVALID_PARAMS,
+    UnknownSkillError: INVALID_PARAMS,
+    UnknownFileError: INVALID_PARAMS,
+    FileRefusedError: INVALID_PARAMS,
+    InvalidSourceError: INTERNAL_ERROR,
+}
+
+
+def code_of(error: SkillsError) -> int:
+    """Return the JSON-RPC code of one of our errors."""
+    return _CODES.get(type(error), INTERNAL_ERROR)
+
+
+async def translate_faults(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Middleware: turn exceptions of handlers into errors that a client may see."""
+    try:
+        return await call_next(ctx)
+    except (MCPError, ValidationError):
+        raise
+    except SkillsError as error:
+        raise MCPError(code_of(error), str(error)) from None
+    except Exception:
+        logger.exception("the handler of %s failed", ctx.method)
+        raise MCPError(INTERNAL_ERROR, "Internal server error") from None

@@ -1,0 +1,79 @@
+"""What all protocol surfaces stand on: the library, the snapshot of its catalog, and the way to renew it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+from mcp.server.subscriptions import InMemorySubscriptionBus
+
+from server.notifications import events_of
+from server.snapshot import Snapshot
+from skills_core.selection import SkillIndex
+from skills_core.watcher import watch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from server.config import Settings
+    from skills_core.library import Change, Library
+
+__all__ = ["Host"]
+
+logger = logging.getLogger(__name__)
+
+
+class Host:
+    """A library being served. Handlers read `snapshot` once per request; all state behind it is derived."""
+
+    def __init__(self, library: Library, settings: Settings) -> None:
+        """Serve `library`; nothing is watched before `follow` runs."""
+        self.library = library
+        self.settings = settings
+        self.bus = InMemorySubscriptionBus()
+        self._snapshot = Snapshot(library.catalog, settings)
+        self._index = SkillIndex()
+        self._reloading = anyio.Lock()
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The lists of the current catalog."""
+        catalog = self.library.catalog
+        if self._snapshot.catalog is not catalog:
+            self._snapshot = Snapshot(catalog, self.settings)
+        return self._snapshot
+
+    async def index(self) -> SkillIndex:
+        """Return the search index of the current catalog, renewed by what changed since it was last asked for."""
+        skills = tuple(skill for skill in self.library.catalog.active if skill.model_invocable)
+        if self._index.skills != skills:
+            self._index = await anyio.to_thread.run_sync(self._index.extended, skills)
+        return self._index
+
+    async def reload(self, changed: Iterable[Path] | None = None) -> Change:
+        """Bring the catalog up to date with the disk, and announce what that altered to all clients."""
+        async with self._reloading:
+            before = self.snapshot
+            change = await anyio.to_thread.run_sync(self.library.reload, changed)
+            if change:
+                _log(change)
+                for event in events_of(before, self.snapshot, change):
+                    await self.bus.publish(event)
+            return change
+
+    async def follow(self) -> None:
+        """Reload at every change on the disk, until cancelled."""
+        roots = [source.root for source in self.library.sources]
+        async for changed in watch(roots, self.settings.watch_options):
+            await self.reload(changed)
+
+
+def _log(change: Change) -> None:
+    for skill in change.removed:
+        logger.info("gone: %s (%s)", skill.key, skill.path)
+    for skill in (*change.added, *(after for _, after in change.updated)):
+        why = f": {skill.reason}: {skill.detail}" if skill.reason else ""
+        logger.info("%s: %s %s%s", skill.state, skill.key, skill.digest or "", why)

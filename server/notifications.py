@@ -1,0 +1,194 @@
+"""From a change of the catalog to notifications: which lists really changed, and how each client hears of it.
+
+Clients of the modern era listen on `subscriptions/listen`, which the SDK serves from the bus. Clients of the
+handshake era are told on their connection: each has a forwarder that lives as long as the connection and holds
+a set of what to tell, so that a slow client delays nobody and owes at most one of each.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import mcp_types as types
+from mcp.server.subscriptions import (
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    SubscriptionBus,
+    ToolsListChanged,
+)
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+from server import prompts, resources
+from server.faults import InvalidRequestError
+from skills_core.skill import State
+from skills_core.uris import decode_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp.server.context import ServerRequestContext
+
+    from server.snapshot import Snapshot
+    from skills_core.library import Change
+    from skills_core.skill import Skill
+
+__all__ = ["HandshakeClients", "events_of"]
+
+logger = logging.getLogger(__name__)
+
+MAX_SUBSCRIPTIONS = 2000
+"""Most resources that one connection may subscribe to."""
+
+BURST = 200
+REFILL_PER_SECOND = 20.0
+# There are clients that subscribe in a loop, a hundred thousand times a minute.
+
+
+def events_of(before: Snapshot, after: Snapshot, change: Change) -> Iterator[ServerEvent]:
+    """Yield what clients have to be told about `change`: a list only if a client would see it differ."""
+    pairs = _active_pairs(change)
+    if before.tools != after.tools:
+        yield ToolsListChanged()
+    if any(_differ(prompts.describe, old, new) for old, new in pairs):
+        yield PromptsListChanged()
+    if any(_differ(resources.describe_all, old, new) for old, new in pairs):
+        yield ResourcesListChanged()
+    updated: dict[str, None] = {}
+    for old, new in pairs:
+        if old is not None:
+            updated.update(dict.fromkeys(_updated_uris(old, new)))
+    for uri in updated:
+        yield ResourceUpdated(uri)
+
+
+def _active_pairs(change: Change) -> list[tuple[Skill | None, Skill | None]]:
+    """Return each changed skill as clients saw it before and see it now; None where they do not."""
+    pairs = [(None, skill) for skill in change.added] + [(skill, None) for skill in change.removed]
+    seen = [(_if_active(old), _if_active(new)) for old, new in [*pairs, *change.updated]]
+    return [pair for pair in seen if pair != (None, None)]
+
+
+def _if_active(skill: Skill | None) -> Skill | None:
+    return skill if skill is not None and skill.state is State.ACTIVE else None
+
+
+def _differ(describe: Any, old: Skill | None, new: Skill | None) -> bool:  # noqa: ANN401 - any description compares
+    return (describe(old) if old else None) != (describe(new) if new else None)
+
+
+def _updated_uris(old: Skill, new: Skill | None) -> Iterator[str]:
+    """Yield the URIs that were served before and now give other bytes, or none."""
+    now = {new.file_uri(path): file.digest for path, file in new.content.files.items()} if new else {}
+    for path, file in old.content.files.items():
+        uri = old.file_uri(path)
+        if now.get(uri) != file.digest:
+            yield uri
+
+
+@dataclass(slots=True)
+class _Connection:
+    """One connection of the handshake era: its subscriptions, and what it is yet to be told."""
+
+    subscriptions: set[str] = field(default_factory=set)
+    pending: dict[ServerEvent, None] = field(default_factory=dict)
+    wake: anyio.Event = field(default_factory=anyio.Event)
+    tokens: float = BURST
+    refilled: float = field(default_factory=time.monotonic)
+
+    def offer(self, event: ServerEvent) -> None:
+        if isinstance(event, ResourceUpdated) and event.uri not in self.subscriptions:
+            return
+        self.pending[event] = None
+        self.wake.set()
+
+    async def take(self) -> list[ServerEvent]:
+        await self.wake.wait()
+        self.wake = anyio.Event()
+        events = list(self.pending)
+        self.pending.clear()
+        return events
+
+    def spend(self) -> None:
+        now = time.monotonic()
+        self.tokens = min(BURST, self.tokens + (now - self.refilled) * REFILL_PER_SECOND)
+        self.refilled = now
+        if self.tokens < 1:
+            message = f"too many subscription requests; keep below {REFILL_PER_SECOND:g} a second"
+            raise InvalidRequestError(message)
+        self.tokens -= 1
+
+
+class HandshakeClients:
+    """The connections of the handshake era: `resources/subscribe`, and the forwarding of events."""
+
+    def __init__(self, bus: SubscriptionBus) -> None:
+        """Forward what is published on `bus`."""
+        self._bus = bus
+        self._connections: dict[str, _Connection] = {}
+
+    async def on_initialized(self, ctx: ServerRequestContext[Any, Any], _: types.NotificationParams) -> None:
+        """Handle `notifications/initialized`: forward events to this connection for as long as it lives.
+
+        The SDK runs each notification's handler in a task of its connection, and cancels it at the end.
+        """
+        if ctx.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
+            return
+        key = _key(ctx)
+        if key in self._connections:
+            return
+        connection = self._connections[key] = _Connection()
+        unsubscribe = self._bus.subscribe(connection.offer)
+        try:
+            while True:
+                for event in await connection.take():
+                    await ctx.session.send_notification(_notification(event))
+        finally:
+            unsubscribe()
+            del self._connections[key]
+
+    async def on_subscribe(
+        self, ctx: ServerRequestContext[Any, Any], params: types.SubscribeRequestParams
+    ) -> types.EmptyResult:
+        """Handle `resources/subscribe`; a resource may be subscribed to before it is there."""
+        connection = self._connections.get(_key(ctx))
+        if connection is None:
+            raise InvalidRequestError("send notifications/initialized before subscribing")
+        connection.spend()
+        uri = str(params.uri)
+        if decode_path(uri) is None:
+            raise InvalidRequestError(f"not a resource of this server: {uri[:200]!r}; expected a skill:// URI")
+        if uri not in connection.subscriptions and len(connection.subscriptions) >= MAX_SUBSCRIPTIONS:
+            raise InvalidRequestError(f"too many subscriptions; at most {MAX_SUBSCRIPTIONS} a connection")
+        connection.subscriptions.add(uri)
+        return types.EmptyResult()
+
+    async def on_unsubscribe(
+        self, ctx: ServerRequestContext[Any, Any], params: types.UnsubscribeRequestParams
+    ) -> types.EmptyResult:
+        """Handle `resources/unsubscribe`; one that was not there is no fault."""
+        connection = self._connections.get(_key(ctx))
+        if connection is not None:
+            connection.subscriptions.discard(str(params.uri))
+        return types.EmptyResult()
+
+
+def _key(ctx: ServerRequestContext[Any, Any]) -> str:
+    """Return what tells connections apart: the session over HTTP; over stdio there is one only."""
+    headers = getattr(ctx.request, "headers", {})
+    return str(headers.get("mcp-session-id", ""))
+
+
+def _notification(event: ServerEvent) -> types.ServerNotification:
+    if isinstance(event, ToolsListChanged):
+        return types.ToolListChangedNotification()
+    if isinstance(event, PromptsListChanged):
+        return types.PromptListChangedNotification()
+    if isinstance(event, ResourcesListChanged):
+        return types.ResourceListChangedNotification()
+    return types.ResourceUpdatedNotification(params=types.ResourceUpdatedNotificationParams(uri=event.uri))

@@ -1,0 +1,67 @@
+"""Pages of a list: cut once a snapshot, found by a cursor that outlives the snapshot.
+
+A cursor names the last entry of the page before it, so that a list that changed between two pages neither
+repeats nor skips what stayed.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from server.faults import InvalidRequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["Pager"]
+
+ItemT = TypeVar("ItemT")
+
+
+class Pager(Generic[ItemT]):
+    """Pages over `items`, which are pairs of a sort key and a value, in the order of the keys."""
+
+    def __init__(
+        self,
+        items: Sequence[tuple[str, ItemT]],
+        size: int,
+        result: Callable[[list[ItemT], str | None], dict[str, Any]],
+    ) -> None:
+        """`result` makes the wire result of a page from its values and the next cursor."""
+        self._items = items
+        self._size = size
+        self._result = result
+        self._pages: dict[int, dict[str, Any]] = {}
+
+    def page(self, cursor: str | None) -> dict[str, Any]:
+        """Return the result for a cursor, None for the first page.
+
+        Raises:
+            InvalidRequestError: the text is no cursor of ours.
+        """
+        start = 0 if cursor is None else bisect_right(self._items, _decode(cursor), key=lambda item: item[0])
+        if start % self._size:
+            # Cursors of an earlier snapshot may begin anywhere; only our own pages are worth keeping.
+            return self._cut(start)
+        if start not in self._pages:
+            self._pages[start] = self._cut(start)
+        return self._pages[start]
+
+    def _cut(self, start: int) -> dict[str, Any]:
+        end = start + self._size
+        following = _encode(self._items[end - 1][0]) if end < len(self._items) else None
+        return self._result([value for _, value in self._items[start:end]], following)
+
+
+def _encode(key: str) -> str:
+    return base64.urlsafe_b64encode(key.encode("utf-8", "surrogateescape")).decode("ascii")
+
+
+def _decode(cursor: str) -> str:
+    try:
+        return base64.b64decode(cursor, altchars=b"-_", validate=True).decode("utf-8", "surrogateescape")
+    except (binascii.Error, ValueError):
+        raise InvalidRequestError("invalid cursor; begin again without one") from None

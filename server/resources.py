@@ -1,0 +1,188 @@
+"""Resources: every file of every active skill, listed, read and described by a template.
+
+What is served is what was hashed: a read takes the bytes from the disk and compares them with the digest of
+the snapshot. Bytes that differ are not sent under it: the skill is loaded again first.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from mimetypes import MimeTypes
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
+
+from server.envelope import cacheable
+from server.faults import InvalidRequestError
+from server.paging import Pager
+from skills_core.diagnostics import printable
+from skills_core.errors import FileRefusedError
+from skills_core.files import read_file
+
+if TYPE_CHECKING:
+    import mcp_types as types
+    from mcp.server.context import ServerRequestContext
+
+    from server.config import Settings
+    from server.host import Host
+    from skills_core.catalog import Catalog
+    from skills_core.skill import Skill, SkillFile
+
+__all__ = ["ResourceHandlers", "describe_all", "mime_type", "pager", "read_verified"]
+
+TEMPLATE = "skill://{+skill}/{+path}"
+
+_MAIN_PRIORITY = 1.0
+_PRIORITY = 0.5
+
+_READ_ATTEMPTS = 3
+# A file that changes at each attempt is being written to without pause.
+
+_TYPES = MimeTypes(filenames=())
+# The system's own tables differ between machines; these are what skills hold and Python's table lacks.
+for _suffix, _type in {
+    ".md": "text/markdown",
+    ".mdx": "text/markdown",
+    ".py": "text/x-python",
+    ".sh": "text/x-shellscript",
+    ".bash": "text/x-shellscript",
+    ".ps1": "text/x-powershell",
+    ".rb": "text/x-ruby",
+    ".go": "text/x-go",
+    ".rs": "text/x-rust",
+    ".java": "text/x-java",
+    ".ts": "text/x-typescript",
+    ".tsx": "text/x-typescript",
+    ".jsx": "text/javascript",
+    ".js": "text/javascript",
+    ".mjs": "text/javascript",
+    ".yaml": "application/yaml",
+    ".yml": "application/yaml",
+    ".toml": "application/toml",
+    ".jsonl": "application/jsonl",
+    ".sql": "application/sql",
+    ".xsd": "application/xml",
+    ".ttf": "font/ttf",
+    ".woff": "font/woff",
+    ".woff2": "font/woff2",
+    ".svg": "image/svg+xml",
+    ".webp": "image/webp",
+    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+}.items():
+    _TYPES.add_type(_type, _suffix)
+
+
+def mime_type(file: SkillFile) -> str:
+    """Return the MIME type by the file's suffix; without a known one, by whether it is text."""
+    guessed = _TYPES.types_map[True].get(PurePosixPath(file.path).suffix.lower())
+    return guessed or ("text/plain" if file.text else "application/octet-stream")
+
+
+def describe(skill: Skill, file: SkillFile) -> dict[str, Any]:
+    """Return a resource's entry in the list; SKILL.md bears the skill's name and description."""
+    is_main = file is skill.content.main
+    entry: dict[str, Any] = {"uri": skill.file_uri(file.path)}
+    if is_main:
+        entry |= {"name": printable(skill.key), "description": skill.description}
+    else:
+        entry["name"] = printable(f"{skill.key}/{file.path}")
+    priority = _MAIN_PRIORITY if is_main else _PRIORITY
+    annotations = {"audience": ["assistant"], "priority": priority}
+    return {**entry, "mimeType": mime_type(file), "size": file.size, "annotations": annotations}
+
+
+def describe_all(skill: Skill) -> list[dict[str, Any]]:
+    """Return the entries of all files of a skill."""
+    return [describe(skill, file) for file in skill.content.files.values()]
+
+
+def pager(catalog: Catalog, settings: Settings) -> Pager[tuple[Skill, SkillFile]]:
+    """Return the pages of the list: skill after skill, SKILL.md first. A nested skill's files stand with it."""
+    entries: dict[str, tuple[str, tuple[Skill, SkillFile]]] = {}
+    # Outer skills sort before the ones nested in them, so a file of both is listed with the inner one.
+    for skill in sorted(catalog.active, key=lambda skill: skill.path):
+        for file in skill.content.files.values():
+            order = "" if file is skill.content.main else f"\x01{file.path}"
+            entries[skill.file_uri(file.path)] = (f"{skill.path}\0{order}", (skill, file))
+    items = sorted(entries.values(), key=lambda item: item[0])
+    return Pager(items, settings.page_size, _page)
+
+
+def _page(values: list[tuple[Skill, SkillFile]], cursor: str | None) -> dict[str, Any]:
+    result: dict[str, Any] = {"resources": [describe(skill, file) for skill, file in values]}
+    return cacheable(result | ({"nextCursor": cursor} if cursor is not None else {}))
+
+
+async def read_verified(host: Host, uri: str) -> tuple[Skill, SkillFile, bytes]:
+    """Return the file that `uri` names, with bytes that have the digest of the catalog they came with.
+
+    Raises:
+        InvalidRequestError: no active skill has such a file, or it changes at every attempt to read it.
+    """
+    for _ in range(_READ_ATTEMPTS):
+        found = host.library.catalog.file(uri)
+        if found is None:
+            raise InvalidRequestError(f"Resource not found: {uri[:500]}")
+        skill, file = found
+        raw = await anyio.to_thread.run_sync(_read, skill, file)
+        if raw is not None:
+            return skill, file, raw
+        await host.reload([skill.source.root.joinpath(*PurePosixPath(skill.within_source(file.path)).parts)])
+    raise InvalidRequestError(f"Resource changes while it is read; try again: {uri[:500]}")
+
+
+def _read(skill: Skill, file: SkillFile) -> bytes | None:
+    """Return the bytes that belong to the digest, None where the disk holds others by now."""
+    try:
+        raw, _ = read_file(skill.source.root, skill.within_source(file.path))
+    except FileRefusedError:
+        return None
+    return raw if file.digest == "sha256:" + hashlib.sha256(raw).hexdigest() else None
+
+
+def contents_of(uri: str, file: SkillFile, raw: bytes) -> dict[str, Any]:
+    """Return the contents as text where the bytes are text, else as a blob."""
+    contents: dict[str, Any] = {"uri": uri, "mimeType": mime_type(file)}
+    if file.text:
+        return contents | {"text": raw.decode("utf-8")}
+    return contents | {"blob": base64.b64encode(raw).decode("ascii")}
+
+
+class ResourceHandlers:
+    """The handlers of `resources/list`, `resources/templates/list` and `resources/read`."""
+
+    def __init__(self, host: Host) -> None:
+        """Answer from `host`."""
+        self._host = host
+
+    async def list(
+        self, _ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
+    ) -> dict[str, Any]:
+        """Handle `resources/list`."""
+        return self._host.snapshot.resources.page(params.cursor if params else None)
+
+    async def list_templates(
+        self, _ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
+    ) -> dict[str, Any]:
+        """Handle `resources/templates/list`: one template reaches every file, where there is any."""
+        if params is not None and params.cursor is not None:
+            raise InvalidRequestError("invalid cursor; this list has one page")
+        template = {
+            "uriTemplate": TEMPLATE,
+            "name": "skill-file",
+            "title": "File of a skill",
+            "description": "Any file of an active skill, by the skill's path and the file's path within it.",
+        }
+        return cacheable({"resourceTemplates": [template] if self._host.snapshot.catalog.active else []})
+
+    async def read(
+        self, _ctx: ServerRequestContext[Any, Any], params: types.ReadResourceRequestParams
+    ) -> dict[str, Any]:
+        """Handle `resources/read`."""
+        uri = str(params.uri)
+        _, file, raw = await read_verified(self._host, uri)
+        return cacheable({"contents": [contents_of(uri, file, raw)]})

@@ -1,0 +1,79 @@
+"""Run a server: the transport that the settings name, with the library followed on the disk beside it."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import anyio
+
+from server import __version__
+from server.app import SkillServer
+from server.config import Settings, Transport
+from server.host import Host
+
+if TYPE_CHECKING:
+    import socket
+
+    from skills_core.library import Library
+
+__all__ = ["serve"]
+
+# Addresses that a client cannot connect to.
+_EVERYWHERE = frozenset({"0.0.0.0", "[::]"})  # noqa: S104 - compared, not bound
+
+logger = logging.getLogger(__name__)
+
+
+def serve(library: Library, settings: Settings) -> None:
+    """Serve `library` until the client (over stdio) or the user ends it.
+
+    Raises:
+        AddressInUseError: the address for HTTP cannot be listened on.
+    """
+    if settings.transport is Transport.STDIO:
+        anyio.run(_serve_stdio, library, settings)
+        return
+    from server.http import listen
+
+    with listen(settings) as listener:
+        _announce(library, settings, listener.getsockname()[1])
+        anyio.run(_serve_http, library, settings, listener)
+
+
+async def _serve_stdio(library: Library, settings: Settings) -> None:
+    from server.stdio import serve_stdio
+
+    host = Host(library, settings)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(host.follow)
+        await serve_stdio(SkillServer(host, local=True))
+        tasks.cancel_scope.cancel()
+
+
+async def _serve_http(library: Library, settings: Settings, listener: socket.socket) -> None:
+    from server.http import serve_http
+
+    host = Host(library, settings)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(host.follow)
+        await serve_http(SkillServer(host, local=False), host, listener)
+        tasks.cancel_scope.cancel()
+
+
+def _announce(library: Library, settings: Settings, port: int) -> None:
+    """Say on stderr what is served, where, and how to connect."""
+    counts = Counter(str(skill.state) for skill in library.catalog.skills)
+    states = ", ".join(f"{counts[state]} {state}" for state in ("active", "excluded", "shadowed", "invalid"))
+    name = f"[{settings.host}]" if ":" in settings.host else settings.host
+    url = f"http://{'localhost' if name in _EVERYWHERE else name}:{port}{settings.path}"
+    lines = [
+        f"skillserve {__version__} serves {', '.join(str(source.root) for source in library.sources)} ({states})",
+        f"  address         {url}",
+        f"  Claude Code     claude mcp add --transport http skills {url}",
+        f'  other clients   {{"mcpServers": {{"skills": {{"type": "http", "url": "{url}"}}}}}}',
+        "  stop            Ctrl-C",
+    ]
+    print("\n".join(lines), file=sys.stderr, flush=True)  # noqa: T201 - for people; logs have their own form

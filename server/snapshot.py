@@ -1,0 +1,53 @@
+"""What clients can list, derived once from one catalog and then only handed out.
+
+A request takes the snapshot of the catalog it saw, so it never mixes two states.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from server import prompts, resources, tools
+
+if TYPE_CHECKING:
+    from server.config import Settings
+    from server.paging import Pager
+    from skills_core.catalog import Catalog
+    from skills_core.skill import Skill, SkillFile
+
+__all__ = ["Snapshot"]
+
+
+class Snapshot:
+    """The lists of one catalog; each is built when it is first asked for."""
+
+    def __init__(self, catalog: Catalog, settings: Settings) -> None:
+        """Nothing is built yet."""
+        self.catalog = catalog
+        self.settings = settings
+
+    @cached_property
+    def tools(self) -> dict[str, Any]:
+        """The result of `tools/list`."""
+        return tools.list_result(self.catalog, self.settings)
+
+    @cached_property
+    def tool_schemas(self) -> dict[str, dict[str, Any]]:
+        """The input schema of each tool by its name."""
+        return {tool["name"]: tool["inputSchema"] for tool in self.tools["tools"]}
+
+    @cached_property
+    def instructions(self) -> str | None:
+        """The server's instructions, None where there is nothing to use."""
+        return tools.instructions(self.catalog)
+
+    @cached_property
+    def prompts(self) -> Pager[Skill]:
+        """The pages of `prompts/list`."""
+        return prompts.pager(self.catalog, self.settings)
+
+    @cached_property
+    def resources(self) -> Pager[tuple[Skill, SkillFile]]:
+        """The pages of `resources/list`."""
+        return resources.pager(self.catalog, self.settings)

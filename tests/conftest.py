@@ -1,0 +1,55 @@
+"""Fixtures that all tests share: skill folders on a real disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+MakeSkill = Callable[..., Path]
+
+
+def write_skill(
+    root: Path,
+    name: str,
+    description: str = "Does a thing. Use when the thing is to be done.",
+    body: str = "Do the thing.",
+    fields: str = "",
+    files: dict[str, bytes] | None = None,
+) -> Path:
+    """Write the skill `name` below `root`; `fields` are further lines of frontmatter."""
+    folder = root / name
+    folder.mkdir(parents=True, exist_ok=True)
+    extra = fields.rstrip("\n") + "\n" if fields else ""
+    text = f"---\nname: {folder.name}\ndescription: {description}\n{extra}---\n\n{body}\n"
+    (folder / "SKILL.md").write_text(text, encoding="utf-8", newline="\n")
+    for path, content in (files or {}).items():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+    return folder
+
+
+@pytest.fixture
+def skills(tmp_path: Path) -> Path:
+    """An empty folder for skills."""
+    root = tmp_path / "skills"
+    root.mkdir()
+    return root
+
+
+@pytest.fixture
+def make_skill(skills: Path) -> MakeSkill:
+    """Write skills into the folder `skills`."""
+
+    def make(
+        name: str,
+        description: str = "Does a thing. Use when the thing is to be done.",
+        body: str = "Do the thing.",
+        fields: str = "",
+        files: dict[str, bytes] | None = None,
+    ) -> Path:
+        return write_skill(skills, name, description, body, fields, files)
+
+    return make

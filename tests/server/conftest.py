@@ -1,0 +1,93 @@
+"""Every way in which a client can be connected, behind one fixture."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client, StdioServerParameters
+
+from server.app import SkillServer
+from server.config import Settings
+from server.environment import current_environment
+from server.host import Host
+from skills_core.library import Library
+from skills_core.sources import explicit_sources
+from skills_core.watcher import WatchMode
+from tests.server.sessions import (
+    REPOSITORY,
+    Connect,
+    ConnectHosted,
+    Era,
+    HostedSession,
+    Session,
+    Transport,
+    http_server,
+    open_session,
+    server_command,
+    server_environment,
+)
+
+
+@pytest.fixture(params=["stdio", "http"])
+def transport(request: pytest.FixtureRequest) -> Transport:
+    chosen: Transport = request.param
+    return chosen
+
+
+@pytest.fixture(params=["handshake", "modern"])
+def era(request: pytest.FixtureRequest) -> Era:
+    chosen: Era = request.param
+    return chosen
+
+
+@pytest.fixture
+def connect(skills: Path, transport: Transport, era: Era) -> Connect:
+    """Connect to a server process for the folder `skills`, over each transport in each era."""
+
+    @asynccontextmanager
+    async def connect(subscribe: tuple[str, ...] = (), **settings: str) -> AsyncGenerator[Session]:
+        if transport == "stdio":
+            command, *arguments = server_command(skills)
+            parameters = StdioServerParameters(
+                command=command, args=arguments, cwd=REPOSITORY, env=server_environment(**settings)
+            )
+            async with open_session(parameters, era, subscribe) as session:
+                yield session
+            return
+        async with http_server(skills, **settings) as url, open_session(url, era, subscribe) as session:
+            yield session
+
+    return connect
+
+
+@pytest.fixture
+def in_memory() -> ConnectHosted:
+    """Connect to a server in this process, for rules that no transport can change."""
+
+    @asynccontextmanager
+    async def connect(skills: Path, *, watch: bool = True, **settings: Any) -> AsyncGenerator[HostedSession]:
+        library = Library(explicit_sources([skills]), current_environment)
+        mode = WatchMode.AUTO if watch else WatchMode.OFF
+        host = Host(library, Settings(watch=mode, watch_debounce_ms=60, **settings))
+        session: HostedSession
+
+        async def on_message(message: object) -> None:
+            await session.on_message(message)
+
+        server = SkillServer(host, local=True)
+        async with (
+            anyio.create_task_group() as tasks,
+            Client(server, mode="legacy", message_handler=on_message, cache=None) as client,
+        ):
+            tasks.start_soon(host.follow)
+            session = HostedSession(client, "handshake", host=host)
+            await anyio.wait_all_tasks_blocked()
+            yield session
+            tasks.cancel_scope.cancel()
+
+    return connect

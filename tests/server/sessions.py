@@ -1,0 +1,156 @@
+"""Real clients to real servers: how a test connects, and what it is told."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+from mcp import Client
+from mcp.client.client import ConnectMode
+from mcp.shared.exceptions import MCPDeprecationWarning
+
+from server.host import Host
+
+REPOSITORY = Path(__file__).parents[2]
+
+Era = Literal["handshake", "modern"]
+Transport = Literal["stdio", "http"]
+
+LIST_CHANGES = {
+    "ToolListChangedNotification": "tools",
+    "PromptListChangedNotification": "prompts",
+    "ResourceListChangedNotification": "resources",
+}
+
+
+def server_command(skills: Path, *flags: str) -> list[str]:
+    return [sys.executable, "-m", "server", "serve", str(skills), "--log-level", "warning", *flags]
+
+
+def server_environment(**settings: str) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SKILLSERVE_")}
+    return {**inherited, "PYTHONPATH": str(REPOSITORY), "SKILLSERVE_WATCH_DEBOUNCE_MS": "60", **settings}
+
+
+@dataclass
+class Session:
+    """A connected client, with what the server told it about changes."""
+
+    client: Client
+    era: Era
+    told: list[str] = field(default_factory=list)
+    _news: anyio.Event = field(default_factory=anyio.Event)
+
+    async def on_message(self, message: object) -> None:
+        kind = type(message).__name__
+        if kind == "ResourceUpdatedNotification":
+            self._tell(f"updated {message.params.uri}")  # type: ignore[attr-defined]
+        elif kind in LIST_CHANGES:
+            self._tell(LIST_CHANGES[kind])
+
+    def _tell(self, what: str) -> None:
+        self.told.append(what)
+        self._news.set()
+        self._news = anyio.Event()
+
+    async def until_told(self, what: str) -> None:
+        """Wait until the server has told of `what`."""
+        with anyio.fail_after(10):
+            while what not in self.told:
+                await self._news.wait()
+
+    async def settled(self) -> list[str]:
+        """Return all that was told, after several debounces in which nothing more could come."""
+        await anyio.sleep(0.6)
+        return sorted(self.told)
+
+    async def enum(self) -> list[str]:
+        """Return the names that the activation tool offers now."""
+        tools = {tool.name: tool for tool in (await self.client.list_tools()).tools}
+        if "activate_skill" not in tools:
+            return []
+        names: list[str] = tools["activate_skill"].input_schema["properties"]["name"]["enum"]
+        return names
+
+    async def activate(self, name: str, **arguments: Any) -> str:
+        """Return the text of an activation."""
+        result = await self.client.call_tool("activate_skill", {"name": name, **arguments})
+        assert not result.is_error, result.content
+        text: str = result.content[0].text  # type: ignore[union-attr]
+        return text
+
+
+Connect = Callable[..., AbstractAsyncContextManager[Session]]
+
+
+@asynccontextmanager
+async def http_server(skills: Path, **settings: str) -> AsyncGenerator[str]:
+    """Run a server process on a free port; yields its URL."""
+    command = server_command(skills, "--transport", "http", "--port", "0")
+    async with await anyio.open_process(
+        command, cwd=REPOSITORY, env=server_environment(**settings), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stderr is not None
+        try:
+            with anyio.fail_after(30):
+                yield await _address(process.stderr)
+        finally:
+            process.terminate()
+
+
+async def _address(stderr: AsyncIterator[bytes]) -> str:
+    text = ""
+    async for chunk in stderr:
+        text += chunk.decode()
+        for line in text.splitlines():
+            if line.strip().startswith("address") and text.endswith("\n"):
+                return line.split()[-1]
+    raise AssertionError(f"the server did not start: {text}")
+
+
+@asynccontextmanager
+async def open_session(target: Any, era: Era, subscribe: tuple[str, ...] = ()) -> AsyncGenerator[Session]:
+    """Connect a client, and listen for everything that it can be told."""
+    session: Session
+
+    async def on_message(message: object) -> None:
+        await session.on_message(message)
+
+    mode: ConnectMode = "legacy" if era == "handshake" else "2026-07-28"
+    async with Client(target, mode=mode, message_handler=on_message, cache=None) as client:
+        session = Session(client, era)
+        if era == "handshake":
+            with warnings.catch_warnings():
+                # The SDK's client advises against what this era knows no other way to do.
+                warnings.simplefilter("ignore", MCPDeprecationWarning)
+                for uri in subscribe:
+                    await client.session.subscribe_resource(uri)
+            # Over HTTP the standing stream opens beside the first requests.
+            await anyio.sleep(0.2)
+            yield session
+            return
+        async with client.listen(
+            tools_list_changed=True,
+            prompts_list_changed=True,
+            resources_list_changed=True,
+            resource_subscriptions=list(subscribe),
+        ):
+            yield session
+
+
+@dataclass
+class HostedSession(Session):
+    """A session with a server in this process, whose library a test can reload by hand."""
+
+    host: Host = field(kw_only=True)
+
+
+ConnectHosted = Callable[..., AbstractAsyncContextManager[HostedSession]]

@@ -1,0 +1,197 @@
+"""An edit on disk reaches every client: which notifications come, how many, and what a request sees then."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.conftest import MakeSkill
+from tests.server.sessions import Connect, ConnectHosted
+
+
+async def test_tools_and_catalog_appear_with_the_first_skill_and_vanish_with_the_last(
+    connect: Connect, make_skill: MakeSkill, skills: Path
+) -> None:
+    async with connect() as session:
+        assert await session.enum() == []
+        make_skill("first")
+        await session.until_told("tools")
+        assert await session.enum() == ["first"]
+        assert await session.settled() == ["prompts", "resources", "tools"]
+        session.told.clear()
+        shutil.rmtree(skills / "first")
+        await session.until_told("tools")
+        assert await session.enum() == []
+        assert await session.settled() == ["prompts", "resources", "tools"]
+
+
+def _rewrite(path: Path, old: str, new: str) -> None:
+    path.write_text(path.read_text().replace(old, new))
+
+
+CHANGES = {
+    "a description": (lambda f: _rewrite(f / "SKILL.md", "a thing", "all things"), {"tools", "prompts", "resources"}),
+    "a body of the same length": (lambda f: _rewrite(f / "SKILL.md", "Do the", "Do not"), set()),
+    "a body of another length": (lambda f: _rewrite(f / "SKILL.md", "Do the", "Never do the"), {"resources"}),
+    "a parameter": (lambda f: _rewrite(f / "SKILL.md", "the thing.", "{{thing}}"), {"prompts"}),
+    "a new file": (lambda f: (f / "new.md").write_text("new"), {"resources"}),
+    "a hidden file": (lambda f: (f / ".hidden").write_text("new"), set()),
+    "for users only": (
+        lambda f: _rewrite(f / "SKILL.md", "---\n\n", "disable-model-invocation: true\n---\n\n"),
+        {"tools", "resources"},
+    ),
+    "for models only": (
+        lambda f: _rewrite(f / "SKILL.md", "---\n\n", "user-invocable: false\n---\n\n"),
+        {"prompts", "resources"},
+    ),
+    "a touch": (lambda f: os.utime(f / "SKILL.md"), set()),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+async def test_each_list_is_announced_only_if_it_changed(
+    make_skill: MakeSkill, skills: Path, what: str, in_memory: ConnectHosted
+) -> None:
+    change, expected = CHANGES[what]
+    make_skill("other")
+    folder = make_skill("one", body="Do the thing." if what != "a parameter" else "Do the thing. Padding to keep size.")
+    async with in_memory(skills, watch=False) as session:
+        if what == "a parameter":
+            text = (folder / "SKILL.md").read_text()
+            _rewrite(folder / "SKILL.md", "the thing. Padding to keep size.", "{{thing}} Padding to keep size.x")
+            assert len((folder / "SKILL.md").read_text()) == len(text)
+        else:
+            change(folder)
+        await session.host.reload()
+        await anyio.wait_all_tasks_blocked()
+        assert set(session.told) == expected
+        assert len(session.told) == len(expected)
+
+
+async def test_subscribers_of_a_resource_hear_of_its_new_bytes_and_of_no_other(
+    connect: Connect, make_skill: MakeSkill
+) -> None:
+    folder = make_skill("one", files={"a.md": b"a", "b.md": b"b"})
+    async with connect(subscribe=("skill://one/a.md",)) as session:
+        (folder / "b.md").write_bytes(b"B")
+        await anyio.sleep(0.5)
+        assert session.told == []
+        (folder / "a.md").write_bytes(b"A")
+        await session.until_told("updated skill://one/a.md")
+        contents = (await session.client.read_resource("skill://one/a.md")).contents[0]
+        assert contents.text == "A"
+
+
+async def test_when_a_client_is_told_its_next_request_sees_the_change(connect: Connect, make_skill: MakeSkill) -> None:
+    folder = make_skill("one")
+    async with connect() as session:
+        for number in range(5):
+            session.told.clear()
+            text = f"---\nname: one\ndescription: Version {number}.\n---\nBody {number}.\n" + "x" * number
+            scratch = folder.parent / ".scratch"
+            scratch.write_text(text)
+            scratch.replace(folder / "SKILL.md")
+            await session.until_told("tools")
+            assert f"Version {number}." in (await session.client.list_tools()).tools[0].description
+            assert f"Body {number}." in await session.activate("one")
+
+
+async def test_a_burst_of_a_thousand_events_ends_in_one_notification_of_each_kind(
+    connect: Connect, make_skill: MakeSkill
+) -> None:
+    make_skill("seed")
+    async with connect(SKILLSERVE_WATCH_DEBOUNCE_MS="250") as session:
+        for number in range(250):
+            make_skill(f"skill-{number:03d}", files={"a.md": b"a", "b.md": b"b", "c/d.md": b"d"})
+        await session.until_told("tools")
+        await anyio.sleep(1)
+        assert sorted(session.told) == ["prompts", "resources", "tools"]
+        assert len(await session.enum()) == 251
+
+
+async def test_folders_moved_in_out_and_renamed_whole_end_in_the_right_catalog(
+    connect: Connect, make_skill: MakeSkill, skills: Path, tmp_path: Path
+) -> None:
+    make_skill("stays")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    make_skill("moves", files={"deep/er/file.md": b"x"})
+    (skills / "moves").rename(outside / "moves")
+    async with connect() as session:
+        for expected, step in (
+            (["moves", "stays"], lambda: (outside / "moves").rename(skills / "moves")),
+            (["moves", "stays"], lambda: (skills / "moves").rename(skills / "renamed")),
+            (["stays"], lambda: (skills / "renamed").rename(outside / "gone")),
+        ):
+            session.told.clear()
+            step()
+            await session.until_told("resources")
+            await anyio.sleep(0.3)
+            assert await session.enum() == expected
+
+
+async def test_the_skills_folder_may_be_deleted_and_come_back(
+    connect: Connect, make_skill: MakeSkill, skills: Path, tmp_path: Path
+) -> None:
+    make_skill("one")
+    async with connect(SKILLSERVE_WATCH_POLL_MS="100") as session:
+        skills.rename(tmp_path / "away")
+        await session.until_told("tools")
+        assert await session.enum() == []
+        session.told.clear()
+        (tmp_path / "away").rename(skills)
+        await session.until_told("tools")
+        assert await session.enum() == ["one"]
+        session.told.clear()
+        make_skill("two")
+        await session.until_told("tools")
+        assert await session.enum() == ["one", "two"]
+
+
+async def test_a_half_written_skill_comes_in_when_it_is_whole(
+    connect: Connect, make_skill: MakeSkill, skills: Path
+) -> None:
+    make_skill("stays")
+    folder = skills / "slow"
+    folder.mkdir()
+    text = "---\nname: slow\ndescription: Written slowly.\n---\nBody.\n"
+    async with connect() as session:
+        for end in (3, 20, len(text)):
+            (folder / "SKILL.md").write_text(text[:end])
+            await anyio.sleep(0.25)
+        await session.until_told("tools")
+        assert await session.enum() == ["slow", "stays"]
+        assert session.told.count("tools") == 1
+
+
+async def test_polling_notices_changes_where_the_system_cannot_be_asked(
+    connect: Connect, make_skill: MakeSkill
+) -> None:
+    make_skill("one")
+    async with connect(SKILLSERVE_WATCH="poll", SKILLSERVE_WATCH_POLL_MS="100") as session:
+        make_skill("two")
+        await session.until_told("tools")
+        assert await session.enum() == ["one", "two"]
+
+
+async def test_a_frozen_server_keeps_its_catalog(connect: Connect, make_skill: MakeSkill) -> None:
+    make_skill("one")
+    async with connect(SKILLSERVE_WATCH="off") as session:
+        make_skill("two")
+        assert await session.settled() == []
+        assert await session.enum() == ["one"]
+
+
+async def test_bytes_that_changed_are_announced_before_they_are_served(connect: Connect, make_skill: MakeSkill) -> None:
+    folder = make_skill("one", files={"a.md": b"old"})
+    async with connect(subscribe=("skill://one/a.md",), SKILLSERVE_WATCH="off") as session:
+        (folder / "a.md").write_bytes(b"new and longer")
+        contents = (await session.client.read_resource("skill://one/a.md")).contents[0]
+        assert contents.text == "new and longer"
+        await session.until_told("updated skill://one/a.md")
+        sizes = {resource.uri: resource.size for resource in (await session.client.list_resources()).resources}
+        assert sizes["skill://one/a.md"] == len(b"new and longer")
