@@ -33,7 +33,6 @@ format: install
 
 types: install
 	$(BIN)/mypy
-	$(BIN)/mypy tests bench
 
 bench: install
 	$(BIN)/python bench/run.py

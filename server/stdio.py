@@ -136,7 +136,7 @@ def _is_modern(message: types.JSONRPCMessage | None) -> bool:
 
 @asynccontextmanager
 async def _streams() -> AsyncGenerator[tuple[AsyncIterator[Incoming], WriteStream[SessionMessage]]]:
-    if _can_wait_for(0):
+    if _can_wait_for(0) and _can_wait_for(1):
         with _claimed_pipes() as (source, sink):
             yield _read_messages(source), _PipeWriter(sink)
     else:
@@ -147,11 +147,11 @@ async def _streams() -> AsyncGenerator[tuple[AsyncIterator[Incoming], WriteStrea
 
 
 def _can_wait_for(descriptor: int) -> bool:
-    """Tell whether the event loop can wait for a descriptor: not on Windows, and not for a regular file."""
+    """Tell whether the event loop can wait for a descriptor: not on Windows, not for files, not for /dev/null."""
     if not hasattr(select, "poll"):
         return False
     mode = os.fstat(descriptor).st_mode
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISCHR(mode)
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 
 
 @contextmanager
@@ -176,7 +176,10 @@ async def _read_messages(descriptor: int) -> AsyncIterator[Incoming]:
     rest: list[bytes] = []
     while True:
         await anyio.wait_readable(descriptor)
-        chunk = os.read(descriptor, _READ_SIZE)
+        try:
+            chunk = os.read(descriptor, _READ_SIZE)
+        except ConnectionError:
+            return
         if not chunk:
             return
         first, *lines = chunk.split(b"\n")
@@ -211,8 +214,11 @@ class _PipeWriter:
             while left:
                 if not self._poll.poll(0):
                     await anyio.wait_writable(self._descriptor)
-                # A pipe that is ready takes this much without blocking (POSIX), whatever its mode is.
-                left = left[os.write(self._descriptor, left[: select.PIPE_BUF]) :]
+                try:
+                    # A pipe that is ready takes this much without blocking (POSIX), whatever its mode is.
+                    left = left[os.write(self._descriptor, left[: select.PIPE_BUF]) :]
+                except ConnectionError:
+                    raise anyio.BrokenResourceError from None
 
     async def aclose(self) -> None:
         pass

@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from blockbuster import blockbuster_ctx
 from mcp import Client, StdioServerParameters
 
 from server.app import SkillServer
@@ -65,6 +66,13 @@ def connect(skills: Path, transport: Transport, era: Era) -> Connect:
     return connect
 
 
+@asynccontextmanager
+async def _nothing_blocks() -> AsyncGenerator[None]:
+    """Fail whatever in the product waits for a disk or a lock on the event loop."""
+    with blockbuster_ctx(scanned_modules=["server", "skills_core"]):
+        yield
+
+
 @pytest.fixture
 def in_memory() -> ConnectHosted:
     """Connect to a server in this process, for rules that no transport can change."""
@@ -81,6 +89,7 @@ def in_memory() -> ConnectHosted:
 
         server = SkillServer(host, local=True)
         async with (
+            _nothing_blocks(),
             anyio.create_task_group() as tasks,
             Client(server, mode="legacy", message_handler=on_message, cache=None) as client,
         ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -33,7 +34,7 @@ def _rewrite(path: Path, old: str, new: str) -> None:
     path.write_text(path.read_text().replace(old, new))
 
 
-CHANGES = {
+CHANGES: dict[str, tuple[Callable[[Path], object], set[str]]] = {
     "a description": (lambda f: _rewrite(f / "SKILL.md", "a thing", "all things"), {"tools", "prompts", "resources"}),
     "a body of the same length": (lambda f: _rewrite(f / "SKILL.md", "Do the", "Do not"), set()),
     "a body of another length": (lambda f: _rewrite(f / "SKILL.md", "Do the", "Never do the"), {"resources"}),
@@ -122,11 +123,12 @@ async def test_folders_moved_in_out_and_renamed_whole_end_in_the_right_catalog(
     make_skill("moves", files={"deep/er/file.md": b"x"})
     (skills / "moves").rename(outside / "moves")
     async with connect() as session:
-        for expected, step in (
+        steps: tuple[tuple[list[str], Callable[[], object]], ...] = (
             (["moves", "stays"], lambda: (outside / "moves").rename(skills / "moves")),
             (["moves", "stays"], lambda: (skills / "moves").rename(skills / "renamed")),
             (["stays"], lambda: (skills / "renamed").rename(outside / "gone")),
-        ):
+        )
+        for expected, step in steps:
             session.told.clear()
             step()
             await session.until_told("resources")

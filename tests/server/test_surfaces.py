@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -160,14 +161,15 @@ async def test_what_is_not_there_is_an_invalid_params_error_in_both_eras(
     make_skill("alpha")
     async with connect() as session:
         client = session.client
-        for call in (
+        calls: tuple[Callable[[], Awaitable[object]], ...] = (
             lambda: client.read_resource("skill://alpha/missing.md"),
             lambda: client.read_resource("skill://alpha/%2e%2e/alpha/SKILL.md"),
             lambda: client.read_resource("file:///etc/passwd"),
             lambda: client.list_resources(cursor="no cursor of ours"),
             lambda: client.get_prompt("nobody"),
             lambda: client.call_tool("no_such_tool", {}),
-        ):
+        )
+        for call in calls:
             with pytest.raises(MCPError) as caught:
                 await call()
             assert caught.value.code == INVALID_PARAMS
