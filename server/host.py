@@ -68,7 +68,11 @@ class Host:
         """Reload at every change on the disk, until cancelled."""
         roots = [source.root for source in self.library.sources]
         async for changed in watch(roots, self.settings.watch_options):
-            await self.reload(changed)
+            try:
+                await self.reload(changed)
+            except Exception:
+                # The catalog stays as it was; the next change, or a restart, tries again.
+                logger.exception("the reload failed")
 
 
 def _log(change: Change) -> None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["print_status"]
 
+_WIDE = 10_000
+
 
 def print_status(catalog: Catalog) -> None:
     """Print the table of all skills, and below it what is wrong with them."""
@@ -28,7 +30,10 @@ def print_status(catalog: Catalog) -> None:
         state = f"[{colours[skill.state.value]}]{skill.state.value}[/]"
         why = f"{skill.reason.value}: {skill.detail}" if skill.reason else ""
         table.add_row(escape(skill.key), state, escape(why), escape(folder_of(skill)))
-    console = Console(highlight=False, soft_wrap=False)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        # What reads a pipe wants whole lines.
+        console = Console(highlight=False, width=_WIDE)
     console.print(table)
     counts = Counter(skill.state.value for skill in catalog.skills)
     console.print(f"\n{len(catalog.skills)} skills: " + ", ".join(f"{counts[state]} {state}" for state in colours))

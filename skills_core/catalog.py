@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from skills_core.conflicts import Candidate, place, split_by_precedence
+from skills_core.conflicts import NOTHING_SETTLED, Candidate, Placement, Settlement, settle
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.errors import UnknownFileError, UnknownSkillError
 from skills_core.gates import Environment, evaluate_gate
@@ -15,7 +15,8 @@ from skills_core.skill import Skill, SkillFile, State
 from skills_core.uris import SCHEME, decode_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from skills_core.discovery import LoadedSource
 
@@ -26,11 +27,13 @@ __all__ = ["Catalog", "build_catalog"]
 class Catalog:
     """All skills found, in the order of name and path; `active` are those that are served.
 
-    `problems` are diagnostics about sources rather than skills. Build one with `build_catalog`.
+    `problems` are diagnostics about sources rather than skills; `settlement` is how names came out. Build one
+    with `build_catalog`.
     """
 
     skills: tuple[Skill, ...] = ()
     problems: tuple[Diagnostic, ...] = ()
+    settlement: Settlement = field(default=NOTHING_SETTLED, compare=False)
     active: tuple[Skill, ...] = field(init=False)
     _by_key: Mapping[str, Skill] = field(init=False, compare=False)
     _by_path: Mapping[str, Skill] = field(init=False, compare=False)
@@ -99,27 +102,37 @@ def build_catalog(sources: Sequence[LoadedSource], environment: Environment, bef
         for content in loaded.contents.values()
     ]
     valid = [candidate for candidate in candidates if candidate.content.instructions.fault is None]
-    kept, shadowed = split_by_precedence(valid)
-    skills = _gated(kept, environment)
-    skills += [_shadowed(candidate, holder) for candidate, holder in shadowed]
-    skills += [_invalid(candidate) for candidate in candidates if candidate.content.instructions.fault is not None]
-    skills.sort(key=lambda skill: (skill.name, skill.path, str(skill.source.root)))
-    if before is not None:
-        skills = _reuse(skills, before)
-    return Catalog(tuple(skills), tuple(problem for loaded in sources for problem in loaded.problems))
-
-
-def _gated(kept: Sequence[Candidate], environment: Environment) -> list[Skill]:
-    names = Counter(candidate.content.name for candidate in kept)
+    settlement = settle(valid, before.settlement if before else None)
+    known = {_place_of(skill): skill for skill in before.skills} if before else {}
     skills: list[Skill] = []
-    for candidate, placement in zip(kept, place(kept), strict=True):
-        content = candidate.content
-        exclusion = evaluate_gate(content.instructions.frontmatter.when, environment)
-        state = State.ACTIVE if exclusion is None else State.EXCLUDED
-        notes = _duplicate_note(candidate, placement.key) if names[content.name] > 1 else ()
-        reason, detail = (exclusion.reason, exclusion.detail) if exclusion else (None, "")
-        skills.append(Skill(content, candidate.source, placement.key, placement.path, state, reason, detail, notes))
-    return skills
+    for number, candidate in enumerate(valid):
+        placement = settlement.placements.get(number)
+        if placement is None:
+            skills.append(_shadowed(candidate, valid[settlement.holders[number]]))
+        else:
+            skills.append(_gated(candidate, placement, environment))
+    skills += [_invalid(candidate) for candidate in candidates if candidate.content.instructions.fault is not None]
+    skills = [_same(known.get(_place_of(skill)), skill) for skill in skills]
+    skills.sort(key=lambda skill: (skill.name, skill.path, str(skill.source.root)))
+    return Catalog(tuple(skills), tuple(problem for loaded in sources for problem in loaded.problems), settlement)
+
+
+def _place_of(skill: Skill) -> tuple[Path, str]:
+    return skill.source.root, skill.content.folder
+
+
+def _same(old: Skill | None, new: Skill) -> Skill:
+    return old if old is not None and old == new else new
+
+
+def _gated(candidate: Candidate, placement: Placement, environment: Environment) -> Skill:
+    content, (key, path) = candidate.content, (placement.key, placement.path)
+    notes = _duplicate_note(candidate, key) if placement.shares_name else ()
+    exclusion = evaluate_gate(content.instructions.frontmatter.when, environment)
+    if exclusion is None:
+        return Skill(content, candidate.source, key, path, State.ACTIVE, notes=notes)
+    reason, detail = exclusion.reason, exclusion.detail
+    return Skill(content, candidate.source, key, path, State.EXCLUDED, reason, detail, notes)
 
 
 def _duplicate_note(candidate: Candidate, key: str) -> tuple[Diagnostic, ...]:
@@ -128,24 +141,19 @@ def _duplicate_note(candidate: Candidate, key: str) -> tuple[Diagnostic, ...]:
 
 
 def _shadowed(candidate: Candidate, holder: Candidate) -> Skill:
-    content = candidate.content
     detail = f"shadowed by {_where(holder)}"
-    return Skill(
-        content,
-        candidate.source,
-        content.name,
-        _folder_path(candidate),
-        State.SHADOWED,
-        Reason.SHADOWED,
-        detail,
-    )
+    return _inactive(candidate, State.SHADOWED, Reason.SHADOWED, detail)
 
 
 def _invalid(candidate: Candidate) -> Skill:
+    instructions = candidate.content.instructions
+    detail = next((d.message for d in instructions.diagnostics if d.code is instructions.fault), "")
+    return _inactive(candidate, State.INVALID, instructions.fault, detail)
+
+
+def _inactive(candidate: Candidate, state: State, reason: Reason | None, detail: str) -> Skill:
     content = candidate.content
-    fault = content.instructions.fault
-    detail = next((d.message for d in content.instructions.diagnostics if d.code is fault), "")
-    return Skill(content, candidate.source, content.name, _folder_path(candidate), State.INVALID, fault, detail)
+    return Skill(content, candidate.source, content.name, _folder_path(candidate), state, reason, detail)
 
 
 def _folder_path(candidate: Candidate) -> str:
@@ -154,12 +162,3 @@ def _folder_path(candidate: Candidate) -> str:
 
 def _where(candidate: Candidate) -> str:
     return printable("/".join(part for part in (str(candidate.source.root), candidate.content.folder) if part))
-
-
-def _reuse(skills: Iterable[Skill], before: Catalog) -> list[Skill]:
-    known = {(skill.source.root, skill.content.folder): skill for skill in before.skills}
-    reused: list[Skill] = []
-    for skill in skills:
-        old = known.get((skill.source.root, skill.content.folder))
-        reused.append(old if old is not None and old == skill else skill)
-    return reused

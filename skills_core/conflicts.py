@@ -15,12 +15,12 @@ from skills_core.diagnostics import printable
 from skills_core.scan import parent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from skills_core.skill import SkillContent
     from skills_core.sources import Source
 
-__all__ = ["Candidate", "Placement", "place", "split_by_precedence"]
+__all__ = ["NOTHING_SETTLED", "Candidate", "Placement", "Settlement", "settle"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,33 +34,50 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What a candidate answers to (`key`) and its skill path in URIs."""
+    """What a candidate answers to (`key`), its skill path in URIs, and whether another one has its name."""
 
     key: str
     path: str
+    shares_name: bool
 
 
-def split_by_precedence(
-    candidates: Sequence[Candidate],
-) -> tuple[list[Candidate], list[tuple[Candidate, Candidate]]]:
-    """Return the candidates that keep their names, and those that are shadowed, each with what shadows it."""
-    winners: dict[str, Candidate] = {}
-    for candidate in candidates:
-        holder = winners.get(candidate.content.name)
-        if holder is None or candidate.rank < holder.rank:
-            winners[candidate.content.name] = candidate
-    kept: list[Candidate] = []
-    shadowed: list[tuple[Candidate, Candidate]] = []
-    for candidate in candidates:
-        holder = winners[candidate.content.name]
-        if candidate.rank == holder.rank:
-            kept.append(candidate)
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """How names came out: `placements` for the candidates that keep theirs, `holders` for those that do not.
+
+    Both map the candidate's position in what was settled; `claims` is all that the outcome depends on.
+    """
+
+    claims: tuple[tuple[int, str, str], ...] = ()
+    placements: Mapping[int, Placement] = field(default_factory=dict, repr=False)
+    holders: Mapping[int, int] = field(default_factory=dict, repr=False)
+
+
+NOTHING_SETTLED = Settlement()
+
+
+def settle(candidates: Sequence[Candidate], before: Settlement | None = None) -> Settlement:
+    """Settle names and places; `before` is the answer again where nothing that it depends on changed."""
+    claims = tuple((each.rank, each.content.folder, each.content.name) for each in candidates)
+    if before is not None and before.claims == claims:
+        return before
+    winners: dict[str, int] = {}
+    for number, (rank, _, name) in enumerate(claims):
+        holder = winners.get(name)
+        if holder is None or rank < claims[holder][0]:
+            winners[name] = number
+    holders: dict[int, int] = {}
+    kept: list[int] = []
+    for number, (rank, _, name) in enumerate(claims):
+        if rank == claims[winners[name]][0]:
+            kept.append(number)
         else:
-            shadowed.append((candidate, holder))
-    return kept, shadowed
+            holders[number] = winners[name]
+    placements = _place([candidates[number] for number in kept])
+    return Settlement(claims, dict(zip(kept, placements, strict=True)), holders)
 
 
-def place(candidates: Sequence[Candidate]) -> list[Placement]:
+def _place(candidates: Sequence[Candidate]) -> list[Placement]:
     """Give each candidate its path and its key; the results are in the order of the candidates.
 
     The last segment of a path is the skill's name, as SEP-2640 asks. A skill whose folder is named otherwise is
@@ -77,7 +94,7 @@ def place(candidates: Sequence[Candidate]) -> list[Placement]:
         name, path = candidate.content.name, paths[number]
         key = name if names[name] == 1 and name not in keys else printable(path)
         keys.add(key)
-        placements.append(Placement(key, path))
+        placements.append(Placement(key, path, shares_name=names[name] > 1))
     return placements
 
 

@@ -43,6 +43,7 @@ from skills_core._yaml_scalars import (
     UnfitError,
     carry,
     key_text,
+    outdented,
     resolve_plain,
     resolve_tagged,
 )
@@ -135,8 +136,11 @@ def load_mapping(text: str) -> YamlMapping:
         # closing fence, and npm `yaml` and js-yaml read one all the same. libyaml does not.
         text += "\n"
     restore = None
-    if not ordinary or "\\u" in text:
-        text, restore = carry(text)
+    if not ordinary or "\\" in text:
+        try:
+            text, restore = carry(text)
+        except UnfitError as error:
+            raise YamlError(YamlFault.SYNTAX, str(error)) from None
     builder = _Builder(text, restore)
     _feed(text, builder)
     if builder.root is None:
@@ -177,7 +181,7 @@ def _feed(text: str, builder: "_Builder") -> None:
         mark = error.problem_mark or error.context_mark
         message = error.problem or error.context or "not readable as YAML"
         line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
-        raise YamlError(YamlFault.SYNTAX, message, line, column) from None
+        raise YamlError(YamlFault.SYNTAX, f"{message:.200}", line, column) from None
     except (yaml.YAMLError, ValueError, OverflowError):
         # The Python parser passes a number too large for `chr` or `int` on as it is.
         raise YamlError(YamlFault.SYNTAX, "not readable as YAML") from None
@@ -259,14 +263,14 @@ class _Builder:
         try:
             return resolve_tagged(tag, text)
         except UnfitError:
-            _fail(YamlFault.UNSUPPORTED_TAG, f"the tag {tag!r:.60} does not fit this value", event)
+            _fail(YamlFault.UNSUPPORTED_TAG, f"the tag {tag!r:.60} is not supported here", event)
 
     def _start(
         self, event: MappingStartEvent | SequenceStartEvent, items: dict[str, JsonValue] | list[JsonValue]
     ) -> None:
         expected = MAP_TAG if isinstance(items, dict) else SEQ_TAG
         if event.tag not in {None, NON_SPECIFIC_TAG, expected}:
-            _fail(YamlFault.UNSUPPORTED_TAG, f"the tag {event.tag!r:.60} does not fit this value", event)
+            _fail(YamlFault.UNSUPPORTED_TAG, f"the tag {event.tag!r:.60} is not supported here", event)
         if self._stack:
             self._put_collection(items, event)
         elif isinstance(items, dict):
@@ -299,24 +303,11 @@ class _Builder:
             outer.height = max(outer.height, closed.height + 1)
 
     def _check_indent(self, first_row: int, event: ScalarEvent | CollectionEndEvent, column: int) -> None:
-        """Refuse a line that continues quotes or brackets without more indentation than the block around them.
-
-        YAML 1.2.2, section 8.1 by way of 6.3: libyaml does not look, the reference refuses, and of the public
-        skills one in sixty has such a line. A closing bracket may stand right below the key, as there.
-        """
         last_row = event.end_mark.line if event.end_mark else 0
-        for row in range(first_row, last_row + 1):
-            line = self._rows[row]
-            body = line.lstrip(" ")
-            indent = len(line) - len(body) + 1
-            if indent > column or body in {"", "\r"}:
-                continue
-            if isinstance(event, CollectionEndEvent):
-                closes = indent == column and _place(event) == (row + 1, column)
-                if closes or body[0] == "#" or not body.strip():
-                    continue
+        bracket = _place(event) if isinstance(event, CollectionEndEvent) else None
+        if found := outdented(self._rows, range(first_row, last_row + 1), column, bracket):
             message = "a line inside quotes or brackets needs more indentation than its key"
-            raise YamlError(YamlFault.SYNTAX, message, row + 1, indent)
+            raise YamlError(YamlFault.SYNTAX, message, *found)
 
     def _alias(self, event: AliasEvent) -> None:
         target = self._anchors.get(event.anchor or "")
@@ -339,7 +330,7 @@ class _Builder:
         if isinstance(top.items, list):
             top.items.append(items)
         elif top.key is None:
-            _fail(YamlFault.SYNTAX, "a collection as a key", event)
+            _fail(YamlFault.SYNTAX, "a list or mapping as a key; text with brackets needs quotes", event)
         else:
             top.items[top.key] = items
             top.key = None

@@ -1,0 +1,74 @@
+# skillserve over streamable HTTP:
+#
+#   docker build -t skillserve .
+#   docker run --rm --read-only -p 127.0.0.1:8000:8000 -v "$PWD/sample_skills:/skills:ro" skillserve
+
+# One base for both stages: a virtual environment points at the interpreter that made it.
+FROM python:3.13-slim AS base
+
+
+FROM base AS builder
+
+# Nothing that pip would keep for a next time leaves this stage.
+ENV PIP_NO_CACHE_DIR=1 \
+    PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_ROOT_USER_ACTION=ignore
+WORKDIR /src
+COPY constraints.txt pyproject.toml ./
+
+# pip and the build backend live in an environment of their own, so that the one that ships holds neither.
+RUN python -m venv /opt/build \
+    && /opt/build/bin/pip install --quiet --only-binary :all: --constraint constraints.txt hatchling \
+    && python -m venv --without-pip /opt/skillserve
+
+# The dependencies come before the code: after an edit of the code this layer is taken from the cache. Wheels only,
+# because there is no compiler here, and so that no dependency runs code of its own while it is installed.
+RUN /opt/skillserve/bin/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' > requirements.txt \
+    && /opt/build/bin/pip --python /opt/skillserve install --quiet --no-compile --only-binary :all: \
+        --constraint constraints.txt --requirement requirements.txt
+
+# Bytecode is made here, once, and never compared with its source: nothing can write it at run time.
+COPY LICENSE README.md ./
+COPY server server
+COPY skills_core skills_core
+RUN /opt/build/bin/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir dist . \
+    && /opt/build/bin/pip --python /opt/skillserve install --quiet --no-compile --no-deps dist/*.whl \
+    && /opt/skillserve/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/skillserve/lib
+
+
+FROM base
+
+LABEL org.opencontainers.image.title="skillserve" \
+    org.opencontainers.image.description="The reference server for Agent Skills over MCP" \
+    org.opencontainers.image.licenses="MIT"
+
+COPY --from=builder /opt/skillserve /opt/skillserve
+ENV PATH=/opt/skillserve/bin:$PATH
+
+# An empty folder of skills lets a start without a volume work. There is no VOLUME on purpose: an image that is built
+# on this one may COPY its skills to /skills, and containers leave no nameless volumes behind.
+# The base image has no bytecode of the standard library: importing what the server imports makes the part it needs.
+RUN mkdir /skills \
+    && python -c 'import server.cli, server.http, server.serving, server.stdio, urllib.request'
+
+# From here on the root file system may be read-only, and logs are seen as they are written.
+ENV PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+
+# skillserve.toml is read from the working directory. That is not /skills, so that skills cannot change settings.
+WORKDIR /etc/skillserve
+
+# A number, because Kubernetes' runAsNonRoot cannot look up a name. It owns no file of the image; the files below
+# /skills must be readable by it, or the container be given the number of their owner (--user).
+USER 65532:65532
+
+EXPOSE 8000
+
+# The server's own interpreter asks, past any proxy that the environment names. (With --transport stdio nothing
+# listens: add --no-healthcheck.)
+HEALTHCHECK --interval=15s --timeout=5s --start-period=15s --retries=3 \
+    CMD ["python", "-c", "import os, urllib.request as request; port = os.environ.get('SKILLSERVE_PORT', '8000'); request.build_opener(request.ProxyHandler({})).open(f'http://127.0.0.1:{port}/health', timeout=4)"]
+
+ENTRYPOINT ["skillserve"]
+# 0.0.0.0 is the container's own network: what is published of it, and to whom, is for -p to say.
+CMD ["serve", "/skills", "--transport", "http", "--host", "0.0.0.0"]

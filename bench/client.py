@@ -1,0 +1,101 @@
+"""A client that speaks either era over either link: open, ask, listen."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+from http_link import HttpLink
+from processes import Command, free_port, running
+from stdio_link import StdioLink
+from wire import CLIENT_INFO, Answer, BenchError, Era, Link, Message, request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+START_TIMEOUT = 120.0
+CALL_TIMEOUT = 60.0
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+CHANGES = frozenset(
+    f"notifications/{name}"
+    for name in ("tools/list_changed", "prompts/list_changed", "resources/list_changed", "resources/updated")
+)
+
+
+class Client:
+    """One open connection to one server."""
+
+    def __init__(self, link: Link, era: Era, spawned: float) -> None:
+        self.spawned = spawned
+        self._link = link
+        self._era = era
+        self._numbers = itertools.count(1)
+        self._capabilities = self._open()
+
+    def timed(self, method: str, params: Message | None = None, timeout: float = CALL_TIMEOUT) -> Answer:
+        """Ask once; the answer carries its time. An error is raised, for no timing of one is wanted."""
+        message = request(self._era, next(self._numbers), method, params or {})
+        try:
+            answer = self._link.exchange(message, timeout)
+        except OSError as error:
+            raise BenchError(f"{method}: {error}") from error
+        if "result" not in answer.reply:
+            raise BenchError(f"{method}: {json.dumps(answer.reply)[:300]}")
+        return answer
+
+    def call(self, method: str, params: Message | None = None) -> Message:
+        """Ask once for the result alone."""
+        result: Message = self.timed(method, params).reply["result"]
+        return result
+
+    def subscribe(self, uris: list[str]) -> None:
+        """Ask for every change notification there is, the way this era does."""
+        if self._era is Era.HANDSHAKE:
+            self._link.listen(None)
+            if self._capabilities.get("resources", {}).get("subscribe"):
+                for uri in uris:
+                    self.call("resources/subscribe", {"uri": uri})
+            return
+        wanted = {f"{kind}ListChanged": True for kind in ("tools", "prompts", "resources")}
+        params = {"notifications": {**wanted, "resourceSubscriptions": uris}}
+        self._link.listen(request(self._era, next(self._numbers), "subscriptions/listen", params))
+        event = self._link.next_event(CALL_TIMEOUT)
+        if event is None or event.message.get("method") != ACKNOWLEDGED:
+            raise BenchError(f"subscriptions/listen: {event and event.message}")
+
+    def next_change(self, timeout: float) -> float | None:
+        """When the next change notification arrived, or None when none came in time."""
+        end = time.perf_counter() + timeout
+        while event := self._link.next_event(end - time.perf_counter()):
+            if event.message.get("method") in CHANGES:
+                return event.at
+        return None
+
+    def settle(self, quiet: float) -> None:
+        """Take events until none has come for so many seconds."""
+        while self._link.next_event(quiet):
+            pass
+
+    def _open(self) -> Message:
+        if self._era is Era.MODERN:
+            opened = self.timed("server/discover", timeout=START_TIMEOUT).reply["result"]
+        else:
+            params = {"protocolVersion": self._era.protocol, "capabilities": {}, "clientInfo": CLIENT_INFO}
+            opened = self.timed("initialize", params, START_TIMEOUT).reply["result"]
+            self._link.notify({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        capabilities: Message = opened.get("capabilities", {})
+        return capabilities
+
+
+@contextmanager
+def connected(command: Command, folder: Path, transport: str, era: Era) -> Iterator[Client]:
+    """Start a server, open a connection to it, and end both on the way out."""
+    port = 0 if transport == "stdio" else free_port()
+    with running(command, folder, port, piped=transport == "stdio") as process:
+        link = StdioLink(process) if transport == "stdio" else HttpLink(process, port, era, START_TIMEOUT)
+        with closing(link):
+            yield Client(link, era, process.spawned)

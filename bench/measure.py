@@ -1,0 +1,158 @@
+"""What is measured, and how: the same for every size, transport and era.
+
+The two servers take turns, process by process and block of calls by block of calls, so that what else the
+machine does hits both alike. Every figure is a median.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import statistics
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from client import Client, connected
+from edits import edit_delays
+from record import operations, record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from processes import Command
+    from record import Call
+    from wire import Era
+
+BLOCK = 10
+WARM_UP = 20
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How often each thing is measured."""
+
+    calls: int = 300
+    starts: int = 5
+    edits: int = 5
+
+
+@dataclass(frozen=True)
+class Case:
+    """One combination to measure, with the folder of skills and the two servers it is measured with."""
+
+    skills: int
+    transport: str
+    era: Era
+    folder: Path
+    floor: Command
+    ours: Command
+    answers: Path
+
+    def connect(self, command: Command) -> AbstractContextManager[Client]:
+        """Start one of the servers and connect to it."""
+        return connected(command, self.folder, self.transport, self.era)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measurement of both servers."""
+
+    name: str
+    floor_ms: float
+    ours_ms: float
+    samples: int
+
+    @property
+    def ratio(self) -> float:
+        """How many times the floor's time ours takes."""
+        return self.ours_ms / self.floor_ms
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All that was measured in one case; `differing` names what the two servers answered differently."""
+
+    case: Case
+    figures: list[Figure]
+    edits_ms: list[float]
+    edits_missed: str
+    differing: list[str]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every figure is there and the two servers can be compared."""
+        return not (self.differing or self.edits_missed)
+
+
+def measure(case: Case, effort: Effort) -> Outcome:
+    """Measure one case: record the answers, start both servers over and over, time calls, then edit."""
+    with case.connect(case.ours) as client:
+        names, answers = record(client)
+    case.answers.write_text(json.dumps(answers), encoding="utf-8")
+    figures = [_cold_start(case, effort.starts)]
+    with ExitStack() as stack:
+        floor, ours = (stack.enter_context(case.connect(command)) for command in (case.floor, case.ours))
+        wanted = operations(names)
+        differing = [name for name, calls in wanted.items() if not _same_answers(floor, ours, calls)]
+        figures += [_latency(name, floor, ours, calls, effort.calls) for name, calls in wanted.items()]
+        edits_ms, missed = edit_delays(ours, case.folder, names[: effort.edits])
+    return Outcome(case, figures, edits_ms, missed, differing)
+
+
+def _cold_start(case: Case, count: int) -> Figure:
+    """Time from starting a process to its first tools/list answer; the first pair only warms up."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(count + 1):
+        for command, taken in zip((case.floor, case.ours), times, strict=True):
+            with case.connect(command) as client:
+                taken.append(client.timed("tools/list").end - client.spawned)
+    return _figure("cold start to tools/list", times[0][1:], times[1][1:])
+
+
+def _same_answers(floor: Client, ours: Client, calls: Sequence[Call]) -> bool:
+    """Whether both servers give the same results, without which their times say nothing."""
+    return all(floor.call(*call) == ours.call(*call) for call in calls)
+
+
+def _latency(name: str, floor: Client, ours: Client, calls: Sequence[Call], count: int) -> Figure:
+    """Time so many calls of one kind on each server, in blocks, the order turned round each time."""
+    floor_times: list[float] = []
+    ours_times: list[float] = []
+    turns = [(floor, _endless(calls), floor_times), (ours, _endless(calls), ours_times)]
+    for client, coming, _ in turns:
+        _block(client, islice(coming, WARM_UP))
+    with _no_garbage_collection():
+        while len(ours_times) < count:
+            size = min(BLOCK, count - len(ours_times))
+            for client, coming, times in turns:
+                times.extend(_block(client, islice(coming, size)))
+            turns.reverse()
+    return _figure(f"{name} p50", floor_times, ours_times)
+
+
+def _block(client: Client, calls: Iterator[Call]) -> list[float]:
+    return [client.timed(*call).seconds for call in calls]
+
+
+def _endless(calls: Sequence[Call]) -> Iterator[Call]:
+    while True:
+        yield from calls
+
+
+def _figure(name: str, floor: list[float], ours: list[float]) -> Figure:
+    return Figure(name, statistics.median(floor) * 1e3, statistics.median(ours) * 1e3, len(ours))
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Keep the client's own collector out of the timings."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -1,0 +1,113 @@
+"""Folders of skills as data: how the tests of the core write them, load them and look at the result."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from skills_core import Environment, Library, Strictness, explicit_sources
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from skills_core import Catalog, Skill
+
+NOBODY = 65_534
+
+
+@pytest.fixture(scope="session")
+def write_skill() -> Callable[..., Path]:
+    """Write one skill folder; `fields` are lines of YAML, `files` maps further paths to text or bytes."""
+
+    def write(
+        root: Path,
+        folder: str,
+        *,
+        name: str | None = None,
+        description: str = "Does a thing.",
+        fields: str = "",
+        body: str = "Do it.",
+        files: Mapping[str, str | bytes] | None = None,
+    ) -> Path:
+        where = root / folder if folder else root
+        where.mkdir(parents=True, exist_ok=True)
+        lines = ["---", f"name: {where.name if name is None else name}", f"description: {description}"]
+        lines += [fields] if fields else []
+        (where / "SKILL.md").write_bytes("\n".join([*lines, "---", body, ""]).encode())
+        for path, content in (files or {}).items():
+            target = where / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content.encode() if isinstance(content, str) else content)
+        return where
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def load() -> Callable[..., Library]:
+    """Load directories as explicit sources, the first with the highest precedence."""
+
+    def make(
+        *roots: Path, strictness: Strictness = Strictness.LENIENT, environment: Environment | None = None
+    ) -> Library:
+        machine = environment or Environment(os="linux", has_bin=lambda _: True)
+        return Library(explicit_sources(roots, strictness), lambda: machine)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def only() -> Callable[[Library], Skill]:
+    """Return the one skill of a library."""
+
+    def take(library: Library) -> Skill:
+        (skill,) = library.catalog.skills
+        return skill
+
+    return take
+
+
+@pytest.fixture(scope="session")
+def seen() -> Callable[[Catalog], Any]:
+    """Show everything a user can see of a catalog, as values that can be compared."""
+
+    def show(catalog: Catalog) -> Any:
+        skills = [
+            {
+                "place": (str(skill.source.root), skill.content.folder),
+                "name": (skill.name, skill.key, skill.path, skill.uri),
+                "state": (skill.state, skill.reason, skill.detail),
+                "text": (skill.description, skill.body, skill.digest),
+                "files": [(file.path, file.size, file.digest, file.text) for file in skill.content.files.values()],
+                "diagnostics": skill.diagnostics,
+            }
+            for skill in catalog.skills
+        ]
+        return {"skills": skills, "problems": catalog.problems, "active": [skill.key for skill in catalog.active]}
+
+    return show
+
+
+@pytest.fixture
+def unprivileged() -> Iterator[Path]:
+    """Yield a folder of a user whom permissions bind: the tests may run as root, whom they do not."""
+    folder = Path(tempfile.mkdtemp()).resolve()
+    folder.chmod(0o777)
+    if os.name == "nt":
+        pytest.skip("permissions are no modes on this system")
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(NOBODY)
+    try:
+        yield folder
+    finally:
+        if root:
+            os.seteuid(0)
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(0o777)
+        shutil.rmtree(folder)

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import skills_core
+from skills_core import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(skills_core.__file__).parents[1]
+CORE = sorted((ROOT / "skills_core").rglob("*.py"))
+ALL = CORE + sorted((ROOT / "server").rglob("*.py"))
+
+MAX_LINES = 400
+MAX_FUNCTION = 50
+
+FORBIDDEN = {"server", "mcp", "mcp_types", "starlette", "uvicorn", "typer", "click", "rich"}
+
+
+def shown(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def at_run_time(node: ast.AST) -> Iterator[ast.AST]:
+    """Walk a module without what only a type checker reads."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            continue
+        yield child
+        yield from at_run_time(child)
+
+
+def imported(nodes: Iterator[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def modules() -> dict[str, Path]:
+    found = {path: shown(path).removesuffix(".py").replace("/", ".") for path in CORE}
+    return {name.removesuffix(".__init__"): path for path, name in found.items()}
+
+
+@pytest.mark.parametrize("path", CORE, ids=shown)
+def test_the_core_knows_nothing_of_protocol_http_and_command_line(path: Path) -> None:
+    names = {name.partition(".")[0] for name in imported(ast.walk(tree_of(path)))}
+    assert not names & FORBIDDEN
+
+
+@pytest.mark.parametrize("path", CORE, ids=shown)
+def test_the_core_reads_no_environment_and_prints_nothing(path: Path) -> None:
+    for node in ast.walk(tree_of(path)):
+        text = ast.unparse(node) if isinstance(node, (ast.Attribute, ast.Call)) else ""
+        assert not text.startswith(("os.environ", "os.getenv", "os.putenv", "print(", "sys.stdout", "sys.argv"))
+        assert not (isinstance(node, ast.ImportFrom) and node.module == "os" and "environ" in ast.unparse(node))
+
+
+def test_no_module_of_the_core_imports_itself_by_way_of_others() -> None:
+    known = modules()
+    graph = {
+        name: {other for other in imported(at_run_time(tree_of(path))) if other in known and other != "skills_core"}
+        for name, path in known.items()
+        if name != "skills_core"
+    }
+    assert list(TopologicalSorter(graph).static_order())  # raises CycleError
+
+
+def test_optional_rooms_build_on_the_core_and_never_the_other_way() -> None:
+    for name, path in modules().items():
+        room = name.split(".")[1] if name.count(".") > 1 else ""
+        for other in imported(at_run_time(tree_of(path))):
+            if other.startswith(("skills_core.run", "skills_core.authoring")):
+                assert room in {"run", "authoring"}, f"{name} imports {other}"
+
+
+def test_the_public_names_are_what_can_be_imported_and_nothing_else() -> None:
+    public = {name for name in vars(skills_core) if not name.startswith("_")}
+    submodules = {name for _, name, _ in pkgutil.iter_modules(skills_core.__path__)}
+    assert public - submodules == set(skills_core.__all__)
+    assert list(skills_core.__all__) == sorted(skills_core.__all__)
+
+
+@pytest.mark.parametrize("name", [name for name in modules() if not name.rpartition(".")[2].startswith("_")])
+def test_every_name_that_a_module_offers_is_defined(name: str) -> None:
+    module = importlib.import_module(name)
+    assert module.__doc__
+    assert [offered for offered in module.__all__ if not hasattr(module, offered)] == []
+
+
+def test_every_reason_is_given_somewhere() -> None:
+    given = {
+        node.attr
+        for path in ALL
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Reason"
+    }
+    assert [reason.name for reason in Reason if reason.name not in given] == []
+
+
+def test_the_values_of_reasons_are_lower_case_words() -> None:
+    assert all(reason.value.replace("_", "").isalnum() and reason.value.islower() for reason in Reason)
+
+
+@pytest.mark.parametrize("path", ALL, ids=shown)
+def test_no_file_and_no_function_is_long(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= MAX_LINES
+    long = [
+        node.name
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and (node.end_lineno or node.lineno) - node.lineno + 1 > MAX_FUNCTION
+    ]
+    assert long == []

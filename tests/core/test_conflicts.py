@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skills_core import Environment, Reason, State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skills_core import Catalog, Library
+
+
+def states(catalog: Catalog) -> list[tuple[str, State, Reason | None]]:
+    return [(skill.source.root.name, skill.state, skill.reason) for skill in catalog.skills]
+
+
+def test_a_skill_of_higher_precedence_shadows_the_same_name(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    for source in ("high", "middle", "low"):
+        write_skill(tmp_path / source, "a", description=source)
+    catalog = load(tmp_path / "high", tmp_path / "middle", tmp_path / "low").catalog
+    assert catalog.skill("a").description == "high"
+    assert sorted(states(catalog)) == [
+        ("high", State.ACTIVE, None),
+        ("low", State.SHADOWED, Reason.SHADOWED),
+        ("middle", State.SHADOWED, Reason.SHADOWED),
+    ]
+
+
+def test_a_skill_of_higher_precedence_shadows_the_same_name_even_when_gated_out(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path / "high", "a", fields="when:\n  os: windows")
+    write_skill(tmp_path / "low", "a")
+    environment = Environment(os="linux", has_bin=lambda _: True)
+    catalog = load(tmp_path / "high", tmp_path / "low", environment=environment).catalog
+    assert catalog.active == ()
+    assert sorted(states(catalog)) == [
+        ("high", State.EXCLUDED, Reason.OS_MISMATCH),
+        ("low", State.SHADOWED, Reason.SHADOWED),
+    ]
+
+
+def test_an_invalid_skill_shadows_nothing(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path / "high", "a", description="''")
+    write_skill(tmp_path / "low", "a")
+    assert sorted(states(load(tmp_path / "high", tmp_path / "low").catalog)) == [
+        ("high", State.INVALID, Reason.MISSING_DESCRIPTION),
+        ("low", State.ACTIVE, None),
+    ]
+
+
+def test_a_shadowed_skill_says_what_shadows_it(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path / "high", "x/y", name="a")
+    write_skill(tmp_path / "low", "a")
+    catalog = load(tmp_path / "high", tmp_path / "low").catalog
+    (shadowed,) = [skill for skill in catalog.skills if skill.state is State.SHADOWED]
+    assert str((tmp_path / "high" / "x" / "y").resolve()) in shadowed.detail
+
+
+def test_names_differ_by_case(tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]) -> None:
+    write_skill(tmp_path / "high", "a", name="Name")
+    write_skill(tmp_path / "low", "b", name="name")
+    assert [skill.key for skill in load(tmp_path / "high", tmp_path / "low").catalog.active] == ["Name", "name"]
+
+
+PLACED: list[tuple[str, list[dict[str, str]], dict[str, str]]] = [
+    # What it shows; the folders of each source with their names; the key of each active skill with its path.
+    ("a folder named as the skill", [{"a": "a"}], {"a": "a"}),
+    ("a folder below another", [{"x/a": "a"}], {"a": "x/a"}),
+    ("a folder named otherwise", [{"owner--repo--a": "a"}], {"a": "a"}),
+    ("a folder named otherwise, below another", [{"x/y": "a"}], {"a": "x/a"}),
+    ("a name twice in one source", [{"x/a": "a", "y/a": "a"}], {"x/a": "x/a", "y/a": "y/a"}),
+    ("a folder that bears the name wins the path", [{"0": "a", "a": "a"}], {"a": "a", "0/a": "0/a"}),
+    ("two folders named otherwise", [{"p": "a", "q": "a"}], {"a": "a", "q/a": "q/a"}),
+    ("a root that is a skill", [{"": "a"}], {"a": "a"}),
+    ("a skill below a root that is one", [{"": "a", "b": "b"}], {"a": "a", "b": "a/b"}),
+    ("a nested skill", [{"a": "a", "a/b": "b"}], {"a": "a", "b": "a/b"}),
+    ("a skill nested in one that is mapped", [{"x": "a", "x/b": "b"}], {"a": "a", "b": "a/b"}),
+    ("a skill nested deeper in one that is mapped", [{"x": "a", "x/y/z": "b"}], {"a": "a", "b": "a/y/b"}),
+    ("a nested skill of the same name", [{"a": "a", "a/a": "a"}], {"a": "a", "a/a": "a/a"}),
+    ("a name that is no segment", [{"x": "a/b"}], {"a/b": "x"}),
+    ("a name that leads upwards", [{"x": "..", "y": "."}], {"..": "x", ".": "y"}),
+    ("different names in two sources", [{"a": "a"}, {"b": "b"}], {"a": "a", "b": "b"}),
+]
+
+
+@pytest.mark.parametrize(("sources", "placed"), [case[1:] for case in PLACED], ids=[case[0] for case in PLACED])
+def test_skills_are_placed(
+    sources: list[dict[str, str]],
+    placed: dict[str, str],
+    tmp_path: Path,
+    write_skill: Callable[..., Path],
+    load: Callable[..., Library],
+) -> None:
+    for number, folders in enumerate(sources):
+        for folder, name in folders.items():
+            write_skill(tmp_path / str(number), folder, name=f"'{name}'")
+    catalog = load(*(tmp_path / str(number) for number in range(len(sources)))).catalog
+    assert {skill.key: skill.path for skill in catalog.active} == placed
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        [{"x/a": "a", "x/b": "b"}, {"x": "x"}],
+        [{"x": "x"}, {"x/a": "a"}],
+        [{"a": "b"}, {"b": "c", "b/d": "d"}],
+        [{"a": "a"}, {"b": "b", "b/a": "c"}],
+    ],
+)
+def test_no_skill_of_one_source_stands_below_a_skill_of_another(
+    sources: list[dict[str, str]], tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    for number, folders in enumerate(sources):
+        for folder, name in folders.items():
+            write_skill(tmp_path / str(number), folder, name=name)
+    active = load(*(tmp_path / str(number) for number in range(len(sources)))).catalog.active
+    for one in active:
+        for other in active:
+            assert one.source == other.source or not one.path.startswith(f"{other.path}/")
+
+
+def test_a_name_twice_in_one_source_is_told_on_both(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path, "x/refunds")
+    write_skill(tmp_path, "y/refunds")
+    catalog = load(tmp_path).catalog
+    assert [[found.code for found in skill.diagnostics] for skill in catalog.active] == [[Reason.DUPLICATE_NAME]] * 2
+    assert [skill.name for skill in catalog.active] == ["refunds", "refunds"]
+
+
+def test_a_name_twice_in_a_high_source_shadows_every_one_below(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    for folder in ("high/x/a", "high/y/a", "low/a", "low/z/a"):
+        write_skill(tmp_path, folder)
+    catalog = load(tmp_path / "high", tmp_path / "low").catalog
+    assert [skill.key for skill in catalog.active] == ["x/a", "y/a"]
+    assert sum(skill.state is State.SHADOWED for skill in catalog.skills) == 2
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    sources=st.lists(
+        st.dictionaries(
+            st.lists(st.sampled_from(["a", "b", "c"]), max_size=3).map("/".join),
+            st.sampled_from(["a", "b", "c", "d"]),
+            max_size=5,
+        ),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_every_active_skill_has_a_path_and_a_key_of_its_own_that_find_it(
+    sources: list[dict[str, str]], write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    with tempfile.TemporaryDirectory() as space:
+        roots = [Path(space).resolve() / f"r{number}" for number in range(len(sources))]
+        for root, folders in zip(roots, sources, strict=True):
+            root.mkdir()
+            for folder, name in folders.items():
+                write_skill(root, folder, name=f"'{name}'")
+        catalog = load(*roots).catalog
+    active = catalog.active
+    assert len({skill.path for skill in active}) == len({skill.key for skill in active}) == len(active)
+    for skill in active:
+        assert catalog.skill(skill.key) is skill
+        assert catalog.skill(skill.path) is skill
+        assert catalog.skill(skill.uri) is skill
+        assert skill.path.rpartition("/")[2] == skill.name

@@ -1,0 +1,308 @@
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from skills_core import FileRefusedError, Reason, State, UnknownFileError, files
+from skills_core.files import read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skills_core import Library
+
+posix = pytest.mark.skipif(os.name == "nt", reason="needs links, pipes and sockets in the file system")
+
+
+@pytest.fixture(params=["handles", "checks"], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run every test twice: with folder handles where there are any, and in the way of systems without them."""
+    if request.param == "checks":
+        monkeypatch.setattr(files, "_HANDLES", False)
+    elif not files._HANDLES:
+        pytest.skip("this system has no folder handles")
+    return str(request.param)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Make a root with a file, next to something secret."""
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "key").write_bytes(b"SECRET")
+    inside = tmp_path / "root"
+    (inside / "folder" / "deeper").mkdir(parents=True)
+    (inside / "file").write_bytes(b"plain")
+    (inside / "folder" / "deeper" / "file").write_bytes(b"deep")
+    return inside
+
+
+def refusal(root: Path, path: str, limit: int = 1000) -> Reason:
+    with pytest.raises(FileRefusedError) as caught:
+        read_file(root, path, limit)
+    assert caught.value.path == path
+    return caught.value.reason
+
+
+@pytest.mark.parametrize(("path", "content"), [("file", b"plain"), ("folder/deeper/file", b"deep")])
+def test_a_regular_file_is_read_with_its_fingerprint(root: Path, path: str, content: bytes) -> None:
+    raw, fingerprint = read_file(root, path)
+    assert (raw, fingerprint.size) == (content, len(content))
+
+
+@pytest.mark.parametrize("limit", [5, 6, 1000])
+def test_a_file_may_be_as_large_as_the_limit(root: Path, limit: int) -> None:
+    assert read_file(root, "file", limit)[0] == b"plain"
+
+
+@pytest.mark.parametrize("limit", [0, 1, 4])
+def test_a_larger_file_is_refused(root: Path, limit: int) -> None:
+    assert refusal(root, "file", limit) is Reason.TOO_LARGE
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        ".",
+        "..",
+        "/",
+        "/etc/passwd",
+        "//file",
+        "./file",
+        "folder/./deeper/file",
+        "../secret/key",
+        "folder/../file",
+        "folder/../../secret/key",
+        "folder//deeper/file",
+        "file/",
+        "folder/",
+        "file\0",
+        "\0",
+        "folder\0/deeper/file",
+        "file\0../../secret/key",
+    ],
+)
+def test_a_path_that_is_not_plainly_relative_is_refused(root: Path, path: str) -> None:
+    assert refusal(root, path) is Reason.UNREADABLE
+
+
+@pytest.mark.parametrize("path", ["absent", "folder/absent", "absent/file", "file/below", "x" * 5000, "..."])
+def test_what_is_not_there_is_unreadable(root: Path, path: str) -> None:
+    assert refusal(root, path) is Reason.UNREADABLE
+
+
+def test_a_folder_is_no_regular_file(root: Path) -> None:
+    assert refusal(root, "folder") in {Reason.SPECIAL_FILE, Reason.UNREADABLE}
+
+
+@posix
+@pytest.mark.parametrize("target", ["../secret/key", "file", "folder/deeper/file", "absent", "link", "/dev/zero"])
+def test_a_link_is_refused_wherever_it_leads(root: Path, target: str) -> None:
+    (root / "link").symlink_to(target)
+    assert refusal(root, "link") is Reason.SYMLINK
+
+
+@posix
+@pytest.mark.parametrize(
+    ("link", "target", "path"),
+    [
+        ("linked", "../secret", "linked/key"),
+        ("linked", "folder", "linked/deeper/file"),
+        ("folder/linked", "../../secret", "folder/linked/key"),
+        ("folder/linked", "deeper", "folder/linked/file"),
+        ("loop", "loop", "loop/file"),
+        ("folder/up", "..", "folder/up/file"),
+        ("top", "/", "top/etc/passwd"),
+    ],
+)
+def test_a_path_through_a_link_is_refused(root: Path, link: str, target: str, path: str) -> None:
+    (root / link).symlink_to(target)
+    assert refusal(root, path) in {Reason.SYMLINK, Reason.UNREADABLE}
+
+
+@posix
+def test_links_in_a_circle_are_refused(root: Path) -> None:
+    (root / "one").symlink_to("two")
+    (root / "two").symlink_to("one")
+    assert refusal(root, "one") is Reason.SYMLINK
+    assert refusal(root, "two/file") in {Reason.SYMLINK, Reason.UNREADABLE}
+
+
+@posix
+def test_a_pipe_without_a_writer_is_refused_at_once(root: Path) -> None:
+    os.mkfifo(root / "pipe")
+    assert refusal(root, "pipe") is Reason.SPECIAL_FILE
+
+
+@posix
+def test_a_socket_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("sock")  # a relative path: the length of a socket's path is limited
+        assert refusal(root, "sock") is Reason.SPECIAL_FILE
+
+
+@posix
+def test_a_file_without_permission_is_unreadable(unprivileged: Path) -> None:
+    (unprivileged / "file").write_bytes(b"x")
+    (unprivileged / "file").chmod(0)
+    assert refusal(unprivileged, "file") is Reason.UNREADABLE
+
+
+@posix
+def test_a_folder_without_permission_is_unreadable(unprivileged: Path) -> None:
+    (unprivileged / "folder").mkdir()
+    (unprivileged / "folder" / "file").write_bytes(b"x")
+    (unprivileged / "folder").chmod(0)
+    assert refusal(unprivileged, "folder/file") is Reason.UNREADABLE
+
+
+def test_a_missing_root_is_unreadable(tmp_path: Path) -> None:
+    assert refusal(tmp_path / "absent", "file") is Reason.UNREADABLE
+
+
+@posix
+def test_no_handle_stays_open_after_a_refusal(root: Path) -> None:
+    (root / "link").symlink_to("file")
+    os.mkfifo(root / "pipe")
+    before = os.dup(0)
+    os.close(before)
+    for path in ("file", "absent", "link", "link/x", "pipe", "folder", "folder/deeper/file", "folder/absent/x") * 20:
+        try:
+            read_file(root, path, limit=4)
+        except FileRefusedError:
+            continue
+    after = os.dup(0)
+    os.close(after)
+    assert after == before
+
+
+@posix
+def test_a_parent_swapped_for_a_link_between_scans_gives_nothing_away(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "data").write_bytes(b"SECRET")
+    root = tmp_path / "root"
+    write_skill(root, "a", files={"inner/data": "plain"})
+    library = load(root)
+    before = library.catalog.skill("a")
+    shutil.rmtree(root / "a" / "inner")
+    (root / "a" / "inner").symlink_to(tmp_path / "secret")
+    with pytest.raises(FileRefusedError):
+        read_file(before.source.root, before.within_source("inner/data"))
+    # Told of the file alone, and of the folder.
+    for changed in ("inner/data", "inner"):
+        library.reload([root / "a" / changed])
+        skill = library.catalog.skill("a")
+        assert [file.digest for file in skill.content.files.values()] == [skill.digest]
+    with pytest.raises(UnknownFileError):
+        library.catalog.file_of(library.catalog.skill("a"), "inner/data")
+
+
+@posix
+@pytest.mark.parametrize("moment", ["root", "inner", "data"])
+def test_a_race_between_scan_and_read_gives_nothing_away(
+    moment: str,
+    tmp_path: Path,
+    write_skill: Callable[..., Path],
+    load: Callable[..., Library],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "data").write_bytes(b"SECRET")
+    root = tmp_path / "root"
+    write_skill(root, "a", files={"inner/data": "plain"})
+    opened = os.open
+
+    def swap_before(path: str, *args: int, **options: int) -> int:
+        """Swap the folder in the moment before a path of that name is opened."""
+        if Path(path).name == moment and not (root / "a" / "inner").is_symlink():
+            (root / "a" / "inner").rename(tmp_path / "elsewhere")
+            (root / "a" / "inner").symlink_to(tmp_path / "secret")
+        return opened(path, *args, **options)
+
+    monkeypatch.setattr(os, "open", swap_before)
+    (skill,) = load(root).catalog.skills
+    digests = {file.digest for file in skill.content.files.values()}
+    assert "sha256:" + hashlib.sha256(b"SECRET").hexdigest() not in digests
+
+
+@posix
+@pytest.mark.parametrize("kind", ["link", "pipe", "loop", "linked folder"])
+def test_what_is_refused_is_told_and_the_rest_of_the_skill_is_served(
+    kind: str, tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "key").write_bytes(b"SECRET")
+    folder = write_skill(tmp_path / "root", "a", files={"ok.txt": "fine"})
+    if kind == "pipe":
+        os.mkfifo(folder / "odd")
+    else:
+        target = {"link": "../../secret/key", "loop": "odd", "linked folder": "../../secret"}[kind]
+        (folder / "odd").symlink_to(target)
+    skill = load(tmp_path / "root").catalog.skill("a")
+    assert list(skill.content.files) == ["SKILL.md", "ok.txt"]
+    assert [(found.code, found.path) for found in skill.diagnostics] == [
+        (Reason.SPECIAL_FILE if kind == "pipe" else Reason.SYMLINK, str(folder / "odd"))
+    ]
+
+
+@posix
+@pytest.mark.parametrize("target", ["other.md", "/dev/zero", "SKILL.md", "absent"])
+def test_a_linked_skill_file_makes_an_invalid_skill(target: str, tmp_path: Path, load: Callable[..., Library]) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "other.md").write_text("---\nname: a\ndescription: d\n---\n", encoding="utf-8")
+    (tmp_path / "a" / "SKILL.md").symlink_to(target)
+    (skill,) = load(tmp_path).catalog.skills
+    assert (skill.state, skill.reason) == (State.INVALID, Reason.SYMLINK)
+
+
+@posix
+def test_a_pipe_named_as_the_skill_file_makes_an_invalid_skill(tmp_path: Path, load: Callable[..., Library]) -> None:
+    (tmp_path / "a").mkdir()
+    os.mkfifo(tmp_path / "a" / "SKILL.md")
+    (skill,) = load(tmp_path).catalog.skills
+    assert (skill.state, skill.reason) == (State.INVALID, Reason.SPECIAL_FILE)
+
+
+@posix
+def test_unreadable_files_and_folders_are_told_and_the_rest_is_served(
+    unprivileged: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    folder = write_skill(unprivileged, "a", files={"ok.txt": "fine", "no.txt": "x", "shut/x": "x"})
+    (folder / "no.txt").chmod(0)
+    (folder / "shut").chmod(0)
+    write_skill(unprivileged, "b")
+    (unprivileged / "b" / "SKILL.md").chmod(0)
+    catalog = load(unprivileged).catalog
+    skill = catalog.skill("a")
+    assert list(skill.content.files) == ["SKILL.md", "ok.txt"]
+    assert [found.code for found in skill.diagnostics] == [Reason.UNREADABLE, Reason.UNREADABLE]
+    (other,) = [skill for skill in catalog.skills if skill.name == "b"]
+    assert (other.state, other.reason) == (State.INVALID, Reason.UNREADABLE)
+
+
+def test_a_file_too_large_for_a_skill_is_told_and_the_rest_is_served(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    folder = write_skill(tmp_path, "a", files={"big": ""})
+    os.truncate(folder / "big", files.MAX_FILE_SIZE + 1)
+    skill = load(tmp_path).catalog.skill("a")
+    assert list(skill.content.files) == ["SKILL.md"]
+    assert [found.code for found in skill.diagnostics] == [Reason.TOO_LARGE]
+
+
+def test_an_error_of_the_disk_while_reading_is_a_refusal(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "read", fail)
+    assert refusal(root, "file") is Reason.UNREADABLE

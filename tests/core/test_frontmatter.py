@@ -1,0 +1,310 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from skills_core import Evaluation, Gate, Instructions, Library, Reason, Severity, Skill, State, Strictness
+from skills_core import ToolDeclaration as Tool
+from skills_core.loader import parse_instructions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def read(yaml: str, folder: str = "a", strictness: Strictness = Strictness.LENIENT) -> Instructions:
+    """Read frontmatter that is complete but for the lines under test, which begin at line 4 of the file."""
+    raw = f"---\nname: a\ndescription: d\n{yaml}\n---\nBody\n".encode()
+    return parse_instructions(raw, folder, f"{folder}/SKILL.md", strictness)
+
+
+def told(instructions: Instructions) -> list[tuple[Severity, Reason, int | None]]:
+    return [(found.severity, found.code, found.line) for found in instructions.diagnostics]
+
+
+@pytest.mark.parametrize(
+    ("yaml", "field", "value"),
+    [
+        ("license: MIT", "license", "MIT"),
+        ("compatibility: Needs git", "compatibility", "Needs git"),
+        ("metadata:\n  author: me\n  deep: {x: [1]}", "metadata", {"author": "me", "deep": {"x": [1]}}),
+        ("allowed-tools: []", "allowed_tools", ()),
+        ("allowed-tools: ''", "allowed_tools", ()),
+        ("allowed-tools:", "allowed_tools", None),
+        ("license: MIT", "allowed_tools", None),
+        ("allowed-tools: Read", "allowed_tools", ("Read",)),
+        ("allowed-tools: Read Grep", "allowed_tools", ("Read", "Grep")),
+        ("allowed-tools: Read, Grep,Glob", "allowed_tools", ("Read", "Grep", "Glob")),
+        ("allowed-tools: Bash(git:*) Read", "allowed_tools", ("Bash(git:*)", "Read")),
+        (
+            "allowed-tools: Bash(git add *, git commit *), Read",
+            "allowed_tools",
+            ("Bash(git add *, git commit *)", "Read"),
+        ),
+        ("allowed-tools: mcp__srv__tool Bash(jq:*)", "allowed_tools", ("mcp__srv__tool", "Bash(jq:*)")),
+        ("allowed-tools: [Read, 'Bash(git add *)']", "allowed_tools", ("Read", "Bash(git add *)")),
+        ("allowed-tools:\n  - Read\n  - Grep", "allowed_tools", ("Read", "Grep")),
+        ("version: '1.0'", "version", "1.0"),
+        ("tags: [x, y]", "tags", ("x", "y")),
+        ("tags: x, y,", "tags", ("x", "y")),
+        ("references: [a.json]", "references", ("a.json",)),
+        ("trigger: true", "trigger", True),
+        ("trigger: 'true'", "trigger", True),
+        ("hint: say it", "hint", "say it"),
+        ("when:\n  os: LINUX", "when", Gate(os="linux")),
+        (
+            "when:\n  requires:\n    bins: [git]\n    anyBins: [a, b]\n    env: [E]\n    config: {k.x: 1}",
+            "when",
+            Gate("any", ("git",), ("a", "b"), ("E",), (("k.x", 1),)),
+        ),
+        ("evaluation:\n  enabled: true", "evaluation", Evaluation(True, 0.7, 2, (), False)),
+        (
+            "evaluation:\n  enabled: true\n  minScore: 1\n  maxRetries: 0\n  criteria: [one, 'two, three']",
+            "evaluation",
+            Evaluation(True, 1.0, 0, ("one", "two, three"), False),
+        ),
+        ("license: MIT", "evaluation", None),
+        ("metadata:\n  jdai:\n    skillKey: k", "skill_key", "k"),
+        ("metadata:\n  jdai:\n    always: true", "always", True),
+        ("metadata:\n  jdai:\n    primaryEnv: TOKEN", "primary_env", "TOKEN"),
+        ("triggers: ['*']", "triggers", ("*",)),
+        ("triggers: one, two words", "triggers", ("one", "two words")),
+        ("danger_patterns: ['rm -rf', 'a,b']", "danger_patterns", ("rm -rf", "a,b")),
+        ("danger_patterns: 'rm {1,2}'", "danger_patterns", ("rm {1,2}",)),
+        ("confirm_patterns: ['^git push']", "confirm_patterns", ("^git push",)),
+        ("requires: [shell]", "requires", ("shell",)),
+        ("tools: []", "tools", ()),
+        (
+            "tools:\n  - name: t\n    description: does\n    parameters: {type: object}",
+            "tools",
+            (Tool("t", "does", {"type": "object"}),),
+        ),
+        ("tools:\n  - name: t", "tools", (Tool("t", "", {}),)),
+        ("disable-model-invocation: true", "disable_model_invocation", True),
+        ("disable-model-invocation: true", "model_invocable", False),
+        ("trigger: true", "model_invocable", False),
+        ("trigger: false", "model_invocable", True),
+        ("user-invocable: false", "user_invocable", False),
+        ("license: MIT", "user_invocable", True),
+        ("argument-hint: '[file]'", "argument_hint", "[file]"),
+        ("when_to_use: always", "when_to_use", "always"),
+    ],
+)
+def test_a_field_is_typed(yaml: str, field: str, value: Any) -> None:
+    instructions = read(yaml)
+    assert getattr(instructions.frontmatter, field) == value
+    assert (instructions.diagnostics, instructions.fault) == ((), None)
+
+
+@pytest.mark.parametrize(
+    ("yaml", "field", "default"),
+    [
+        ("license: [MIT]", "license", None),
+        ("compatibility: {a: b}", "compatibility", None),
+        ("metadata: text", "metadata", {}),
+        ("metadata: [a]", "metadata", {}),
+        ("version: [1]", "version", None),
+        ("tags: {a: b}", "tags", ()),
+        ("tags: 5", "tags", ()),
+        ("tags: [[a]]", "tags", ()),
+        ("tags: [a, null]", "tags", ()),
+        ("references: true", "references", ()),
+        ("trigger: 1", "trigger", False),
+        ("trigger: sometimes", "trigger", False),
+        ("hint: {a: b}", "hint", None),
+        ("when: linux", "when", Gate()),
+        ("when:\n  os: [linux]", "when", Gate(os="any")),
+        ("when:\n  requires: [git]", "when", Gate(os="any")),
+        ("when:\n  requires:\n    config: [a]", "when", Gate(os="any")),
+        ("evaluation:\n  minScore: 1.5", "evaluation", Evaluation(False, 0.7, 2, (), False)),
+        ("evaluation:\n  minScore: high", "evaluation", Evaluation(False, 0.7, 2, (), False)),
+        ("evaluation:\n  minScore: true", "evaluation", Evaluation(False, 0.7, 2, (), False)),
+        ("evaluation:\n  maxRetries: -1", "evaluation", Evaluation(False, 0.7, 2, (), False)),
+        ("evaluation:\n  maxRetries: 1000000", "evaluation", Evaluation(False, 0.7, 2, (), False)),
+        ("metadata:\n  jdai: true", "always", False),
+        ("metadata:\n  jdai:\n    always: maybe", "always", False),
+        ("metadata:\n  jdai:\n    skillKey: [k]", "skill_key", None),
+        ("triggers: {a: b}", "triggers", ()),
+        ("tools: text", "tools", ()),
+        ("tools: [text]", "tools", ()),
+        ("tools: [{description: nameless}]", "tools", ()),
+        ("tools: [{name: t, parameters: [a]}]", "tools", (Tool("t", "", {}),)),
+        ("danger_patterns: {a: b}", "danger_patterns", ()),
+        ("requires: 1", "requires", ()),
+        ("disable-model-invocation: 1", "disable_model_invocation", False),
+        ("user-invocable: 0", "user_invocable", True),
+        ("argument-hint: [file]", "argument_hint", None),
+        ("when_to_use: {a: b}", "when_to_use", None),
+    ],
+)
+def test_a_wrong_type_is_diagnosed_at_its_line_and_leaves_the_default(
+    yaml: str,
+    field: str,
+    default: Any,
+) -> None:
+    instructions = read(yaml)
+    assert getattr(instructions.frontmatter, field) == default
+    assert told(instructions) == [(Severity.WARNING, Reason.INVALID_FIELD, 4)]
+    assert instructions.fault is None
+
+
+@pytest.mark.parametrize("value", ["5", "{a: b}", "true", "[[Read]]", "[null]"])
+def test_allowed_tools_of_a_wrong_type_are_diagnosed(value: str) -> None:
+    assert told(read(f"allowed-tools: {value}")) == [(Severity.WARNING, Reason.INVALID_FIELD, 4)]
+
+
+@pytest.mark.parametrize(("value", "text"), [("1.5", "1.5"), ("2", "2"), ("true", "true")])
+def test_a_number_is_taken_by_its_text_with_a_warning(value: str, text: str) -> None:
+    instructions = read(f"version: {value}")
+    assert instructions.frontmatter.version == text
+    assert told(instructions) == [(Severity.WARNING, Reason.INVALID_FIELD, 4)]
+
+
+def test_several_faults_are_all_told_in_the_order_of_their_lines() -> None:
+    found = told(read("colour: red\ntrigger: 1\nlicense: [x]\nnmae: b"))
+    assert [line for _, _, line in found] == [4, 5, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("pdf-processing", None),
+        ("a", None),
+        ("a1-2b", None),
+        ("données", None),
+        ("技能", None),
+        ("a" * 64, None),
+        ("a" * 65, Reason.NAME_TOO_LONG),
+        ("PDF", Reason.INVALID_NAME),
+        ("-pdf", Reason.INVALID_NAME),
+        ("pdf-", Reason.INVALID_NAME),
+        ("pdf--x", Reason.INVALID_NAME),
+        ("pdf_x", Reason.INVALID_NAME),
+        ("pdf x", Reason.INVALID_NAME),
+        ("pdf.x", Reason.INVALID_NAME),
+        ("a/b", Reason.INVALID_NAME),
+        ("../x", Reason.INVALID_NAME),
+        ("a\\\\b", Reason.INVALID_NAME),
+    ],
+)
+@pytest.mark.parametrize("strictness", Strictness)
+def test_a_name_that_breaks_a_naming_rule_is_warned_about_and_costs_a_strict_skill(
+    name: str, reason: Reason | None, strictness: Strictness
+) -> None:
+    written = name.replace("\\\\", "\\")
+    raw = f'---\nname: "{name}"\ndescription: d\n---\n'.encode()
+    instructions = parse_instructions(raw, written, "SKILL.md", strictness)
+    assert instructions.name == written
+    assert told(instructions) == ([(Severity.WARNING, reason, 2)] if reason else [])
+    assert instructions.fault is (reason if strictness is Strictness.STRICT else None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "folder", "reason"),
+    [
+        ("name: a\ndescription: d", "a", None),
+        ("name: a\ndescription: d", "b", Reason.NAME_MISMATCH),
+        ("description: d", "a", Reason.MISSING_NAME),
+        ("name: ''\ndescription: d", "a", Reason.MISSING_NAME),
+        ("name: a\ndescription: " + "d" * 1024, "a", None),
+        ("name: a\ndescription: " + "d" * 1025, "a", Reason.DESCRIPTION_TOO_LONG),
+        ("name: a\ndescription: d\ncompatibility: " + "c" * 500, "a", None),
+        ("name: a\ndescription: d\ncompatibility: " + "c" * 501, "a", Reason.COMPATIBILITY_TOO_LONG),
+        ("name: a\ndescription: d\ncompatibility: ''", "a", Reason.COMPATIBILITY_TOO_LONG),
+        ("name: a\ndescription: d\ncolour: red", "a", Reason.UNKNOWN_FIELD),
+        ("name: a\ndescription: d\nname-space: x", "a", Reason.UNKNOWN_FIELD),
+        ("name: a\ndescription: d\ntrigger: 1", "a", Reason.INVALID_FIELD),
+        ("name: a\ndescription: x: y", "a", Reason.YAML_REPAIRED),
+        ("name: a\ndescription: d\nauthor: me\nmodel: any", "a", None),
+    ],
+)
+def test_a_breach_of_a_rule_is_a_warning_where_lenient_and_costs_the_skill_where_strict(
+    fields: str, folder: str, reason: Reason | None
+) -> None:
+    raw = f"---\n{fields}\n---\nBody".encode()
+    lenient = parse_instructions(raw, folder, "SKILL.md", Strictness.LENIENT)
+    strict = parse_instructions(raw, folder, "SKILL.md", Strictness.STRICT)
+    assert [code for _, code, _ in told(lenient)] == ([reason] if reason else [])
+    assert (lenient.fault, strict.fault) == (None, reason)
+    assert lenient.diagnostics == strict.diagnostics
+
+
+@pytest.mark.parametrize("description", ["", "description:", "description: ''", "description: '  '"])
+@pytest.mark.parametrize("strictness", Strictness)
+def test_a_missing_or_empty_description_makes_a_skill_invalid(description: str, strictness: Strictness) -> None:
+    raw = f"---\nname: a\n{description}\n---\nBody".encode()
+    instructions = parse_instructions(raw, "a", "SKILL.md", strictness)
+    assert instructions.fault is Reason.MISSING_DESCRIPTION
+
+
+def test_a_missing_name_is_taken_from_the_folder() -> None:
+    instructions = parse_instructions(b"---\ndescription: d\n---\n", "from-folder", "SKILL.md", Strictness.LENIENT)
+    assert (instructions.name, instructions.frontmatter.name) == ("from-folder", "")
+    assert instructions.fault is None
+
+
+@pytest.mark.parametrize(
+    ("field", "meant"),
+    [("descripton", "description"), ("allowed_tools", "allowed-tools"), ("licence", "license"), ("tag", "tags")],
+)
+def test_an_unknown_field_is_answered_with_what_was_probably_meant(field: str, meant: str) -> None:
+    (found,) = read(f"{field}: x").diagnostics
+    assert (found.code, found.line) == (Reason.UNKNOWN_FIELD, 4)
+    assert repr(meant) in found.message
+
+
+def test_an_unknown_field_like_nothing_known_has_no_suggestion() -> None:
+    (found,) = read("zzzzzz: x").diagnostics
+    assert "did you mean" not in found.message
+
+
+def test_the_raw_frontmatter_keeps_every_field_as_it_was_written() -> None:
+    raw = read("zzz: [1, {a: null}]\ntrigger: 1\nversion: 1.5").frontmatter.raw
+    assert raw == {"name": "a", "description": "d", "zzz": [1, {"a": None}], "trigger": 1, "version": 1.5}
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", Reason.EMPTY),
+        (b"# no frontmatter", Reason.MISSING_FRONTMATTER),
+        (b"---\nname: a\n", Reason.UNCLOSED_FRONTMATTER),
+        (b"---\n- a\n---\n", Reason.INVALID_YAML),
+        (b"---\nname: \xff\n---\n", Reason.NOT_UTF8),
+        (b"---\nname: a\n---\n", Reason.MISSING_DESCRIPTION),
+    ],
+)
+def test_an_invalid_skill_carries_the_reason_and_its_words(
+    content: bytes,
+    reason: Reason,
+    tmp_path: Path,
+    load: Callable[..., Library],
+    only: Callable[[Library], Skill],
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "SKILL.md").write_bytes(content)
+    skill = only(load(tmp_path))
+    assert (skill.state, skill.reason, skill.key, skill.name) == (State.INVALID, reason, "a", "a")
+    assert skill.detail
+    assert [found.path for found in skill.diagnostics] == [str(tmp_path.resolve() / "a" / "SKILL.md")]
+
+
+def test_one_bad_skill_never_hurts_another(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path, "good")
+    for number, content in enumerate((b"", b"\xff", b"---\n", b"---\n[\n---\n", b"\0" * 5000)):
+        folder = tmp_path / f"bad{number}"
+        folder.mkdir()
+        (folder / "SKILL.md").write_bytes(content)
+    catalog = load(tmp_path).catalog
+    assert [skill.key for skill in catalog.active] == ["good"]
+    assert len(catalog.skills) == 6
+
+
+def test_a_skill_file_larger_than_a_mebibyte_is_refused(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library], only: Callable[[Library], Skill]
+) -> None:
+    write_skill(tmp_path, "a", body="x" * 1024 * 1024)
+    assert only(load(tmp_path)).reason is Reason.TOO_LARGE

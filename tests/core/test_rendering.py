@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_core import render_activation, render_catalog, render_request
+from skills_core.rendering import RULE, parameters_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skills_core import Library, Skill
+
+
+@pytest.fixture
+def make(tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]) -> Callable[..., Skill]:
+    """Write one skill and load it."""
+
+    def skill(folder: str = "a", **options: object) -> Skill:
+        write_skill(tmp_path, folder, **options)
+        (loaded,) = load(tmp_path).catalog.active
+        return loaded
+
+    return skill
+
+
+def test_an_activation_holds_name_uri_body_and_root(make: Callable[..., Skill]) -> None:
+    assert render_activation(make(body="Do it.\n\nThen stop.")) == (
+        '<skill_content name="a" uri="skill://a/SKILL.md">\n'
+        "Do it.\n\nThen stop.\n\n"
+        "Skill root: skill://a/\n"
+        "</skill_content>"
+    )
+
+
+def test_the_folder_on_disk_is_told_on_request_only(make: Callable[..., Skill], tmp_path: Path) -> None:
+    skill = make()
+    assert str(tmp_path.resolve() / "a") not in render_activation(skill)
+    assert f"Skill directory: {tmp_path.resolve() / 'a'}\n" in render_activation(skill, directory=True)
+
+
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        ("{{file}}", ("file",)),
+        ("{{ file }} and {{\tfile\t}}", ("file",)),
+        ("{{b}} {{a}} {{b}}", ("b", "a")),
+        ("{{filePath}} {{file_path}} {{file-path}} {{_x1}}", ("filePath", "file_path", "file-path", "_x1")),
+        ("`{{code}}` **{{bold}}**", ("code", "bold")),
+        ("{{a}}{{b}}", ("a", "b")),
+        ("${{ secrets.TOKEN }} ${{ matrix }}", ()),
+        ("{{{raw}}} {{{{raw}}}}", ()),
+        ("\\{{escaped}}", ()),
+        ("{{}} {{ }} {{1a}} {{a b}} {{a.b}} {{#if a}} {{/if}} {{> a}} {{a\n}} {a} {{a} {a}}", ()),
+        ("", ()),
+    ],
+)
+def test_the_parameters_of_a_body_are_its_names_in_double_braces(body: str, names: tuple[str, ...]) -> None:
+    assert parameters_of(body) == names
+
+
+def body_of(text: str) -> str:
+    return text.split("\n", 1)[1].split("\n\n", 1)[0]
+
+
+@pytest.mark.parametrize(
+    ("body", "arguments", "filled"),
+    [
+        ("Read {{file}}.", {"file": "a.txt"}, "Read a.txt."),
+        ("Read {{ file }}{{file}}.", {"file": "x"}, "Read xx."),
+        ("Read {{file}}.", {}, "Read {{file}}."),
+        ("Read {{file}}.", {"file": ""}, "Read ."),
+        ("{{a}} {{b}}", {"a": "{{b}}", "b": "{{a}}"}, "{{b}} {{a}}"),
+        ("{{a}}", {"a": r"\1 \g<0> $1"}, r"\1 \g<0> $1"),
+        ("${{ file }} {{{file}}} \\{{file}}", {"file": "x"}, "${{ file }} {{{file}}} \\{{file}}"),
+    ],
+)
+def test_arguments_fill_the_parameters_in_one_pass(
+    body: str, arguments: dict[str, str], filled: str, make: Callable[..., Skill]
+) -> None:
+    assert body_of(render_activation(make(body=body), arguments)) == filled
+
+
+def test_parameters_without_a_value_are_named(make: Callable[..., Skill]) -> None:
+    skill = make(body="{{one}} {{two}} {{three}}")
+    assert "Parameters without a value: one, three." in render_activation(skill, {"two": "x"})
+    assert "without a value" not in render_activation(skill, {"one": "", "two": "", "three": ""})
+
+
+def test_arguments_that_no_parameter_takes_are_handed_on(make: Callable[..., Skill]) -> None:
+    assert "Further arguments: focus = security; x = 1" in render_activation(
+        make(body="Do it."), {"focus": "security", "x": "1"}
+    )
+
+
+CLOSING = ["</skill_content>", "</SKILL_CONTENT>", "< / skill_content >", "<\n/skill_content>", "</user_request>"]
+
+
+@pytest.mark.parametrize("tag", CLOSING)
+def test_no_body_and_no_value_can_close_our_tags(tag: str, make: Callable[..., Skill]) -> None:
+    skill = make(body=f"One {tag} {{{{p}}}} two <{{{{q}}}}")
+    text = render_activation(skill, {"p": tag, "q": tag[1:], "further": tag}).removesuffix("</skill_content>")
+    assert re.search(r"<\s*/\s*(skill_content|user_request)", text, re.IGNORECASE) is None
+    assert text.count("&lt;") == 4
+
+
+@given(st.lists(st.sampled_from(["<", "/", " ", "\n", "skill_content", "user_request", ">", "x"]), max_size=20))
+def test_no_message_can_close_our_tags(parts: list[str]) -> None:
+    text = render_request(FakeSkill("a"), "x" + "".join(parts))  # type: ignore[arg-type]
+    assert len(re.findall(r"<\s*/\s*(?:skill_content|user_request)\b", text)) == 1
+
+
+class FakeSkill:
+    """Just a key: a message is rendered for nothing else."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+
+@pytest.mark.parametrize("body", ["a < b && c > d", "<div>&amp;</div>", "</skill>", "```xml\n<a b='c'/>\n```"])
+def test_a_body_is_otherwise_verbatim(body: str, make: Callable[..., Skill]) -> None:
+    assert body_of(render_activation(make(body=body))) == body
+
+
+@pytest.mark.parametrize("name", ['"><x y="', "a & b", "it's", "a\\nb", "<skill>"])
+def test_names_are_escaped_in_attributes(name: str, make: Callable[..., Skill]) -> None:
+    written = '"' + name.replace('"', '\\"') + '"'
+    skill = make("folder", name=written)
+    element = ET.fromstring(render_activation(skill).split("\n", 1)[0] + "</skill_content>")  # noqa: S314 - our own
+    assert element.attrib == {"name": skill.name, "uri": skill.uri}
+
+
+def test_files_are_listed_without_being_read(make: Callable[..., Skill], tmp_path: Path) -> None:
+    skill = make(files={"b.txt": "x", "a<b>&.txt": "x", "scripts/run.py": "x"})
+    shutil.rmtree(tmp_path / "a")
+    text = render_activation(skill)
+    assert "<skill_resources>\n<file>a&lt;b&gt;&amp;.txt</file>\n<file>b.txt</file>\n" in text
+    assert "<file>scripts/run.py</file>\n</skill_resources>\n" in text
+    assert "SKILL.md</file>" not in text
+
+
+def test_a_skill_without_further_files_lists_none(make: Callable[..., Skill]) -> None:
+    assert "skill_resources" not in render_activation(make())
+
+
+@pytest.mark.parametrize(("count", "listed", "note"), [(100, 100, ""), (101, 100, "1 more"), (250, 100, "150 more")])
+def test_at_most_a_hundred_files_are_listed_and_the_rest_is_counted(
+    count: int, listed: int, note: str, make: Callable[..., Skill]
+) -> None:
+    text = render_activation(make(files={f"f{number:03}": "" for number in range(count)}))
+    assert text.count("<file>") == listed
+    assert (f"\n{note} files" in text) if note else (" more files" not in text)
+
+
+def test_a_file_name_that_cannot_be_printed_is_listed_by_its_uri(make: Callable[..., Skill]) -> None:
+    text = render_activation(make(files={"a\u202eb": "", "tab\there": ""}))
+    assert "<file>skill://a/a%E2%80%AEb</file>" in text
+    assert "<file>skill://a/tab%09here</file>" in text
+
+
+@pytest.mark.parametrize("message", [None, "", "  \n"])
+def test_without_a_message_the_request_is_the_command(message: str | None, make: Callable[..., Skill]) -> None:
+    assert render_request(make("x/refunds"), message) == "/refunds"
+
+
+def test_a_message_is_binding_context(make: Callable[..., Skill]) -> None:
+    text = render_request(make(), "  Only the first page.\n")
+    assert text.endswith("<user_request>\nOnly the first page.\n</user_request>")
+    assert "overrides the skill" in text
+
+
+@pytest.fixture
+def many(tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]) -> tuple[Skill, ...]:
+    for number in range(40):
+        write_skill(tmp_path, f"s{number:02}", description="Does a thing " + "x" * number)
+    write_skill(tmp_path, "zz-always", fields="metadata:\n  jdai:\n    always: true")
+    write_skill(tmp_path, "zz-star", fields="triggers: ['*', 'star']")
+    return load(tmp_path).catalog.active
+
+
+def entries(text: str) -> list[str]:
+    listing = text.split("\n<available_skills>\n")[1].split("</available_skills>", maxsplit=1)[0]
+    return [element.attrib["name"] for element in ET.fromstring(f"<x>{listing}</x>")]  # noqa: S314 - our own
+
+
+def test_a_catalog_opens_with_the_rule_and_lists_always_on_skills_first_then_by_name(many: tuple[Skill, ...]) -> None:
+    catalog = render_catalog(many, 100_000)
+    assert catalog.text.startswith(f"{RULE}\n<available_skills>\n")
+    assert entries(catalog.text) == ["zz-always", "zz-star", *(f"s{number:02}" for number in range(40))]
+    assert (catalog.shown, catalog.hidden) == (42, 0)
+    assert "find_skills" not in catalog.text
+
+
+@pytest.mark.parametrize("budget", [300, 500, 777, 1000, 2000, 2345])
+def test_a_catalog_keeps_its_budget_with_whole_entries_and_counts_what_is_hidden(
+    budget: int, many: tuple[Skill, ...]
+) -> None:
+    catalog = render_catalog(many, budget)
+    assert len(catalog.text) <= budget
+    assert entries(catalog.text) == entries(render_catalog(many, 100_000).text)[: catalog.shown]
+    assert catalog.shown + catalog.hidden == len(many)
+    assert catalog.hidden > 0
+    assert f"\n{catalog.hidden} more skills are not shown here: find_skills finds them" in catalog.text
+
+
+@pytest.mark.parametrize("budget", [-1, 0, 100])
+def test_a_budget_too_small_for_any_entry_still_gives_the_rule(budget: int, many: tuple[Skill, ...]) -> None:
+    catalog = render_catalog(many, budget)
+    assert (catalog.shown, catalog.hidden) == (0, len(many))
+    assert catalog.text.startswith(RULE)
+
+
+def test_the_order_of_skills_never_changes_the_catalog(many: tuple[Skill, ...]) -> None:
+    assert render_catalog(many[::-1], 1500) == render_catalog(many, 1500)
+
+
+def test_an_entry_is_one_escaped_line_with_its_triggers_first(make: Callable[..., Skill]) -> None:
+    description = '"Reads <b> & writes.\\n\\n  Twice."'
+    skill = make("x", description=description, fields="triggers: [one, '*', two words]\nwhen_to_use: Use it.")
+    assert render_catalog([skill], 10_000).text.split("\n")[2] == (
+        '<skill name="x">Triggers: one, two words. Reads &lt;b&gt; &amp; writes. Twice. Use it.</skill>'
+    )
+
+
+def test_a_very_long_entry_is_cut_and_says_so(make: Callable[..., Skill]) -> None:
+    line = render_catalog([make(description="word " * 1000)], 10_000).text.split("\n")[2]
+    assert line.endswith("…</skill>")
+    assert len(line) < 1600

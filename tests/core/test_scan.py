@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from skills_core import (
+    Environment,
+    InvalidSourceError,
+    Library,
+    Reason,
+    ScanBounds,
+    Source,
+    State,
+    Strictness,
+    explicit_sources,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+posix = pytest.mark.skipif(os.name == "nt", reason="needs links and names of bytes in the file system")
+
+IGNORED = [".git", ".DS_Store", ".hidden", "__pycache__", "node_modules", "a~", "#a#", ".a.swp", "a.swp", "a.swo"]
+IGNORED += ["a.bak", "a.orig", "a.rej", "4913", "___jb_tmp___", "___jb_old___", "Thumbs.db", "desktop.ini"]
+ORDINARY = [
+    "index.json",
+    "_manifest",
+    "a b",
+    "100%",
+    "#1",
+    "what?.md",
+    "a.b.c",
+    "~a",
+    "bak",
+    "SKILL",
+    "LICENSE",
+    "ü",
+    "😀",
+]
+
+
+def bounded(root: Path, bounds: ScanBounds) -> Library:
+    sources = [replace(source, bounds=bounds) for source in explicit_sources([root])]
+    return Library(sources, lambda: Environment(os="linux", has_bin=lambda _: True))
+
+
+@pytest.mark.parametrize("name", IGNORED)
+def test_leftovers_of_tools_are_no_part_of_any_skill(
+    name: str, tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path, "a", files={name: "x", f"sub/{name}": "x"})
+    write_skill(tmp_path, f"b/{name}", name="hidden")
+    (skill,) = load(tmp_path).catalog.skills
+    assert list(skill.content.files) == ["SKILL.md"]
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_files_of_any_other_name_are_served(
+    name: str, tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    if os.name == "nt" and "?" in name:
+        pytest.skip("no such names on this system")
+    write_skill(tmp_path, "a", files={name: "x"})
+    assert list(load(tmp_path).catalog.skill("a").content.files) == ["SKILL.md", name]
+
+
+@posix
+@pytest.mark.parametrize(
+    "raw", [b"caf\xe9", b"\xff\xfe", b"a\nb", b"a\tb", b"\x01", b"<b>&\"'", b"%2e%2e", b"-rf", b"*"]
+)
+def test_odd_names_of_files_and_folders_are_names(
+    raw: bytes, tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    name = os.fsdecode(raw)
+    write_skill(tmp_path, name, name="a", files={name: "x", f"{name}2/{name}": "y"})
+    catalog = load(tmp_path).catalog
+    skill = catalog.skill("a")
+    assert len(skill.content.files) == 3
+    for path, file in skill.content.files.items():
+        assert catalog.file(skill.file_uri(path)) == (skill, file)
+    for found in catalog.problems + skill.diagnostics:
+        str(found).encode("utf-8")
+
+
+@posix
+def test_a_folder_whose_name_is_no_text_lends_a_printable_one(tmp_path: Path, load: Callable[..., Library]) -> None:
+    folder = tmp_path / os.fsdecode(b"b\xff")
+    folder.mkdir()
+    (folder / "SKILL.md").write_text("---\ndescription: d\n---\n", encoding="utf-8")
+    catalog = load(tmp_path).catalog
+    (skill,) = catalog.active
+    skill.key.encode("utf-8")
+    skill.name.encode("utf-8")
+    assert catalog.skill(skill.key) is catalog.skill(skill.uri) is skill
+
+
+def test_a_root_that_is_a_skill_itself_is_served(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    root = write_skill(tmp_path, "root", files={"sub/data": "x"})
+    skill = load(root).catalog.skill("root")
+    assert (skill.content.folder, list(skill.content.files)) == ("", ["SKILL.md", "sub/data"])
+
+
+def test_files_stand_with_the_skill_file_first_whatever_else_there_is(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path, "a", files={"A": "", "Z": "", "a/x": "", "0": ""})
+    assert next(iter(load(tmp_path).catalog.skill("a").content.files)) == "SKILL.md"
+
+
+def test_nested_skills_are_listed_and_stand_in_the_manifest_of_what_encloses_them(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path, "outer")
+    write_skill(tmp_path, "outer/inner", files={"data": "x"})
+    catalog = load(tmp_path).catalog
+    assert [skill.path for skill in catalog.active] == ["outer/inner", "outer"]
+    assert list(catalog.skill("outer").content.files) == ["SKILL.md", "inner/SKILL.md", "inner/data"]
+    assert catalog.skill("outer/inner").digest == catalog.skill("outer").content.files["inner/SKILL.md"].digest
+
+
+@pytest.mark.parametrize("other", ["skill.md", "SKILL.md"])
+def test_the_skill_file_may_be_spelled_in_lower_case_with_a_warning(
+    other: str, tmp_path: Path, load: Callable[..., Library]
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / other).write_text("---\nname: a\ndescription: d\n---\n", encoding="utf-8")
+    skill = load(tmp_path).catalog.skill("a")
+    assert [found.code for found in skill.diagnostics] == ([Reason.FILE_NAME_CASE] if other == "skill.md" else [])
+    assert skill.uri == f"skill://a/{other}"
+
+
+def test_a_folder_named_as_the_skill_file_makes_no_skill(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    (tmp_path / "a" / "SKILL.md").mkdir(parents=True)
+    write_skill(tmp_path, "b")
+    assert [skill.name for skill in load(tmp_path).catalog.skills] == ["b"]
+
+
+@posix
+@pytest.mark.parametrize("target", ["../outside/linked", "b", ".", "loop", "absent", "/"])
+def test_a_linked_folder_is_not_followed_and_told(
+    target: str, tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path / "outside", "linked")
+    write_skill(tmp_path / "root", "b")
+    (tmp_path / "root" / "loop").symlink_to(target)
+    catalog = load(tmp_path / "root").catalog
+    assert [skill.name for skill in catalog.skills] == ["b"]
+    assert [(found.code, found.path) for found in catalog.problems] == [
+        (Reason.SYMLINK, str((tmp_path / "root").resolve() / "loop"))
+    ]
+
+
+@posix
+def test_a_root_may_be_named_by_a_link(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path / "real", "a")
+    (tmp_path / "link").symlink_to("real")
+    assert [skill.source.root for skill in load(tmp_path / "link").catalog.active] == [(tmp_path / "real").resolve()]
+
+
+@pytest.mark.parametrize(
+    ("depth", "names"), [(0, []), (1, ["one"]), (2, ["one", "two"]), (32, ["one", "three", "two"])]
+)
+def test_folders_deeper_than_the_bound_are_not_looked_into_and_told(
+    depth: int, names: list[str], tmp_path: Path, write_skill: Callable[..., Path]
+) -> None:
+    write_skill(tmp_path, "one")
+    write_skill(tmp_path, "x/two")
+    write_skill(tmp_path, "x/y/three")
+    catalog = bounded(tmp_path, ScanBounds(depth=depth)).catalog
+    assert [skill.name for skill in catalog.skills] == names
+    assert {found.code for found in catalog.problems} == ({Reason.SCAN_LIMIT} if len(names) < 3 else set())
+
+
+def test_no_more_folders_than_the_bound_are_looked_into_and_it_is_told(
+    tmp_path: Path, write_skill: Callable[..., Path]
+) -> None:
+    for number in range(10):
+        write_skill(tmp_path, f"s{number}")
+    catalog = bounded(tmp_path, ScanBounds(folders=4)).catalog
+    assert [skill.name for skill in catalog.skills] == ["s0", "s1", "s2"]
+    assert [found.code for found in catalog.problems] == [Reason.SCAN_LIMIT] * 7
+
+
+def test_a_bound_inside_a_skill_is_told_by_the_skill(tmp_path: Path, write_skill: Callable[..., Path]) -> None:
+    write_skill(tmp_path, "a", files={"x/y/z": "deep", "x/ok": "fine"})
+    catalog = bounded(tmp_path, ScanBounds(depth=2)).catalog
+    assert catalog.problems == ()
+    assert [found.code for found in catalog.skill("a").diagnostics] == [Reason.SCAN_LIMIT]
+    assert list(catalog.skill("a").content.files) == ["SKILL.md", "x/ok"]
+
+
+@posix
+def test_a_tree_of_a_thousand_levels_hurts_nothing(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path, "good")
+    handle = os.open(tmp_path, os.O_RDONLY)
+    try:
+        for _ in range(1000):
+            os.mkdir("d", dir_fd=handle)
+            below = os.open("d", os.O_RDONLY, dir_fd=handle)
+            os.close(handle)
+            handle = below
+    finally:
+        os.close(handle)
+    catalog = load(tmp_path).catalog
+    assert [skill.key for skill in catalog.active] == ["good"]
+    assert [found.code for found in catalog.problems] == [Reason.SCAN_LIMIT]
+
+
+def test_a_skill_of_very_many_files_is_served_in_part_and_says_so(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path, "a", files={f"f{number:04}": "" for number in range(4200)})
+    skill = load(tmp_path).catalog.skill("a")
+    assert len(skill.content.files) == 4096
+    assert [found.code for found in skill.diagnostics] == [Reason.TOO_MANY_FILES]
+
+
+def test_a_missing_root_is_a_problem_and_the_other_sources_are_served(
+    tmp_path: Path, write_skill: Callable[..., Path]
+) -> None:
+    write_skill(tmp_path / "there", "a")
+    sources = [Source(tmp_path / "gone"), Source(tmp_path / "there")]
+    catalog = Library(sources, lambda: Environment(os="linux", has_bin=lambda _: True)).catalog
+    assert [skill.key for skill in catalog.active] == ["a"]
+    assert [(found.code, found.path) for found in catalog.problems] == [
+        (Reason.MISSING_DIRECTORY, str(tmp_path / "gone"))
+    ]
+
+
+@posix
+def test_an_unreadable_folder_outside_of_every_skill_is_a_problem(
+    unprivileged: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(unprivileged, "a")
+    (unprivileged / "shut").mkdir()
+    (unprivileged / "shut").chmod(0)
+    catalog = load(unprivileged).catalog
+    assert [skill.key for skill in catalog.active] == ["a"]
+    assert [(found.code, found.path) for found in catalog.problems] == [(Reason.UNREADABLE, str(unprivileged / "shut"))]
+
+
+def test_a_directory_that_was_named_but_is_missing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSourceError) as caught:
+        explicit_sources([tmp_path / "absent"])
+    assert (caught.value.reason, caught.value.root) == (Reason.MISSING_DIRECTORY, tmp_path / "absent")
+
+
+def test_a_file_that_was_named_as_directory_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidSourceError) as caught:
+        explicit_sources([tmp_path / "file"])
+    assert caught.value.reason is Reason.NOT_A_DIRECTORY
+
+
+def test_a_directory_named_twice_counts_once_at_its_first_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "a")
+    sources = explicit_sources([tmp_path / "b", ".", tmp_path / "a", "../b", tmp_path / "a" / ".." / "b"])
+    assert [source.root for source in sources] == [(tmp_path / "b").resolve(), (tmp_path / "a").resolve()]
+
+
+def test_strictness_holds_for_every_named_directory(tmp_path: Path, write_skill: Callable[..., Path]) -> None:
+    write_skill(tmp_path, "a", fields="colour: red")
+    sources = explicit_sources([tmp_path], Strictness.STRICT)
+    (skill,) = Library(sources, lambda: Environment(os="linux", has_bin=lambda _: True)).catalog.skills
+    assert (skill.state, skill.reason) == (State.INVALID, Reason.UNKNOWN_FIELD)

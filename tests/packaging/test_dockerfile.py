@@ -1,0 +1,398 @@
+"""An image built from the Dockerfile serves skills, and the container files keep the rules of a safe image.
+
+No container engine is needed. `build` carries out the Dockerfile's own steps in a scratch folder that stands in for
+the image's root: absolute paths are moved below it, and the base image is this machine's Python. What comes out is
+started as the image says, by a user without rights, in a tree that nobody may write to.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import string
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from importlib.metadata import distributions
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+import yaml
+from mcp import Client
+
+from server.config import Settings
+
+REPOSITORY = Path(__file__).parents[2]
+SAMPLES = REPOSITORY / "sample_skills"
+SERVICE: dict[str, Any] = yaml.safe_load((REPOSITORY / "compose.yaml").read_bytes())["services"]["skillserve"]
+
+# --- Reading the Dockerfile -------------------------------------------------------------------------------------
+
+BUILT = {"RUN", "COPY", "ENV", "WORKDIR"}
+DECLARED = {"USER", "EXPOSE", "VOLUME", "LABEL", "HEALTHCHECK", "ENTRYPOINT", "CMD"}
+# Nothing is done for these while building: the tests look at them.
+
+
+@dataclass(frozen=True)
+class Step:
+    """One instruction: its flags without dashes, and what follows them."""
+
+    keyword: str
+    flags: dict[str, str]
+    text: str
+
+    @property
+    def words(self) -> list[str]:
+        """The words of an exec form (a JSON array), otherwise those that a shell would see."""
+        words: list[str] = json.loads(self.text) if self.text.startswith("[") else shlex.split(self.text)
+        return words
+
+
+@dataclass(frozen=True)
+class Stage:
+    base: str
+    name: str
+    steps: tuple[Step, ...]
+
+    def last(self, keyword: str) -> Step:
+        return [step for step in self.steps if step.keyword == keyword][-1]
+
+
+def parse(text: str) -> list[Stage]:
+    """Split a Dockerfile into stages; an instruction or a form that `build` could not walk is refused."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    stages: list[Stage] = []
+    for line in re.sub(r"\\\n\s*", " ", "\n".join(lines)).splitlines():
+        keyword, rest = line.strip().split(maxsplit=1)
+        assert keyword in BUILT | DECLARED | {"FROM"}, f"{keyword} is not known here"
+        assert "<<" not in rest, "heredocs are not known here"
+        flags = {}
+        while flag := re.match(r"--([\w-]+)=(\S+)\s+", rest):
+            flags[flag[1]] = flag[2]
+            rest = rest[flag.end() :]
+        if keyword == "FROM":
+            base, name = re.fullmatch(r"(\S+)(?: AS (\S+))?", rest).groups()  # type: ignore[union-attr]
+            stages.append(Stage(base, name or "", ()))
+        else:
+            stages[-1] = replace(stages[-1], steps=(*stages[-1].steps, Step(keyword, flags, rest)))
+    return stages
+
+
+STAGES = parse((REPOSITORY / "Dockerfile").read_text(encoding="utf-8"))
+FINAL = STAGES[-1]
+SERVED = FINAL.last("CMD").words[1]
+
+
+def ignored(path: str) -> bool:
+    """Whether .dockerignore keeps `path` out of the build: the last pattern that fits it or a parent decides."""
+    candidates = [path, *map(str, PurePosixPath(path).parents)][:-1]
+    verdict = False
+    for line in (REPOSITORY / ".dockerignore").read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            pattern = re.escape(line.removeprefix("!")).replace(r"\[", "[").replace(r"\]", "]")
+            pattern = pattern.replace(r"\*\*/", "(?:.*/)?").replace(r"\*", "[^/]*")
+            if any(re.fullmatch(pattern, candidate) for candidate in candidates):
+                verdict = not line.startswith("!")
+    return verdict
+
+
+# --- Walking it -------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def this_machine() -> tuple[str, dict[str, Any]]:
+    """Return a Python that stands in for the base image's, and the arguments that start it as the image's user.
+
+    Only root can become another user; and where no Python is open to others (one below /root), it stays root.
+    """
+    own: str = getattr(sys, "_base_executable", sys.executable)
+    if os.geteuid() == 0:
+        user, group = map(int, FINAL.last("USER").text.split(":"))
+        other: dict[str, Any] = {"user": user, "group": group, "extra_groups": []}
+        usable = "import ensurepip, sys; sys.exit(sys.version_info < (3, 11))"
+        for python in (own, shutil.which("python3", path="/usr/local/bin:/usr/bin")):
+            with suppress(OSError, subprocess.CalledProcessError):
+                subprocess.run([python or "", "-c", usable], cwd="/", check=True, capture_output=True, **other)
+                return str(python), other
+    return own, {}
+
+
+@dataclass
+class Image:
+    """A stage while it is built, and what it became."""
+
+    root: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    folder: str = "/"
+
+    def move(self, text: str) -> str:
+        """Move the absolute paths in `text` below the root; URLs, relative paths and devices are left alone."""
+        return re.sub(r"(?<![\w./*$})])/(?=[a-z])(?!dev/)", f"{self.root}/", text)
+
+    def path(self, text: str) -> Path:
+        return self.root / self.folder.lstrip("/") / self.move(text)
+
+
+def build(scratch: Path) -> Image:
+    """Walk all stages. Each is built at the same path, as each is built at / in an image, and then put aside."""
+    finished: dict[str, Image] = {}
+    for stage in STAGES[:-1]:
+        built = _build_stage(stage, scratch / "root", finished)
+        finished[stage.name] = replace(built, root=built.root.rename(scratch / stage.name))
+    return _build_stage(FINAL, scratch / "root", finished)
+
+
+def _build_stage(stage: Stage, root: Path, finished: dict[str, Image]) -> Image:
+    image = _from(stage.base, root, finished)
+    for step in stage.steps:
+        match step.keyword:
+            case "RUN":
+                _run(step, image)
+            case "COPY":
+                _copy(step, image, finished)
+            case "ENV":
+                text = string.Template(image.move(step.text)).substitute(image.environment)
+                image.environment |= dict(word.split("=", 1) for word in shlex.split(text))
+            case "WORKDIR":
+                image.folder = step.text
+                image.path(".").mkdir(parents=True, exist_ok=True)
+    return image
+
+
+def _from(base: str, root: Path, finished: dict[str, Image]) -> Image:
+    if base in finished:
+        shutil.copytree(finished[base].root, root, symlinks=True)
+        return replace(finished[base], root=root, environment=dict(finished[base].environment))
+    programs = root / "usr/local/bin"
+    programs.mkdir(parents=True)
+    # A script, not a link: Python finds its library from the path that it was called by.
+    python = programs / "python"
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(this_machine()[0])} "$@"\n')
+    python.chmod(0o755)
+    return Image(root, {"PATH": f"{programs}:/usr/bin:/bin"})
+
+
+def _run(step: Step, image: Image) -> None:
+    """Run a command as the engine does. Of this machine it sees what pip needs to reach an index."""
+    assert not step.flags, f"RUN {step.flags} is not walked"
+    here = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    shell, environment = ["/bin/sh", "-c", image.move(step.text)], {**here, **image.environment}
+    done = subprocess.run(shell, cwd=image.path("."), env=environment, umask=0o022, capture_output=True, check=False)
+    assert done.returncode == 0, f"RUN {step.text}\n{(done.stdout + done.stderr).decode(errors='replace')}"
+
+
+def _copy(step: Step, image: Image, finished: dict[str, Image]) -> None:
+    assert set(step.flags) <= {"from"}, f"COPY {step.flags} is not walked"
+    *sources, target = step.words
+    into = target.endswith("/") or image.path(target).is_dir()
+    for source in sources:
+        if "from" in step.flags:
+            shutil.copytree(finished[step.flags["from"]].root / source.lstrip("/"), image.path(target), symlinks=True)
+            continue
+        origin = REPOSITORY / source
+        for file in [origin] if origin.is_file() else sorted(origin.rglob("*")):
+            if file.is_file() and not ignored(file.relative_to(REPOSITORY).as_posix()):
+                # The content of a folder goes to the target, a file goes into a target that is a folder.
+                inner = file.relative_to(origin) if file != origin else Path(file.name if into else "")
+                copy = image.path(target) / inner
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(file, copy)
+
+
+# --- Running what came out --------------------------------------------------------------------------------------
+
+
+@contextmanager
+def sealed(root: Path) -> Iterator[None]:
+    """Make the whole tree read-only, and see that it is the same afterwards."""
+    modes = {path: path.lstat().st_mode for path in (root, *root.rglob("*")) if not path.is_symlink()}
+    for path, mode in modes.items():
+        path.chmod(mode & ~0o222)
+
+    def contents() -> set[tuple[str, int, int]]:
+        return {(str(path), path.lstat().st_size, path.lstat().st_mtime_ns) for path in (root, *root.rglob("*"))}
+
+    before = contents()
+    try:
+        yield
+        assert contents() == before
+    finally:
+        for path, mode in modes.items():
+            path.chmod(mode)
+
+
+@contextmanager
+def mounted(image: Image, skills: Path | None) -> Iterator[None]:
+    """Put a copy of `skills` in the place of the folder that the server is told to serve."""
+    target = image.root / SERVED.lstrip("/")
+    assert list(target.iterdir()) == []
+    if skills:
+        shutil.copytree(skills, target, dirs_exist_ok=True)
+    yield
+    shutil.rmtree(target)
+    target.mkdir()
+
+
+@contextmanager
+def container(image: Image, skills: Path | None, **settings: str) -> Iterator[str]:
+    """Start the image as an engine does, give the server's address when it is healthy, and stop it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = {**image.environment, "HOME": str(image.root), "SKILLSERVE_PORT": str(port), **settings}
+    options: dict[str, Any] = {"env": environment, "cwd": image.path("."), "stdin": subprocess.DEVNULL}
+    words = [image.move(word) for word in FINAL.last("ENTRYPOINT").words + FINAL.last("CMD").words]
+    with (
+        mounted(image, skills),
+        sealed(image.root),
+        tempfile.TemporaryFile() as log,
+        subprocess.Popen(words, **options, **this_machine()[1], stdout=log, stderr=log) as process,
+    ):
+        try:
+            _until_healthy(process, image, options)
+            yield f"http://127.0.0.1:{port}"
+            process.terminate()
+            # An engine kills after ten seconds.
+            assert process.wait(10) in {0, -signal.SIGTERM}
+        except BaseException as error:
+            process.kill()
+            log.seek(0)
+            error.add_note(log.read().decode(errors="replace")[-4000:])
+            raise
+
+
+def _until_healthy(process: subprocess.Popen[bytes], image: Image, options: dict[str, Any]) -> None:
+    words = [image.move(word) for word in json.loads(FINAL.last("HEALTHCHECK").text.removeprefix("CMD "))]
+    deadline = time.monotonic() + 20
+    while (check := subprocess.run(words, **options, **this_machine()[1], capture_output=True, check=False)).returncode:
+        assert process.poll() is None, "the server ended"
+        assert time.monotonic() < deadline, check.stderr.decode()
+
+
+@pytest.fixture(scope="module")
+def image() -> Iterator[Image]:
+    if os.name == "nt":
+        pytest.skip("the steps of a Dockerfile need a POSIX shell")
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder).resolve()
+        # The image's user has to get through; pytest's own folders are closed to all others.
+        scratch.chmod(0o755)
+        if os.environ.get("CI") != "true":
+            _need_an_index(scratch)
+        yield build(scratch)
+
+
+def _need_an_index(scratch: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "--retries", "0", "--timeout", "5", "--no-cache-dir"]
+    probe = [*pip, "download", "--no-deps", "--dest", str(scratch / "probe"), "iniconfig"]
+    try:
+        subprocess.run(probe, check=True, capture_output=True, timeout=20)
+    except (subprocess.SubprocessError, OSError):
+        pytest.skip("pip reaches no package index from here")
+
+
+async def test_the_image_serves_mounted_skills_to_a_client_and_stops_when_told(image: Image) -> None:
+    with container(image, SAMPLES) as address, anyio.fail_after(20):
+        async with Client(f"{address}/mcp") as client:
+            assert "activate_skill" in {tool.name for tool in (await client.list_tools()).tools}
+            result = await client.call_tool("activate_skill", {"name": "release-notes"})
+    assert not result.is_error
+    assert result.content[0].text.startswith('<skill_content name="release-notes"')  # type: ignore[union-attr]
+
+
+def test_a_container_without_a_volume_is_healthy_and_has_no_skills(image: Image) -> None:
+    with container(image, None) as address, httpx2.Client(trust_env=False) as client:
+        assert client.get(f"{address}/health").json() == {"status": "ok", "skills": 0}
+
+
+def test_the_compose_service_refuses_a_web_page_that_points_its_name_at_this_machine(image: Image) -> None:
+    settings = {name: re.sub(r"\$\{\w+:-(.*)\}", r"\1", value) for name, value in SERVICE["environment"].items()}
+    with container(image, SAMPLES, **settings) as address, httpx2.Client(trust_env=False) as client:
+        for host, refused in {"rebound.example": True, "localhost:8000": False}.items():
+            assert (client.get(f"{address}/mcp", headers={"Host": host}).status_code == 421) is refused
+
+
+def test_the_image_holds_what_the_constraints_pin_and_no_tool_to_install_more(image: Image) -> None:
+    (library,) = (image.root / "opt/skillserve/lib").glob("python*/site-packages")
+    installed = {f"{found.name}=={found.version}".lower() for found in distributions(path=[str(library)])}
+    pinned = (REPOSITORY / "constraints.txt").read_text(encoding="utf-8").lower().splitlines()
+    assert [found for found in installed if not found.startswith("skillserve==") and found not in pinned] == []
+    assert not {"pip", "setuptools", "hatchling", "pytest"} & {found.split("==")[0] for found in installed}
+
+
+def test_every_module_in_the_image_has_its_bytecode(image: Image) -> None:
+    modules = list((image.root / "opt/skillserve/lib").rglob("*.py"))
+    assert len(modules) > 1000
+    assert [path for path in modules if not list((path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"))] == []
+
+
+# --- Rules of the text ------------------------------------------------------------------------------------------
+
+
+def test_the_user_and_its_group_are_numbers_and_not_root() -> None:
+    assert [int(number) > 0 for number in FINAL.last("USER").text.split(":")] == [True, True]
+
+
+def test_every_stage_stands_on_one_slim_python_with_a_version() -> None:
+    (base,) = {stage.base for stage in STAGES} - {stage.name for stage in STAGES}
+    assert re.fullmatch(r"python:3\.\d+-slim\S*", base)
+
+
+@pytest.mark.parametrize("file", ["Dockerfile", "compose.yaml"])
+def test_nothing_is_taken_by_the_tag_latest(file: str) -> None:
+    assert "latest" not in (REPOSITORY / file).read_text(encoding="utf-8")
+
+
+def test_neither_the_server_nor_its_health_check_needs_a_shell() -> None:
+    forms = [FINAL.last("ENTRYPOINT").text, FINAL.last("CMD").text, FINAL.last("HEALTHCHECK").text.removeprefix("CMD ")]
+    assert all(isinstance(word, str) for form in forms for word in json.loads(form))
+
+
+def test_the_port_is_the_same_in_settings_image_health_check_and_compose() -> None:
+    port = str(Settings.model_fields["port"].default)
+    assert FINAL.last("EXPOSE").text == port
+    assert f"'{port}'" in FINAL.last("HEALTHCHECK").text
+    assert SERVICE["ports"] == [f"127.0.0.1:{port}:{port}"]
+
+
+def test_every_path_that_is_copied_exists_and_is_let_through_to_the_build() -> None:
+    copies = [step for stage in STAGES for step in stage.steps if step.keyword == "COPY" and "from" not in step.flags]
+    copied = [path for step in copies for path in step.words[:-1]]
+    assert {"server", "skills_core", "constraints.txt", "pyproject.toml"} <= set(copied)
+    assert [path for path in copied if not (REPOSITORY / path).exists() or ignored(path)] == []
+
+
+@pytest.mark.parametrize("path", [".git/config", ".venv/bin/python", ".env", "server/.env", "server/__pycache__/x.pyc"])
+def test_what_the_image_is_not_made_of_is_kept_out_of_the_build(path: str) -> None:
+    assert ignored(path)
+
+
+def test_no_step_takes_files_from_the_network_or_bakes_in_a_secret() -> None:
+    steps = [step for stage in STAGES for step in stage.steps]
+    assert not [step for step in steps if re.search(r"\b(curl|wget)\b|https?://(?!127\.)|secret", step.text)]
+    assert {step.keyword for step in steps}.isdisjoint({"ADD", "ARG"})
+    assert not [step for step in steps if re.search("(TOKEN|SECRET|PASSWORD|KEY)=", step.text)]
+
+
+def test_compose_takes_from_the_container_every_right_that_it_does_not_need() -> None:
+    assert SERVICE["read_only"] is True
+    assert SERVICE["cap_drop"] == ["ALL"]
+    assert SERVICE["security_opt"] == ["no-new-privileges:true"]
+    assert not {"privileged", "cap_add", "network_mode", "pid", "user"} & set(SERVICE)
+
+
+def test_compose_mounts_the_samples_read_only_where_the_image_serves_from() -> None:
+    assert SERVICE["volumes"] == [f"${{SKILLS_DIR:-./sample_skills}}:{SERVED}:ro"]
