@@ -1,7 +1,8 @@
 # skillserve over streamable HTTP:
 #
 #   docker build -t skillserve .
-#   docker run --rm --read-only -p 127.0.0.1:8000:8000 -v "$PWD/sample_skills:/skills:ro" skillserve
+#   docker run --rm --read-only -p 127.0.0.1:8000:8000 -e SKILLSERVE_ALLOWED_HOSTS=localhost \
+#     -v "$PWD/sample_skills:/skills:ro" skillserve
 
 # One base for both stages: a virtual environment points at the interpreter that made it.
 FROM python:3.13-slim AS base
@@ -45,8 +46,7 @@ LABEL org.opencontainers.image.title="skillserve" \
 COPY --from=builder /opt/skillserve /opt/skillserve
 ENV PATH=/opt/skillserve/bin:$PATH
 
-# An empty folder of skills lets a start without a volume work. There is no VOLUME on purpose: an image that is built
-# on this one may COPY its skills to /skills, and containers leave no nameless volumes behind.
+# An empty folder of skills lets a start without a volume work.
 # The base image has no bytecode of the standard library: importing what the server imports makes the part it needs.
 RUN mkdir /skills \
     && python -c 'import server.cli, server.http, server.serving, server.stdio, urllib.request'
@@ -62,6 +62,7 @@ WORKDIR /etc/skillserve
 # /skills must be readable by it, or the container be given the number of their owner (--user).
 USER 65532:65532
 
+VOLUME ["/skills"]
 EXPOSE 8000
 
 # The server's own interpreter asks, past any proxy that the environment names. (With --transport stdio nothing

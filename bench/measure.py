@@ -8,84 +8,22 @@ from __future__ import annotations
 
 import gc
 import json
-import statistics
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from client import Client, connected
+from cases import Case, Effort, Figure, Outcome, figure
 from edits import edit_delays
 from record import operations, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from contextlib import AbstractContextManager
-    from pathlib import Path
 
-    from processes import Command
+    from client import Client
     from record import Call
-    from wire import Era
 
 BLOCK = 10
 WARM_UP = 20
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How often each thing is measured."""
-
-    calls: int = 300
-    starts: int = 5
-    edits: int = 5
-
-
-@dataclass(frozen=True)
-class Case:
-    """One combination to measure, with the folder of skills and the two servers it is measured with."""
-
-    skills: int
-    transport: str
-    era: Era
-    folder: Path
-    floor: Command
-    ours: Command
-    answers: Path
-
-    def connect(self, command: Command) -> AbstractContextManager[Client]:
-        """Start one of the servers and connect to it."""
-        return connected(command, self.folder, self.transport, self.era)
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One measurement of both servers."""
-
-    name: str
-    floor_ms: float
-    ours_ms: float
-    samples: int
-
-    @property
-    def ratio(self) -> float:
-        """How many times the floor's time ours takes."""
-        return self.ours_ms / self.floor_ms
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """All that was measured in one case; `differing` names what the two servers answered differently."""
-
-    case: Case
-    figures: list[Figure]
-    edits_ms: list[float]
-    edits_missed: str
-    differing: list[str]
-
-    @property
-    def complete(self) -> bool:
-        """Whether every figure is there and the two servers can be compared."""
-        return not (self.differing or self.edits_missed)
 
 
 def measure(case: Case, effort: Effort) -> Outcome:
@@ -110,7 +48,7 @@ def _cold_start(case: Case, count: int) -> Figure:
         for command, taken in zip((case.floor, case.ours), times, strict=True):
             with case.connect(command) as client:
                 taken.append(client.timed("tools/list").end - client.spawned)
-    return _figure("cold start to tools/list", times[0][1:], times[1][1:])
+    return figure("cold start to tools/list", times[0][1:], times[1][1:])
 
 
 def _same_answers(floor: Client, ours: Client, calls: Sequence[Call]) -> bool:
@@ -131,7 +69,7 @@ def _latency(name: str, floor: Client, ours: Client, calls: Sequence[Call], coun
             for client, coming, times in turns:
                 times.extend(_block(client, islice(coming, size)))
             turns.reverse()
-    return _figure(f"{name} p50", floor_times, ours_times)
+    return figure(f"{name} p50", floor_times, ours_times)
 
 
 def _block(client: Client, calls: Iterator[Call]) -> list[float]:
@@ -141,10 +79,6 @@ def _block(client: Client, calls: Iterator[Call]) -> list[float]:
 def _endless(calls: Sequence[Call]) -> Iterator[Call]:
     while True:
         yield from calls
-
-
-def _figure(name: str, floor: list[float], ours: list[float]) -> Figure:
-    return Figure(name, statistics.median(floor) * 1e3, statistics.median(ours) * 1e3, len(ours))
 
 
 @contextmanager

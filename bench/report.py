@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from edits import DEBOUNCE_MS
 
 if TYPE_CHECKING:
-    from measure import Effort, Outcome
+    from cases import Effort, Figure, Outcome
 
 NAME, COLUMN = 36, 14
 
@@ -24,9 +24,11 @@ def table(outcome: Outcome) -> str:
         f"{case.skills:,} skills, {case.transport}, {case.era} era ({case.era.protocol})",
         _row("milliseconds", "floor", "ours", "ours / floor"),
         "-" * (NAME + 3 * COLUMN),
-        *(_row(each.name, _ms(each.floor_ms), _ms(each.ours_ms), f"{each.ratio:.2f}") for each in outcome.figures),
+        *map(_figure_row, outcome.figures),
         _edit_row(outcome.edits_ms),
     ]
+    if not all(figure.steady for figure in outcome.figures):
+        lines.append("  ~ unsteady times: the machine was busy, do not rely on this ratio")
     if outcome.edits_missed:
         lines.append(f"  edits: {outcome.edits_missed[:85]}")
     if outcome.differing:
@@ -62,6 +64,11 @@ def _case(outcome: Outcome) -> dict[str, Any]:
             "missed": outcome.edits_missed or None,
         },
     }
+
+
+def _figure_row(figure: Figure) -> str:
+    ratio = f"{'' if figure.steady else '~ '}{figure.ratio:.2f}"
+    return _row(figure.name, _ms(figure.floor_ms), _ms(figure.ours_ms), ratio)
 
 
 def _edit_row(edits: list[float]) -> str:

@@ -15,8 +15,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from cases import Case, Effort, Outcome
 from corpus import write_corpus
-from measure import Case, Effort, Outcome, measure
+from measure import measure
 from processes import Command
 from report import as_json, table
 from wire import BenchError, Era

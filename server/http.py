@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from server.config import Settings
     from server.host import Host
 
-__all__ = ["AddressInUseError", "build_app", "listen", "serve_http"]
+__all__ = ["AddressInUseError", "build_app", "checks_host", "listen", "serve_http"]
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -39,7 +39,8 @@ def listen(settings: Settings) -> socket.socket:
         AddressInUseError: the port is taken, or the address is none of this machine's.
     """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # Named, or asyncio does not switch off Nagle's algorithm, and each answer waits some 40 ms.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((settings.host, settings.port))
@@ -67,15 +68,20 @@ def build_app(server: SkillServer, host: Host) -> Starlette:
     )
 
 
+def checks_host(settings: Settings) -> bool:
+    """Tell whether requests are refused that name a host which is not ours."""
+    return bool(settings.allowed_hosts) or settings.host in {"127.0.0.1", "localhost", "::1"}
+
+
 def _security(settings: Settings) -> TransportSecuritySettings:
     """Guard against DNS rebinding: a browser may reach us only under names that are ours.
 
     Bound to other addresses than loopback without `allowed_hosts`, the names are not known and not checked.
     """
-    local = settings.host in {"127.0.0.1", "localhost", "::1"}
-    if not local and not settings.allowed_hosts:
+    if not checks_host(settings):
         return TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    hosts = [*settings.allowed_hosts, *(f"{name}:*" for name in _LOOPBACK), *_LOOPBACK]
+    names = (*settings.allowed_hosts, *_LOOPBACK)
+    hosts = [*names, *(f"{name}:*" for name in names)]
     origins = [*settings.allowed_origins, *(f"http://{host}" for host in hosts)]
     return TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -36,10 +37,12 @@ def serve(library: Library, settings: Settings) -> None:
     if settings.transport is Transport.STDIO:
         anyio.run(_serve_stdio, library, settings)
         return
-    from server.http import listen
+    from server.http import checks_host, listen
 
     with listen(settings) as listener:
         _announce(library, settings, listener.getsockname()[1])
+        if not checks_host(settings):
+            logger.warning("requests are taken under any Host name; name yours with --allowed-host")
         anyio.run(_serve_http, library, settings, listener)
 
 
@@ -49,8 +52,18 @@ async def _serve_stdio(library: Library, settings: Settings) -> None:
     host = Host(library, settings)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(host.follow)
+        tasks.start_soon(_cancel_when_asked_to_stop, tasks.cancel_scope)
         await serve_stdio(SkillServer(host, local=True))
         tasks.cancel_scope.cancel()
+
+
+async def _cancel_when_asked_to_stop(scope: anyio.CancelScope) -> None:
+    """End orderly on SIGTERM, which the first process of a container ignores unless it is handled."""
+    if sys.platform == "win32":
+        return
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+        async for _ in received:
+            scope.cancel()
 
 
 async def _serve_http(library: Library, settings: Settings, listener: socket.socket) -> None:

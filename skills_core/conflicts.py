@@ -7,15 +7,17 @@ lost again because its winner is gated out.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import printable
 from skills_core.scan import parent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from skills_core.skill import SkillContent
     from skills_core.sources import Source
@@ -78,92 +80,106 @@ def settle(candidates: Sequence[Candidate], before: Settlement | None = None) ->
 
 
 def _place(candidates: Sequence[Candidate]) -> list[Placement]:
-    """Give each candidate its path and its key; the results are in the order of the candidates.
-
-    The last segment of a path is the skill's name, as SEP-2640 asks. A skill whose folder is named otherwise is
-    mapped there; one that would collide keeps its folder's name as a segment before. Nested skills stand below
-    the path of the skill that encloses them.
-    """
-    plan = _Plan()
-    order = sorted(range(len(candidates)), key=lambda number: _placing_order(candidates[number]))
-    paths: dict[int, str] = {number: plan.place(candidates[number]) for number in order}
+    """Give each candidate its path and its key; the results are in the order of the candidates."""
+    paths = _Paths(candidates).given
     names = Counter(candidate.content.name for candidate in candidates)
+    taken = set(paths)
     keys: set[str] = set()
     placements: list[Placement] = []
-    for number, candidate in enumerate(candidates):
-        name, path = candidate.content.name, paths[number]
-        key = name if names[name] == 1 and name not in keys else printable(path)
+    for candidate, path in zip(candidates, paths, strict=True):
+        name = candidate.content.name
+        # A name that breaks the rules may look like another skill's path.
+        is_unique = names[name] == 1 and (name == path or name not in taken)
+        key = _unused(name if is_unique else printable(path), keys)
         keys.add(key)
         placements.append(Placement(key, path, shares_name=names[name] > 1))
     return placements
 
 
-def _placing_order(candidate: Candidate) -> tuple[int, int, bool, str]:
-    """Sources by rank, then enclosing skills before nested ones, folders that bear the name before mapped ones."""
-    folder = candidate.content.folder
-    depth = folder.count("/") + 1 if folder else 0
-    return candidate.rank, depth, folder.rpartition("/")[2] != candidate.content.name, folder
+def _unused(key: str, keys: set[str]) -> str:
+    return next(each for each in chain([key], (f"{key}~{number}" for number in count(2))) if each not in keys)
 
 
-@dataclass(slots=True)
-class _Plan:
-    """The paths given so far."""
+class _Paths:
+    """Gives each candidate a path, so that no URI names two files.
 
-    # Path by (rank, folder); the ranks that hold something at or below a path; the rank that holds a path.
-    given: dict[tuple[int, str], str] = field(default_factory=dict)
-    below: dict[str, set[int]] = field(default_factory=dict)
-    holder: dict[str, int] = field(default_factory=dict)
+    The last segment of a path is the skill's name, as SEP-2640 asks. Folders that bear their skill's name, as do
+    all that enclose them, stand where they are; then the others are mapped to where there is room. Nested skills
+    stand below the path of the skill that encloses them.
+    """
 
-    def place(self, candidate: Candidate) -> str:
-        path = next(path for path in self._choices(candidate) if self._is_free(path, candidate.rank))
-        self.given[candidate.rank, candidate.content.folder] = path
-        self.holder[path] = candidate.rank
-        for above in _prefixes(path):
-            self.below.setdefault(above, set()).add(candidate.rank)
-        return path
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
+        self._by_folder = {(each.rank, each.content.folder): each for each in candidates}
+        self._path_of: dict[tuple[int, str], str] = {}
+        self._holder: dict[str, tuple[int, str]] = {}
+        self._occupied: set[str] = set()
+        for candidate in sorted(candidates, key=self._order):
+            self._place(candidate)
+        self.given = [self._path_of[each.rank, each.content.folder] for each in candidates]
 
-    def _is_free(self, path: str, rank: int) -> bool:
-        """Tell whether nobody has the path, and no skill of another source encloses it or lies below it."""
-        if path in self.holder or self.below.get(path, set()) - {rank}:
-            return False
-        return all(self.holder.get(above, rank) == rank for above in _prefixes(path))
+    def _order(self, candidate: Candidate) -> tuple[int, bool, int, str]:
+        """Sources by rank, then what can stand where it is, then enclosing skills before nested ones."""
+        content = candidate.content
+        natural = all(each.folder.rpartition("/")[2] == each.name for each in (content, *self._enclosing(candidate)))
+        return candidate.rank, not natural, content.folder.count("/") if content.folder else -1, content.folder
 
-    def _choices(self, candidate: Candidate) -> Iterable[str]:
-        """Yield paths for a candidate, the nicest first, without end."""
-        base, last = self._natural(candidate)
-        name = candidate.content.name
-        segment = name if _is_segment(name) else last or "skill"
-        yield "/".join([*base, segment])
-        if last and last != segment:
-            yield "/".join([*base, last, segment])
-        prefix = f"{candidate.source.scope}-{candidate.rank + 1}"
-        yield "/".join([prefix, *base, segment])
-        yield "/".join([prefix, *base, *([last] if last else []), segment])
-        number = 2
-        while True:
-            yield "/".join([prefix, *base, f"{last}-{number}", segment])
-            number += 1
-
-    def _natural(self, candidate: Candidate) -> tuple[list[str], str]:
-        """Return the segments before the folder's own, as mapped by an enclosing skill, and the folder's name."""
+    def _enclosing(self, candidate: Candidate) -> Iterator[SkillContent]:
+        """Yield the contents of the folders above, the nearest first."""
         folder = candidate.content.folder
-        if not folder:
-            return [], ""
-        above, rest = parent(folder), [folder.rpartition("/")[2]]
-        while (candidate.rank, above) not in self.given and above:
-            rest.insert(0, above.rpartition("/")[2])
-            above = parent(above)
-        enclosing = self.given.get((candidate.rank, above))
-        base = enclosing.split("/") if enclosing else []
-        return base + rest[:-1], rest[-1]
+        while folder:
+            folder = parent(folder)
+            if (candidate.rank, folder) in self._by_folder:
+                yield self._by_folder[candidate.rank, folder].content
+
+    def _place(self, candidate: Candidate) -> None:
+        place = (candidate.rank, candidate.content.folder)
+        enclosing = list(self._enclosing(candidate))
+        path = next(path for path in self._choices(candidate, enclosing) if self._is_free(path, candidate, enclosing))
+        self._path_of[place] = path
+        self._holder[path] = place
+        self._occupied.update(_prefixes(path))
+
+    def _is_free(self, path: str, candidate: Candidate, enclosing: Sequence[SkillContent]) -> bool:
+        """Tell whether nothing stands at or below `path`, and above it nothing but what encloses the candidate."""
+        if path in self._occupied:
+            return False
+        around = {(candidate.rank, each.folder) for each in enclosing}
+        if any(above in self._holder and self._holder[above] not in around for above in _prefixes(path)):
+            return False
+        return not enclosing or self._is_room(path, candidate, enclosing[0])
+
+    def _is_room(self, path: str, candidate: Candidate, outer: SkillContent) -> bool:
+        """Tell whether a place that is not the real one below `outer` is none of the files of `outer`."""
+        base = self._path_of[candidate.rank, outer.folder] + "/"
+        inside = path.removeprefix(base)
+        real = candidate.content.folder.removeprefix(f"{outer.folder}/")
+        if not path.startswith(base) or inside == real:
+            return True
+        return not any(file == inside or file.startswith(inside + "/") for file in outer.files)
+
+    def _choices(self, candidate: Candidate, enclosing: Sequence[SkillContent]) -> Iterator[str]:
+        """Yield paths for a candidate, the nicest first, without end."""
+        outer = enclosing[0] if enclosing else None
+        folder = candidate.content.folder.removeprefix(f"{outer.folder}/" if outer and outer.folder else "")
+        above, _, last = folder.rpartition("/")
+        base = "/".join(part for part in (self._path_of[candidate.rank, outer.folder] if outer else "", above) if part)
+        name = candidate.content.name if _is_segment(candidate.content.name) else last or "skill"
+        prefix = f"{candidate.source.scope}-{candidate.rank + 1}"
+        yield _joined(base, name)
+        yield _joined(base, last, name)
+        yield _joined(prefix, base, name)
+        yield _joined(prefix, base, last, name)
+        for number in count(2):
+            yield _joined(prefix, base, f"{last}-{number}", name)
 
 
-def _prefixes(path: str) -> Iterable[str]:
-    position = path.find("/")
-    while position != -1:
-        yield path[:position]
-        position = path.find("/", position + 1)
-    yield path
+def _joined(*parts: str) -> str:
+    return "/".join(part for part in parts if part)
+
+
+def _prefixes(path: str) -> list[str]:
+    """Return the path with all that is above it, the shortest first."""
+    return [path[: match.start()] for match in re.finditer("/", path)] + [path]
 
 
 def _is_segment(name: str) -> bool:

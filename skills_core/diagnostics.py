@@ -84,4 +84,7 @@ class Diagnostic:
 
 def printable(text: str) -> str:
     """Return `text` safe for UTF-8 output: bytes of file names that are no UTF-8 show as escapes."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # names on Windows may hold half a character
+        return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -26,6 +26,9 @@ _BOM = b"\xef\xbb\xbf"
 _FENCE = re.compile(r"---[ \t]*\r?$", re.MULTILINE)
 _TOP_LEVEL_KEY = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*):(?:[ \t]+(\S.*))?$")
 
+_MAX_MENDED = 200
+# A frontmatter of more entries is not mended: each is read by itself.
+
 _LIMITS = frozenset({YamlFault.TOO_LARGE, YamlFault.TOO_DEEP, YamlFault.TOO_MANY_NODES})
 
 
@@ -110,7 +113,7 @@ def _parse_frontmatter(yaml: str, body: str, findings: _Findings) -> Document:
         if repaired is None:
             return findings.failed(Reason.INVALID_YAML, error.message, _file_line(error.line), body)
         mapping, key, line = repaired
-        message = f"the value of {key!r} is no valid YAML and was read as plain text; put it in quotes"
+        message = f"the value of {key!r} is no valid YAML and was read as it was meant; put it in quotes, on one line"
         findings.add(Severity.WARNING, Reason.YAML_REPAIRED, message, line)
         return _finished(mapping, body, findings, verbatim=False)
     return _finished(mapping, body, findings, verbatim=True)
@@ -132,31 +135,41 @@ def _file_line(line: int | None) -> int | None:
 
 
 def _repair(yaml: str) -> tuple[YamlMapping, str, int] | None:
-    """Quote the one-line values that are no YAML by themselves, and load again.
+    """Mend the entries that are no YAML by themselves, and load again.
 
-    Covers what public skills get wrong most: `description: Use when: …`, and values that start with `|`, `@`,
-    a backtick or a bracket that never closes. Returns the mapping with the first repaired key and its line in
-    the file, or None where that does not help.
+    Covers what public skills get wrong most: `description: Use when: …`, values that start with `|`, `@`, a
+    backtick or a bracket that never closes, and quoted text that goes on without being indented. Returns the
+    mapping with the first mended key and its line in the file, or None where that does not help.
     """
-    fixed: list[str] = []
+    blocks = _blocks(yaml.split("\n"))
+    if len(blocks) > _MAX_MENDED:
+        return None
+    mended: list[str] = []
     first: tuple[str, int] | None = None
     number = 1
-    for block in _blocks(yaml.split("\n")):
+    for block in blocks:
         head = _TOP_LEVEL_KEY.match(block[0].rstrip("\r"))
-        if head is None or head[2] is None or _loads("\n".join(block)):
-            fixed += block
+        if head is None or head[2] is None or _loads(block):
+            mended += block
         else:
-            value = " ".join([head[2].strip(), *(line.strip() for line in block[1:] if line.strip())])
-            # Blank lines keep the line numbers of what follows.
-            fixed += [f"{head[1]}: {json.dumps(value, ensure_ascii=False)}", *("" for _ in block[1:])]
+            mended += _mended(head[1], head[2], block)
             first = first or (head[1], number + 1)
         number += len(block)
     if first is None:
         return None
     try:
-        return load_mapping("\n".join(fixed)), *first
+        return load_mapping("\n".join(mended)), *first
     except YamlError:
         return None
+
+
+def _mended(key: str, value: str, block: list[str]) -> list[str]:
+    """Return an entry as YAML, in as many lines: its further lines indented, else all of it as one string."""
+    indented = [block[0], *(f"  {line}" if line.strip() else line for line in block[1:])]
+    if _loads(indented):
+        return indented
+    text = " ".join([value.strip(), *(line.strip() for line in block[1:] if line.strip())])
+    return [f"{key}: {json.dumps(text, ensure_ascii=False)}", *("" for _ in block[1:])]
 
 
 def _blocks(lines: list[str]) -> list[list[str]]:
@@ -170,9 +183,9 @@ def _blocks(lines: list[str]) -> list[list[str]]:
     return blocks
 
 
-def _loads(yaml: str) -> bool:
+def _loads(lines: list[str]) -> bool:
     try:
-        load_mapping(yaml)
+        load_mapping("\n".join(lines))
     except YamlError:
         return False
     return True

@@ -6,7 +6,6 @@ expected. `frontmatter` says which fields there are; this module knows only type
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -17,9 +16,7 @@ if TYPE_CHECKING:
 
     from skills_core.yaml12 import JsonValue
 
-__all__ = ["FieldReader", "split_tools"]
-
-_TOOL = re.compile(r"[^\s,(]+(?:\([^)]*\))?")
+__all__ = ["FieldReader"]
 
 
 @dataclass(slots=True)
@@ -89,7 +86,8 @@ class FieldReader:
             parts = value.split(",") if split else [value]
             return tuple(part.strip() for part in parts if part.strip())
         if isinstance(value, list) and not any(isinstance(item, dict | list) or item is None for item in value):
-            return tuple(str(item).strip() for item in value)
+            texts = (str(item).lower() if isinstance(item, bool) else str(item).strip() for item in value)
+            return tuple(text for text in texts if text)
         self._wrong(key, "a list of strings")
         return ()
 
@@ -113,6 +111,24 @@ class FieldReader:
         self._wrong(key, "a list of mappings")
         return ()
 
+    def tools(self, key: str) -> tuple[str, ...] | None:
+        """Return a list of tool patterns; None where the field is absent, which means "every tool".
+
+        What cannot be read is left out, so that a mistake never allows more than was meant.
+        """
+        value = self.fields.get(key)
+        if value is None:
+            return None
+        if isinstance(value, str):
+            return _split_tools(value)
+        if not isinstance(value, list):
+            self._wrong(key, "a list of strings, or one string")
+            return ()
+        if not all(isinstance(item, str) for item in value):
+            message = f"{self.prefix}{key} must hold strings only; its other items are ignored"
+            self.add(Severity.WARNING, Reason.INVALID_FIELD, message, key)
+        return tuple(item.strip() for item in value if isinstance(item, str) and item.strip())
+
     def within(self, key: str) -> FieldReader:
         """Return a reader for the mapping at `key`; what it finds lands in the same list."""
         return FieldReader(
@@ -125,13 +141,17 @@ class FieldReader:
         )
 
 
-def split_tools(value: JsonValue) -> tuple[str, ...] | None:
-    """Read `allowed-tools`: a list, or a string split on spaces and commas outside parentheses.
-
-    None means that the field is absent or of another type: the skill may use every tool of its host.
-    """
-    if isinstance(value, str):
-        return tuple(_TOOL.findall(value))
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return tuple(str(item).strip() for item in value)
-    return None
+def _split_tools(text: str) -> tuple[str, ...]:
+    """Split on spaces and commas outside parentheses, as in `Bash(git log:*), Read`; one pass over the text."""
+    tools: list[str] = []
+    start = depth = 0
+    for position, char in enumerate(text):
+        if char == "(":
+            depth += 1
+        elif char == ")":
+            depth = max(depth - 1, 0)
+        elif depth == 0 and (char == "," or char.isspace()):
+            tools.append(text[start:position])
+            start = position + 1
+    tools.append(text[start:])
+    return tuple(tool for tool in tools if tool)

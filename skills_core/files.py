@@ -46,6 +46,9 @@ class Fingerprint(NamedTuple):
     @classmethod
     def of(cls, status: os.stat_result) -> Fingerprint:
         """Take the fingerprint from the result of a stat call."""
+        if os.name == "nt":
+            # A folder's listing has no more there, and the time of creation tells nothing.
+            return cls(status.st_size, status.st_mtime_ns, 0, 0)
         return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
@@ -77,7 +80,7 @@ class Reader:
                 bytes, or cannot be read.
         """
         parts = relative.split("/")
-        if any(part in {"", ".", ".."} or "\0" in part or (os.sep != "/" and os.sep in part) for part in parts):
+        if any(map(_is_no_name, parts)):
             raise FileRefusedError(relative, Reason.UNREADABLE, "this is no relative path within the folder")
         try:
             handle = self._open_by_handles(parts) if _HANDLES else _open_checked(self._root, parts)
@@ -108,6 +111,11 @@ class Reader:
     def _close(self) -> None:
         while self._folders:
             os.close(self._folders.popitem()[1])
+
+
+def _is_no_name(part: str) -> bool:
+    """Tell whether a part of a path is no plain name: `..`, a hidden separator, or a drive of Windows."""
+    return part in {"", ".", ".."} or "\0" in part or (os.name == "nt" and any(char in part for char in "\\:"))
 
 
 def _open_checked(root: Path, parts: list[str]) -> int:
@@ -164,7 +172,7 @@ def _too_large(relative: str, size: int, limit: int) -> FileRefusedError:
 
 
 def _refusal(relative: str, error: OSError) -> FileRefusedError:
-    if error.errno in {errno.ELOOP, getattr(errno, "EMLINK", errno.ELOOP)}:
+    if error.errno in {errno.ELOOP, errno.EMLINK}:
         return FileRefusedError(relative, Reason.SYMLINK, "the path passes a symbolic link, and links are not followed")
     if error.errno == errno.ENXIO:
         return FileRefusedError(relative, Reason.SPECIAL_FILE, "this is no regular file")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity
-from skills_core.fields import FieldReader, split_tools
+from skills_core.fields import FieldReader
 from skills_core.gates import OPEN, Gate, read_gate
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ __all__ = ["Evaluation", "Frontmatter", "ToolDeclaration", "name_fault", "parse_
 NAME_LIMIT = 64
 DESCRIPTION_LIMIT = 1024
 COMPATIBILITY_LIMIT = 500
+
+_MAX_UNKNOWN = 20
+# Unknown fields that are told of one by one; a file may hold thousands.
 
 # Fields of other hosts that public skills carry: known, so no warning, and kept in `raw`; without effect here.
 _FOREIGN_FIELDS = frozenset(
@@ -141,9 +144,6 @@ def name_fault(name: str) -> str | None:
 def _read(reader: FieldReader) -> Frontmatter:
     jdai = reader.within("metadata").within("jdai")
     fields = reader.fields
-    tools = split_tools(fields.get("allowed-tools"))
-    if tools is None and fields.get("allowed-tools") is not None:
-        reader.texts("allowed-tools")
     return Frontmatter(
         raw=fields,
         name=reader.text("name") or "",
@@ -151,7 +151,7 @@ def _read(reader: FieldReader) -> Frontmatter:
         license=reader.text("license"),
         compatibility=reader.text("compatibility"),
         metadata=reader.mapping("metadata"),
-        allowed_tools=tools,
+        allowed_tools=reader.tools("allowed-tools"),
         version=reader.text("version"),
         tags=reader.texts("tags"),
         references=reader.texts("references"),
@@ -233,9 +233,11 @@ def _check_texts(front: Frontmatter, reader: FieldReader) -> None:
 
 
 def _check_unknown(reader: FieldReader) -> None:
-    for key in reader.fields:
-        if key in _KNOWN_FIELDS:
-            continue
+    unknown = [key for key in reader.fields if key not in _KNOWN_FIELDS]
+    for key in unknown[:_MAX_UNKNOWN]:
         close = difflib.get_close_matches(key[:100], _KNOWN_FIELDS, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         reader.add(Severity.WARNING, Reason.UNKNOWN_FIELD, f"unknown field {key[:100]!r}{hint}", key)
+    if len(unknown) > _MAX_UNKNOWN:
+        message = f"{len(unknown) - _MAX_UNKNOWN} more unknown fields"
+        reader.add(Severity.WARNING, Reason.UNKNOWN_FIELD, message, unknown[_MAX_UNKNOWN])

@@ -7,6 +7,7 @@ evaluate a gate for a machine other than this one.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -86,7 +87,7 @@ def evaluate_gate(gate: Gate, environment: Environment) -> Exclusion | None:
             return Exclusion(Reason.MISSING_ENV, f"the environment variable {name} is not set or empty")
     for key, expected in gate.config:
         actual = environment.config.get(key)
-        # Typed equality: in Python True == 1, in a configuration file they differ.
-        if key not in environment.config or type(actual) is not type(expected) or actual != expected:
+        # Typed equality, all the way down: in Python True == 1, in a configuration file they differ.
+        if key not in environment.config or json.dumps(actual, sort_keys=True) != json.dumps(expected, sort_keys=True):
             return Exclusion(Reason.CONFIG_DISABLED, f"the configuration key {key} is not {expected!r}")
     return None

@@ -79,7 +79,12 @@ def load_content(
         _load_others(reading, main, tree)
     files = MappingProxyType(reading.files)
     content = SkillContent(folder, instructions, files, files.get(main), tuple(reading.notes))
-    return before if before is not None and content == before else content
+    return before if before is not None and _is_same(before, content) else content
+
+
+def _is_same(before: SkillContent, after: SkillContent) -> bool:
+    """Tell whether nothing was read again: an equal file may have settled since, and must not be read for ever."""
+    return before == after and all(file is before.files[path] for path, file in after.files.items())
 
 
 def parse_instructions(raw: bytes, folder_name: str, path: str, strictness: Strictness) -> Instructions:
@@ -165,8 +170,9 @@ def _load_main(reading: _Reading, main: str, listing: Listing) -> Instructions:
     if main == _OTHER_SPELLING:
         reading.note(Severity.WARNING, Reason.FILE_NAME_CASE, f"the file should be named {MAIN_FILE}", main)
     fingerprint = dict(listing.files).get(main)
-    if reading.before is not None and fingerprint is not None and reading.keep(main, fingerprint):
-        return reading.before.instructions
+    before = reading.before
+    if before and before.main and before.main.path == main and fingerprint and reading.keep(main, fingerprint):
+        return before.instructions
     try:
         raw = reading.read(main, MAX_MAIN_SIZE)
     except FileRefusedError as error:

@@ -71,7 +71,7 @@ def render_activation(skill: Skill, arguments: Mapping[str, str] | None = None, 
     lines += _about_parameters(skill, given)
     lines.append(f"Skill root: {skill.root_uri}")
     if directory:
-        lines.append(f"Skill directory: {printable(str(skill.source.root.joinpath(skill.content.folder)))}")
+        lines.append(f"Skill directory: {_one_line(str(skill.source.root.joinpath(skill.content.folder)))}")
     lines += _about_files(skill)
     lines.append("</skill_content>")
     return "\n".join(lines)
@@ -110,8 +110,12 @@ def render_catalog(skills: Sequence[Skill], budget: int) -> CatalogText:
 
 
 def is_always_on(skill: Skill) -> bool:
-    """Tell whether a skill applies to every message: the trigger `*`, or `metadata.jdai.always`."""
-    return skill.frontmatter.always or "*" in skill.frontmatter.triggers
+    """Tell whether a skill applies to every message: `metadata.jdai.always`, or the trigger `*`.
+
+    The trigger counts for skills without tools of their own, as in the capability format.
+    """
+    front = skill.frontmatter
+    return front.always or ("*" in front.triggers and not front.tools)
 
 
 def _entry(skill: Skill) -> str:
@@ -126,7 +130,7 @@ def _entry(skill: Skill) -> str:
 
 def _about_parameters(skill: Skill, given: Mapping[str, str]) -> Iterable[str]:
     named = parameters_of(skill.body)
-    further = [f"{name} = {_contained(value)}" for name, value in given.items() if name not in named]
+    further = [f"{_one_line(name)} = {_contained(value)}" for name, value in given.items() if name not in named]
     if further:
         yield "Further arguments: " + "; ".join(further)
     missing = [name for name in named if name not in given]
@@ -155,6 +159,11 @@ def _about_files(skill: Skill) -> Iterable[str]:
 def _attribute(text: str) -> str:
     escaped = escape(printable(text), {'"': "&quot;", "\n": "&#10;", "\r": "&#13;"})
     return f'"{escaped}"'
+
+
+def _one_line(text: str) -> str:
+    text = printable(text)
+    return _contained(text if text.isprintable() else repr(text)[1:-1])
 
 
 def _contained(text: str) -> str:

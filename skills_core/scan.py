@@ -67,7 +67,9 @@ def rescan(source: Source, tree: Mapping[str, Listing], changed: Iterable[str]) 
     is inside. Returns the new tree and the folders that were looked at again, those that vanished included.
     """
     paths = sorted(set(changed))
-    if "" in paths or "" not in tree:
+    # A bound that cut the scan short may cut elsewhere now.
+    bounded = any(reason is Reason.SCAN_LIMIT for listing in tree.values() for _, reason in listing.refused)
+    if bounded or "" in paths or "" not in tree:
         fresh = scan(source)
         return fresh, frozenset(tree) | frozenset(fresh)
     result = dict(tree)
@@ -102,10 +104,12 @@ def _relist(source: Source, folder: str, tree: Tree, touched: set[str]) -> bool:
     if after is None:
         return False
     tree[folder] = after
-    for name in set(before.folders).difference(after.folders):
-        _forget(_join(folder, name), tree, touched)
-    for name in set(after.folders).difference(before.folders):
-        _walk(source, _join(folder, name), tree, touched)
+    for name in before.folders:
+        if name not in after.folders:
+            _forget(_join(folder, name), tree, touched)
+    for name in after.folders:
+        if _join(folder, name) not in tree:
+            _walk(source, _join(folder, name), tree, touched)
     return True
 
 

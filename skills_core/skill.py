@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -41,8 +41,8 @@ class SkillFile:
     size: int
     digest: str
     text: bool
-    fingerprint: Fingerprint
-    settled: bool
+    fingerprint: Fingerprint = field(compare=False)
+    settled: bool = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,12 @@ def decode_path(uri: str) -> str | None:
     """
     if not uri.startswith(SCHEME) or "?" in uri or "#" in uri:
         return None
-    segments = [os.fsdecode(unquote_to_bytes(segment)) for segment in uri[len(SCHEME) :].split("/")]
-    if any(segment in {"", ".", ".."} or "/" in segment or "\\" in segment or "\0" in segment for segment in segments):
+    try:
+        segments = [os.fsdecode(unquote_to_bytes(segment)) for segment in uri[len(SCHEME) :].split("/")]
+    except UnicodeError:
         return None
-    return "/".join(segments)
+    return None if any(map(_is_no_name, segments)) else "/".join(segments)
+
+
+def _is_no_name(segment: str) -> bool:
+    return segment in {"", ".", ".."} or "/" in segment or "\0" in segment or (os.sep != "/" and os.sep in segment)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
-from watchfiles._rust_notify import RustNotify
+from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
 from skills_core.scan import is_ignored
 
@@ -77,13 +77,13 @@ async def watch(roots: Sequence[Path], options: WatchOptions) -> AsyncGenerator[
     while not polling:
         try:
             notifier = await anyio.to_thread.run_sync(_Notifier, roots)
-        except OSError as error:
+            async for paths in notifier.bursts(options):
+                yield paths
+        except (OSError, WatchfilesRustInternalError) as error:
+            # No watches left, no support, or a file name that is no UTF-8.
             polling = True
             message = "the system cannot watch all folders (%s); looking every %g s instead"
             logger.warning(message, error, options.poll_interval)
-        else:
-            async for paths in notifier.bursts(options):
-                yield paths
     while True:
         yield None
         await anyio.sleep(options.poll_interval)
@@ -119,8 +119,10 @@ class _Notifier:
         while True:
             found = await self._next(options.poll_interval)
             if found:
-                yield await self._until_quiet(found, options)
-            if await anyio.to_thread.run_sync(self._outdated):
+                found = await self._until_quiet(found, options)
+                yield found
+            # A root that was made again may have the identity of the one before, but then it was reported.
+            if not found.isdisjoint(self._roots) or await anyio.to_thread.run_sync(self._outdated):
                 return
 
     async def _until_quiet(self, found: frozenset[Path], options: WatchOptions) -> frozenset[Path]:
@@ -151,8 +153,8 @@ class _Notifier:
         return frozenset()
 
     def _is_ignored(self, path: Path) -> bool:
-        root = next((root for root in self._roots if path.is_relative_to(root)), None)
-        return root is not None and any(is_ignored(part) for part in path.relative_to(root).parts)
+        roots = [root for root in self._roots if path.is_relative_to(root)]
+        return bool(roots) and all(any(map(is_ignored, path.relative_to(root).parts)) for root in roots)
 
     def _outdated(self) -> bool:
         return [_identity(root) for root in self._roots] != self._identities

@@ -181,3 +181,28 @@ def test_every_active_skill_has_a_path_and_a_key_of_its_own_that_find_it(
         assert catalog.skill(skill.path) is skill
         assert catalog.skill(skill.uri) is skill
         assert skill.path.rpartition("/")[2] == skill.name
+
+
+LETTERS = st.sampled_from(["a", "b", "c"])
+FOLDERS = st.lists(LETTERS, max_size=3).map("/".join)
+
+
+@settings(max_examples=150, deadline=None)
+@given(names=st.dictionaries(FOLDERS, LETTERS, max_size=4), data=st.lists(FOLDERS, max_size=3))
+def test_every_uri_of_a_catalog_names_one_file(
+    names: dict[str, str], data: list[str], write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    with tempfile.TemporaryDirectory() as space:
+        root = Path(space).resolve() / "root"
+        root.mkdir()
+        for folder, name in names.items():
+            write_skill(root, folder, name=name)
+        for folder in data:
+            (root / folder).mkdir(parents=True, exist_ok=True)
+            (root / folder / "data").write_text(folder, encoding="utf-8")
+        catalog = load(root).catalog
+    for skill in catalog.active:
+        for path, file in skill.content.files.items():
+            found = catalog.file(skill.file_uri(path))
+            assert found is not None
+            assert found[1].digest == file.digest

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -203,3 +205,31 @@ async def test_what_is_reported_brings_a_library_up_to_date(
         shutil.rmtree(root / "a")
         while library.catalog.active:
             library.reload(await anext(batches))
+
+
+async def test_a_root_removed_and_made_again_at_once_is_watched_anew(root: Path) -> None:
+    (root / "a").mkdir()
+    async with watching(root) as batches:
+        shutil.rmtree(root)
+        root.mkdir()
+        while await anext(batches) is not None:
+            pass
+        (root / "b").mkdir()
+        await until(batches, {root / "b"})
+
+
+async def test_a_root_below_the_hidden_folder_of_another_root_is_watched(root: Path) -> None:
+    hidden = root / ".hidden" / "skills"
+    hidden.mkdir(parents=True)
+    async with watching(root, hidden) as batches:
+        (root / ".hidden" / "other").mkdir()
+        (hidden / "a").mkdir()
+        assert await anext(batches) == frozenset({hidden / "a"})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+async def test_a_name_that_is_no_text_is_where_looking_takes_the_place_of_watching(root: Path) -> None:
+    async with watching(root) as batches:
+        (root / os.fsdecode(b"b\xff")).mkdir()
+        for _ in range(3):
+            assert await anext(batches) is None
