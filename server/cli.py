@@ -17,6 +17,7 @@ import typer
 
 from server.config import ConfigurationError, LogLevel, Settings, Transport, load_settings
 from server.environment import current_environment
+from server.lean_sdk import defer_packages
 from server.report import folder_of, print_skill, skill_object, status_object, validation_object
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.errors import SkillsError, UnknownSkillError
@@ -74,8 +75,6 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     log_level: Annotated[LogLevel | None, typer.Option(help="How much goes to stderr; info by default.")] = None,
 ) -> None:
     """Serve folders of skills to MCP clients, and follow every change in them."""
-    # Importing the SDK allocates much and frees nothing: collecting meanwhile costs a tenth of the start.
-    gc.disable()
     settings = _settings(
         transport=transport,
         host=host,
@@ -87,6 +86,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         log_level=log_level,
     )
     library = _open(directories, settings)
+    defer_packages()
     from server.serving import serve as run
 
     gc.freeze()

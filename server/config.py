@@ -6,7 +6,6 @@ product reads the environment for settings.
 
 from __future__ import annotations
 
-import tomllib
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,9 +107,14 @@ def load_settings(
 
 def _read_file(file: Path) -> dict[str, Any]:
     try:
-        with file.open("rb") as stream:
-            return tomllib.load(stream)
+        text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
-    except (OSError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{file}: {error}") from None
+    import tomllib  # noqa: PLC0415 - few have such a file, and each start would pay for it
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{file}: {error}") from None

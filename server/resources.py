@@ -1,25 +1,16 @@
-"""Resources: every file of every active skill, listed, read and described by a template.
-
-What is served is what was hashed: a read takes the bytes from the disk and compares them with the digest of
-the snapshot. Bytes that differ are not sent under it: the skill is loaded again first.
-"""
+"""Resources: every file of every active skill, listed, read and described by a template."""
 
 from __future__ import annotations
 
 import base64
-import hashlib
 from mimetypes import MimeTypes
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
-
-import anyio.to_thread
 
 from server.envelope import cacheable
 from server.faults import InvalidRequestError
 from server.paging import Pager
 from skills_core.diagnostics import printable
-from skills_core.errors import FileRefusedError
-from skills_core.files import read_file
 
 if TYPE_CHECKING:
     import mcp_types as types
@@ -30,15 +21,12 @@ if TYPE_CHECKING:
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill, SkillFile
 
-__all__ = ["ResourceHandlers", "describe_all", "mime_type", "pager", "read_verified"]
+__all__ = ["ResourceHandlers", "contents_of", "describe_all", "mime_type", "pager"]
 
 TEMPLATE = "skill://{+skill}/{+path}"
 
 _MAIN_PRIORITY = 1.0
 _PRIORITY = 0.5
-
-_READ_ATTEMPTS = 3
-# A file that changes at each attempt is being written to without pause.
 
 _TYPES = MimeTypes(filenames=())
 # The system's own tables differ between machines; these are what skills hold and Python's table lacks.
@@ -117,33 +105,6 @@ def _page(values: list[tuple[Skill, SkillFile]], cursor: str | None) -> dict[str
     return cacheable(result | ({"nextCursor": cursor} if cursor is not None else {}))
 
 
-async def read_verified(host: Host, uri: str) -> tuple[Skill, SkillFile, bytes]:
-    """Return the file that `uri` names, with bytes that have the digest of the catalog they came with.
-
-    Raises:
-        InvalidRequestError: no active skill has such a file, or it changes at every attempt to read it.
-    """
-    for _ in range(_READ_ATTEMPTS):
-        found = host.library.catalog.file(uri)
-        if found is None:
-            raise InvalidRequestError(f"Resource not found: {uri[:500]}")
-        skill, file = found
-        raw = await anyio.to_thread.run_sync(_read, skill, file)
-        if raw is not None:
-            return skill, file, raw
-        await host.reload([skill.source.root.joinpath(*PurePosixPath(skill.within_source(file.path)).parts)])
-    raise InvalidRequestError(f"Resource changes while it is read; try again: {uri[:500]}")
-
-
-def _read(skill: Skill, file: SkillFile) -> bytes | None:
-    """Return the bytes that belong to the digest, None where the disk holds others by now."""
-    try:
-        raw, _ = read_file(skill.source.root, skill.within_source(file.path))
-    except FileRefusedError:
-        return None
-    return raw if file.digest == "sha256:" + hashlib.sha256(raw).hexdigest() else None
-
-
 def contents_of(uri: str, file: SkillFile, raw: bytes) -> dict[str, Any]:
     """Return the contents as text where the bytes are text, else as a blob."""
     contents: dict[str, Any] = {"uri": uri, "mimeType": mime_type(file)}
@@ -184,5 +145,5 @@ class ResourceHandlers:
     ) -> dict[str, Any]:
         """Handle `resources/read`."""
         uri = str(params.uri)
-        _, file, raw = await read_verified(self._host, uri)
+        _, file, raw = await self._host.reader.read(uri)
         return cacheable({"contents": [contents_of(uri, file, raw)]})

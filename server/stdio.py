@@ -1,8 +1,7 @@
 """Serve one client over the process's standard streams.
 
-Where the system can wait for pipes on the event loop, both pipes are read and written there: the SDK's own
-transport hands every message to worker threads and back, which doubles the time of a request. Elsewhere (on
-Windows, or where stdin is a file) the SDK's transport is used.
+The pipes are read and written on the event loop where the system allows it (see `pipes`); elsewhere, on Windows
+or where stdin is a file, the SDK's transport is used.
 
 Each message goes to the protocol era that it belongs to. The SDK settles on an era at the first request, but
 clients exist that ask `server/discover` and then send `initialize` on the same connection.
@@ -10,11 +9,7 @@ clients exist that ask `server/discover` and then send `initialize` on the same 
 
 from __future__ import annotations
 
-import os
-import select
-import stat
-import sys
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 import anyio
@@ -23,8 +18,10 @@ from mcp.server.runner import serve_dual_era_loop
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
+from server.pipes import Incoming, PipeWriter, can_wait_for, claimed_pipes, read_messages
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Generator
+    from collections.abc import AsyncGenerator, AsyncIterator
 
     from anyio.abc import TaskGroup
     from anyio.streams.memory import MemoryObjectSendStream
@@ -33,14 +30,10 @@ if TYPE_CHECKING:
 
 __all__ = ["serve_stdio"]
 
-_READ_SIZE = 1 << 16
-
 _GRACE_SECONDS = 5
 # A client that closes stdin at once after its last request still wants the answer.
 
 _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
-
-Incoming = SessionMessage | Exception
 
 
 async def serve_stdio(server: Server[Any]) -> None:
@@ -64,6 +57,10 @@ class _Outlet:
         # A stream of events is answered at its end only.
         if request.method != "subscriptions/listen":
             self._unanswered.add(request.id)
+
+    def expect_no_answer(self, number: object) -> None:
+        self._unanswered = {each for each in self._unanswered if each != number}
+        self._answered.set()
 
     async def until_answered(self) -> None:
         while self._unanswered:
@@ -98,7 +95,8 @@ class _Eras:
     async def route(self, item: Incoming) -> None:
         message = item.message if isinstance(item, SessionMessage) else None
         if isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
-            # It names a request by its id; the era that does not have it ignores it.
+            # It names a request by its id; the era that does not have it ignores it, and nobody answers it.
+            self._outlet.expect_no_answer((message.params or {}).get("requestId"))
             targets = list(self._open)
         else:
             targets = [_is_modern(message)]
@@ -136,95 +134,11 @@ def _is_modern(message: types.JSONRPCMessage | None) -> bool:
 
 @asynccontextmanager
 async def _streams() -> AsyncGenerator[tuple[AsyncIterator[Incoming], WriteStream[SessionMessage]]]:
-    if _can_wait_for(0) and _can_wait_for(1):
-        with _claimed_pipes() as (source, sink):
-            yield _read_messages(source), _PipeWriter(sink)
+    if can_wait_for(0) and can_wait_for(1):
+        with claimed_pipes() as (source, sink):
+            yield read_messages(source), PipeWriter(sink)
     else:
         async with stdio_server() as (read, write):
             yield read, write
             # The SDK's writer goes on until its stream is closed.
             await write.aclose()
-
-
-def _can_wait_for(descriptor: int) -> bool:
-    """Tell whether the event loop can wait for a descriptor: not on Windows, not for files, not for /dev/null."""
-    if not hasattr(select, "poll"):
-        return False
-    mode = os.fstat(descriptor).st_mode
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
-
-
-@contextmanager
-def _claimed_pipes() -> Generator[tuple[int, int]]:
-    """Take stdin and stdout for the protocol: what anything else prints goes to stderr meanwhile."""
-    sys.stdout.flush()
-    source, sink = os.dup(0), os.dup(1)
-    try:
-        null = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(null, 0)
-        os.close(null)
-        os.dup2(2, 1)
-        yield source, sink
-    finally:
-        os.dup2(source, 0)
-        os.dup2(sink, 1)
-        os.close(source)
-        os.close(sink)
-
-
-async def _read_messages(descriptor: int) -> AsyncIterator[Incoming]:
-    rest: list[bytes] = []
-    while True:
-        await anyio.wait_readable(descriptor)
-        try:
-            chunk = os.read(descriptor, _READ_SIZE)
-        except ConnectionError:
-            return
-        if not chunk:
-            return
-        first, *lines = chunk.split(b"\n")
-        rest.append(first)
-        for line in lines:
-            message = b"".join(rest)
-            rest = [line]
-            if message.strip():
-                yield _parse(message)
-
-
-def _parse(line: bytes) -> Incoming:
-    try:
-        return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
-    except ValueError as error:
-        return error
-
-
-class _PipeWriter:
-    """Write messages to a pipe, each whole, without blocking the event loop and without changing the pipe's mode."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._turn = anyio.Lock()
-        self._poll = select.poll()
-        self._poll.register(descriptor, select.POLLOUT)
-
-    async def send(self, item: SessionMessage, /) -> None:
-        data = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8") + b"\n"
-        async with self._turn:
-            left = memoryview(data)
-            while left:
-                if not self._poll.poll(0):
-                    await anyio.wait_writable(self._descriptor)
-                try:
-                    # A pipe that is ready takes this much without blocking (POSIX), whatever its mode is.
-                    left = left[os.write(self._descriptor, left[: select.PIPE_BUF]) :]
-                except ConnectionError:
-                    raise anyio.BrokenResourceError from None
-
-    async def aclose(self) -> None:
-        pass
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        pass

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from server.envelope import COMPLETE, cacheable
 from server.faults import InvalidRequestError
-from server.resources import contents_of, mime_type, read_verified
+from server.resources import contents_of, mime_type
 from skills_core.errors import SkillsError
 from skills_core.rendering import RULE, is_always_on, render_activation, render_catalog, render_request
 from skills_core.selection import SelectionPolicy
@@ -212,7 +212,7 @@ class ToolHandlers:
         skill = catalog.skill(name)
         # Models pass on what they have seen: a relative path, or the file's URI.
         uri = path if path.startswith(skill.root_uri) else skill.file_uri(catalog.file_of(skill, path).path)
-        _, file, raw = await read_verified(self._host, uri)
+        _, file, raw = await self._host.reader.read(uri)
         if file.text:
             return _result([_text(raw.decode("utf-8"))])
         if mime_type(file).startswith("image/"):

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
+from skills_core.files import Reader
 from skills_core.loader import find_main, load_content
 from skills_core.scan import Tree, parent, rescan, scan
 
@@ -50,21 +51,24 @@ def reload_source(loaded: LoadedSource, changed: Iterable[str] | None = None) ->
     paths = frozenset(changed)
     tree, touched = rescan(loaded.source, loaded.tree, paths)
     contents = dict(loaded.contents)
-    for folder in _enclosing(touched):
-        if folder in tree and find_main(tree[folder]):
-            contents[folder] = load_content(loaded.source, folder, tree, contents.get(folder), paths)
-        else:
-            contents.pop(folder, None)
+    with Reader(loaded.source.root) as reader:
+        for folder in _enclosing(touched):
+            if folder in tree and find_main(tree[folder]):
+                contents[folder] = load_content(loaded.source, folder, tree, reader, contents.get(folder), paths)
+            else:
+                contents.pop(folder, None)
     return _finish(loaded.source, tree, contents)
 
 
 def _load_all(loaded: LoadedSource) -> LoadedSource:
-    source, tree = loaded.source, scan(loaded.source)
-    contents = {
-        folder: load_content(source, folder, tree, loaded.contents.get(folder))
-        for folder, listing in tree.items()
-        if find_main(listing)
-    }
+    source, known = loaded.source, loaded.contents
+    tree = scan(source, fingerprints=bool(known))
+    with Reader(source.root) as reader:
+        contents = {
+            folder: load_content(source, folder, tree, reader, known.get(folder))
+            for folder, listing in tree.items()
+            if find_main(listing)
+        }
     return _finish(source, tree, contents)
 
 

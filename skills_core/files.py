@@ -79,11 +79,9 @@ class Reader:
             FileRefusedError: the path leaves the root, passes a link, is no regular file, is larger than `limit`
                 bytes, or cannot be read.
         """
-        parts = relative.split("/")
-        if any(map(_is_no_name, parts)):
-            raise FileRefusedError(relative, Reason.UNREADABLE, "this is no relative path within the folder")
+        folder, _, name = relative.rpartition("/")
         try:
-            handle = self._open_by_handles(parts) if _HANDLES else _open_checked(self._root, parts)
+            handle = self._open(folder, name)
         except OSError as error:
             raise _refusal(relative, error) from None
         try:
@@ -93,33 +91,42 @@ class Reader:
         finally:
             os.close(handle)
 
-    def _open_by_handles(self, parts: list[str]) -> int:
-        return os.open(parts[-1], _READ_FILE, dir_fd=self._folder(parts[:-1]))
+    def _open(self, folder: str, name: str) -> int:
+        if not _HANDLES:
+            return _open_checked(self._root, [*folder.split("/"), name] if folder else [name])
+        _require_name(name)
+        return os.open(name, _READ_FILE, dir_fd=self._handle(folder))
 
-    def _folder(self, parts: list[str]) -> int:
-        key = "/".join(parts)
-        if key not in self._folders:
-            if len(self._folders) >= _MAX_HANDLES:
-                self._close()
-            if parts:
-                handle = os.open(parts[-1], _READ_FOLDER, dir_fd=self._folder(parts[:-1]))
-            else:
-                handle = os.open(self._root, _READ | os.O_DIRECTORY)
-            self._folders[key] = handle
-        return self._folders[key]
+    def _handle(self, folder: str) -> int:
+        handle = self._folders.get(folder)
+        if handle is not None:
+            return handle
+        if len(self._folders) >= _MAX_HANDLES:
+            self._close()
+        if folder:
+            above, _, name = folder.rpartition("/")
+            _require_name(name)
+            handle = os.open(name, _READ_FOLDER, dir_fd=self._handle(above))
+        else:
+            handle = os.open(self._root, _READ | os.O_DIRECTORY)
+        self._folders[folder] = handle
+        return handle
 
     def _close(self) -> None:
         while self._folders:
             os.close(self._folders.popitem()[1])
 
 
-def _is_no_name(part: str) -> bool:
-    """Tell whether a part of a path is no plain name: `..`, a hidden separator, or a drive of Windows."""
-    return part in {"", ".", ".."} or "\0" in part or (os.name == "nt" and any(char in part for char in "\\:"))
+def _require_name(name: str) -> None:
+    """Refuse what is no plain name: `..`, a hidden separator, or a drive of Windows."""
+    if name in {"", ".", ".."} or "\0" in name or (os.name == "nt" and any(char in name for char in "\\:")):
+        raise OSError(errno.EINVAL, "this is no relative path within the folder")
 
 
 def _open_checked(root: Path, parts: list[str]) -> int:
     """Open without directory handles: check every component, open, and check that it is still the same file."""
+    for part in parts:
+        _require_name(part)
     checked = [_plain_status(path) for path in _components(root, parts)]
     handle = os.open(root.joinpath(*parts), _READ_FILE)
     try:
@@ -157,14 +164,16 @@ def _read_regular(handle: int, relative: str, limit: int) -> tuple[bytes, Finger
         raise FileRefusedError(relative, Reason.SPECIAL_FILE, "this is no regular file")
     if status.st_size > limit:
         raise _too_large(relative, status.st_size, limit)
-    chunks: list[bytes] = []
-    left = limit + 1
-    while left > 0 and (chunk := os.read(handle, min(left, max(status.st_size + 1, 65_536)))):
-        chunks.append(chunk)
-        left -= len(chunk)
-    if left <= 0:
-        raise _too_large(relative, limit + 1, limit)
-    return b"".join(chunks), Fingerprint.of(status)
+    raw = os.read(handle, status.st_size + 1)
+    while len(raw) > status.st_size:
+        # The file grows while it is read: go on to what is its end now.
+        more = os.read(handle, limit + 1 - len(raw))
+        raw += more
+        if len(raw) > limit:
+            raise _too_large(relative, len(raw), limit)
+        if not more:
+            break
+    return raw, Fingerprint.of(status)
 
 
 def _too_large(relative: str, size: int, limit: int) -> FileRefusedError:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.document import parse_document
 from skills_core.errors import FileRefusedError
-from skills_core.files import MAX_FILE_SIZE, Reader
+from skills_core.files import MAX_FILE_SIZE
 from skills_core.frontmatter import Frontmatter, parse_frontmatter
 from skills_core.skill import Instructions, SkillContent, SkillFile
 from skills_core.sources import Strictness
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
-    from skills_core.files import Fingerprint
+    from skills_core.files import Fingerprint, Reader
     from skills_core.scan import Listing, Tree
     from skills_core.sources import Source
 
@@ -56,7 +56,7 @@ def find_main(listing: Listing) -> str | None:
 
     A SKILL.md that is a link or no regular file still makes the folder a skill: an invalid one.
     """
-    names = {name for name, _ in listing.files} | {name for name, _ in listing.refused}
+    names = [name for entries in (listing.files, listing.refused) for name, _ in entries]
     return next((name for name in (MAIN_FILE, _OTHER_SPELLING) if name in names), None)
 
 
@@ -64,19 +64,19 @@ def load_content(
     source: Source,
     folder: str,
     tree: Tree,
+    reader: Reader,
     before: SkillContent | None = None,
     changed: AbstractSet[str] = frozenset(),
 ) -> SkillContent:
-    """Load the skill in `folder` from the files that `tree` lists.
+    """Load the skill in `folder` from the files that `tree` lists, read by a `reader` of the source's root.
 
     `before` is what the folder held at the last load; `changed` are paths (relative to the source) that are
     known to have changed whatever their metadata says. Returns `before` itself where nothing differs.
     """
     main = find_main(tree[folder]) or MAIN_FILE
-    with Reader(source.root) as reader:
-        reading = _Reading(source, folder, before, changed, reader)
-        instructions = _load_main(reading, main, tree[folder])
-        _load_others(reading, main, tree)
+    reading = _Reading(source, folder, before, changed, reader)
+    instructions = _load_main(reading, main, tree[folder])
+    _load_others(reading, main, tree)
     files = MappingProxyType(reading.files)
     content = SkillContent(folder, instructions, files, files.get(main), tuple(reading.notes))
     return before if before is not None and _is_same(before, content) else content
@@ -134,12 +134,15 @@ class _Reading:
     def note(self, severity: Severity, code: Reason, message: str, path: str) -> None:
         self.notes.append(self.diagnose(severity, code, message, path))
 
-    def keep(self, path: str, fingerprint: Fingerprint) -> bool:
-        """Keep the file as it was read before, where it can be trusted to be the same."""
+    def keep(self, path: str, fingerprint: Fingerprint | None) -> bool:
+        """Keep the file as it was read before, where it can be trusted to be the same.
+
+        A file without a fingerprint lies in a folder that nobody reported, so that it was not looked at again.
+        """
         known = self.before.files.get(path) if self.before else None
-        if known is None or not known.settled or known.fingerprint != fingerprint:
+        if known is None or self.within_source(path) in self.changed:
             return False
-        if self.within_source(path) in self.changed:
+        if fingerprint is not None and not (known.settled and known.fingerprint == fingerprint):
             return False
         self.files[path] = known
         return True
@@ -171,7 +174,7 @@ def _load_main(reading: _Reading, main: str, listing: Listing) -> Instructions:
         reading.note(Severity.WARNING, Reason.FILE_NAME_CASE, f"the file should be named {MAIN_FILE}", main)
     fingerprint = dict(listing.files).get(main)
     before = reading.before
-    if before and before.main and before.main.path == main and fingerprint and reading.keep(main, fingerprint):
+    if before and before.main and before.main.path == main and reading.keep(main, fingerprint):
         return before.instructions
     try:
         raw = reading.read(main, MAX_MAIN_SIZE)
@@ -191,7 +194,7 @@ def _load_others(reading: _Reading, main: str, tree: Tree) -> None:
             return
         if refused is not None:
             reading.note(Severity.WARNING, refused, _REFUSALS[refused], path)
-        elif fingerprint is not None and not reading.keep(path, fingerprint):
+        elif not reading.keep(path, fingerprint):
             try:
                 reading.read(path, MAX_FILE_SIZE)
             except FileRefusedError as error:

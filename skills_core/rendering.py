@@ -31,9 +31,12 @@ MAX_LISTED_FILES = 100
 MAX_ENTRY = 1536
 """Longest catalog entry in characters: some hosts show no more of one."""
 
+# Both begin with a literal, which lets a search skip through a long body; what may not stand before is checked after.
+_PARAMETER = re.compile(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_-]*)[ \t]*\}\}(?!\})")
+_CLOSING_TAG = re.compile(r"<(?=\s*/\s*(?i:skill_content|user_request)\b)")
+
 # `${{ … }}` is GitHub's, `{{{ … }}}` is Handlebars' and a backslash takes the meaning away: none are parameters.
-_PARAMETER = re.compile(r"(?<![$\\{])\{\{[ \t]*([A-Za-z_][A-Za-z0-9_-]*)[ \t]*\}\}(?!\})")
-_CLOSING_TAG = re.compile(r"<(?=\s*/\s*(?:skill_content|user_request)\b)", re.IGNORECASE)
+_NOT_BEFORE = frozenset("$\\{")
 
 RULE = (
     "When a task matches one of these skills, call activate_skill with its name before anything else, then follow "
@@ -52,7 +55,12 @@ class CatalogText:
 
 def parameters_of(body: str) -> tuple[str, ...]:
     """Return the names of the `{{parameters}}` in a body, each once, in the order of their first appearance."""
-    return tuple(dict.fromkeys(match[1] for match in _PARAMETER.finditer(body)))
+    return tuple(dict.fromkeys(match[1] for match in _PARAMETER.finditer(body) if _is_parameter(match)))
+
+
+def _is_parameter(match: re.Match[str]) -> bool:
+    start = match.start()
+    return start == 0 or match.string[start - 1] not in _NOT_BEFORE
 
 
 def render_activation(skill: Skill, arguments: Mapping[str, str] | None = None, *, directory: bool = False) -> str:
@@ -62,7 +70,7 @@ def render_activation(skill: Skill, arguments: Mapping[str, str] | None = None, 
     `directory` adds the skill's folder on disk, for clients on the same machine.
     """
     given = dict(arguments or {})
-    body = _PARAMETER.sub(lambda match: given.get(match[1], match[0]), skill.body)
+    body = _PARAMETER.sub(lambda match: given.get(match[1], match[0]) if _is_parameter(match) else match[0], skill.body)
     lines = [
         f"<skill_content name={_attribute(skill.name)} uri={_attribute(skill.uri)}>",
         _contained(body),

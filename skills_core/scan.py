@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason
@@ -36,9 +37,12 @@ _IGNORED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """One folder: its files and subfolders in order of their names, and what was refused, with the reason."""
+    """One folder: its files and subfolders in order of their names, and what was refused, with the reason.
 
-    files: tuple[tuple[str, Fingerprint], ...] = ()
+    A file has no fingerprint where the scan was told that nobody would compare it.
+    """
+
+    files: tuple[tuple[str, Fingerprint | None], ...] = ()
     folders: tuple[str, ...] = ()
     refused: tuple[tuple[str, Reason], ...] = ()
 
@@ -53,10 +57,13 @@ def parent(folder: str) -> str:
     return folder.rpartition("/")[0]
 
 
-def scan(source: Source) -> Tree:
-    """Walk the whole source. A missing root gives an empty tree."""
+def scan(source: Source, *, fingerprints: bool = True) -> Tree:
+    """Walk the whole source. A missing root gives an empty tree.
+
+    `fingerprints` cost a call to the system for each file; a first load, which reads all files, has no use for them.
+    """
     tree: Tree = {}
-    _walk(source, "", tree)
+    _walk(source, "", tree, fingerprints=fingerprints)
     return tree
 
 
@@ -123,7 +130,9 @@ def _forget(folder: str, tree: Tree, touched: set[str]) -> None:
             waiting += [_join(current, name) for name in listing.folders]
 
 
-def _walk(source: Source, start: str, tree: Tree, touched: set[str] | None = None) -> None:
+def _walk(
+    source: Source, start: str, tree: Tree, touched: set[str] | None = None, *, fingerprints: bool = True
+) -> None:
     """Walk from `start` downwards, within the source's bounds, breadth first so that a bound cuts the deepest."""
     level = [start]
     depth = start.count("/") + 1 if start else 0
@@ -133,7 +142,7 @@ def _walk(source: Source, start: str, tree: Tree, touched: set[str] | None = Non
             if depth > source.bounds.depth or len(tree) >= source.bounds.folders:
                 _mark_bound(folder, tree)
                 continue
-            listing = _list(source, folder)
+            listing = _list(source, folder, fingerprints=fingerprints)
             if listing is not None:
                 tree[folder] = listing
                 below += [_join(folder, name) for name in listing.folders]
@@ -155,42 +164,47 @@ def _join(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder else name
 
 
-def _list(source: Source, folder: str) -> Listing | None:
+def _list(source: Source, folder: str, *, fingerprints: bool = True) -> Listing | None:
     """Take one listing; None where the folder is not there (or no longer a folder)."""
-    files: list[tuple[str, Fingerprint]] = []
+    files: list[tuple[str, Fingerprint | None]] = []
     folders: list[str] = []
     refused: list[tuple[str, Reason]] = []
     try:
         with os.scandir(os.path.join(source.root, folder) if folder else source.root) as entries:  # noqa: PTH118 - hot path
             for entry in entries:
-                if not is_ignored(entry.name):
-                    _sort_entry(entry, files, folders, refused)
+                if is_ignored(entry.name):
+                    continue
+                reason = _refusal(entry)
+                if reason is not None:
+                    refused.append((entry.name, reason))
+                elif entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.name)
+                else:
+                    files.append((entry.name, _fingerprint(entry) if fingerprints else None))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError:
         refused.append(("", Reason.UNREADABLE))
-    return Listing(tuple(sorted(files)), tuple(sorted(folders)), tuple(sorted(refused)))
+    files.sort(key=itemgetter(0))
+    return Listing(tuple(files), tuple(sorted(folders)), tuple(sorted(refused)))
 
 
-def _sort_entry(
-    entry: os.DirEntry[str],
-    files: list[tuple[str, Fingerprint]],
-    folders: list[str],
-    refused: list[tuple[str, Reason]],
-) -> None:
+def _refusal(entry: os.DirEntry[str]) -> Reason | None:
+    """Say why an entry is no part of a skill; None for a plain file or folder. Asks the system for nothing more."""
     try:
         if entry.is_symlink() or _is_junction(entry):
-            refused.append((entry.name, Reason.SYMLINK))
-        elif entry.is_dir(follow_symlinks=False):
-            folders.append(entry.name)
-        elif entry.is_file(follow_symlinks=False):
-            files.append((entry.name, Fingerprint.of(entry.stat(follow_symlinks=False))))
-        else:
-            refused.append((entry.name, Reason.SPECIAL_FILE))
-    except FileNotFoundError:
-        return  # gone since the folder was listed
+            return Reason.SYMLINK
+        plain = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
     except OSError:
-        refused.append((entry.name, Reason.UNREADABLE))
+        return Reason.UNREADABLE
+    return None if plain else Reason.SPECIAL_FILE
+
+
+def _fingerprint(entry: os.DirEntry[str]) -> Fingerprint | None:
+    try:
+        return Fingerprint.of(entry.stat(follow_symlinks=False))
+    except OSError:
+        return None  # gone since the folder was listed, or not to be looked at: reading it will tell
 
 
 def _is_junction(entry: os.DirEntry[str]) -> bool:

@@ -26,7 +26,7 @@ from skills_core.scan import is_ignored
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
-__all__ = ["WatchMode", "WatchOptions", "watch"]
+__all__ = ["WatchMode", "WatchOptions", "is_remote", "watch"]
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ async def watch(roots: Sequence[Path], options: WatchOptions) -> AsyncGenerator[
         return
     polling = options.mode is WatchMode.POLL
     if options.mode is WatchMode.AUTO:
-        remote = await anyio.to_thread.run_sync(lambda: [str(root) for root in roots if _is_remote(root)])
+        remote = await anyio.to_thread.run_sync(lambda: [str(root) for root in roots if is_remote(root)])
         if remote:
             logger.info("looking every %g s, as a network file system holds %s", options.poll_interval, remote)
         polling = bool(remote)
@@ -169,7 +169,7 @@ def _identity(root: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _is_remote(root: Path) -> bool:
+def is_remote(root: Path) -> bool:
     """Tell whether a network file system holds `root`; only Linux is asked, the others notify by themselves."""
     if not sys.platform.startswith("linux"):
         return False

@@ -1,0 +1,48 @@
+"""Import the SDK's server without its client.
+
+`mcp/__init__` and `mcp.server/__init__` import all there is for convenience: the client, the high-level server,
+an HTTP client, cryptography. A server on the low-level API needs none of it, and it is a sixth of the time that
+a start takes. So the two packages are registered with their `__init__` put off: it runs when somebody asks the
+package for a name, and nothing changes for who does.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from types import ModuleType
+from typing import Any
+
+__all__ = ["defer_packages"]
+
+
+def defer_packages() -> None:
+    """Put off the `__init__` of the SDK's packages, unless they are imported already."""
+    for name in ("mcp", "mcp.server"):
+        if name not in sys.modules:
+            _defer(name)
+
+
+def _defer(name: str) -> None:
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.loader is None:
+        return  # the import itself will say what is missing
+    module = importlib.util.module_from_spec(spec)
+    module.__class__ = _Deferred
+    sys.modules[name] = module
+    above, _, last = name.rpartition(".")
+    if above:
+        setattr(sys.modules[above], last, module)
+
+
+class _Deferred(ModuleType):
+    """A package whose `__init__` runs at the first look for a name that it does not have yet."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the package defines
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self.__class__ = ModuleType  # type: ignore[assignment]  # from here on an ordinary module
+        assert self.__spec__ is not None  # noqa: S101 - it was made from a spec
+        assert self.__spec__.loader is not None  # noqa: S101
+        self.__spec__.loader.exec_module(self)
+        return getattr(self, name)

@@ -1,0 +1,95 @@
+"""Read files of skills: what is served is what was hashed.
+
+Bytes come with the digest that the catalog has for them, or the skill is loaded again first. Bytes that were
+read before come from memory while the file on disk looks as it did, because handing a read to a thread costs
+several times the read itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from server.faults import InvalidRequestError
+from skills_core.errors import FileRefusedError
+from skills_core.files import Fingerprint, read_file
+from skills_core.watcher import is_remote
+
+if TYPE_CHECKING:
+    from server.host import Host
+    from skills_core.skill import Skill, SkillFile
+
+__all__ = ["VerifiedReader"]
+
+_MEMORY = 64 * 1024 * 1024
+# Bytes that are kept: the files of some two thousand skills.
+
+_ATTEMPTS = 3
+# A file that changes at each attempt is being written to without pause.
+
+
+class VerifiedReader:
+    """Reads files of the host's catalog."""
+
+    def __init__(self, host: Host) -> None:
+        """Read from the disk that the sources of `host` are on."""
+        self._host = host
+        self._kept: OrderedDict[str, bytes] = OrderedDict()
+        self._left = _MEMORY
+        # Looking at a file may block where it is far away, so there a thread looks.
+        self._remote = frozenset(source.root for source in host.library.sources if is_remote(source.root))
+
+    async def read(self, uri: str) -> tuple[Skill, SkillFile, bytes]:
+        """Return the file that `uri` names, with bytes that have the digest of the catalog they came with.
+
+        Raises:
+            InvalidRequestError: no active skill has such a file, or it changes at every attempt to read it.
+        """
+        for _ in range(_ATTEMPTS):
+            found = self._host.library.catalog.file(uri)
+            if found is None:
+                raise InvalidRequestError(f"Resource not found: {uri[:500]}")
+            skill, file = found
+            raw = self._from_memory(skill, file)
+            if raw is None:
+                raw = await anyio.to_thread.run_sync(_from_disk, skill, file)
+            if raw is not None:
+                self._keep(file.digest, raw)
+                return skill, file, raw
+            await self._host.reload([_location(skill, file)])
+        raise InvalidRequestError(f"Resource changes while it is read; try again: {uri[:500]}")
+
+    def _from_memory(self, skill: Skill, file: SkillFile) -> bytes | None:
+        raw = self._kept.get(file.digest)
+        if raw is None or skill.source.root in self._remote:
+            return None
+        try:
+            unchanged = Fingerprint.of(_location(skill, file).lstat()) == file.fingerprint
+        except OSError:
+            return None
+        return raw if unchanged else None
+
+    def _keep(self, digest: str, raw: bytes) -> None:
+        if digest not in self._kept:
+            self._kept[digest] = raw
+            self._left -= len(raw)
+        self._kept.move_to_end(digest)
+        while self._left < 0:
+            self._left += len(self._kept.popitem(last=False)[1])
+
+
+def _location(skill: Skill, file: SkillFile) -> Path:
+    return skill.source.root.joinpath(*PurePosixPath(skill.within_source(file.path)).parts)
+
+
+def _from_disk(skill: Skill, file: SkillFile) -> bytes | None:
+    """Return the bytes that belong to the digest, None where the disk holds others by now, or none."""
+    try:
+        raw, _ = read_file(skill.source.root, skill.within_source(file.path))
+    except FileRefusedError:
+        return None
+    return raw if file.digest == "sha256:" + hashlib.sha256(raw).hexdigest() else None
