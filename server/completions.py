@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 
-from server.envelope import COMPLETE
 from server.faults import InvalidRequestError
-from server.resources import TEMPLATE
+from server.listing.envelope import COMPLETE
+from server.listing.resources import TEMPLATE
 from skills_core.diagnostics import printable
 from skills_core.errors import UnknownSkillError
 from skills_core.rendering import parameters_of

@@ -23,7 +23,7 @@ from skills_core.errors import (
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
-__all__ = ["InvalidRequestError", "code_of", "translate_faults"]
+__all__ = ["CODES", "InvalidRequestError", "code_of", "translate_faults"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class InvalidRequestError(SkillsError):
     """A request's parameters make no sense; the message says what was expected."""
 
 
-_CODES: dict[type[SkillsError], int] = {
+CODES: dict[type[SkillsError], int] = {
     InvalidRequestError: INVALID_PARAMS,
     UnknownSkillError: INVALID_PARAMS,
     UnknownFileError: INVALID_PARAMS,
@@ -43,7 +43,7 @@ _CODES: dict[type[SkillsError], int] = {
 
 def code_of(error: SkillsError) -> int:
     """Return the JSON-RPC code of one of our errors."""
-    return _CODES.get(type(error), INTERNAL_ERROR)
+    return CODES.get(type(error), INTERNAL_ERROR)
 
 
 async def translate_faults(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:

@@ -9,9 +9,9 @@ import anyio
 import anyio.to_thread
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
+from server.listing.snapshot import Snapshot
 from server.notifications import events_of
 from server.reading import VerifiedReader
-from server.snapshot import Snapshot
 from skills_core.selection import SkillIndex
 from skills_core.watcher import watch
 
@@ -36,7 +36,7 @@ class Host:
         self.settings = settings
         self.bus = InMemorySubscriptionBus()
         self._snapshot = Snapshot(library.catalog, settings)
-        self.reader = VerifiedReader(self)
+        self.reader = VerifiedReader(library, self.reload)
         self._index = SkillIndex()
         self._reloading = anyio.Lock()
 

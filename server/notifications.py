@@ -24,8 +24,8 @@ from mcp.server.subscriptions import (
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from server import prompts, resources
 from server.faults import InvalidRequestError
+from server.listing import prompts, resources
 from skills_core.skill import State
 from skills_core.uris import decode_path
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from mcp.server.context import ServerRequestContext
 
-    from server.snapshot import Snapshot
+    from server.listing.snapshot import Snapshot
     from skills_core.library import Change
     from skills_core.skill import Skill
 

@@ -1,4 +1,4 @@
-"""Prompts: each skill that a user may invoke, under its name, as a slash command.
+"""Requests for prompts: skills as slash commands.
 
 The first message is byte for byte what `activate_skill` returns for the same arguments; the second is the
 user's: the free text as binding context, or the literal `/name`.
@@ -8,55 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.envelope import COMPLETE, cacheable
 from server.faults import InvalidRequestError
-from server.paging import Pager
-from skills_core.diagnostics import printable
+from server.listing.envelope import COMPLETE
+from server.listing.prompts import FREE_ARGUMENT
 from skills_core.rendering import parameters_of, render_activation, render_request
 
 if TYPE_CHECKING:
     import mcp_types as types
     from mcp.server.context import ServerRequestContext
 
-    from server.config import Settings
     from server.host import Host
-    from skills_core.catalog import Catalog
-    from skills_core.skill import Skill
 
-__all__ = ["FREE_ARGUMENT", "PromptHandlers", "describe", "pager"]
-
-FREE_ARGUMENT = "arguments"
-
-
-def describe(skill: Skill) -> dict[str, Any] | None:
-    """Return a skill's entry in the list of prompts; None where it is not for users to invoke."""
-    if not skill.user_invocable:
-        return None
-    front = skill.frontmatter
-    hint = front.argument_hint or front.hint
-    free = {
-        "name": FREE_ARGUMENT,
-        "description": f"What to do with the skill, in your own words. {hint or ''}".strip(),
-        "required": False,
-    }
-    named = [{"name": name, "required": False} for name in parameters_of(skill.body) if name != FREE_ARGUMENT]
-    return {
-        "name": printable(skill.key),
-        "title": printable(skill.name),
-        "description": skill.description,
-        "arguments": [*named, free],
-    }
-
-
-def pager(catalog: Catalog, settings: Settings) -> Pager[Skill]:
-    """Return the pages of the list, by key."""
-    items = sorted((skill.key, skill) for skill in catalog.active if skill.user_invocable)
-    return Pager(items, settings.page_size, _page)
-
-
-def _page(skills: list[Skill], cursor: str | None) -> dict[str, Any]:
-    result: dict[str, Any] = {"prompts": [describe(skill) for skill in skills]}
-    return cacheable(result | ({"nextCursor": cursor} if cursor is not None else {}))
+__all__ = ["PromptHandlers"]
 
 
 class PromptHandlers:

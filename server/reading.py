@@ -20,7 +20,9 @@ from skills_core.files import Fingerprint, read_file
 from skills_core.watcher import is_remote
 
 if TYPE_CHECKING:
-    from server.host import Host
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from skills_core.library import Library
     from skills_core.skill import Skill, SkillFile
 
 __all__ = ["VerifiedReader"]
@@ -33,15 +35,16 @@ _ATTEMPTS = 3
 
 
 class VerifiedReader:
-    """Reads files of the host's catalog."""
+    """Reads files of a library's catalog."""
 
-    def __init__(self, host: Host) -> None:
-        """Read from the disk that the sources of `host` are on."""
-        self._host = host
+    def __init__(self, library: Library, reload: Callable[[Iterable[Path]], Awaitable[object]]) -> None:
+        """Read what `library` holds; `reload` brings it up to date with paths that changed, and announces that."""
+        self._library = library
+        self._reload = reload
         self._kept: OrderedDict[str, bytes] = OrderedDict()
         self._left = _MEMORY
         # Looking at a file may block where it is far away, so there a thread looks.
-        self._remote = frozenset(source.root for source in host.library.sources if is_remote(source.root))
+        self._remote = frozenset(source.root for source in library.sources if is_remote(source.root))
 
     async def read(self, uri: str) -> tuple[Skill, SkillFile, bytes]:
         """Return the file that `uri` names, with bytes that have the digest of the catalog they came with.
@@ -50,7 +53,7 @@ class VerifiedReader:
             InvalidRequestError: no active skill has such a file, or it changes at every attempt to read it.
         """
         for _ in range(_ATTEMPTS):
-            found = self._host.library.catalog.file(uri)
+            found = self._library.catalog.file(uri)
             if found is None:
                 raise InvalidRequestError(f"Resource not found: {uri[:500]}")
             skill, file = found
@@ -60,7 +63,7 @@ class VerifiedReader:
             if raw is not None:
                 self._keep(file.digest, raw)
                 return skill, file, raw
-            await self._host.reload([_location(skill, file)])
+            await self._reload([_location(skill, file)])
         raise InvalidRequestError(f"Resource changes while it is read; try again: {uri[:500]}")
 
     def _from_memory(self, skill: Skill, file: SkillFile) -> bytes | None:

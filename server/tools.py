@@ -1,8 +1,7 @@
-"""The tools that every client has: `activate_skill`, `read_skill_file` and `find_skills`.
+"""Calls of the tools: `activate_skill`, `read_skill_file` and `find_skills`.
 
-They are registered while at least one skill can be activated, and their names never change. What a model gets
-wrong in a call is answered as a tool result that says what was expected, not as a protocol error, so that the
-model sees it.
+What a model gets wrong in a call is answered as a tool result that says what was expected, not as a protocol
+error, so that the model sees it.
 """
 
 from __future__ import annotations
@@ -11,11 +10,12 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any
 
-from server.envelope import COMPLETE, cacheable
 from server.faults import InvalidRequestError
-from server.resources import contents_of, mime_type
+from server.listing.envelope import COMPLETE
+from server.listing.resources import contents_of, mime_type
+from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, READ
 from skills_core.errors import SkillsError
-from skills_core.rendering import RULE, is_always_on, render_activation, render_catalog, render_request
+from skills_core.rendering import render_activation, render_request
 from skills_core.selection import SelectionPolicy
 
 if TYPE_CHECKING:
@@ -24,146 +24,12 @@ if TYPE_CHECKING:
     import mcp_types as types
     from mcp.server.context import ServerRequestContext
 
-    from server.config import Settings
     from server.host import Host
     from skills_core.catalog import Catalog
     from skills_core.selection import Match
     from skills_core.skill import Skill
 
-__all__ = ["ToolHandlers", "instructions", "list_result", "offered"]
-
-ACTIVATE = "activate_skill"
-READ = "read_skill_file"
-FIND = "find_skills"
-
-DEFAULT_MATCHES = 10
-MAX_MATCHES = 100
-
-_READ_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
-
-
-def offered(catalog: Catalog) -> tuple[Skill, ...]:
-    """Return the skills that a model may activate by itself, by key."""
-    return tuple(sorted((s for s in catalog.active if s.model_invocable), key=lambda skill: skill.key))
-
-
-def instructions(catalog: Catalog) -> str | None:
-    """Return the server's instructions: the rule, with the skills that apply to every message."""
-    skills = offered(catalog)
-    if not skills:
-        return None
-    always = [skill for skill in skills if is_always_on(skill)]
-    text = f"{RULE} Its description lists them; find_skills searches them."
-    if always:
-        names = ", ".join(skill.key for skill in always)
-        text += f" These apply to every task, so activate them first: {names}."
-    return text
-
-
-def list_result(catalog: Catalog, settings: Settings) -> dict[str, Any]:
-    """Return the result of `tools/list`: no tools where no skill is offered."""
-    skills = offered(catalog)
-    tools = [_activate(skills, settings), _read_file(), _find()] if skills else []
-    return cacheable({"tools": tools})
-
-
-def _activate(skills: tuple[Skill, ...], settings: Settings) -> dict[str, Any]:
-    names = [skill.key for skill in skills]
-    name: dict[str, Any] = {"type": "string", "description": "The skill's name."}
-    if len(names) <= settings.enum_limit:
-        name["enum"] = names
-    else:
-        shown = ", ".join(names[: settings.enum_limit])
-        name["description"] = f"The skill's name. Any name that find_skills returns is accepted; the first are: {shown}"
-    return {
-        "name": ACTIVATE,
-        "title": "Activate a skill",
-        "description": render_catalog(skills, settings.catalog_budget).text,
-        "inputSchema": {
-            "type": "object",
-            "properties": {
-                "name": name,
-                "arguments": {
-                    "type": "object",
-                    "additionalProperties": {"type": "string"},
-                    "description": "Values for the skill's {{parameters}}, by name.",
-                },
-                "message": {
-                    "type": "string",
-                    "description": "The user's own words, where they bind how the skill is carried out.",
-                },
-            },
-            "required": ["name"],
-            "additionalProperties": False,
-        },
-        "annotations": {"title": "Activate a skill", **_READ_ONLY},
-        "_meta": {"anthropic/alwaysLoad": True},
-    }
-
-
-def _read_file() -> dict[str, Any]:
-    return {
-        "name": READ,
-        "title": "Read a file of a skill",
-        "description": "Read one file of a skill: a script, reference or asset that its instructions name.",
-        "inputSchema": {
-            "type": "object",
-            "properties": {
-                "skill": {"type": "string", "description": "The skill's name."},
-                "path": {"type": "string", "description": "The file's path, relative to the skill root."},
-            },
-            "required": ["skill", "path"],
-            "additionalProperties": False,
-        },
-        "annotations": {"title": "Read a file of a skill", **_READ_ONLY},
-    }
-
-
-def _find() -> dict[str, Any]:
-    match = {
-        "type": "object",
-        "properties": {
-            "name": {"type": "string"},
-            "description": {"type": "string"},
-            "score": {"type": "number"},
-            "band": {"type": "string", "enum": ["trace", "broad", "specific", "high"]},
-            "uri": {"type": "string"},
-        },
-        "required": ["name", "description", "score", "band", "uri"],
-    }
-    return {
-        "name": FIND,
-        "title": "Find skills",
-        "description": (
-            "Search all skills by what they do. Word the query as task, technology, file format and synonyms, "
-            "and try again in other words if nothing fits. Then call activate_skill with a name from the result."
-        ),
-        "inputSchema": {
-            "type": "object",
-            "properties": {
-                "query": {"type": "string", "description": "What the skill should do."},
-                "tags": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "description": "Only skills with such a tag.",
-                },
-                "limit": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": MAX_MATCHES,
-                    "description": f"Most results; {DEFAULT_MATCHES} if not given.",
-                },
-            },
-            "required": ["query"],
-            "additionalProperties": False,
-        },
-        "outputSchema": {
-            "type": "object",
-            "properties": {"matches": {"type": "array", "items": match}},
-            "required": ["matches"],
-        },
-        "annotations": {"title": "Find skills", **_READ_ONLY},
-    }
+__all__ = ["ToolHandlers"]
 
 
 class ToolHandlers:

@@ -197,3 +197,39 @@ async def test_bytes_that_changed_are_announced_before_they_are_served(connect: 
         await session.until_told("updated skill://one/a.md")
         sizes = {resource.uri: resource.size for resource in (await session.client.list_resources()).resources}
         assert sizes["skill://one/a.md"] == len(b"new and longer")
+
+
+async def test_a_request_under_way_finishes_on_its_own_snapshot(
+    make_skill: MakeSkill, skills: Path, in_memory: ConnectHosted
+) -> None:
+    folder = make_skill("one", description="The old words.")
+    make_skill("two")
+    async with in_memory(skills, watch=False, page_size=1) as session:
+        under_way = session.host.snapshot
+        first = under_way.prompts.page(None)
+        _rewrite(folder / "SKILL.md", "The old words.", "The new words.")
+        shutil.rmtree(skills / "two")
+        await session.host.reload()
+        assert "The old words." in under_way.tools["tools"][0]["description"]
+        assert under_way.prompts.page(first["nextCursor"])["prompts"][0]["name"] == "two"
+        assert under_way.catalog.skill("two").body == "Do the thing."
+        assert "The new words." in (await session.client.list_tools()).tools[0].description
+
+
+async def test_a_cursor_of_the_list_before_a_change_goes_on_where_it_was(
+    make_skill: MakeSkill, skills: Path, in_memory: ConnectHosted
+) -> None:
+    for name in ("a", "c", "e"):
+        make_skill(name)
+    async with in_memory(skills, watch=False, page_size=1) as session:
+        first = await session.client.list_prompts()
+        make_skill("b")
+        shutil.rmtree(skills / "c")
+        await session.host.reload()
+        seen = [prompt.name for prompt in first.prompts]
+        cursor = first.next_cursor
+        while cursor:
+            page = await session.client.list_prompts(cursor=cursor)
+            seen += [prompt.name for prompt in page.prompts]
+            cursor = page.next_cursor
+        assert seen == ["a", "b", "e"]

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import skills_core
-from skills_core import Reason
+import skills_core.errors
+from server.faults import CODES
+from skills_core import Reason, SkillsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +23,9 @@ ALL = CORE + sorted((ROOT / "server").rglob("*.py"))
 
 MAX_LINES = 400
 MAX_FUNCTION = 50
+
+PACKAGES = {"server", "server.listing", "skills_core"}
+LISTING_MAY_USE = {"server.config", "server.faults"}
 
 FORBIDDEN = {"server", "mcp", "mcp_types", "starlette", "uvicorn", "typer", "click", "rich"}
 
@@ -51,8 +56,8 @@ def imported(nodes: Iterator[ast.AST]) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def modules() -> dict[str, Path]:
-    found = {path: shown(path).removesuffix(".py").replace("/", ".") for path in CORE}
+def modules(paths: list[Path] = CORE) -> dict[str, Path]:
+    found = {path: shown(path).removesuffix(".py").replace("/", ".") for path in paths}
     return {name.removesuffix(".__init__"): path for path, name in found.items()}
 
 
@@ -78,6 +83,34 @@ def test_no_module_of_the_core_imports_itself_by_way_of_others() -> None:
         if name != "skills_core"
     }
     assert list(TopologicalSorter(graph).static_order())  # raises CycleError
+
+
+def test_no_module_of_the_server_depends_on_itself_by_way_of_others_not_even_in_its_types() -> None:
+    known = modules(ALL)
+    graph = {
+        name: {other for other in imported(ast.walk(tree_of(path))) if other in known and other not in PACKAGES}
+        for name, path in known.items()
+        if name.startswith("server.")
+    }
+    assert list(TopologicalSorter(graph).static_order())  # raises CycleError
+
+
+def test_what_can_be_listed_knows_nothing_of_requests() -> None:
+    known = modules(ALL)
+    for name, path in known.items():
+        if name.startswith("server.listing"):
+            others = {other for other in imported(ast.walk(tree_of(path))) if other in known}
+            assert (
+                not {o for o in others if o.startswith("server.")}
+                - LISTING_MAY_USE
+                - {o for o in others if o.startswith("server.listing")}
+            )
+
+
+def test_every_error_of_the_core_has_its_code_on_the_wire() -> None:
+    errors = [error for error in vars(skills_core.errors).values() if isinstance(error, type)]
+    ours = {error for error in errors if issubclass(error, SkillsError)} - {SkillsError}
+    assert ours <= CODES.keys()
 
 
 def test_optional_rooms_build_on_the_core_and_never_the_other_way() -> None:

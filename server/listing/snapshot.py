@@ -8,11 +8,11 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from server import prompts, resources, tools
+from server.listing import prompts, resources, tools
 
 if TYPE_CHECKING:
     from server.config import Settings
-    from server.paging import Pager
+    from server.listing.paging import Pager
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill, SkillFile
 

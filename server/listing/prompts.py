@@ -1,0 +1,50 @@
+"""Each skill that a user may invoke, as it stands in `prompts/list`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from server.listing.envelope import cacheable
+from server.listing.paging import Pager
+from skills_core.diagnostics import printable
+from skills_core.rendering import parameters_of
+
+if TYPE_CHECKING:
+    from server.config import Settings
+    from skills_core.catalog import Catalog
+    from skills_core.skill import Skill
+
+__all__ = ["FREE_ARGUMENT", "describe", "pager"]
+
+FREE_ARGUMENT = "arguments"
+
+
+def describe(skill: Skill) -> dict[str, Any] | None:
+    """Return a skill's entry in the list of prompts; None where it is not for users to invoke."""
+    if not skill.user_invocable:
+        return None
+    front = skill.frontmatter
+    hint = front.argument_hint or front.hint
+    free = {
+        "name": FREE_ARGUMENT,
+        "description": f"What to do with the skill, in your own words. {hint or ''}".strip(),
+        "required": False,
+    }
+    named = [{"name": name, "required": False} for name in parameters_of(skill.body) if name != FREE_ARGUMENT]
+    return {
+        "name": printable(skill.key),
+        "title": printable(skill.name),
+        "description": skill.description,
+        "arguments": [*named, free],
+    }
+
+
+def pager(catalog: Catalog, settings: Settings) -> Pager[Skill]:
+    """Return the pages of the list, by key."""
+    items = sorted((skill.key, skill) for skill in catalog.active if skill.user_invocable)
+    return Pager(items, settings.page_size, _page)
+
+
+def _page(skills: list[Skill], cursor: str | None) -> dict[str, Any]:
+    result: dict[str, Any] = {"prompts": [describe(skill) for skill in skills]}
+    return cacheable(result | ({"nextCursor": cursor} if cursor is not None else {}))

@@ -1,0 +1,119 @@
+"""Every file of every active skill, as it stands in `resources/list`, and its contents."""
+
+from __future__ import annotations
+
+import base64
+from mimetypes import MimeTypes
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from server.listing.envelope import cacheable
+from server.listing.paging import Pager
+from skills_core.diagnostics import printable
+
+if TYPE_CHECKING:
+    from server.config import Settings
+    from skills_core.catalog import Catalog
+    from skills_core.skill import Skill, SkillFile
+
+__all__ = ["TEMPLATE", "contents_of", "describe_all", "mime_type", "pager", "templates"]
+
+TEMPLATE = "skill://{+skill}/{+path}"
+
+_MAIN_PRIORITY = 1.0
+_PRIORITY = 0.5
+
+_TYPES = MimeTypes(filenames=())
+# The system's own tables differ between machines; these are what skills hold and Python's table lacks.
+for _suffix, _type in {
+    ".md": "text/markdown",
+    ".mdx": "text/markdown",
+    ".py": "text/x-python",
+    ".sh": "text/x-shellscript",
+    ".bash": "text/x-shellscript",
+    ".ps1": "text/x-powershell",
+    ".rb": "text/x-ruby",
+    ".go": "text/x-go",
+    ".rs": "text/x-rust",
+    ".java": "text/x-java",
+    ".ts": "text/x-typescript",
+    ".tsx": "text/x-typescript",
+    ".jsx": "text/javascript",
+    ".js": "text/javascript",
+    ".mjs": "text/javascript",
+    ".yaml": "application/yaml",
+    ".yml": "application/yaml",
+    ".toml": "application/toml",
+    ".jsonl": "application/jsonl",
+    ".sql": "application/sql",
+    ".xsd": "application/xml",
+    ".ttf": "font/ttf",
+    ".woff": "font/woff",
+    ".woff2": "font/woff2",
+    ".svg": "image/svg+xml",
+    ".webp": "image/webp",
+    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+}.items():
+    _TYPES.add_type(_type, _suffix)
+
+
+def mime_type(file: SkillFile) -> str:
+    """Return the MIME type by the file's suffix; without a known one, by whether it is text."""
+    guessed = _TYPES.types_map[True].get(PurePosixPath(file.path).suffix.lower())
+    return guessed or ("text/plain" if file.text else "application/octet-stream")
+
+
+def describe(skill: Skill, file: SkillFile) -> dict[str, Any]:
+    """Return a resource's entry in the list; SKILL.md bears the skill's name and description."""
+    is_main = file is skill.content.main
+    entry: dict[str, Any] = {"uri": skill.file_uri(file.path)}
+    if is_main:
+        entry |= {"name": printable(skill.key), "description": skill.description}
+    else:
+        entry["name"] = printable(f"{skill.key}/{file.path}")
+    priority = _MAIN_PRIORITY if is_main else _PRIORITY
+    annotations = {"audience": ["assistant"], "priority": priority}
+    return {**entry, "mimeType": mime_type(file), "size": file.size, "annotations": annotations}
+
+
+def describe_all(skill: Skill) -> list[dict[str, Any]]:
+    """Return the entries of all files of a skill."""
+    return [describe(skill, file) for file in skill.content.files.values()]
+
+
+def pager(catalog: Catalog, settings: Settings) -> Pager[tuple[Skill, SkillFile]]:
+    """Return the pages of the list: skill after skill, SKILL.md first. A nested skill's files stand with it."""
+    entries: dict[str, tuple[str, tuple[Skill, SkillFile]]] = {}
+    # Outer skills sort before the ones nested in them, so a file of both is listed with the inner one.
+    for skill in sorted(catalog.active, key=lambda skill: skill.path):
+        for file in skill.content.files.values():
+            order = "" if file is skill.content.main else f"\x01{file.path}"
+            entries[skill.file_uri(file.path)] = (f"{skill.path}\0{order}", (skill, file))
+    items = sorted(entries.values(), key=lambda item: item[0])
+    return Pager(items, settings.page_size, _page)
+
+
+def _page(values: list[tuple[Skill, SkillFile]], cursor: str | None) -> dict[str, Any]:
+    result: dict[str, Any] = {"resources": [describe(skill, file) for skill, file in values]}
+    return cacheable(result | ({"nextCursor": cursor} if cursor is not None else {}))
+
+
+def contents_of(uri: str, file: SkillFile, raw: bytes) -> dict[str, Any]:
+    """Return the contents as text where the bytes are text, else as a blob."""
+    contents: dict[str, Any] = {"uri": uri, "mimeType": mime_type(file)}
+    if file.text:
+        return contents | {"text": raw.decode("utf-8")}
+    return contents | {"blob": base64.b64encode(raw).decode("ascii")}
+
+
+def templates(catalog: Catalog) -> dict[str, Any]:
+    """Return the result of `resources/templates/list`: one template reaches every file, where there is any."""
+    template = {
+        "uriTemplate": TEMPLATE,
+        "name": "skill-file",
+        "title": "File of a skill",
+        "description": "Any file of an active skill, by the skill's path and the file's path within it.",
+    }
+    return cacheable({"resourceTemplates": [template] if catalog.active else []})
