@@ -172,9 +172,9 @@ def _is_text(raw: bytes) -> bool:
 def _load_main(reading: _Reading, main: str, listing: Listing) -> Instructions:
     if main == _OTHER_SPELLING:
         reading.note(Severity.WARNING, Reason.FILE_NAME_CASE, f"the file should be named {MAIN_FILE}", main)
-    fingerprint = dict(listing.files).get(main)
-    before = reading.before
-    if before and before.main and before.main.path == main and reading.keep(main, fingerprint):
+    plain, before = dict(listing.files), reading.before
+    # Only a file that is listed can be the one from before: what is refused now may bear its name.
+    if before and before.main and before.main.path == main and main in plain and reading.keep(main, plain[main]):
         return before.instructions
     try:
         raw = reading.read(main, MAX_MAIN_SIZE)

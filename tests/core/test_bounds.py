@@ -118,3 +118,15 @@ def test_two_skills_never_share_a_key(
     catalog = load(tmp_path).catalog
     assert len({skill.key for skill in catalog.active}) == 3
     assert all(catalog.skill(skill.key) is skill for skill in catalog.active)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+def test_a_skill_file_that_a_link_replaces_is_not_served_any_more(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library], only: Callable[[Library], Skill]
+) -> None:
+    folder = write_skill(tmp_path, "a", files={"b": "x"})
+    library = load(tmp_path)
+    (folder / "SKILL.md").rename(folder / "moved.md")
+    (folder / "SKILL.md").symlink_to("moved.md")
+    library.reload()
+    assert only(library).reason is Reason.SYMLINK
