@@ -185,6 +185,10 @@ def _settings(**flags: object) -> Settings:
         level=settings.log_level.upper(),
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
+    if settings.log_level is LogLevel.INFO:
+        # What the libraries find worth telling at this level is about themselves.
+        for library in ("uvicorn", "mcp"):
+            logging.getLogger(library).setLevel(logging.WARNING)
     return settings
 
 
