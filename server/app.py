@@ -17,6 +17,7 @@ from server.faults import translate_faults
 from server.notifications import HandshakeClients
 from server.prompts import PromptHandlers
 from server.resources import ResourceHandlers
+from server.skills_extension import SkillsExtension
 from server.tools import ToolHandlers
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class SkillServer(Server[Any]):
             **handlers,
         )
         self.add_notification_handler("notifications/initialized", types.NotificationParams, handshake.on_initialized)
+        SkillsExtension(host).register(self)
         # The SDK's own entry traces every message with OpenTelemetry; nobody collects the traces here.
         self.middleware[:] = [translate_faults]
 

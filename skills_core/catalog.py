@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -37,6 +38,7 @@ class Catalog:
     active: tuple[Skill, ...] = field(init=False)
     _by_key: Mapping[str, Skill] = field(init=False, compare=False)
     _by_path: Mapping[str, Skill] = field(init=False, compare=False)
+    _paths: tuple[str, ...] = field(init=False, compare=False)
     _depth: int = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -44,6 +46,7 @@ class Catalog:
         object.__setattr__(self, "active", active)
         object.__setattr__(self, "_by_key", MappingProxyType({skill.key: skill for skill in active}))
         object.__setattr__(self, "_by_path", MappingProxyType({skill.path: skill for skill in active}))
+        object.__setattr__(self, "_paths", tuple(sorted(self._by_path)))
         object.__setattr__(self, "_depth", max((skill.path.count("/") + 1 for skill in active), default=0))
 
     def __repr__(self) -> str:
@@ -79,6 +82,30 @@ class Catalog:
                     return skill, file
         return None
 
+    def directory(self, uri: str) -> dict[str, tuple[Skill, SkillFile] | None] | None:
+        """Return the direct children of the folder that `uri` names, by their names; None where it names none.
+
+        A file comes with the innermost skill that has it, a folder as None. Folders above skills are folders too.
+        """
+        path = decode_path(uri)
+        if path is None:
+            return None
+        children: dict[str, tuple[Skill, SkillFile] | None] = {}
+        segments, is_folder = path.split("/"), False
+        for count in range(1, min(self._depth, len(segments)) + 1):
+            skill = self._by_path.get("/".join(segments[:count]))
+            inside = "/".join(segments[count:])
+            if skill is not None and (not inside or inside in skill.content.folders):
+                is_folder = True
+                children |= _children(skill, inside)
+        below = path + "/"
+        for number in range(bisect_left(self._paths, below), len(self._paths)):
+            if not self._paths[number].startswith(below):
+                break
+            is_folder = True
+            children.setdefault(self._paths[number][len(below) :].partition("/")[0], None)
+        return dict(sorted(children.items())) if is_folder else None
+
     def file_of(self, skill: Skill, path: str) -> SkillFile:
         """Return the file at `path` (relative to the skill's folder, a leading `./` is forgiven).
 
@@ -89,6 +116,19 @@ class Catalog:
         if file is None:
             raise UnknownFileError(skill.key, path, skill.content.files)
         return file
+
+
+def _children(skill: Skill, inside: str) -> dict[str, tuple[Skill, SkillFile] | None]:
+    """Return what a folder within a skill holds."""
+    prefix = f"{inside}/" if inside else ""
+    children: dict[str, tuple[Skill, SkillFile] | None] = {}
+    for folder in skill.content.folders:
+        if folder.startswith(prefix) and "/" not in folder[len(prefix) :]:
+            children[folder[len(prefix) :]] = None
+    for path, file in skill.content.files.items():
+        if path.startswith(prefix) and "/" not in path[len(prefix) :]:
+            children[path[len(prefix) :]] = (skill, file)
+    return children
 
 
 def build_catalog(sources: Sequence[LoadedSource], environment: Environment, before: Catalog | None = None) -> Catalog:

@@ -53,6 +53,8 @@ class Reason(StrEnum):
     COMPATIBILITY_TOO_LONG = "compatibility_too_long"
     UNKNOWN_FIELD = "unknown_field"
     INVALID_FIELD = "invalid_field"
+    # The Skills extension
+    NOT_PUBLISHED = "not_published"
     # The catalog
     SHADOWED = "shadowed"
     DUPLICATE_NAME = "duplicate_name"

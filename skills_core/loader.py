@@ -17,6 +17,7 @@ from skills_core.document import parse_document
 from skills_core.errors import FileRefusedError
 from skills_core.files import MAX_FILE_SIZE
 from skills_core.frontmatter import Frontmatter, parse_frontmatter
+from skills_core.publication import publication_fault
 from skills_core.skill import Instructions, SkillContent, SkillFile
 from skills_core.sources import Strictness
 
@@ -78,7 +79,13 @@ def load_content(
     instructions = _load_main(reading, main, tree[folder])
     _load_others(reading, main, tree)
     files = MappingProxyType(reading.files)
-    content = SkillContent(folder, instructions, files, files.get(main), tuple(reading.notes))
+    fault = None if instructions.fault else publication_fault(instructions, files, files.get(main))
+    if fault is not None:
+        message = f"hosts do not see this skill in skills/list: {fault}"
+        reading.note(Severity.INFO, Reason.NOT_PUBLISHED, message, main)
+    published = instructions.fault is None and fault is None
+    folders = frozenset(_folders(folder, tree))
+    content = SkillContent(folder, instructions, files, files.get(main), folders, tuple(reading.notes), published)
     return before if before is not None and _is_same(before, content) else content
 
 
@@ -199,6 +206,16 @@ def _load_others(reading: _Reading, main: str, tree: Tree) -> None:
                 reading.read(path, MAX_FILE_SIZE)
             except FileRefusedError as error:
                 reading.note(Severity.WARNING, error.reason, error.message, path)
+
+
+def _folders(folder: str, tree: Tree) -> Iterator[str]:
+    """Yield all folders within a skill folder, relative to it."""
+    waiting = list(tree[folder].folders)
+    while waiting:
+        below = waiting.pop()
+        yield below
+        listing = tree.get("/".join(part for part in (folder, below) if part))
+        waiting += [f"{below}/{name}" for name in listing.folders] if listing else []
 
 
 def _walk(folder: str, tree: Tree) -> Iterator[tuple[str, Fingerprint | None, Reason | None]]:

@@ -65,14 +65,17 @@ class SkillContent:
     """What one folder with a SKILL.md holds, before names are settled between skills.
 
     `folder` is relative to the source's root. `files` is in the order of their paths with the SKILL.md first;
-    `main` is that SKILL.md, None where it could not be read. `notes` tell what is wrong with files.
+    `main` is that SKILL.md, None where it could not be read. `folders` are all folders within, empty ones too.
+    `notes` tell what is wrong with files. `published` tells that the Skills extension may list it.
     """
 
     folder: str
     instructions: Instructions
     files: Mapping[str, SkillFile]
     main: SkillFile | None
+    folders: frozenset[str] = frozenset()
     notes: tuple[Diagnostic, ...] = ()
+    published: bool = True
 
     @property
     def name(self) -> str:

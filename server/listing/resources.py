@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill, SkillFile
 
-__all__ = ["TEMPLATE", "contents_of", "describe_all", "mime_type", "pager", "templates"]
+__all__ = ["TEMPLATE", "contents_of", "describe", "describe_all", "mime_type", "pager", "templates"]
 
 TEMPLATE = "skill://{+skill}/{+path}"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from server.listing import prompts, resources, tools
+from server.listing import prompts, resources, skills, tools
 
 if TYPE_CHECKING:
     from server.config import Settings
@@ -51,3 +51,8 @@ class Snapshot:
     def resources(self) -> Pager[tuple[Skill, SkillFile]]:
         """The pages of `resources/list`."""
         return resources.pager(self.catalog, self.settings)
+
+    @cached_property
+    def skills(self) -> Pager[Skill]:
+        """The pages of `skills/list`."""
+        return skills.pager(self.catalog)

@@ -131,7 +131,8 @@ def test_the_skill_file_may_be_spelled_in_lower_case_with_a_warning(
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / other).write_text("---\nname: a\ndescription: d\n---\n", encoding="utf-8")
     skill = load(tmp_path).catalog.skill("a")
-    assert [found.code for found in skill.diagnostics] == ([Reason.FILE_NAME_CASE] if other == "skill.md" else [])
+    told = [Reason.FILE_NAME_CASE, Reason.NOT_PUBLISHED] if other == "skill.md" else []
+    assert [found.code for found in skill.diagnostics] == told
     assert skill.uri == f"skill://a/{other}"
 
 
@@ -224,7 +225,7 @@ def test_a_skill_of_very_many_files_is_served_in_part_and_says_so(
     write_skill(tmp_path, "a", files={f"f{number:04}": "" for number in range(4200)})
     skill = load(tmp_path).catalog.skill("a")
     assert len(skill.content.files) == 4096
-    assert [found.code for found in skill.diagnostics] == [Reason.TOO_MANY_FILES]
+    assert [found.code for found in skill.diagnostics] == [Reason.TOO_MANY_FILES, Reason.NOT_PUBLISHED]
 
 
 def test_a_missing_root_is_a_problem_and_the_other_sources_are_served(
