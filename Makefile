@@ -18,7 +18,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $(STAMP)
 
 serve: install
-	$(BIN)/skillserve serve $(DIR) --transport http --port $(PORT)
+	$(BIN)/skillserve serve "$(DIR)" --transport http --port $(PORT)
 
 test: install
 	$(BIN)/python -m pytest

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 from mcp.server.lowlevel.server import NotificationOptions, Server
-from mcp.server.subscriptions import ListenHandler
 
 from server import __version__
 from server.completions import CompletionHandlers
 from server.faults import translate_faults
-from server.notifications import HandshakeClients
+from server.notifications import HandshakeClients, ModernClients
 from server.prompts import PromptHandlers
 from server.resources import ResourceHandlers
 from server.skills_extension import SkillsExtension
@@ -36,7 +35,7 @@ class SkillServer(Server[Any]):
     def __init__(self, host: Host, *, local: bool) -> None:
         """Build the server; `local` tells that clients see the same disk as the server."""
         self._host = host
-        self.listening = ListenHandler(host.bus)
+        self.listening = ModernClients(host.bus)
         handshake = HandshakeClients(host.bus)
         tools, prompts = ToolHandlers(host, local=local), PromptHandlers(host, local=local)
         resources, completions = ResourceHandlers(host), CompletionHandlers(host)

@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -19,10 +20,10 @@ from server.config import ConfigurationError, LogLevel, Settings, Transport, loa
 from server.environment import current_environment
 from server.lean_sdk import defer_packages
 from server.report import folder_of, print_skill, skill_object, status_object, validation_object
-from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
-from skills_core.errors import SkillsError, UnknownSkillError
+from skills_core.diagnostics import Diagnostic, Reason, Severity, one_line, printable
+from skills_core.errors import SkillsError, UnknownSkillError, similar_to
 from skills_core.library import Library
-from skills_core.rendering import render_activation
+from skills_core.rendering import activation_inputs, render_activation, render_request
 from skills_core.skill import Skill, State
 from skills_core.sources import Strictness, explicit_sources
 from skills_core.watcher import WatchMode  # noqa: TC001 - typer reads the annotations
@@ -52,6 +53,11 @@ Strict = Annotated[bool, typer.Option("--strict", help="Let every breach of a ru
 
 def main() -> None:
     """Run the command line and exit."""
+    for stream in (sys.stdout, sys.stderr):
+        # Programs read UTF-8; a terminal that lacks a letter must not end a command.
+        if isinstance(stream, TextIOWrapper):
+            encoding = stream.encoding if stream.isatty() else "utf-8"
+            stream.reconfigure(encoding=encoding, errors="backslashreplace")
     try:
         app(prog_name="skillserve")
     except (SkillsError, ConfigurationError) as error:
@@ -85,6 +91,8 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         watch_debounce_ms=watch_debounce_ms,
         log_level=log_level,
     )
+    if settings.transport is Transport.STDIO and (sys.stdin is None or sys.stdout is None):
+        _fail("stdin or stdout is closed; a client speaks over both, or use --transport http", WRONG_USE)
     library = _open(directories, settings)
     defer_packages()
     from server.serving import serve as run
@@ -93,7 +101,8 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     gc.enable()
     for skill in library.catalog.skills:
         if skill.reason is not None:
-            logging.getLogger("server").info("%s: %s: %s: %s", skill.state, skill.key, skill.reason, skill.detail)
+            why = one_line(f"{skill.key}: {skill.reason}: {skill.detail}")
+            logging.getLogger("server").info("%s: %s", skill.state, why)
     try:
         run(library, settings)
     except KeyboardInterrupt:
@@ -147,7 +156,9 @@ def show(
     catalog = _open_quietly(directories).catalog
     found = [skill for skill in catalog.skills if name in {skill.key, skill.name, skill.path}]
     if not found:
-        _fail(str(UnknownSkillError(name, (skill.key for skill in catalog.skills))), NO)
+        close = similar_to(name, (skill.key for skill in catalog.skills))
+        hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+        _fail(f"there is no skill {name[:200]!r}{hint}", NO)
     if as_json:
         _print_json({"skills": [_with_files(skill_object(skill), skill) for skill in found]})
         return
@@ -175,7 +186,10 @@ def activate(
         skill = _open_quietly(directories).catalog.skill(name)
     except UnknownSkillError as error:
         _fail(str(error), NO)
+    values, message = activation_inputs(skill, values)
     _print(render_activation(skill, values, directory=True))
+    if message:
+        _print(render_request(skill, message))
 
 
 def _settings(**flags: object) -> Settings:
@@ -203,6 +217,8 @@ def _open_quietly(directories: Sequence[Path], *, strict: bool = False) -> Libra
 def _validate(path: Path, *, strict: bool) -> list[tuple[str, bool, tuple[Diagnostic, ...]]]:
     """Return (path, valid, diagnostics) for each skill at or below `path`."""
     single = path.is_file()
+    if single and path.name.lower() != "skill.md":
+        _fail(f"{path}: this is no SKILL.md; name the skill's folder", WRONG_USE)
     library = _open_quietly([path.parent if single else path], strict=strict)
     skills = [skill for skill in library.catalog.skills if not (single and skill.content.folder)]
     if not skills:

@@ -10,9 +10,9 @@ import mcp_types as types
 from server.faults import InvalidRequestError
 from server.listing.envelope import COMPLETE
 from server.listing.resources import TEMPLATE
-from skills_core.diagnostics import printable
 from skills_core.errors import UnknownSkillError
 from skills_core.rendering import parameters_of
+from skills_core.uris import SCHEME, decode_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -77,16 +77,25 @@ class CompletionHandlers:
 
 
 def _template_values(catalog: Catalog, variable: str, skill: str | None) -> Iterable[str]:
+    """Return values as they stand in URIs, so that the expanded template can be read."""
     if variable == "skill":
-        return (printable(skill.path) for skill in catalog.active)
+        return (_tail(skill.root_uri, SCHEME) for skill in catalog.active)
     if variable != "path":
         raise InvalidRequestError(f"the template has no variable {variable[:100]!r}; it has skill and path")
     if skill is None:
-        return sorted({printable(path) for one in catalog.active for path in one.content.files})
+        return sorted({path for one in catalog.active for path in _paths(one)})
     try:
-        return [printable(path) for path in catalog.skill(skill).content.files]
+        return _paths(catalog.skill(decode_path(SCHEME + skill) or skill))
     except UnknownSkillError:
         return ()
+
+
+def _paths(skill: Skill) -> list[str]:
+    return [_tail(skill.file_uri(path), skill.root_uri) for path in skill.content.files]
+
+
+def _tail(uri: str, beginning: str) -> str:
+    return uri.removeprefix(beginning).removesuffix("/")
 
 
 def _ranked(candidates: Iterable[str], value: str) -> list[str]:

@@ -50,9 +50,9 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     transport: Transport = Transport.STDIO
-    host: str = "127.0.0.1"
+    host: str = Field(default="127.0.0.1", min_length=1)
     port: int = Field(default=8000, ge=0, le=65_535)
-    path: str = Field(default="/mcp", pattern=r"^/\S*$")
+    path: str = Field(default="/mcp", pattern=r"^/[A-Za-z0-9_./-]*$")
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     strictness: Strictness = Strictness.LENIENT
@@ -84,13 +84,14 @@ def load_settings(
     Raises:
         ConfigurationError: a layer holds an unknown name or a value that does not fit.
     """
-    file = (directory or Path.cwd()) / FILE_NAME
+    file = (directory or Path()) / FILE_NAME
     merged: dict[str, tuple[Any, str]] = {}
     for name, value in _read_file(file).items():
         merged[name] = (value, str(file))
     for name in Settings.model_fields:
         text = environment.get(ENV_PREFIX + name.upper())
-        if text is not None:
+        # What a compose file leaves empty is not set.
+        if text:
             is_list = isinstance(Settings.model_fields[name].default, tuple)
             value = tuple(part.strip() for part in text.split(",") if part.strip()) if is_list else text
             merged[name] = (value, f"the environment variable {ENV_PREFIX}{name.upper()}")

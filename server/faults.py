@@ -12,6 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from pydantic import ValidationError
 
+from server.listing.paging import InvalidCursorError
 from skills_core.errors import (
     FileRefusedError,
     InvalidSourceError,
@@ -29,11 +30,16 @@ logger = logging.getLogger(__name__)
 
 
 class InvalidRequestError(SkillsError):
-    """A request's parameters make no sense; the message says what was expected."""
+    """A request's parameters make no sense; the message says what was expected, `uri` names what was not found."""
+
+    def __init__(self, message: str, uri: str | None = None) -> None:
+        super().__init__(message)
+        self.uri = uri
 
 
 CODES: dict[type[SkillsError], int] = {
     InvalidRequestError: INVALID_PARAMS,
+    InvalidCursorError: INVALID_PARAMS,
     UnknownSkillError: INVALID_PARAMS,
     UnknownFileError: INVALID_PARAMS,
     FileRefusedError: INVALID_PARAMS,
@@ -53,7 +59,8 @@ async def translate_faults(ctx: ServerRequestContext[Any, Any], call_next: CallN
     except (MCPError, ValidationError):
         raise
     except SkillsError as error:
-        raise MCPError(code_of(error), str(error)) from None
+        uri = getattr(error, "uri", None)
+        raise MCPError(code_of(error), str(error), {"uri": uri} if uri else None) from None
     except Exception:
         logger.exception("the handler of %s failed", ctx.method)
         raise MCPError(INTERNAL_ERROR, "Internal server error") from None

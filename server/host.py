@@ -12,6 +12,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus
 from server.listing.snapshot import Snapshot
 from server.notifications import events_of
 from server.reading import VerifiedReader
+from skills_core.diagnostics import one_line
 from skills_core.selection import SkillIndex
 from skills_core.watcher import watch
 
@@ -69,17 +70,20 @@ class Host:
     async def follow(self) -> None:
         """Reload at every change on the disk, until cancelled."""
         roots = [source.root for source in self.library.sources]
+        failed = False
         async for changed in watch(roots, self.settings.watch_options):
             try:
-                await self.reload(changed)
+                # After a failure nobody knows what was missed.
+                await self.reload(None if failed else changed)
+                failed = False
             except Exception:
-                # The catalog stays as it was; the next change, or a restart, tries again.
-                logger.exception("the reload failed")
+                logger.exception("the reload failed; the catalog stays as it was until the next change")
+                failed = True
 
 
 def _log(change: Change) -> None:
     for skill in change.removed:
-        logger.info("gone: %s (%s)", skill.key, skill.path)
+        logger.info("gone: %s (%s)", one_line(skill.key), one_line(skill.path))
     for skill in (*change.added, *(after for _, after in change.updated)):
         why = f": {skill.reason}: {skill.detail}" if skill.reason else ""
-        logger.info("%s: %s %s%s", skill.state, skill.key, skill.digest or "", why)
+        logger.info("%s: %s %s%s", skill.state, one_line(skill.key), skill.digest or "", one_line(why))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import mcp_types as types
 from mcp.server.subscriptions import (
+    ListenHandler,
     PromptsListChanged,
     ResourcesListChanged,
     ResourceUpdated,
@@ -27,7 +28,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from server.faults import InvalidRequestError
 from server.listing import prompts, resources
 from skills_core.skill import State
-from skills_core.uris import decode_path
+from skills_core.uris import decode_path, file_uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,12 +39,14 @@ if TYPE_CHECKING:
     from skills_core.library import Change
     from skills_core.skill import Skill
 
-__all__ = ["HandshakeClients", "events_of"]
+__all__ = ["HandshakeClients", "ModernClients", "events_of"]
 
 logger = logging.getLogger(__name__)
 
 MAX_SUBSCRIPTIONS = 2000
 """Most resources that one connection may subscribe to."""
+
+MAX_URI = 4096
 
 BURST = 200
 REFILL_PER_SECOND = 20.0
@@ -59,11 +62,7 @@ def events_of(before: Snapshot, after: Snapshot, change: Change) -> Iterator[Ser
         yield PromptsListChanged()
     if any(_differ(resources.describe_all, old, new) for old, new in pairs):
         yield ResourcesListChanged()
-    updated: dict[str, None] = {}
-    for old, new in pairs:
-        if old is not None:
-            updated.update(dict.fromkeys(_updated_uris(old, new)))
-    for uri in updated:
+    for uri in dict.fromkeys(uri for old, new in pairs for uri in _updated_uris(old, new)):
         yield ResourceUpdated(uri)
 
 
@@ -82,13 +81,16 @@ def _differ(describe: Any, old: Skill | None, new: Skill | None) -> bool:  # noq
     return (describe(old) if old else None) != (describe(new) if new else None)
 
 
-def _updated_uris(old: Skill, new: Skill | None) -> Iterator[str]:
-    """Yield the URIs that were served before and now give other bytes, or none."""
-    now = {new.file_uri(path): file.digest for path, file in new.content.files.items()} if new else {}
-    for path, file in old.content.files.items():
-        uri = old.file_uri(path)
-        if now.get(uri) != file.digest:
-            yield uri
+def _updated_uris(old: Skill | None, new: Skill | None) -> Iterator[str]:
+    """Yield the URIs that give other bytes than before, or none, or none before."""
+    before, now = _digests(old), _digests(new)
+    yield from (uri for uri in {**before, **now} if before.get(uri) != now.get(uri))
+
+
+def _digests(skill: Skill | None) -> dict[str, str]:
+    if skill is None:
+        return {}
+    return {skill.file_uri(path): file.digest for path, file in skill.content.files.items()}
 
 
 @dataclass(slots=True)
@@ -160,9 +162,7 @@ class HandshakeClients:
         if connection is None:
             raise InvalidRequestError("send notifications/initialized before subscribing")
         connection.spend()
-        uri = str(params.uri)
-        if decode_path(uri) is None:
-            raise InvalidRequestError(f"not a resource of this server: {uri[:200]!r}; expected a skill:// URI")
+        uri = _subscribable(str(params.uri))
         if uri not in connection.subscriptions and len(connection.subscriptions) >= MAX_SUBSCRIPTIONS:
             raise InvalidRequestError(f"too many subscriptions; at most {MAX_SUBSCRIPTIONS} a connection")
         connection.subscriptions.add(uri)
@@ -174,8 +174,39 @@ class HandshakeClients:
         """Handle `resources/unsubscribe`; one that was not there is no fault."""
         connection = self._connections.get(_key(ctx))
         if connection is not None:
-            connection.subscriptions.discard(str(params.uri))
+            connection.subscriptions.discard(_subscribable(str(params.uri)))
         return types.EmptyResult()
+
+
+def _subscribable(uri: str) -> str:
+    """Return a URI as resources are listed; it may be spelled otherwise, but must be one of ours.
+
+    Raises:
+        InvalidRequestError: it cannot name a file of a skill.
+    """
+    path = decode_path(uri) if len(uri) <= MAX_URI else None
+    if path is None:
+        raise InvalidRequestError(f"not a resource of this server: {uri[:200]!r}; expected a skill:// URI")
+    return file_uri(path, "").removesuffix("/")
+
+
+class ModernClients(ListenHandler):
+    """Serves `subscriptions/listen` within the same bounds as `resources/subscribe`."""
+
+    async def __call__(
+        self, ctx: ServerRequestContext[Any, Any], params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        """Serve one stream of events.
+
+        Raises:
+            InvalidRequestError: the stream asks for too many resources, or for what is none.
+        """
+        uris = params.notifications.resource_subscriptions or []
+        if len(uris) > MAX_SUBSCRIPTIONS:
+            raise InvalidRequestError(f"too many subscriptions; at most {MAX_SUBSCRIPTIONS} a stream")
+        for uri in uris:
+            _subscribable(uri)
+        return await super().__call__(ctx, params)
 
 
 def _key(ctx: ServerRequestContext[Any, Any]) -> str:

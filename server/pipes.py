@@ -7,6 +7,7 @@ the mode of the pipes, which other processes may share, stays as it is.
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import stat
@@ -21,7 +22,7 @@ from mcp.shared.message import SessionMessage
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator
 
-__all__ = ["Incoming", "PipeWriter", "can_wait_for", "claimed_pipes", "read_messages"]
+__all__ = ["Incoming", "PipeWriter", "UnreadableMessageError", "can_wait_for", "claimed_pipes", "read_messages"]
 
 _READ_SIZE = 1 << 16
 
@@ -77,11 +78,36 @@ async def read_messages(descriptor: int) -> AsyncIterator[Incoming]:
                 yield _parse(message)
 
 
+class UnreadableMessageError(ValueError):
+    """A line is no message; `code` says in JSON-RPC's words why, `number` is the request's id where it has one."""
+
+    def __init__(self, code: int, message: str, number: types.RequestId | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.number = number
+
+
 def _parse(line: bytes) -> Incoming:
+    line = line.removeprefix(b"\xef\xbb\xbf")
     try:
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
-    except ValueError as error:
-        return error
+    except ValueError:
+        return _parse_again(line)
+
+
+def _parse_again(line: bytes) -> Incoming:
+    """Read a line that is no proper message: half a character, as JavaScript writes it, becomes U+FFFD."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return UnreadableMessageError(types.PARSE_ERROR, "Parse error: this line is no JSON")
+    text = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    try:
+        return SessionMessage(types.jsonrpc_message_adapter.validate_json(text, by_name=False))
+    except ValueError:
+        number = value.get("id") if isinstance(value, dict) else None
+        known = number if isinstance(number, str) or type(number) is int else None
+        return UnreadableMessageError(types.INVALID_REQUEST, "Invalid request: this is no JSON-RPC message", known)
 
 
 class PipeWriter:
@@ -100,8 +126,9 @@ class PipeWriter:
         Raises:
             anyio.BrokenResourceError: nobody reads any more.
         """
-        data = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8") + b"\n"
         async with self._turn:
+            # Within the turn: what waits for a client that does not read waits as an object, not as text too.
+            data = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8") + b"\n"
             left = memoryview(data)
             while left:
                 if not self._poll.poll(0):

@@ -6,12 +6,13 @@ user's: the free text as binding context, or the literal `/name`.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from server.faults import InvalidRequestError
 from server.listing.envelope import COMPLETE
-from server.listing.prompts import FREE_ARGUMENT
-from skills_core.rendering import parameters_of, render_activation, render_request
+from skills_core.diagnostics import one_line
+from skills_core.rendering import activation_inputs, render_activation, render_request
 
 if TYPE_CHECKING:
     import mcp_types as types
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from server.host import Host
 
 __all__ = ["PromptHandlers"]
+
+logger = logging.getLogger(__name__)
 
 
 class PromptHandlers:
@@ -41,11 +44,8 @@ class PromptHandlers:
         skill = self._host.snapshot.catalog.skill(params.name)
         if not skill.user_invocable:
             raise InvalidRequestError(f"The skill {params.name!r} is for models only (user-invocable: false).")
-        # A client sends an argument that was left empty as an empty string: that is none.
-        values = {name: value for name, value in (params.arguments or {}).items() if value}
-        message = values.get(FREE_ARGUMENT)
-        if FREE_ARGUMENT not in parameters_of(skill.body):
-            values.pop(FREE_ARGUMENT, None)
+        values, message = activation_inputs(skill, params.arguments or {})
+        logger.info("activated %s %s", one_line(skill.key), skill.digest)
         texts = [render_activation(skill, values, directory=self._local), render_request(skill, message)]
         messages = [{"role": "user", "content": {"type": "text", "text": text}} for text in texts]
         return {"description": skill.description, "messages": messages, **COMPLETE}

@@ -55,7 +55,7 @@ class VerifiedReader:
         for _ in range(_ATTEMPTS):
             found = self._library.catalog.file(uri)
             if found is None:
-                raise InvalidRequestError(f"Resource not found: {uri[:500]}")
+                raise InvalidRequestError(f"Resource not found: {uri[:500]}", uri[:500])
             skill, file = found
             raw = self._from_memory(skill, file)
             if raw is None:

@@ -9,7 +9,8 @@ clients exist that ask `server/discover` and then send `initialize` on the same 
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+import logging
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
 
 import anyio
@@ -18,7 +19,14 @@ from mcp.server.runner import serve_dual_era_loop
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
-from server.pipes import Incoming, PipeWriter, can_wait_for, claimed_pipes, read_messages
+from server.pipes import (
+    Incoming,
+    PipeWriter,
+    UnreadableMessageError,
+    can_wait_for,
+    claimed_pipes,
+    read_messages,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -29,6 +37,11 @@ if TYPE_CHECKING:
     from mcp.shared._stream_protocols import WriteStream
 
 __all__ = ["serve_stdio"]
+
+logger = logging.getLogger(__name__)
+
+_MAX_UNANSWERED = 128
+# A client that asks and does not read is not read either beyond so many requests.
 
 _GRACE_SECONDS = 5
 # A client that closes stdin at once after its last request still wants the answer.
@@ -62,8 +75,18 @@ class _Outlet:
         self._unanswered = {each for each in self._unanswered if each != number}
         self._answered.set()
 
-    async def until_answered(self) -> None:
-        while self._unanswered:
+    async def refuse(self, why: Exception) -> None:
+        """Answer a line that is no message, so that nobody waits for ever."""
+        unreadable = why if isinstance(why, UnreadableMessageError) else None
+        code = unreadable.code if unreadable else types.PARSE_ERROR
+        logger.warning("a line on stdin is no message: %s", unreadable or type(why).__name__)
+        error = types.ErrorData(code=code, message=str(unreadable or "Parse error"))
+        answer = types.JSONRPCError(jsonrpc="2.0", id=unreadable.number if unreadable else None, error=error)
+        with suppress(anyio.BrokenResourceError):
+            await self._stream.send(SessionMessage(answer))
+
+    async def until_answered(self, at_most: int = 0) -> None:
+        while len(self._unanswered) > at_most:
             self._answered = anyio.Event()
             await self._answered.wait()
 
@@ -93,7 +116,10 @@ class _Eras:
         self._open: dict[bool, MemoryObjectSendStream[Incoming]] = {}
 
     async def route(self, item: Incoming) -> None:
-        message = item.message if isinstance(item, SessionMessage) else None
+        if isinstance(item, Exception):
+            await self._outlet.refuse(item)
+            return
+        message = item.message
         if isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
             # It names a request by its id; the era that does not have it ignores it, and nobody answers it.
             self._outlet.expect_no_answer((message.params or {}).get("requestId"))
@@ -101,6 +127,7 @@ class _Eras:
         else:
             targets = [_is_modern(message)]
         if isinstance(message, types.JSONRPCRequest):
+            await self._outlet.until_answered(at_most=_MAX_UNANSWERED)
             self._outlet.expect_answer(message)
         for modern in targets:
             await self._stream(modern=modern).send(item)
@@ -124,7 +151,7 @@ class _Eras:
         return self._open[modern]
 
 
-def _is_modern(message: types.JSONRPCMessage | None) -> bool:
+def _is_modern(message: types.JSONRPCMessage) -> bool:
     """Tell whether a request carries the modern envelope; all else belongs to the handshake era."""
     if not isinstance(message, types.JSONRPCRequest) or message.method == "initialize":
         return False

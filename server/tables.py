@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from server.report import folder_of
-from skills_core.diagnostics import Severity
+from skills_core.diagnostics import Severity, one_line
 
 if TYPE_CHECKING:
     from skills_core.catalog import Catalog
@@ -29,7 +29,7 @@ def print_status(catalog: Catalog) -> None:
     for skill in catalog.skills:
         state = f"[{colours[skill.state.value]}]{skill.state.value}[/]"
         why = f"{skill.reason.value}: {skill.detail}" if skill.reason else ""
-        table.add_row(escape(skill.key), state, escape(why), escape(folder_of(skill)))
+        table.add_row(escape(one_line(skill.key)), state, escape(one_line(why)), escape(one_line(folder_of(skill))))
     console = Console(highlight=False)
     if not console.is_terminal:
         # What reads a pipe wants whole lines.

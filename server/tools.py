@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
 
 from server.faults import InvalidRequestError
 from server.listing.envelope import COMPLETE
 from server.listing.resources import contents_of, mime_type
-from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, READ
+from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, MAX_TAGS, READ
+from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
-from skills_core.rendering import render_activation, render_request
+from skills_core.rendering import activation_inputs, render_activation, render_request
 from skills_core.selection import SelectionPolicy
 
 if TYPE_CHECKING:
@@ -30,6 +34,11 @@ if TYPE_CHECKING:
     from skills_core.skill import Skill
 
 __all__ = ["ToolHandlers"]
+
+logger = logging.getLogger(__name__)
+
+MAX_ARGUMENTS = 100_000
+"""Most characters of all arguments together: a body may repeat each of them."""
 
 
 class ToolHandlers:
@@ -65,11 +74,15 @@ class ToolHandlers:
         if not isinstance(values, dict):
             raise InvalidRequestError('arguments must be an object of strings, such as {"format": "table"}')
         texts = {str(key): value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
+        if sum(len(name) + len(text) for name, text in texts.items()) > MAX_ARGUMENTS:
+            raise InvalidRequestError(f"arguments may have {MAX_ARGUMENTS} characters in all; put more into a file")
         message = _string(arguments, "message", default="")
         skill = _invocable(self._host.snapshot.catalog, name)
-        content = [_text(render_activation(skill, texts, directory=self._local))]
-        if message:
-            content.append(_text(render_request(skill, message)))
+        values, bound = activation_inputs(skill, texts, message)
+        logger.info("activated %s %s", one_line(skill.key), skill.digest)
+        content = [_text(render_activation(skill, values, directory=self._local))]
+        if bound:
+            content.append(_text(render_request(skill, bound)))
         return _result(content)
 
     async def _call_read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,9 +111,13 @@ class ToolHandlers:
             raise InvalidRequestError("tags must be a list of strings")
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_MATCHES:
             raise InvalidRequestError(f"limit must be a whole number from 1 to {MAX_MATCHES}")
+        if len(query) > MAX_QUERY or len(tags) > MAX_TAGS:
+            raise InvalidRequestError(f"query may have {MAX_QUERY} characters, tags {MAX_TAGS} items")
         index = await self._host.index()
         policy = SelectionPolicy(top_k=limit, min_score=0.0, include_tags=tuple(tags))
-        matches = [_describe(match) for match in index.select(query, policy)]
+        # Each query looks at every skill, so it must not hold up the other requests.
+        found = await anyio.to_thread.run_sync(index.select, query, policy)
+        matches = [_describe(match) for match in found]
         structured = {"matches": matches}
         text = json.dumps(structured, ensure_ascii=False) if matches else _nothing(query)
         return {**_result([_text(text)]), "structuredContent": structured}
@@ -130,6 +147,9 @@ def _nothing(query: str) -> str:
 
 def _string(arguments: Mapping[str, Any], name: str, default: str | None = None) -> str:
     value = arguments.get(name, default)
+    if value is None:
+        given = ", ".join(sorted(arguments))[:200] or "nothing"
+        raise InvalidRequestError(f"{name} is missing; the call has {given}")
     if not isinstance(value, str):
         raise InvalidRequestError(f"{name} must be a string")
     return value

@@ -64,7 +64,9 @@ class Catalog:
             at = self.file(name)
             found = at[0] if at is not None and at[1] is at[0].content.main else None
         if found is None:
-            raise UnknownSkillError(name, self._by_key)
+            other = next((skill for skill in self.skills if skill.name == name), None)
+            because = f"it is {other.state} ({other.reason}: {other.detail})" if other is not None else ""
+            raise UnknownSkillError(name, self._by_key, because)
         return found
 
     def file(self, uri: str) -> tuple[Skill, SkillFile] | None:

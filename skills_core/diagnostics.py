@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Diagnostic", "Reason", "Severity", "printable"]
+__all__ = ["Diagnostic", "Reason", "Severity", "one_line", "printable"]
 
 
 class Severity(StrEnum):
@@ -81,7 +81,7 @@ class Diagnostic:
     def __str__(self) -> str:
         """Render as compilers do, `path:line: severity[code]: message`, so that editors can jump there."""
         where = self.path if self.line is None else f"{self.path}:{self.line}"
-        return f"{where}: {self.severity}[{self.code}]: {self.message}"
+        return one_line(f"{where}: {self.severity}[{self.code}]: {self.message}")
 
 
 def printable(text: str) -> str:
@@ -90,3 +90,9 @@ def printable(text: str) -> str:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     except UnicodeEncodeError:  # names on Windows may hold half a character
         return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def one_line(text: str) -> str:
+    """Return `text` for a log or a terminal: line ends, escape sequences and marks of direction show as escapes."""
+    text = printable(text)
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

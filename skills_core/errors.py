@@ -14,7 +14,26 @@ if TYPE_CHECKING:
 
     from skills_core.diagnostics import Reason
 
-__all__ = ["FileRefusedError", "InvalidSourceError", "SkillsError", "UnknownFileError", "UnknownSkillError"]
+__all__ = [
+    "FileRefusedError",
+    "InvalidSourceError",
+    "SkillsError",
+    "UnknownFileError",
+    "UnknownSkillError",
+    "similar_to",
+]
+
+
+_MAX_COMPARED = 300
+# Comparing a name with one other takes some ten microseconds, and longer ones longer.
+
+
+def similar_to(name: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Return up to three of `known` that may have been meant; among many, those that share the beginning or end."""
+    name, candidates = name[:100], list(known)
+    if len(candidates) > _MAX_COMPARED:
+        candidates = [each for each in candidates if each[:3] == name[:3] or each[-5:] == name[-5:]][:_MAX_COMPARED]
+    return tuple(difflib.get_close_matches(name, candidates, n=3))
 
 
 class SkillsError(Exception):
@@ -41,13 +60,14 @@ class FileRefusedError(SkillsError):
 
 
 class UnknownSkillError(SkillsError):
-    """No active skill answers to this name; `similar` holds what may have been meant."""
+    """No active skill answers to this name; `similar` holds what may have been meant, `because` why one does not."""
 
-    def __init__(self, name: str, known: Iterable[str]) -> None:
+    def __init__(self, name: str, known: Iterable[str], because: str = "") -> None:
         self.name = name
-        self.similar = tuple(difflib.get_close_matches(name[:200], list(known), n=3))
+        self.similar = similar_to(name, known)
         hint = f" Did you mean {' or '.join(repr(s) for s in self.similar)}?" if self.similar else ""
-        super().__init__(f"There is no active skill {name[:200]!r}.{hint}")
+        why = f": {because}" if because else "."
+        super().__init__(f"There is no active skill {name[:200]!r}{why}{'' if because else hint}")
 
 
 class UnknownFileError(SkillsError):
@@ -56,6 +76,6 @@ class UnknownFileError(SkillsError):
     def __init__(self, skill: str, path: str, known: Iterable[str]) -> None:
         self.skill = skill
         self.path = path
-        self.similar = tuple(difflib.get_close_matches(path[:200], list(known), n=3))
+        self.similar = similar_to(path, known)
         hint = f" Did you mean {' or '.join(repr(s) for s in self.similar)}?" if self.similar else ""
         super().__init__(f"The skill {skill!r} has no file {path[:200]!r}.{hint}")

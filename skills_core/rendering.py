@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
-from skills_core.diagnostics import printable
+from skills_core.diagnostics import one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,12 +20,17 @@ if TYPE_CHECKING:
     from skills_core.skill import Skill
 
 __all__ = [
+    "FREE_ARGUMENT",
     "CatalogText",
+    "activation_inputs",
     "parameters_of",
     "render_activation",
     "render_catalog",
     "render_request",
 ]
+
+FREE_ARGUMENT = "arguments"
+"""The prompt argument that holds what a user typed after the command."""
 
 MAX_LISTED_FILES = 100
 MAX_ENTRY = 1536
@@ -83,6 +88,21 @@ def render_activation(skill: Skill, arguments: Mapping[str, str] | None = None, 
     lines += _about_files(skill)
     lines.append("</skill_content>")
     return "\n".join(lines)
+
+
+def activation_inputs(
+    skill: Skill, arguments: Mapping[str, str], message: str | None = None
+) -> tuple[dict[str, str], str | None]:
+    """Sort what a caller gave into values for parameters and the user's message, alike for every surface.
+
+    An empty value is none: clients send one for a field that was left empty. `arguments` is the free text of a
+    slash command; where the body has no parameter of that name, it is the message alone.
+    """
+    values = {name: value for name, value in arguments.items() if value}
+    message = message or values.get(FREE_ARGUMENT)
+    if FREE_ARGUMENT not in parameters_of(skill.body):
+        values.pop(FREE_ARGUMENT, None)
+    return values, message
 
 
 def render_request(skill: Skill, message: str | None) -> str:
@@ -170,8 +190,7 @@ def _attribute(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    text = printable(text)
-    return _contained(text if text.isprintable() else repr(text)[1:-1])
+    return _contained(one_line(text))
 
 
 def _contained(text: str) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from skills_core.skill import Skill, SkillContent
 
@@ -51,12 +52,16 @@ class SelectionPolicy:
     include_tags: tuple[str, ...] = ()
     exclude_tags: tuple[str, ...] = ()
 
-    def admits(self, tags: Iterable[str]) -> bool:
-        """Tell whether a skill with these tags may be selected."""
-        folded = {tag.casefold() for tag in tags}
-        if any(tag.casefold() in folded for tag in self.exclude_tags):
-            return False
-        return not self.include_tags or any(tag.casefold() in folded for tag in self.include_tags)
+    def admission(self) -> Callable[[Iterable[str]], bool]:
+        """Return the test whether a skill with these tags may be selected; the policy's tags are folded once."""
+        included = frozenset(tag.casefold() for tag in self.include_tags)
+        excluded = frozenset(tag.casefold() for tag in self.exclude_tags)
+
+        def admits(tags: Iterable[str]) -> bool:
+            folded = {tag.casefold() for tag in tags}
+            return folded.isdisjoint(excluded) and (not included or not folded.isdisjoint(included))
+
+        return admits
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,23 +108,24 @@ class SkillIndex:
         An empty query with included tags selects by the tags alone.
         """
         policy = policy or SelectionPolicy()
-        tokens = _TOKEN.findall(query.lower())
+        tokens = Counter(_TOKEN.findall(query.lower()))
         by_tag = not tokens and bool(policy.include_tags)
+        admits = policy.admission()
         matches: list[Match] = []
         for skill in self.skills:
             score = 0.0 if by_tag else self._score(skill, tokens)
-            if (by_tag or (score > 0 and score >= policy.min_score)) and policy.admits(skill.frontmatter.tags):
+            if (by_tag or (score > 0 and score >= policy.min_score)) and admits(skill.frontmatter.tags):
                 matches.append(Match(skill, score))
         matches.sort(key=lambda match: (-match.score, match.skill.name, match.skill.path))
         return matches[: policy.top_k]
 
-    def _score(self, skill: Skill, tokens: Iterable[str]) -> float:
+    def _score(self, skill: Skill, tokens: Mapping[str, int]) -> float:
         words = self._words[id(skill.content)][1]
         total = 0.0
-        for token in tokens:
+        for token, times in tokens.items():
             for weight, field_words in zip(_WEIGHTS, words.fields, strict=True):
                 if token in field_words:
-                    total += weight
+                    total += weight * times
         return total / words.divisor
 
 

@@ -5,6 +5,8 @@ The order of a tuple of sources is their precedence, highest first.
 
 from __future__ import annotations
 
+import os
+import stat
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -14,7 +16,6 @@ from skills_core.diagnostics import Reason
 from skills_core.errors import InvalidSourceError
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable
 
 __all__ = ["ScanBounds", "Scope", "Source", "Strictness", "explicit_sources"]
@@ -69,10 +70,14 @@ def explicit_sources(
     sources: dict[Path, Source] = {}
     for directory in directories:
         path = Path(directory)
-        if not path.exists():
+        try:
+            mode = path.stat().st_mode if os.fspath(directory) else None
+        except (OSError, ValueError):
+            mode = None
+        if mode is None:
             message = "there is no such directory; create it or correct the path"
             raise InvalidSourceError(path, Reason.MISSING_DIRECTORY, message)
-        if not path.is_dir():
+        if not stat.S_ISDIR(mode):
             message = "this is a file; name the directory that holds the skill folders"
             raise InvalidSourceError(path, Reason.NOT_A_DIRECTORY, message)
         root = path.resolve()

@@ -20,7 +20,7 @@ _SAFE = "-._~"
 
 @lru_cache(maxsize=65_536)
 def _encode(path: str) -> str:
-    return quote_from_bytes(os.fsencode(path), safe=_SAFE + "/")
+    return quote_from_bytes(path.encode("utf-8", "surrogateescape"), safe=_SAFE + "/")
 
 
 def file_uri(skill_path: str, path: str) -> str:
@@ -40,7 +40,9 @@ def decode_path(uri: str) -> str | None:
     if not uri.startswith(SCHEME) or "?" in uri or "#" in uri:
         return None
     try:
-        segments = [os.fsdecode(unquote_to_bytes(segment)) for segment in uri[len(SCHEME) :].split("/")]
+        segments = [
+            unquote_to_bytes(segment).decode("utf-8", "surrogateescape") for segment in uri[len(SCHEME) :].split("/")
+        ]
     except UnicodeError:
         return None
     return None if any(map(_is_no_name, segments)) else "/".join(segments)

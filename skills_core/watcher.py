@@ -36,6 +36,9 @@ _STEP_MS = 20
 _MAX_DELAY = 10
 # A burst that never ends is reported after this many debounces all the same.
 
+_MAX_BATCH = 8000
+# Linux queues 16,384 events, and several of them are of one path.
+
 _NETWORK_FILE_SYSTEMS = frozenset(
     {"9p", "afs", "ceph", "cifs", "drvfs", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4", "smb", "smb3", "smbfs"}
     | {"fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "vboxsf", "virtiofs"}
@@ -79,8 +82,8 @@ async def watch(roots: Sequence[Path], options: WatchOptions) -> AsyncGenerator[
             notifier = await anyio.to_thread.run_sync(_Notifier, roots)
             async for paths in notifier.bursts(options):
                 yield paths
-        except (OSError, WatchfilesRustInternalError) as error:
-            # No watches left, no support, or a file name that is no UTF-8.
+        except (OSError, ValueError, WatchfilesRustInternalError) as error:
+            # No watches left, no support, or a name that is no UTF-8.
             polling = True
             message = "the system cannot watch all folders (%s); looking every %g s instead"
             logger.warning(message, error, options.poll_interval)
@@ -120,7 +123,8 @@ class _Notifier:
             found = await self._next(options.poll_interval)
             if found:
                 found = await self._until_quiet(found, options)
-                yield found
+                # So many that the system's own queue may have lost some: everything is compared.
+                yield found if len(found) < _MAX_BATCH else None
             # A root that was made again may have the identity of the one before, but then it was reported.
             if not found.isdisjoint(self._roots) or await anyio.to_thread.run_sync(self._outdated):
                 return
@@ -177,6 +181,6 @@ def is_remote(root: Path) -> bool:
         mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
         return False
-    kinds = {folder: kind for _, folder, kind, *_ in (line.split(" ") for line in mounts)}
+    kinds = {folder.replace("\\040", " "): kind for _, folder, kind, *_ in (line.split(" ") for line in mounts)}
     holder = next((str(path) for path in (root, *root.parents) if str(path) in kinds), "")
     return kinds.get(holder, "") in _NETWORK_FILE_SYSTEMS

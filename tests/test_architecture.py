@@ -25,7 +25,7 @@ MAX_LINES = 400
 MAX_FUNCTION = 50
 
 PACKAGES = {"server", "server.listing", "skills_core"}
-LISTING_MAY_USE = {"server.config", "server.faults"}
+LISTING_MAY_USE = {"server.config"}
 
 FORBIDDEN = {"server", "mcp", "mcp_types", "starlette", "uvicorn", "typer", "click", "rich"}
 

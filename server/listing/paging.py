@@ -11,14 +11,18 @@ import binascii
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from server.faults import InvalidRequestError
+from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Pager"]
+__all__ = ["InvalidCursorError", "Pager"]
 
 ItemT = TypeVar("ItemT")
+
+
+class InvalidCursorError(SkillsError):
+    """The text is no cursor of ours."""
 
 
 class Pager(Generic[ItemT]):
@@ -40,7 +44,7 @@ class Pager(Generic[ItemT]):
         """Return the result for a cursor, None for the first page.
 
         Raises:
-            InvalidRequestError: the text is no cursor of ours.
+            InvalidCursorError: the text is no cursor of ours.
         """
         start = 0 if cursor is None else bisect_right(self._items, _decode(cursor), key=lambda item: item[0])
         if start % self._size:
@@ -64,4 +68,4 @@ def _decode(cursor: str) -> str:
     try:
         return base64.b64decode(cursor, altchars=b"-_", validate=True).decode("utf-8", "surrogateescape")
     except (binascii.Error, ValueError):
-        raise InvalidRequestError("invalid cursor; begin again without one") from None
+        raise InvalidCursorError("invalid cursor; begin again without one") from None

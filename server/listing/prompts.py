@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any
 from server.listing.envelope import cacheable
 from server.listing.paging import Pager
 from skills_core.diagnostics import printable
-from skills_core.rendering import parameters_of
+from skills_core.rendering import FREE_ARGUMENT, parameters_of
 
 if TYPE_CHECKING:
     from server.config import Settings
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill
 
-__all__ = ["FREE_ARGUMENT", "describe", "pager"]
-
-FREE_ARGUMENT = "arguments"
+__all__ = ["describe", "pager"]
 
 
 def describe(skill: Skill) -> dict[str, Any] | None:

@@ -15,7 +15,18 @@ if TYPE_CHECKING:
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill
 
-__all__ = ["ACTIVATE", "DEFAULT_MATCHES", "FIND", "MAX_MATCHES", "READ", "instructions", "list_result", "offered"]
+__all__ = [
+    "ACTIVATE",
+    "DEFAULT_MATCHES",
+    "FIND",
+    "MAX_MATCHES",
+    "MAX_QUERY",
+    "MAX_TAGS",
+    "READ",
+    "instructions",
+    "list_result",
+    "offered",
+]
 
 ACTIVATE = "activate_skill"
 READ = "read_skill_file"
@@ -23,6 +34,8 @@ FIND = "find_skills"
 
 DEFAULT_MATCHES = 10
 MAX_MATCHES = 100
+MAX_QUERY = 2000
+MAX_TAGS = 50
 
 _READ_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 
@@ -46,20 +59,20 @@ def instructions(catalog: Catalog) -> str | None:
 
 
 def list_result(catalog: Catalog, settings: Settings) -> dict[str, Any]:
-    """Return the result of `tools/list`: no tools where no skill is offered."""
+    """Return the result of `tools/list`: no tools where there is no skill for them."""
     skills = offered(catalog)
-    tools = [_activate(skills, settings), _read_file(), _find()] if skills else []
+    tools = [_activate(skills, settings)] if skills else []
+    # A skill that only users may call has files all the same.
+    tools += [_read_file()] if catalog.active else []
+    tools += [_find()] if skills else []
     return cacheable({"tools": tools})
 
 
 def _activate(skills: tuple[Skill, ...], settings: Settings) -> dict[str, Any]:
     names = [skill.key for skill in skills]
-    name: dict[str, Any] = {"type": "string", "description": "The skill's name."}
-    if len(names) <= settings.enum_limit:
-        name["enum"] = names
-    else:
-        shown = ", ".join(names[: settings.enum_limit])
-        name["description"] = f"The skill's name. Any name that find_skills returns is accepted; the first are: {shown}"
+    name: dict[str, Any] = {"type": "string", "description": "The skill's name.", "enum": names[: settings.enum_limit]}
+    if len(names) > settings.enum_limit:
+        name["description"] += " Any other name that find_skills returns is accepted as well."
     return {
         "name": ACTIVATE,
         "title": "Activate a skill",
@@ -126,10 +139,11 @@ def _find() -> dict[str, Any]:
         "inputSchema": {
             "type": "object",
             "properties": {
-                "query": {"type": "string", "description": "What the skill should do."},
+                "query": {"type": "string", "maxLength": MAX_QUERY, "description": "What the skill should do."},
                 "tags": {
                     "type": "array",
                     "items": {"type": "string"},
+                    "maxItems": MAX_TAGS,
                     "description": "Only skills with such a tag.",
                 },
                 "limit": {

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 
+from skills_core import Change
 from tests.conftest import MakeSkill
 from tests.server.sessions import Connect, ConnectHosted
 
@@ -233,3 +236,41 @@ async def test_a_cursor_of_the_list_before_a_change_goes_on_where_it_was(
             seen += [prompt.name for prompt in page.prompts]
             cursor = page.next_cursor
         assert seen == ["a", "b", "e"]
+
+
+async def test_a_subscriber_hears_of_a_file_that_appears_and_of_one_that_returns(
+    connect: Connect, make_skill: MakeSkill
+) -> None:
+    folder = make_skill("one")
+    uri = "skill://one/new.md"
+    async with connect(subscribe=(uri,)) as session:
+        for content in ("first", "second"):
+            session.told.clear()
+            (folder / "new.md").write_text(content)
+            await session.until_told(f"updated {uri}")
+            session.told.clear()
+            (folder / "new.md").unlink()
+            await session.until_told(f"updated {uri}")
+
+
+async def test_after_a_reload_that_failed_everything_is_compared(
+    make_skill: MakeSkill, skills: Path, in_memory: ConnectHosted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_skill("one")
+    async with in_memory(skills) as session:
+        await anyio.sleep(0.3)
+        library = session.host.library
+        failed = threading.Event()
+
+        def fail_once(changed: object = None) -> Change:
+            if not failed.is_set():
+                failed.set()
+                raise OSError("the disk is away")
+            return type(library).reload(library, changed)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(library, "reload", fail_once)
+        make_skill("missed")
+        assert await anyio.to_thread.run_sync(failed.wait, 5)
+        make_skill("seen")
+        await session.until_told("tools")
+        assert await session.enum() == ["missed", "one", "seen"]

@@ -134,7 +134,7 @@ async def test_the_file_tool_gives_text_images_and_other_bytes_in_their_own_kind
     ("tool", "arguments", "told"),
     [
         ("activate_skill", {"name": "alhpa"}, "'alpha'"),
-        ("activate_skill", {}, "name must be a string"),
+        ("activate_skill", {"nme": "x"}, "name is missing; the call has nme"),
         ("activate_skill", {"name": "alpha", "arguments": ["x"]}, "object of strings"),
         ("activate_skill", {"name": "manual"}, "for the user to call"),
         ("read_skill_file", {"skill": "alpha", "path": "notse.md"}, "'notes.md'"),
@@ -142,6 +142,10 @@ async def test_the_file_tool_gives_text_images_and_other_bytes_in_their_own_kind
         ("read_skill_file", {"skill": "alpha", "path": "/etc/passwd"}, "has no file"),
         ("find_skills", {"query": "thing", "limit": 0}, "from 1 to 100"),
         ("find_skills", {"query": 3}, "query must be a string"),
+        ("find_skills", {"query": "word " * 500}, "query may have 2000 characters"),
+        ("find_skills", {"query": "x", "tags": ["t"] * 51}, "tags 50 items"),
+        ("activate_skill", {"name": "alpha", "arguments": {"a": "x" * 100_001}}, "100000 characters"),
+        ("activate_skill", {"name": "elsewhere"}, "it is excluded (missing_env"),
     ],
 )
 async def test_what_a_model_gets_wrong_is_answered_with_what_was_expected(
@@ -149,6 +153,7 @@ async def test_what_a_model_gets_wrong_is_answered_with_what_was_expected(
 ) -> None:
     make_skill("alpha", files={"notes.md": b"n"})
     make_skill("manual", fields="disable-model-invocation: true")
+    make_skill("elsewhere", fields="when:\n  requires:\n    env: [SKILLSERVE_NO_SUCH_VARIABLE]")
     async with in_memory(skills) as session:
         result = await session.client.call_tool(tool, arguments)
         assert result.is_error
@@ -239,3 +244,45 @@ async def test_without_an_active_skill_there_is_no_tool_and_no_instruction(
         assert (await client.list_resources()).resources == []
         assert (await client.list_resource_templates()).resource_templates == []
         assert client.instructions is None
+
+
+async def test_arguments_left_empty_and_free_text_mean_the_same_to_tool_and_prompt(
+    connect: Connect, make_skill: MakeSkill
+) -> None:
+    make_skill("report", body="As {{format}}.")
+    arguments = {"format": "", "arguments": "make it short"}
+    async with connect() as session:
+        prompt = await session.client.get_prompt("report", arguments)
+        result = await session.client.call_tool("activate_skill", {"name": "report", "arguments": arguments})
+        assert [block.text for block in result.content] == [message.content.text for message in prompt.messages]
+        assert "{{format}}" in result.content[0].text
+
+
+async def test_files_of_a_skill_that_only_users_may_call_can_be_read(connect: Connect, make_skill: MakeSkill) -> None:
+    make_skill("manual", fields="disable-model-invocation: true", files={"a.md": b"a"})
+    async with connect() as session:
+        assert [tool.name for tool in (await session.client.list_tools()).tools] == ["read_skill_file"]
+        result = await session.client.call_tool("read_skill_file", {"skill": "manual", "path": "a.md"})
+        assert result.content[0].text == "a"
+
+
+async def test_beyond_its_limit_the_enum_holds_the_first_names_and_any_other_is_accepted(
+    connect: Connect, make_skill: MakeSkill
+) -> None:
+    for name in ("a", "b", "c"):
+        make_skill(name)
+    async with connect(SKILLSERVE_ENUM_LIMIT="2") as session:
+        assert await session.enum() == ["a", "b"]
+        assert "<skill_content" in await session.activate("c")
+
+
+async def test_completed_template_values_expand_to_uris_that_can_be_read(
+    connect: Connect, make_skill: MakeSkill
+) -> None:
+    make_skill("odd", files={"100%41.md": b"x", "we?ird#.md": b"x", "a b": b"x"})
+    async with connect() as session:
+        reference = ResourceTemplateReference(uri="skill://{+skill}/{+path}")
+        found = await session.client.complete(reference, {"name": "path", "value": ""}, {"skill": "odd"})
+        assert len(found.completion.values) == 4
+        for path in found.completion.values:
+            assert (await session.client.read_resource(f"skill://odd/{path}")).contents

@@ -264,3 +264,40 @@ async def test_http_stops_within_seconds_though_clients_hold_event_streams_open(
             process.terminate()
             with anyio.fail_after(8):
                 await process.wait()
+
+
+@pytest.mark.parametrize(
+    ("line", "number", "code"),
+    [
+        (b"{", None, -32700),
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":[]}', 7, -32600),
+        (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', None, -32600),
+    ],
+)
+async def test_a_line_that_is_no_message_is_answered_so_that_nobody_waits(
+    skills: Path, line: bytes, number: int | None, code: int
+) -> None:
+    async with raw_pipe(skills) as pipe:
+        await pipe.write(line + b"\n")
+        answer = await pipe.receive()
+        assert (answer["id"], answer["error"]["code"]) == (number, code)
+
+
+async def test_half_a_character_in_a_call_costs_a_replacement_and_not_the_answer(
+    skills: Path, make_skill: MakeSkill
+) -> None:
+    make_skill("one")
+    call = {"name": "activate_skill", "arguments": {"name": "one", "message": "cut \ud83d"}, **MODERN}
+    async with raw_pipe(skills) as pipe:
+        await pipe.send("tools/call", call, 1)
+        result = (await pipe.receive())["result"]
+        assert "cut \ufffd" in result["content"][1]["text"]
+
+
+async def test_a_stream_of_events_is_bound_as_subscriptions_are(skills: Path) -> None:
+    async with raw_pipe(skills) as pipe:
+        for uris in (["skill://a/b"] * 3000, ["file:///etc/passwd"], ["skill://" + "a/" * 3000 + "b"]):
+            answer = await pipe.ask(
+                "subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}, **MODERN}, 1
+            )
+            assert answer["error"]["code"] == -32602
