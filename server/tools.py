@@ -79,7 +79,7 @@ class ToolHandlers:
         message = _string(arguments, "message", default="")
         skill = _invocable(self._host.snapshot.catalog, name)
         values, bound = activation_inputs(skill, texts, message)
-        logger.info("activated %s %s", one_line(skill.key), skill.digest)
+        logger.debug("activated %s %s", one_line(skill.key), skill.digest)
         content = [_text(render_activation(skill, values, directory=self._local))]
         if bound:
             content.append(_text(render_request(skill, bound)))
