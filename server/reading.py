@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
@@ -21,6 +20,7 @@ from skills_core.watcher import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
+    from pathlib import Path
 
     from skills_core.library import Library
     from skills_core.skill import Skill, SkillFile
@@ -86,7 +86,7 @@ class VerifiedReader:
 
 
 def _location(skill: Skill, file: SkillFile) -> Path:
-    return skill.source.root.joinpath(*PurePosixPath(skill.within_source(file.path)).parts)
+    return skill.source.root / skill.within_source(file.path)
 
 
 def _from_disk(skill: Skill, file: SkillFile) -> bytes | None:

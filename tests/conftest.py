@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -42,14 +43,4 @@ def skills(tmp_path: Path) -> Path:
 @pytest.fixture
 def make_skill(skills: Path) -> MakeSkill:
     """Write skills into the folder `skills`."""
-
-    def make(
-        name: str,
-        description: str = "Does a thing. Use when the thing is to be done.",
-        body: str = "Do the thing.",
-        fields: str = "",
-        files: dict[str, bytes] | None = None,
-    ) -> Path:
-        return write_skill(skills, name, description, body, fields, files)
-
-    return make
+    return partial(write_skill, skills)
