@@ -1,4 +1,4 @@
-"""The command line. Exit codes: 0 done, 1 the answer is no, 2 wrong use.
+"""The command line.
 
 Each command imports what it needs when it runs: `status` has no use for an MCP server.
 """
@@ -6,17 +6,17 @@ Each command imports what it needs when it runs: `status` has no use for an MCP 
 from __future__ import annotations
 
 import gc
-import json
 import logging
 import os
 import sys
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from server.config import ConfigurationError, LogLevel, Settings, Transport, load_settings
+from server.console import NO, WRONG_USE, fail, print_json, print_text
 from server.environment import current_environment
 from server.lean_sdk import defer_packages
 from server.report import folder_of, print_skill, skill_object, status_object, validation_object
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "main"]
 
-NO = 1
-WRONG_USE = 2
-
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
@@ -48,6 +45,9 @@ Directories = Annotated[
     list[Path], typer.Argument(metavar="DIR...", help="Folders of skills, highest precedence first.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+FollowSymlinks = Annotated[
+    bool, typer.Option("--follow-symlinks", help="Follow links to skill folders, and links that stay where they are.")
+]
 Strict = Annotated[bool, typer.Option("--strict", help="Let every breach of a rule make a skill invalid.")]
 
 
@@ -61,7 +61,7 @@ def main() -> None:
     try:
         app(prog_name="skillserve")
     except (SkillsError, ConfigurationError) as error:
-        _fail(str(error), WRONG_USE)
+        fail(str(error), WRONG_USE)
 
 
 @app.command()
@@ -76,6 +76,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         typer.Option(help="A Host header to accept over HTTP beside loopback; may be repeated."),
     ] = None,
     strict: Strict = False,
+    follow_symlinks: FollowSymlinks = False,
     watch: Annotated[WatchMode | None, typer.Option(help="How changes are noticed; auto by default.")] = None,
     watch_debounce_ms: Annotated[int | None, typer.Option(help="Quiet time that ends a burst; 250.")] = None,
     log_level: Annotated[LogLevel | None, typer.Option(help="How much goes to stderr; info by default.")] = None,
@@ -87,12 +88,13 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         port=port,
         allowed_hosts=tuple(allowed_host or ()),
         strictness=Strictness.STRICT if strict else None,
+        follow_symlinks=follow_symlinks or None,
         watch=watch,
         watch_debounce_ms=watch_debounce_ms,
         log_level=log_level,
     )
     if settings.transport is Transport.STDIO and (sys.stdin is None or sys.stdout is None):
-        _fail("stdin or stdout is closed; a client speaks over both, or use --transport http", WRONG_USE)
+        fail("stdin or stdout is closed; a client speaks over both, or use --transport http", WRONG_USE)
     library = _open(directories, settings)
     defer_packages()
     from server.serving import serve as run
@@ -110,11 +112,17 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
 
 
 @app.command()
-def status(directories: Directories, *, as_json: AsJson = False, strict: Strict = False) -> None:
+def status(
+    directories: Directories,
+    *,
+    as_json: AsJson = False,
+    strict: Strict = False,
+    follow_symlinks: FollowSymlinks = False,
+) -> None:
     """Show every skill that was found, its state, and why."""
-    catalog = _open_quietly(directories, strict=strict).catalog
+    catalog = _open_quietly(directories, strict=strict, follow_symlinks=follow_symlinks).catalog
     if as_json:
-        _print_json(status_object(catalog))
+        print_json(status_object(catalog))
         return
     from server.tables import print_status
 
@@ -129,18 +137,19 @@ def validate(
     ],
     *,
     strict: Strict = False,
+    follow_symlinks: FollowSymlinks = False,
     as_json: AsJson = False,
 ) -> None:
     """Check skills against the rules of their format."""
-    results = [result for path in paths for result in _validate(path, strict=strict)]
+    results = [result for path in paths for result in _validate(path, strict=strict, follow_symlinks=follow_symlinks)]
     if as_json:
-        _print_json(validation_object(results))
+        print_json(validation_object(results))
     else:
         for _, _, diagnostics in results:
             for diagnostic in diagnostics:
-                _print(str(diagnostic))
+                print_text(str(diagnostic))
         valid = sum(1 for _, is_valid, _ in results if is_valid)
-        _print(f"{len(results)} checked: {valid} valid, {len(results) - valid} invalid")
+        print_text(f"{len(results)} checked: {valid} valid, {len(results) - valid} invalid")
     if not all(is_valid for _, is_valid, _ in results):
         raise typer.Exit(NO)
 
@@ -151,16 +160,17 @@ def show(
     directories: Directories,
     *,
     as_json: AsJson = False,
+    follow_symlinks: FollowSymlinks = False,
 ) -> None:
     """Show one skill: its fields, files and diagnostics."""
-    catalog = _open_quietly(directories).catalog
+    catalog = _open_quietly(directories, follow_symlinks=follow_symlinks).catalog
     found = [skill for skill in catalog.skills if name in {skill.key, skill.name, skill.path}]
     if not found:
         close = similar_to(name, (skill.key for skill in catalog.skills))
         hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
-        _fail(f"there is no skill {name[:200]!r}{hint}", NO)
+        fail(f"there is no skill {name[:200]!r}{hint}", NO)
     if as_json:
-        _print_json({"skills": [_with_files(skill_object(skill), skill) for skill in found]})
+        print_json({"skills": [_with_files(skill_object(skill), skill) for skill in found]})
         return
     for skill in found:
         print_skill(skill)
@@ -174,22 +184,23 @@ def activate(
     param: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A parameter's value; may be repeated.")
     ] = None,
+    follow_symlinks: FollowSymlinks = False,
 ) -> None:
     """Print the text that activating a skill hands to a model."""
     values: dict[str, str] = {}
     for pair in param or ():
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            _fail(f"--param {pair!r}: expected NAME=VALUE", WRONG_USE)
+            fail(f"--param {pair!r}: expected NAME=VALUE", WRONG_USE)
         values[key] = value
     try:
-        skill = _open_quietly(directories).catalog.skill(name)
+        skill = _open_quietly(directories, follow_symlinks=follow_symlinks).catalog.skill(name)
     except UnknownSkillError as error:
-        _fail(str(error), NO)
+        fail(str(error), NO)
     values, message = activation_inputs(skill, values)
-    _print(render_activation(skill, values, directory=True))
+    print_text(render_activation(skill, values, directory=True))
     if message:
-        _print(render_request(skill, message))
+        print_text(render_request(skill, message))
 
 
 def _settings(**flags: object) -> Settings:
@@ -207,19 +218,21 @@ def _settings(**flags: object) -> Settings:
 
 
 def _open(directories: Sequence[Path], settings: Settings) -> Library:
-    return Library(explicit_sources(directories, settings.strictness), current_environment)
+    sources = explicit_sources(directories, settings.strictness, follow_symlinks=settings.follow_symlinks)
+    return Library(sources, current_environment)
 
 
-def _open_quietly(directories: Sequence[Path], *, strict: bool = False) -> Library:
-    return _open(directories, load_settings({"strictness": Strictness.STRICT if strict else None}, os.environ))
+def _open_quietly(directories: Sequence[Path], *, strict: bool = False, follow_symlinks: bool = False) -> Library:
+    flags = {"strictness": Strictness.STRICT if strict else None, "follow_symlinks": follow_symlinks or None}
+    return _open(directories, load_settings(flags, os.environ))
 
 
-def _validate(path: Path, *, strict: bool) -> list[tuple[str, bool, tuple[Diagnostic, ...]]]:
+def _validate(path: Path, *, strict: bool, follow_symlinks: bool) -> list[tuple[str, bool, tuple[Diagnostic, ...]]]:
     """Return (path, valid, diagnostics) for each skill at or below `path`."""
     single = path.is_file()
     if single and path.name.lower() != "skill.md":
-        _fail(f"{path}: this is no SKILL.md; name the skill's folder", WRONG_USE)
-    library = _open_quietly([path.parent if single else path], strict=strict)
+        fail(f"{path}: this is no SKILL.md; name the skill's folder", WRONG_USE)
+    library = _open_quietly([path.parent if single else path], strict=strict, follow_symlinks=follow_symlinks)
     skills = [skill for skill in library.catalog.skills if not (single and skill.content.folder)]
     if not skills:
         where = printable(str(path))
@@ -240,16 +253,3 @@ def _with_files(described: dict[str, Any], skill: Skill) -> dict[str, Any]:
         for file in skill.content.files.values()
     ]
     return {**described, "frontmatter": skill.frontmatter.raw, "files": files}
-
-
-def _print(text: str) -> None:
-    typer.echo(text)
-
-
-def _print_json(value: object) -> None:
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    typer.echo(f"skillserve: {message}", err=True)
-    raise SystemExit(code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 import anyio
@@ -69,16 +70,26 @@ class Host:
 
     async def follow(self) -> None:
         """Reload at every change on the disk, until cancelled."""
-        roots = [source.root for source in self.library.sources]
+        watched: tuple[Path, ...] = ()
+        # Links that come and go change what there is to watch.
+        while watched != self.library.roots:
+            watched = self.library.roots
+            await self._follow(watched)
+
+    async def _follow(self, roots: tuple[Path, ...]) -> None:
+        """Reload at every change below `roots` until it is others that have to be watched."""
         failed = False
-        async for changed in watch(roots, self.settings.watch_options):
-            try:
-                # After a failure nobody knows what was missed.
-                await self.reload(None if failed else changed)
-                failed = False
-            except Exception:
-                logger.exception("the reload failed; the catalog stays as it was until the next change")
-                failed = True
+        async with aclosing(watch(roots, self.settings.watch_options)) as changes:
+            async for changed in changes:
+                try:
+                    # After a failure nobody knows what was missed.
+                    await self.reload(None if failed else changed)
+                    failed = False
+                except Exception:
+                    logger.exception("the reload failed; the catalog stays as it was until the next change")
+                    failed = True
+                if self.library.roots != roots:
+                    return
 
 
 def _log(change: Change) -> None:

@@ -43,7 +43,7 @@ class VerifiedReader:
         self._reload = reload
         self._kept: OrderedDict[str, bytes] = OrderedDict()
         self._left = _MEMORY
-        # Looking at a file may block where it is far away, so there a thread looks.
+        # Looking at a file may block where it is far away, as it may be behind a link, so there a thread looks.
         self._remote = frozenset(source.root for source in library.sources if is_remote(source.root))
 
     async def read(self, uri: str) -> tuple[Skill, SkillFile, bytes]:
@@ -63,15 +63,15 @@ class VerifiedReader:
             if raw is not None:
                 self._keep(file.digest, raw)
                 return skill, file, raw
-            await self._reload([_location(skill, file)])
+            await self._reload([skill.location(file).path])
         raise InvalidRequestError(f"Resource changes while it is read; try again: {uri[:500]}")
 
     def _from_memory(self, skill: Skill, file: SkillFile) -> bytes | None:
         raw = self._kept.get(file.digest)
-        if raw is None or skill.source.root in self._remote:
+        if raw is None or file.linked or skill.source.root in self._remote:
             return None
         try:
-            unchanged = Fingerprint.of(_location(skill, file).lstat()) == file.fingerprint
+            unchanged = Fingerprint.of(skill.location(file).path.lstat()) == file.fingerprint
         except OSError:
             return None
         return raw if unchanged else None
@@ -85,14 +85,10 @@ class VerifiedReader:
             self._left += len(self._kept.popitem(last=False)[1])
 
 
-def _location(skill: Skill, file: SkillFile) -> Path:
-    return skill.source.root / skill.within_source(file.path)
-
-
 def _from_disk(skill: Skill, file: SkillFile) -> bytes | None:
     """Return the bytes that belong to the digest, None where the disk holds others by now, or none."""
     try:
-        raw, _ = read_file(skill.source.root, skill.within_source(file.path))
+        raw, _ = read_file(skill.location(file))
     except FileRefusedError:
         return None
     return raw if file.digest == "sha256:" + hashlib.sha256(raw).hexdigest() else None

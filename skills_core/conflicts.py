@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import chain, count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from skills_core.diagnostics import printable
 from skills_core.scan import parent
@@ -43,14 +43,24 @@ class Placement:
     shares_name: bool
 
 
+class Spot(NamedTuple):
+    """A path below a skill's folder, where a nested skill might be put."""
+
+    rank: int
+    folder: str
+    inside: str
+
+
 @dataclass(frozen=True, slots=True)
 class Settlement:
     """How names came out: `placements` for the candidates that keep theirs, `holders` for those that do not.
 
-    Both map the candidate's position in what was settled; `claims` is all that the outcome depends on.
+    Both map the candidate's position in what was settled. The outcome depends on `claims`, and on whether there
+    is `room` for what was put elsewhere than it lies on disk.
     """
 
     claims: tuple[tuple[int, str, str], ...] = ()
+    room: Mapping[Spot, bool] = field(default_factory=dict, repr=False)
     placements: Mapping[int, Placement] = field(default_factory=dict, repr=False)
     holders: Mapping[int, int] = field(default_factory=dict, repr=False)
 
@@ -61,7 +71,7 @@ NOTHING_SETTLED = Settlement()
 def settle(candidates: Sequence[Candidate], before: Settlement | None = None) -> Settlement:
     """Settle names and places; `before` is the answer again where nothing that it depends on changed."""
     claims = tuple((each.rank, each.content.folder, each.content.name) for each in candidates)
-    if before is not None and before.claims == claims:
+    if before is not None and before.claims == claims and _same_room(candidates, before.room):
         return before
     winners: dict[str, int] = {}
     for number, (rank, _, name) in enumerate(claims):
@@ -75,13 +85,25 @@ def settle(candidates: Sequence[Candidate], before: Settlement | None = None) ->
             kept.append(number)
         else:
             holders[number] = winners[name]
-    placements = _place([candidates[number] for number in kept])
-    return Settlement(claims, dict(zip(kept, placements, strict=True)), holders)
+    paths = _Paths([candidates[number] for number in kept])
+    placements = _place([candidates[number] for number in kept], paths.given)
+    return Settlement(claims, paths.room, dict(zip(kept, placements, strict=True)), holders)
 
 
-def _place(candidates: Sequence[Candidate]) -> list[Placement]:
+def _same_room(candidates: Sequence[Candidate], room: Mapping[Spot, bool]) -> bool:
+    if not room:
+        return True
+    contents = {(each.rank, each.content.folder): each.content for each in candidates}
+    return all(_is_room(contents[spot.rank, spot.folder], spot.inside) is was for spot, was in room.items())
+
+
+def _is_room(outer: SkillContent, inside: str) -> bool:
+    """Tell whether neither a file nor a folder of `outer` stands at the path `inside` it."""
+    return not any(file == inside or file.startswith(inside + "/") for file in outer.files)
+
+
+def _place(candidates: Sequence[Candidate], paths: Sequence[str]) -> list[Placement]:
     """Give each candidate its path and its key; the results are in the order of the candidates."""
-    paths = _Paths(candidates).given
     names = Counter(candidate.content.name for candidate in candidates)
     taken = set(paths)
     keys: set[str] = set()
@@ -113,6 +135,7 @@ class _Paths:
         self._path_of: dict[tuple[int, str], str] = {}
         self._holder: dict[str, tuple[int, str]] = {}
         self._occupied: set[str] = set()
+        self.room: dict[Spot, bool] = {}
         for candidate in sorted(candidates, key=self._order):
             self._place(candidate)
         self.given = [self._path_of[each.rank, each.content.folder] for each in candidates]
@@ -146,16 +169,18 @@ class _Paths:
         around = {(candidate.rank, each.folder) for each in enclosing}
         if any(above in self._holder and self._holder[above] not in around for above in _prefixes(path)):
             return False
-        return not enclosing or self._is_room(path, candidate, enclosing[0])
+        return not enclosing or self._has_room(path, candidate, enclosing[0])
 
-    def _is_room(self, path: str, candidate: Candidate, outer: SkillContent) -> bool:
+    def _has_room(self, path: str, candidate: Candidate, outer: SkillContent) -> bool:
         """Tell whether a place that is not the real one below `outer` is none of the files of `outer`."""
         base = self._path_of[candidate.rank, outer.folder] + "/"
         inside = path.removeprefix(base)
         real = candidate.content.folder.removeprefix(f"{outer.folder}/")
         if not path.startswith(base) or inside == real:
             return True
-        return not any(file == inside or file.startswith(inside + "/") for file in outer.files)
+        spot = Spot(candidate.rank, outer.folder, inside)
+        self.room[spot] = _is_room(outer, inside)
+        return self.room[spot]
 
     def _choices(self, candidate: Candidate, enclosing: Sequence[SkillContent]) -> Iterator[str]:
         """Yield paths for a candidate, the nicest first, without end."""

@@ -31,6 +31,7 @@ class Reason(StrEnum):
     NOT_UTF8 = "not_utf8"
     EMPTY = "empty"
     SYMLINK = "symlink_refused"
+    SYMLINK_OUTSIDE = "symlink_outside"
     SPECIAL_FILE = "special_file"
     TOO_MANY_FILES = "too_many_files"
     FILE_NAME_CASE = "file_name_case"

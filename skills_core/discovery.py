@@ -8,19 +8,23 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.files import Reader
-from skills_core.loader import find_main, load_content
-from skills_core.scan import Tree, parent, rescan, scan
+from skills_core.links import LinkIndex
+from skills_core.loader import load_content
+from skills_core.scan import Tree, find_main, parent, rescan, scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
+    from skills_core.files import Location
     from skills_core.skill import SkillContent
     from skills_core.sources import Source
 
 __all__ = ["LoadedSource", "load_source", "reload_source"]
 
 _PROBLEMS = {
-    Reason.SYMLINK: "symbolic links are not followed; name the link's target as a source, or put a copy here",
+    Reason.SYMLINK: "symbolic links are not followed; name the link's target as a source, or allow links",
+    Reason.SYMLINK_OUTSIDE: "this link leads to no skill folder, out of what it must stay in, in a circle, or nowhere",
     Reason.UNREADABLE: "this folder cannot be read; check its permissions",
     Reason.SCAN_LIMIT: "the scan stopped above this folder; it is nested too deep, or there are too many folders",
 }
@@ -34,6 +38,22 @@ class LoadedSource:
     tree: Tree = field(repr=False)
     contents: Mapping[str, SkillContent] = field(repr=False)
     problems: tuple[Diagnostic, ...] = ()
+    links: LinkIndex = field(default_factory=LinkIndex, repr=False, compare=False)
+
+    @property
+    def roots(self) -> frozenset[Path]:
+        """The folders below which a change may be one of this source."""
+        return self.links.roots | {self.source.root}
+
+    def paths_of(self, real: Path) -> Iterator[str]:
+        """Yield the paths in this source that an absolute path stands for; `""` where the root itself may differ."""
+        root = self.source.root
+        if real.is_relative_to(root):
+            relative = real.relative_to(root).as_posix()
+            yield "" if relative == "." else relative
+        elif root.is_relative_to(real):
+            yield ""
+        yield from self.links.paths_of(real)
 
 
 def load_source(source: Source) -> LoadedSource:
@@ -51,7 +71,7 @@ def reload_source(loaded: LoadedSource, changed: Iterable[str] | None = None) ->
     paths = frozenset(changed)
     tree, touched = rescan(loaded.source, loaded.tree, paths)
     contents = dict(loaded.contents)
-    with Reader(loaded.source.root) as reader:
+    with Reader() as reader:
         for folder in _enclosing(touched):
             if folder in tree and find_main(tree[folder]):
                 contents[folder] = load_content(loaded.source, folder, tree, reader, contents.get(folder), paths)
@@ -63,7 +83,7 @@ def reload_source(loaded: LoadedSource, changed: Iterable[str] | None = None) ->
 def _load_all(loaded: LoadedSource) -> LoadedSource:
     source, known = loaded.source, loaded.contents
     tree = scan(source, fingerprints=bool(known))
-    with Reader(source.root) as reader:
+    with Reader() as reader:
         contents = {
             folder: load_content(source, folder, tree, reader, known.get(folder))
             for folder, listing in tree.items()
@@ -85,7 +105,16 @@ def _enclosing(folders: Iterable[str]) -> set[str]:
 
 def _finish(source: Source, tree: Tree, contents: dict[str, SkillContent]) -> LoadedSource:
     ordered = MappingProxyType(dict(sorted(contents.items())))
-    return LoadedSource(source, tree, ordered, tuple(_problems(source, tree, contents)))
+    problems = tuple(_problems(source, tree, contents))
+    return LoadedSource(source, tree, ordered, problems, LinkIndex(_links(tree)))
+
+
+def _links(tree: Tree) -> list[tuple[str, Location]]:
+    return [
+        (f"{folder}/{name}" if folder else name, target)
+        for folder, listing in tree.items()
+        for name, target in listing.links
+    ]
 
 
 def _problems(source: Source, tree: Tree, contents: Mapping[str, SkillContent]) -> Iterator[Diagnostic]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["MAX_FILE_SIZE", "Fingerprint", "Reader", "read_file"]
+__all__ = ["MAX_FILE_SIZE", "Fingerprint", "Location", "Reader", "read_file"]
 
 MAX_FILE_SIZE = 16 * 1024 * 1024
 """Largest file that is served, in bytes: the Skills extension allows no larger skill, let alone a file."""
@@ -52,19 +52,32 @@ class Fingerprint(NamedTuple):
         return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
-def read_file(root: Path, relative: str, limit: int = MAX_FILE_SIZE) -> tuple[bytes, Fingerprint]:
-    """Return the bytes of one regular file below `root`, and its fingerprint; see `Reader.read`."""
-    with Reader(root) as reader:
-        return reader.read(relative, limit)
+class Location(NamedTuple):
+    """Where bytes are: a path, separated by `/`, below a root that it never leaves.
+
+    The root is trusted: links above it and the root itself are not looked at.
+    """
+
+    root: Path
+    relative: str
+
+    @property
+    def path(self) -> Path:
+        """The absolute path, for those that only look."""
+        return self.root / self.relative
+
+
+def read_file(location: Location, limit: int = MAX_FILE_SIZE) -> tuple[bytes, Fingerprint]:
+    """Return the bytes of one regular file, and its fingerprint; see `Reader.read`."""
+    with Reader() as reader:
+        return reader.read(location, limit)
 
 
 class Reader:
-    """Reads files below one root, keeping the folders open that it came through; use it as a context manager."""
+    """Reads files, keeping the folders open that it came through; use it as a context manager."""
 
-    def __init__(self, root: Path) -> None:
-        """Read below `root`, which is trusted: links above it and the root itself are not looked at."""
-        self._root = root
-        self._folders: dict[str, int] = {}
+    def __init__(self) -> None:
+        self._folders: dict[Location, int] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -72,16 +85,17 @@ class Reader:
     def __exit__(self, *_: object) -> None:
         self._close()
 
-    def read(self, relative: str, limit: int = MAX_FILE_SIZE) -> tuple[bytes, Fingerprint]:
-        """Return the bytes of the regular file `relative` (separated by `/`), and its fingerprint.
+    def read(self, location: Location, limit: int = MAX_FILE_SIZE) -> tuple[bytes, Fingerprint]:
+        """Return the bytes of the regular file at `location`, and its fingerprint.
 
         Raises:
             FileRefusedError: the path leaves the root, passes a link, is no regular file, is larger than `limit`
                 bytes, or cannot be read.
         """
+        root, relative = location
         folder, _, name = relative.rpartition("/")
         try:
-            handle = self._open(folder, name)
+            handle = self._open(root, folder, name)
         except OSError as error:
             raise _refusal(relative, error) from None
         try:
@@ -91,14 +105,15 @@ class Reader:
         finally:
             os.close(handle)
 
-    def _open(self, folder: str, name: str) -> int:
+    def _open(self, root: Path, folder: str, name: str) -> int:
         if not _HANDLES:
-            return _open_checked(self._root, [*folder.split("/"), name] if folder else [name])
+            return _open_checked(root, [*folder.split("/"), name] if folder else [name])
         _require_name(name)
-        return os.open(name, _READ_FILE, dir_fd=self._handle(folder))
+        return os.open(name, _READ_FILE, dir_fd=self._handle(root, folder))
 
-    def _handle(self, folder: str) -> int:
-        handle = self._folders.get(folder)
+    def _handle(self, root: Path, folder: str) -> int:
+        place = Location(root, folder)
+        handle = self._folders.get(place)
         if handle is not None:
             return handle
         if len(self._folders) >= _MAX_HANDLES:
@@ -106,10 +121,10 @@ class Reader:
         if folder:
             above, _, name = folder.rpartition("/")
             _require_name(name)
-            handle = os.open(name, _READ_FOLDER, dir_fd=self._handle(above))
+            handle = os.open(name, _READ_FOLDER, dir_fd=self._handle(root, above))
         else:
-            handle = os.open(self._root, _READ | os.O_DIRECTORY)
-        self._folders[folder] = handle
+            handle = os.open(root, _READ | os.O_DIRECTORY)
+        self._folders[place] = handle
         return handle
 
     def _close(self) -> None:

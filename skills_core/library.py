@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skills_core.catalog import Catalog, build_catalog
@@ -11,7 +12,6 @@ from skills_core.discovery import LoadedSource, load_source, reload_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
 
     from skills_core.gates import Environment
     from skills_core.skill import Skill
@@ -64,6 +64,11 @@ class Library:
         """The sources in order of precedence."""
         return tuple(loaded.source for loaded in self._loaded)
 
+    @property
+    def roots(self) -> tuple[Path, ...]:
+        """The folders to watch: those of the sources, and where links lead."""
+        return tuple(sorted(frozenset[Path]().union(*(loaded.roots for loaded in self._loaded))))
+
     def reload(self, changed: Iterable[Path] | None = None) -> Change:
         """Bring the catalog up to date with the disk and return what that altered.
 
@@ -86,17 +91,9 @@ class Library:
         paths = list(changed)
         result: list[LoadedSource] = []
         for loaded in self._loaded:
-            inside = [relative for path in paths if (relative := _below(path, loaded.source.root)) is not None]
+            inside = [relative for path in paths for relative in loaded.paths_of(path)]
             result.append(reload_source(loaded, inside) if inside else loaded)
         return result
-
-
-def _below(path: Path, root: Path) -> str | None:
-    """Return `path` relative to `root`; the root itself (or what is above it) is `""`, anything else None."""
-    if path.is_relative_to(root):
-        relative = path.relative_to(root).as_posix()
-        return "" if relative == "." else relative
-    return "" if root.is_relative_to(path) else None
 
 
 def _compare(before: Catalog, after: Catalog) -> Change:

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.document import parse_document
 from skills_core.errors import FileRefusedError
-from skills_core.files import MAX_FILE_SIZE
+from skills_core.files import MAX_FILE_SIZE, Location
 from skills_core.frontmatter import Frontmatter, parse_frontmatter
+from skills_core.names import MAIN_FILE, OTHER_SPELLING
 from skills_core.publication import publication_fault
+from skills_core.scan import find_main, locate
 from skills_core.skill import Instructions, SkillContent, SkillFile
 from skills_core.sources import Strictness
 
@@ -29,10 +31,7 @@ if TYPE_CHECKING:
     from skills_core.scan import Listing, Tree
     from skills_core.sources import Source
 
-__all__ = ["find_main", "load_content", "parse_instructions"]
-
-MAIN_FILE = "SKILL.md"
-_OTHER_SPELLING = "skill.md"
+__all__ = ["load_content", "parse_instructions"]
 
 MAX_MAIN_SIZE = 1024 * 1024
 """Largest SKILL.md, in bytes: it is meant to be read by a model at once."""
@@ -45,20 +44,12 @@ _RACY_NS = 2_000_000_000
 # than that before it was read may change without a new fingerprint.
 
 _REFUSALS = {
-    Reason.SYMLINK: "symbolic links are not followed, so this is not served; put a copy here",
+    Reason.SYMLINK: "symbolic links are not followed, so this is not served; put a copy here, or allow links",
+    Reason.SYMLINK_OUTSIDE: "this link leads out of what it must stay in, in a circle, or nowhere, so it is not served",
     Reason.SPECIAL_FILE: "this is no regular file, so it is not served",
     Reason.UNREADABLE: "this cannot be read, so it is not served; check its permissions",
     Reason.SCAN_LIMIT: "the scan's bound was reached above this folder, so it is not served",
 }
-
-
-def find_main(listing: Listing) -> str | None:
-    """Return how the SKILL.md of a folder is spelled, or None where the folder is no skill.
-
-    A SKILL.md that is a link or no regular file still makes the folder a skill: an invalid one.
-    """
-    names = [name for entries in (listing.files, listing.refused) for name, _ in entries]
-    return next((name for name in (MAIN_FILE, _OTHER_SPELLING) if name in names), None)
 
 
 def load_content(
@@ -69,13 +60,13 @@ def load_content(
     before: SkillContent | None = None,
     changed: AbstractSet[str] = frozenset(),
 ) -> SkillContent:
-    """Load the skill in `folder` from the files that `tree` lists, read by a `reader` of the source's root.
+    """Load the skill in `folder` from the files that `tree` lists, read by `reader`.
 
     `before` is what the folder held at the last load; `changed` are paths (relative to the source) that are
     known to have changed whatever their metadata says. Returns `before` itself where nothing differs.
     """
     main = find_main(tree[folder]) or MAIN_FILE
-    reading = _Reading(source, folder, before, changed, reader)
+    reading = _Reading(source, folder, tree, before, changed, reader)
     instructions = _load_main(reading, main, tree[folder])
     _load_others(reading, main, tree)
     files = MappingProxyType(reading.files)
@@ -119,6 +110,7 @@ class _Reading:
 
     source: Source
     folder: str
+    tree: Tree
     before: SkillContent | None
     changed: AbstractSet[str]
     reader: Reader
@@ -141,13 +133,21 @@ class _Reading:
     def note(self, severity: Severity, code: Reason, message: str, path: str) -> None:
         self.notes.append(self.diagnose(severity, code, message, path))
 
+    def locate(self, path: str) -> Location | None:
+        """Tell where a file is that was reached by a link, None for any other."""
+        if not self.source.follow_symlinks:
+            return None
+        within = self.within_source(path)
+        location = locate(self.source, self.tree, within)
+        return None if location == Location(self.source.root, within) else location
+
     def keep(self, path: str, fingerprint: Fingerprint | None) -> bool:
         """Keep the file as it was read before, where it can be trusted to be the same.
 
         A file without a fingerprint lies in a folder that nobody reported, so that it was not looked at again.
         """
         known = self.before.files.get(path) if self.before else None
-        if known is None or self.within_source(path) in self.changed:
+        if known is None or self.within_source(path) in self.changed or known.linked != self.locate(path):
             return False
         if fingerprint is not None and not (known.settled and known.fingerprint == fingerprint):
             return False
@@ -161,10 +161,11 @@ class _Reading:
             FileRefusedError: it lies outside the boundary, is too large, or cannot be read.
         """
         now = time.time_ns()
-        raw, fingerprint = self.reader.read(self.within_source(path), limit)
+        linked = self.locate(path)
+        raw, fingerprint = self.reader.read(linked or Location(self.source.root, self.within_source(path)), limit)
         settled = max(fingerprint.mtime_ns, fingerprint.ctime_ns) < now - _RACY_NS
         digest = "sha256:" + hashlib.sha256(raw).hexdigest()
-        self.files[path] = SkillFile(path, len(raw), digest, _is_text(raw), fingerprint, settled)
+        self.files[path] = SkillFile(path, len(raw), digest, _is_text(raw), fingerprint, settled, linked)
         return raw
 
 
@@ -177,12 +178,16 @@ def _is_text(raw: bytes) -> bool:
 
 
 def _load_main(reading: _Reading, main: str, listing: Listing) -> Instructions:
-    if main == _OTHER_SPELLING:
+    if main == OTHER_SPELLING:
         reading.note(Severity.WARNING, Reason.FILE_NAME_CASE, f"the file should be named {MAIN_FILE}", main)
     plain, before = dict(listing.files), reading.before
     # Only a file that is listed can be the one from before: what is refused now may bear its name.
     if before and before.main and before.main.path == main and main in plain and reading.keep(main, plain[main]):
         return before.instructions
+    refused = dict(listing.refused).get(main)
+    if refused is not None:
+        diagnostic = reading.diagnose(Severity.ERROR, refused, _REFUSALS[refused], main)
+        return _broken(reading.folder_name, (diagnostic,), refused)
     try:
         raw = reading.read(main, MAX_MAIN_SIZE)
     except FileRefusedError as error:

@@ -2,7 +2,8 @@
 
 A `Tree` maps each folder, as a `/`-separated path relative to the root (`""` is the root itself), to its
 `Listing`. `scan` walks everything; `rescan` looks again only where something changed, so that a change costs
-what it touches. Links are never followed, hidden names and leftovers of editors are never seen.
+what it touches. Links are followed where the source says so and `links` allows it, and then a path of the tree is
+not where the bytes are: `locate` tells. Hidden names and leftovers of editors are never seen.
 """
 
 from __future__ import annotations
@@ -14,42 +15,63 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason
-from skills_core.files import Fingerprint
+from skills_core.files import Fingerprint, Location
+from skills_core.links import follow
+from skills_core.names import MAIN_FILE, OTHER_SPELLING, is_ignored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from skills_core.sources import Source
 
-__all__ = ["Listing", "Tree", "is_ignored", "parent", "rescan", "scan"]
+__all__ = ["Listing", "Tree", "find_main", "locate", "parent", "rescan", "scan"]
 
 Tree = dict[str, "Listing"]
 
-_IGNORED = re.compile(
-    r"""\..*                                        # hidden: .git, .DS_Store, .venv, vim's and emacs' swap files
-      | __pycache__ | node_modules                  # what tools leave beside the sources
-      | .*~ | \#.*\# | .*\.sw[op] | .*\.(?:bak|orig|rej)  # backups of editors and of patch
-      | 4913 | ___jb_(?:tmp|old)___                 # probes that vim and JetBrains write while they save
-      | Thumbs\.db | desktop\.ini""",
-    re.VERBOSE | re.DOTALL,
-)
+_MAX_LINKS = 2
+# Folders that are links, on one path: folders that link to one another have paths beyond counting.
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
     """One folder: its files and subfolders in order of their names, and what was refused, with the reason.
 
-    A file has no fingerprint where the scan was told that nobody would compare it.
+    A file has no fingerprint where the scan was told that nobody would compare it. `links` tell where those of
+    the files and folders are that were reached by a link.
     """
 
     files: tuple[tuple[str, Fingerprint | None], ...] = ()
     folders: tuple[str, ...] = ()
     refused: tuple[tuple[str, Reason], ...] = ()
+    links: tuple[tuple[str, Location], ...] = ()
 
 
-def is_ignored(name: str) -> bool:
-    """Tell whether a file or folder of this name is no part of any skill."""
-    return _IGNORED.fullmatch(name) is not None
+def find_main(listing: Listing) -> str | None:
+    """Return how the SKILL.md of a folder is spelled, or None where the folder is no skill.
+
+    A SKILL.md that is a link or no regular file still makes the folder a skill: an invalid one.
+    """
+    names = [name for entries in (listing.files, listing.refused) for name, _ in entries]
+    return next((name for name in (MAIN_FILE, OTHER_SPELLING) if name in names), None)
+
+
+def locate(source: Source, tree: Tree, path: str) -> Location:
+    """Return where the bytes of a file or folder of the tree are."""
+    if not source.follow_symlinks:
+        return Location(source.root, path)
+    *_, location = _trail(source, tree, path)
+    return location
+
+
+def _trail(source: Source, tree: Tree, path: str) -> Iterator[Location]:
+    """Yield where the root is, and where each step of `path` leads from there."""
+    location, folder = Location(source.root, ""), ""
+    yield location
+    for name in path.split("/") if path else ():
+        links = dict(tree[folder].links) if folder in tree else {}
+        location = links.get(name) or Location(location.root, _join(location.relative, name))
+        folder = _join(folder, name)
+        yield location
 
 
 def parent(folder: str) -> str:
@@ -89,7 +111,17 @@ def rescan(source: Source, tree: Mapping[str, Listing], changed: Iterable[str]) 
         if path in tree and path in result and path not in touched:
             _forget(path, result, touched)
             _walk(source, path, result, touched)
+    if source.follow_symlinks:
+        # Where links may lead depends on what lies elsewhere.
+        for folder in sorted(folder for folder, listing in result.items() if _has_links(listing)):
+            if folder in result and folder not in touched and not _relist(source, folder, result, touched):
+                fresh = scan(source)
+                return fresh, frozenset(tree) | frozenset(fresh)
     return result, frozenset(touched)
+
+
+def _has_links(listing: Listing) -> bool:
+    return bool(listing.links) or any(reason is Reason.SYMLINK_OUTSIDE for _, reason in listing.refused)
 
 
 def _nearest_known(path: str, tree: Tree) -> str:
@@ -107,12 +139,13 @@ def _relist(source: Source, folder: str, tree: Tree, touched: set[str]) -> bool:
     """
     touched.add(folder)
     before = tree[folder]
-    after = _list(source, folder)
+    after = _list(source, tree, folder)
     if after is None:
         return False
     tree[folder] = after
+    led, leads = dict(before.links), dict(after.links)
     for name in before.folders:
-        if name not in after.folders:
+        if name not in after.folders or led.get(name) != leads.get(name):
             _forget(_join(folder, name), tree, touched)
     for name in after.folders:
         if _join(folder, name) not in tree:
@@ -142,7 +175,7 @@ def _walk(
             if depth > source.bounds.depth or len(tree) >= source.bounds.folders:
                 _mark_bound(folder, tree)
                 continue
-            listing = _list(source, folder, fingerprints=fingerprints)
+            listing = _list(source, tree, folder, fingerprints=fingerprints)
             if listing is not None:
                 tree[folder] = listing
                 below += [_join(folder, name) for name in listing.folders]
@@ -157,20 +190,22 @@ def _mark_bound(folder: str, tree: Tree) -> None:
     above, _, name = folder.rpartition("/")
     listing = tree.get(above, Listing())
     refused = (*listing.refused, (name, Reason.SCAN_LIMIT))
-    tree[above] = Listing(listing.files, tuple(f for f in listing.folders if f != name), refused)
+    folders = tuple(folder for folder in listing.folders if folder != name)
+    tree[above] = Listing(listing.files, folders, refused, listing.links)
 
 
 def _join(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder else name
 
 
-def _list(source: Source, folder: str, *, fingerprints: bool = True) -> Listing | None:
+def _list(source: Source, tree: Tree, folder: str, *, fingerprints: bool = True) -> Listing | None:
     """Take one listing; None where the folder is not there (or no longer a folder)."""
     files: list[tuple[str, Fingerprint | None]] = []
     folders: list[str] = []
     refused: list[tuple[str, Reason]] = []
+    root, relative = locate(source, tree, folder)
     try:
-        with os.scandir(os.path.join(source.root, folder) if folder else source.root) as entries:  # noqa: PTH118 - hot path
+        with os.scandir(os.path.join(root, relative) if relative else root) as entries:  # noqa: PTH118 - hot path
             for entry in entries:
                 if is_ignored(entry.name):
                     continue
@@ -185,8 +220,39 @@ def _list(source: Source, folder: str, *, fingerprints: bool = True) -> Listing 
         return None
     except OSError:
         refused.append(("", Reason.UNREADABLE))
-    files.sort(key=itemgetter(0))
-    return Listing(tuple(files), tuple(sorted(folders)), tuple(sorted(refused)))
+    listing = Listing(tuple(files), tuple(folders), tuple(refused))
+    if source.follow_symlinks and refused:
+        listing = _with_links(source, tree, folder, listing)
+    return _sorted(listing)
+
+
+def _sorted(listing: Listing) -> Listing:
+    files = sorted(listing.files, key=itemgetter(0))
+    return Listing(tuple(files), tuple(sorted(listing.folders)), tuple(sorted(listing.refused)), listing.links)
+
+
+def _with_links(source: Source, tree: Tree, folder: str, listing: Listing) -> Listing:
+    """Return the listing with those of its links followed that may be."""
+    steps = [folder[: match.start()] for match in re.finditer("/", folder)] + [folder] if folder else []
+    followed = sum(step.rpartition("/")[2] in dict(tree[parent(step)].links) for step in steps)
+    outer = [tree[parent(step)] for step in steps]
+    may_leave = not followed and not any(map(find_main, (*outer, listing)))
+    above = tuple(_trail(source, tree, folder))
+    files, folders = list(listing.files), list(listing.folders)
+    refused: list[tuple[str, Reason]] = []
+    links: list[tuple[str, Location]] = []
+    for name, reason in listing.refused:
+        if reason is not Reason.SYMLINK:
+            refused.append((name, reason))
+        elif followed >= _MAX_LINKS or (target := follow(name, above, may_leave=may_leave)) is None:
+            refused.append((name, Reason.SYMLINK_OUTSIDE))
+        else:
+            links.append((name, target.location))
+            if target.fingerprint is None:
+                folders.append(name)
+            else:
+                files.append((name, target.fingerprint))
+    return Listing(tuple(files), tuple(folders), tuple(refused), tuple(links))
 
 
 def _refusal(entry: os.DirEntry[str]) -> Reason | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from skills_core.files import Location
 from skills_core.uris import file_uri
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ class SkillFile:
 
     `path` is relative to the skill's folder, `digest` is `sha256:` and 64 hexadecimal digits, `text` tells that
     the bytes are UTF-8 without NUL. `settled` is false where the file was so young when it was read that a
-    later change might leave its fingerprint as it is; such a file is read again at the next reload.
+    later change might leave its fingerprint as it is; such a file is read again at the next reload. `linked` tells
+    where the bytes are of a file that was reached by a link.
     """
 
     path: str
@@ -43,6 +45,7 @@ class SkillFile:
     text: bool
     fingerprint: Fingerprint = field(compare=False)
     settled: bool = field(compare=False)
+    linked: Location | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,10 @@ class Skill:
     def file_uri(self, path: str) -> str:
         """Return the URI of one of the skill's files."""
         return file_uri(self.path, path)
+
+    def location(self, file: SkillFile) -> Location:
+        """Return where the bytes of one of the skill's files are."""
+        return file.linked or Location(self.source.root, self.within_source(file.path))
 
     def within_source(self, path: str) -> str:
         """Return a file's path relative to the root of the source."""

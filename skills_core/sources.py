@@ -49,20 +49,28 @@ class ScanBounds:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A directory of skills; `root` is absolute and free of symbolic links."""
+    """A directory of skills; `root` is absolute and free of symbolic links.
+
+    `follow_symlinks` is the policy for links below it; see `links`.
+    """
 
     root: Path
     scope: Scope = Scope.EXPLICIT
     strictness: Strictness = Strictness.LENIENT
     bounds: ScanBounds = ScanBounds()
+    follow_symlinks: bool = False
 
 
 def explicit_sources(
-    directories: Iterable[str | os.PathLike[str]], strictness: Strictness = Strictness.LENIENT
+    directories: Iterable[str | os.PathLike[str]],
+    strictness: Strictness = Strictness.LENIENT,
+    *,
+    follow_symlinks: bool = False,
 ) -> tuple[Source, ...]:
     """Make sources of the directories that a user named, in the given precedence.
 
-    A directory named twice counts once, at its first place.
+    A directory named twice counts once, at its first place. `follow_symlinks` allows links below it, within the
+    limits that `links` sets.
 
     Raises:
         InvalidSourceError: a directory is missing, or is a file.
@@ -81,5 +89,5 @@ def explicit_sources(
             message = "this is a file; name the directory that holds the skill folders"
             raise InvalidSourceError(path, Reason.NOT_A_DIRECTORY, message)
         root = path.resolve()
-        sources.setdefault(root, Source(root, strictness=strictness))
+        sources.setdefault(root, Source(root, strictness=strictness, follow_symlinks=follow_symlinks))
     return tuple(sources.values())

@@ -21,7 +21,7 @@ import anyio
 import anyio.to_thread
 from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
-from skills_core.scan import is_ignored
+from skills_core.names import is_ignored
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence

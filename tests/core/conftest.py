@@ -53,10 +53,13 @@ def load() -> Callable[..., Library]:
     """Load directories as explicit sources, the first with the highest precedence."""
 
     def make(
-        *roots: Path, strictness: Strictness = Strictness.LENIENT, environment: Environment | None = None
+        *roots: Path,
+        strictness: Strictness = Strictness.LENIENT,
+        follow_symlinks: bool = False,
+        environment: Environment | None = None,
     ) -> Library:
         machine = environment or Environment(os="linux", has_bin=lambda _: True)
-        return Library(explicit_sources(roots, strictness), lambda: machine)
+        return Library(explicit_sources(roots, strictness, follow_symlinks=follow_symlinks), lambda: machine)
 
     return make
 

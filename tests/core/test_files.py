@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skills_core import FileRefusedError, Reason, State, UnknownFileError, files
-from skills_core.files import read_file
+from skills_core.files import Location, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,20 +45,20 @@ def root(tmp_path: Path) -> Path:
 
 def refusal(root: Path, path: str, limit: int = 1000) -> Reason:
     with pytest.raises(FileRefusedError) as caught:
-        read_file(root, path, limit)
+        read_file(Location(root, path), limit)
     assert caught.value.path == path
     return caught.value.reason
 
 
 @pytest.mark.parametrize(("path", "content"), [("file", b"plain"), ("folder/deeper/file", b"deep")])
 def test_a_regular_file_is_read_with_its_fingerprint(root: Path, path: str, content: bytes) -> None:
-    raw, fingerprint = read_file(root, path)
+    raw, fingerprint = read_file(Location(root, path))
     assert (raw, fingerprint.size) == (content, len(content))
 
 
 @pytest.mark.parametrize("limit", [5, 6, 1000])
 def test_a_file_may_be_as_large_as_the_limit(root: Path, limit: int) -> None:
-    assert read_file(root, "file", limit)[0] == b"plain"
+    assert read_file(Location(root, "file"), limit)[0] == b"plain"
 
 
 @pytest.mark.parametrize("limit", [0, 1, 4])
@@ -176,7 +176,7 @@ def test_no_handle_stays_open_after_a_refusal(root: Path) -> None:
     os.close(before)
     for path in ("file", "absent", "link", "link/x", "pipe", "folder", "folder/deeper/file", "folder/absent/x") * 20:
         try:
-            read_file(root, path, limit=4)
+            read_file(Location(root, path), limit=4)
         except FileRefusedError:
             continue
     after = os.dup(0)
@@ -197,7 +197,7 @@ def test_a_parent_swapped_for_a_link_between_scans_gives_nothing_away(
     shutil.rmtree(root / "a" / "inner")
     (root / "a" / "inner").symlink_to(tmp_path / "secret")
     with pytest.raises(FileRefusedError):
-        read_file(before.source.root, before.within_source("inner/data"))
+        read_file(before.location(before.content.files["inner/data"]))
     # Told of the file alone, and of the folder.
     for changed in ("inner/data", "inner"):
         library.reload([root / "a" / changed])

@@ -34,6 +34,9 @@ CONTENTS = [
 FOLDERS = ["a", "b", "c", ".hidden", "node_modules"]
 FILES = ["SKILL.md", "SKILL.md", "SKILL.md", "skill.md", "data.txt", "data.txt~", "a", "b"]
 
+OUTSIDE = "a skill folder outside"
+LINK_TARGETS = ["a", "../a", "../../b", "a/c", "SKILL.md", "absent", ".", "../outside", OUTSIDE, OUTSIDE]
+
 PLACES = st.lists(st.sampled_from(FOLDERS[:3] * 3 + FOLDERS), min_size=1, max_size=3).map("/".join)
 PATHS = st.tuples(st.lists(st.sampled_from(FOLDERS[:3] * 3 + FOLDERS), max_size=3), st.sampled_from(FILES)).map(
     lambda parts: "/".join([*parts[0], parts[1]])
@@ -46,7 +49,8 @@ OPERATIONS = st.one_of(
     st.tuples(st.just("remove"), st.one_of(PATHS, PLACES), st.none()),
     st.tuples(st.just("rename"), st.one_of(PATHS, PLACES), st.one_of(PATHS, PLACES)),
     st.tuples(st.just("make folder"), st.one_of(PATHS, PLACES), st.none()),
-    st.tuples(st.just("link"), st.one_of(PATHS, PLACES), st.sampled_from(["a", "../a", "SKILL.md", "absent", "."])),
+    st.tuples(st.just("link"), st.one_of(PATHS, PLACES), st.sampled_from(LINK_TARGETS)),
+    st.tuples(st.just("write outside"), st.none(), st.tuples(st.sampled_from(FILES), st.sampled_from(CONTENTS))),
     st.tuples(st.just("move in"), PLACES, st.sampled_from(CONTENTS)),
     st.tuples(st.just("move out"), PLACES, st.none()),
     st.tuples(st.just("replace"), PLACES, st.sampled_from(CONTENTS)),
@@ -65,6 +69,7 @@ class Disk:
         self.reported: list[Path] = []
         self.root.mkdir()
         self.outside.mkdir()
+        self.linked = self.prepared(CONTENTS[0])
 
     def apply(self, operation: str, where: Any, what: Any) -> None:
         """Do one thing; what the state of the disk makes impossible is left undone, and so is what goes by a link."""
@@ -117,8 +122,13 @@ class Disk:
     def link(self, path: Path, target: str) -> None:
         if LINKS:
             self.ready(path)
-            path.symlink_to(target)
+            path.symlink_to(self.linked if target == OUTSIDE else target)
             self.reported.append(path)
+
+    def write_outside(self, _: Path, what: tuple[str, str]) -> None:
+        path = self.linked / what[0]
+        path.write_text(what[1], encoding="utf-8")
+        self.reported.append(path)
 
     def prepared(self, content: str) -> Path:
         self.count += 1
@@ -165,14 +175,17 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisWarning")
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(steps=st.lists(st.lists(OPERATIONS, min_size=1, max_size=4), min_size=1, max_size=8))
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(steps=st.lists(st.lists(OPERATIONS, min_size=1, max_size=4), min_size=1, max_size=8), follow=st.booleans())
 def test_reload_by_parts_and_reload_by_comparing_equal_a_load_from_nothing(
-    steps: list[list[tuple[str, Any, Any]]], load: Callable[..., Library], seen: Callable[[Catalog], Any]
+    steps: list[list[tuple[str, Any, Any]]],
+    follow: bool,  # noqa: FBT001 - a drawn example
+    load: Callable[..., Library],
+    seen: Callable[[Catalog], Any],
 ) -> None:
     with tempfile.TemporaryDirectory() as space:
         disk = Disk(Path(space).resolve())
-        told, untold = load(disk.root), load(disk.root)
+        told, untold = load(disk.root, follow_symlinks=follow), load(disk.root, follow_symlinks=follow)
         for step in steps:
             for operation, where, what in step:
                 disk.apply(operation, where, what)
@@ -182,7 +195,7 @@ def test_reload_by_parts_and_reload_by_comparing_equal_a_load_from_nothing(
             gone = not disk.root.exists()
             if gone:
                 disk.root.mkdir()
-            fresh = load(disk.root)
+            fresh = load(disk.root, follow_symlinks=follow)
             if gone:
                 disk.root.rmdir()
                 fresh.reload()
@@ -212,6 +225,19 @@ def test_the_order_in_which_folders_are_made_never_changes_the_catalog(
                 write_skill(root, folders[number], name=names[number])
             catalogs.append(seen(load(root).catalog))
     assert catalogs[0] == catalogs[1]
+
+
+def test_a_file_that_takes_the_place_of_a_nested_skill_moves_the_skill(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library], seen: Callable[[Catalog], Any]
+) -> None:
+    write_skill(tmp_path, "", name="a")
+    write_skill(tmp_path, "b", name="a")
+    library = load(tmp_path)
+    assert {skill.path for skill in library.catalog.active} == {"a", "a/a"}
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "SKILL.md").write_text("no skill", encoding="utf-8")
+    library.reload([tmp_path.resolve() / "a"])
+    assert seen(library.catalog) == seen(load(tmp_path).catalog)
 
 
 def test_of_many_skills_only_the_edited_one_is_parsed_again(

@@ -13,7 +13,7 @@ import anyio.to_thread
 import pytest
 
 from skills_core import Change
-from tests.conftest import MakeSkill
+from tests.conftest import MakeSkill, write_skill
 from tests.server.sessions import Connect, ConnectHosted
 
 
@@ -274,3 +274,25 @@ async def test_after_a_reload_that_failed_everything_is_compared(
         make_skill("seen")
         await session.until_told("tools")
         assert await session.enum() == ["missed", "one", "seen"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+async def test_a_skill_that_is_linked_into_place_is_followed_like_any_other(
+    connect: Connect, skills: Path, tmp_path: Path
+) -> None:
+    linked = write_skill(tmp_path / "repository", "linked", files={"guide.md": b"old"})
+    async with connect(SKILLSERVE_FOLLOW_SYMLINKS="true") as session:
+        (skills / "linked").symlink_to(linked)
+        await session.until_told("tools")
+        assert await session.enum() == ["linked"]
+        await session.settled()
+        for text in ("newer", "the newest"):
+            session.told.clear()
+            (linked / "guide.md").write_text(text)
+            await session.until_told("resources")
+            result = await session.client.read_resource("skill://linked/guide.md")
+            assert result.contents[0].text == text
+        session.told.clear()
+        (skills / "linked").unlink()
+        await session.until_told("tools")
+        assert await session.enum() == []

@@ -1,0 +1,32 @@
+"""What every command does with its answer: text or one JSON object on stdout, and an exit code that tells.
+
+Exit codes: 0 done, 1 the answer is no, 2 wrong use.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NoReturn
+
+import typer
+
+__all__ = ["NO", "WRONG_USE", "fail", "print_json", "print_text"]
+
+NO = 1
+WRONG_USE = 2
+
+
+def print_text(text: str) -> None:
+    """Print for people."""
+    typer.echo(text)
+
+
+def print_json(value: object) -> None:
+    """Print for programs."""
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def fail(message: str, code: int) -> NoReturn:
+    """End the command with a message on stderr."""
+    typer.echo(f"skillserve: {message}", err=True)
+    raise SystemExit(code)
