@@ -117,17 +117,15 @@ class _Notifier:
         What happened before the watch began is unknown, so the first item is None. It waits for quiet as well:
         a burst that is under way just then is one change, not two.
         """
-        await self._until_quiet(frozenset(), options)
+        found = await self._until_quiet(frozenset(), options)
         yield None
-        while True:
+        # A root that was made again may have the identity of the one before, but then it was reported.
+        while found.isdisjoint(self._roots) and not await anyio.to_thread.run_sync(self._outdated):
             found = await self._next(options.poll_interval)
             if found:
                 found = await self._until_quiet(found, options)
                 # So many that the system's own queue may have lost some: everything is compared.
                 yield found if len(found) < _MAX_BATCH else None
-            # A root that was made again may have the identity of the one before, but then it was reported.
-            if not found.isdisjoint(self._roots) or await anyio.to_thread.run_sync(self._outdated):
-                return
 
     async def _until_quiet(self, found: frozenset[Path], options: WatchOptions) -> frozenset[Path]:
         end = time.monotonic() + options.debounce * _MAX_DELAY

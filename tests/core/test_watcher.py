@@ -233,3 +233,17 @@ async def test_a_name_that_is_no_text_is_where_looking_takes_the_place_of_watchi
         (root / os.fsdecode(b"b\xff")).mkdir()
         for _ in range(3):
             assert await anext(batches) is None
+
+
+async def test_a_root_that_goes_before_the_first_item_is_seen_to_come_back(root: Path, tmp_path: Path) -> None:
+    async def go() -> None:
+        await anyio.sleep(0.2)
+        root.rename(tmp_path / "away")
+
+    options = WatchOptions(mode=WatchMode.NATIVE, debounce=0.5, poll_interval=0.1)
+    with anyio.fail_after(5):
+        async with aclosing(watch([root], options)) as batches, anyio.create_task_group() as tasks:
+            tasks.start_soon(go)
+            assert await anext(batches) is None
+            (tmp_path / "away").rename(root)
+            assert await anext(batches) is None
