@@ -36,7 +36,7 @@ class ResourceHandlers:
         """Handle `resources/templates/list`."""
         if params is not None and params.cursor is not None:
             raise InvalidRequestError("invalid cursor; this list has one page")
-        return templates(self._host.snapshot.catalog)
+        return templates(self._host.snapshot.catalog, self._host.settings)
 
     async def read(
         self, _ctx: ServerRequestContext[Any, Any], params: types.ReadResourceRequestParams
@@ -44,4 +44,4 @@ class ResourceHandlers:
         """Handle `resources/read`."""
         uri = str(params.uri)
         _, file, raw = await self._host.reader.read(uri)
-        return cacheable({"contents": [contents_of(uri, file, raw)]})
+        return {"contents": [contents_of(uri, file, raw)], **cacheable(self._host.settings)}

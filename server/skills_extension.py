@@ -55,7 +55,7 @@ class SkillsExtension:
         found = self._host.snapshot.catalog.file(params.uri)
         if found is None or found[1] is not found[0].content.main or not found[0].content.published:
             raise InvalidRequestError(f"No skill is served at {params.uri[:500]}")
-        return _for_era(ctx, cacheable({"skill": skills.entry(found[0])}))
+        return _for_era(ctx, {"skill": skills.entry(found[0]), **cacheable(self._host.settings)})
 
     async def read_directory(self, ctx: ServerRequestContext[Any, Any], params: _DirectoryParams) -> dict[str, Any]:
         """Handle `resources/directory/read`: direct children only."""
@@ -63,12 +63,8 @@ class SkillsExtension:
         found = catalog.directory(params.uri)
         if found is None or path is None:
             raise InvalidRequestError(f"Not a directory resource: {params.uri[:500]}")
-        pages = Pager(skills.children(path, found), self._host.settings.page_size, _directory_page)
+        pages = Pager(skills.children(path, found), self._host.settings.page_size, "resources", dict, COMPLETE)
         return _for_era(ctx, pages.page(params.cursor))
-
-
-def _directory_page(resources: list[dict[str, Any]], cursor: str | None) -> dict[str, Any]:
-    return {"resources": resources, **COMPLETE} | ({"nextCursor": cursor} if cursor is not None else {})
 
 
 def _for_era(ctx: ServerRequestContext[Any, Any], result: dict[str, Any]) -> dict[str, Any]:

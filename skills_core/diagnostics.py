@@ -44,6 +44,7 @@ class Reason(StrEnum):
     YAML_REPAIRED = "yaml_repaired"
     DUPLICATE_KEY = "duplicate_key"
     NOT_JSON = "not_json"
+    HIDDEN_CHARACTERS = "hidden_characters"
     # Fields
     MISSING_NAME = "missing_name"
     INVALID_NAME = "invalid_name"

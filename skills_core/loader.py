@@ -17,6 +17,7 @@ from skills_core.document import parse_document
 from skills_core.errors import FileRefusedError
 from skills_core.files import MAX_FILE_SIZE, Location
 from skills_core.frontmatter import Frontmatter, parse_frontmatter
+from skills_core.hidden import find_hidden
 from skills_core.names import MAIN_FILE, OTHER_SPELLING
 from skills_core.publication import publication_fault
 from skills_core.scan import find_main, locate
@@ -27,9 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
+    from skills_core.document import Document
     from skills_core.files import Fingerprint, Reader
     from skills_core.scan import Listing, Tree
     from skills_core.sources import Source
+    from skills_core.yaml12 import JsonValue
 
 __all__ = ["load_content", "parse_instructions"]
 
@@ -88,16 +91,48 @@ def _is_same(before: SkillContent, after: SkillContent) -> bool:
 def parse_instructions(raw: bytes, folder_name: str, path: str, strictness: Strictness) -> Instructions:
     """Understand the bytes of a SKILL.md; `path` is how diagnostics name the file.
 
-    A lenient reading is stopped by errors alone, a strict one by any breach of a rule.
+    A lenient reading is stopped by errors alone, a strict one by any breach of a rule. Hidden characters are told
+    of and break no rule.
     """
     document = parse_document(raw, path)
     if document.fault is not None:
         return _broken(folder_name, document.diagnostics, document.fault)
     front, found = parse_frontmatter(document, folder_name, path)
-    diagnostics = document.diagnostics + found
+    breaches = document.diagnostics + found
     stopping = {Severity.ERROR} if strictness is Strictness.LENIENT else {Severity.ERROR, Severity.WARNING}
-    fault = next((diagnostic.code for diagnostic in diagnostics if diagnostic.severity in stopping), None)
+    fault = next((diagnostic.code for diagnostic in breaches if diagnostic.severity in stopping), None)
+    diagnostics = (*breaches, *_hidden(raw.decode("utf-8"), document, path))
     return Instructions(front.name or folder_name, front, document.body, diagnostics, fault, document.verbatim)
+
+
+def _hidden(text: str, document: Document, path: str) -> Iterator[Diagnostic]:
+    """Tell of characters that nobody sees, as they stand in the file or as escapes in its YAML."""
+    for each in find_hidden(text.removeprefix("\ufeff")):
+        message = f"{each}: a model reads what you do not see here; remove them, or check what they say"
+        yield Diagnostic(Severity.WARNING, Reason.HIDDEN_CHARACTERS, message, path, each.line)
+    if "\\" not in text:
+        return
+    for name, value in document.fields.items():
+        for each in find_hidden(_text_of(value)):
+            if each.first not in text:
+                message = f"{name}: {each}, written as escapes; remove them, or check what they say"
+                yield Diagnostic(Severity.WARNING, Reason.HIDDEN_CHARACTERS, message, path, document.lines.get(name))
+
+
+def _text_of(value: JsonValue) -> str:
+    """Return all text within a value."""
+    texts: list[str] = []
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            texts.append(each)
+        elif isinstance(each, list):
+            waiting += each
+        elif isinstance(each, dict):
+            texts += each
+            waiting += each.values()
+    return " ".join(texts)
 
 
 def _broken(name: str, diagnostics: tuple[Diagnostic, ...], fault: Reason) -> Instructions:

@@ -5,7 +5,13 @@ One dict serves both eras: the SDK takes these keys out of answers to clients of
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from server.config import Transport
+from skills_core.watcher import WatchMode
+
+if TYPE_CHECKING:
+    from server.config import Settings
 
 __all__ = ["COMPLETE", "cacheable", "without_envelope"]
 
@@ -13,13 +19,21 @@ COMPLETE: dict[str, Any] = {"resultType": "complete"}
 
 _ENVELOPE = frozenset({"resultType", "ttlMs", "cacheScope"})
 
-# A watched catalog may change at any moment, so a client may keep an answer only for about a debounce.
-_TTL_MS = 1000
+_WATCHED_MS = 1000
+# A watched catalog may change at any moment, and who keeps an answer about as long as a debounce misses little.
+_FROZEN_MS = 3_600_000
+# A catalog that nobody watches stays as it is until the server is started anew.
 
 
-def cacheable(result: dict[str, Any]) -> dict[str, Any]:
-    """Return `result` with the envelope of the methods whose answers a client may keep for a while."""
-    return {**result, **COMPLETE, "ttlMs": _TTL_MS, "cacheScope": "private"}
+def cacheable(settings: Settings) -> dict[str, Any]:
+    """Return the envelope of the methods whose answers a client may keep for a while.
+
+    Over stdio there is one user, whose disk this is: no cache may hand the answer to others. Over HTTP all who
+    reach the server see the same.
+    """
+    ttl = _FROZEN_MS if settings.watch is WatchMode.OFF else _WATCHED_MS
+    scope = "private" if settings.transport is Transport.STDIO else "public"
+    return {**COMPLETE, "ttlMs": ttl, "cacheScope": scope}
 
 
 def without_envelope(result: dict[str, Any]) -> dict[str, Any]:

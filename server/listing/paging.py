@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["InvalidCursorError", "Pager"]
 
@@ -32,12 +32,16 @@ class Pager(Generic[ItemT]):
         self,
         items: Sequence[tuple[str, ItemT]],
         size: int,
-        result: Callable[[list[ItemT], str | None], dict[str, Any]],
+        key: str,
+        describe: Callable[[ItemT], Any],
+        envelope: Mapping[str, Any],
     ) -> None:
-        """`result` makes the wire result of a page from its values and the next cursor."""
+        """A page holds what `describe` says of at most `size` values under `key`, in the given envelope."""
         self._items = items
         self._size = size
-        self._result = result
+        self._key = key
+        self._describe = describe
+        self._envelope = envelope
         self._pages: dict[int, dict[str, Any]] = {}
 
     def page(self, cursor: str | None) -> dict[str, Any]:
@@ -56,8 +60,10 @@ class Pager(Generic[ItemT]):
 
     def _cut(self, start: int) -> dict[str, Any]:
         end = start + self._size
-        following = _encode(self._items[end - 1][0]) if end < len(self._items) else None
-        return self._result([value for _, value in self._items[start:end]], following)
+        page = {self._key: [self._describe(value) for _, value in self._items[start:end]], **self._envelope}
+        if end < len(self._items):
+            page["nextCursor"] = _encode(self._items[end - 1][0])
+        return page
 
 
 def _encode(key: str) -> str:

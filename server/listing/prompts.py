@@ -40,9 +40,4 @@ def describe(skill: Skill) -> dict[str, Any] | None:
 def pager(catalog: Catalog, settings: Settings) -> Pager[Skill]:
     """Return the pages of the list, by key."""
     items = sorted((skill.key, skill) for skill in catalog.active if skill.user_invocable)
-    return Pager(items, settings.page_size, _page)
-
-
-def _page(skills: list[Skill], cursor: str | None) -> dict[str, Any]:
-    result: dict[str, Any] = {"prompts": [describe(skill) for skill in skills]}
-    return cacheable(result | ({"nextCursor": cursor} if cursor is not None else {}))
+    return Pager(items, settings.page_size, "prompts", describe, cacheable(settings))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import json
+import re
 from mimetypes import MimeTypes
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -16,9 +18,17 @@ if TYPE_CHECKING:
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill, SkillFile
 
-__all__ = ["TEMPLATE", "contents_of", "describe", "describe_all", "mime_type", "pager", "templates"]
+__all__ = ["META_PREFIX", "TEMPLATE", "contents_of", "describe", "describe_all", "mime_type", "pager", "templates"]
 
 TEMPLATE = "skill://{+skill}/{+path}"
+
+META_PREFIX = "io.modelcontextprotocol.skills/"
+
+_META_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+# What the protocol allows after the prefix of a key in `_meta`.
+
+_MAX_META = 1000
+# Longest value in `_meta`, in characters of JSON.
 
 _MAIN_PRIORITY = 1.0
 _PRIORITY = 0.5
@@ -66,7 +76,7 @@ def mime_type(file: SkillFile) -> str:
 
 
 def describe(skill: Skill, file: SkillFile) -> dict[str, Any]:
-    """Return a resource's entry in the list; SKILL.md bears the skill's name and description."""
+    """Return a resource's entry in the list; SKILL.md bears the skill's name, description and further fields."""
     is_main = file is skill.content.main
     entry: dict[str, Any] = {"uri": skill.file_uri(file.path)}
     if is_main:
@@ -75,7 +85,21 @@ def describe(skill: Skill, file: SkillFile) -> dict[str, Any]:
         entry["name"] = printable(f"{skill.key}/{file.path}")
     priority = _MAIN_PRIORITY if is_main else _PRIORITY
     annotations = {"audience": ["assistant"], "priority": priority}
-    return {**entry, "mimeType": mime_type(file), "size": file.size, "annotations": annotations}
+    entry |= {"mimeType": mime_type(file), "size": file.size, "annotations": annotations}
+    meta = _meta(skill) if is_main else {}
+    return entry | {"_meta": meta} if meta else entry
+
+
+def _meta(skill: Skill) -> dict[str, Any]:
+    """Return the fields beside name and description that are short, under the prefix that SEP-2640 reserves.
+
+    Who lists resources pays for every byte; `skills/list` has the frontmatter whole.
+    """
+    return {
+        META_PREFIX + field: value
+        for field, value in skill.frontmatter.raw.items()
+        if field not in {"name", "description"} and _META_NAME.fullmatch(field) and len(json.dumps(value)) <= _MAX_META
+    }
 
 
 def describe_all(skill: Skill) -> list[dict[str, Any]]:
@@ -92,12 +116,7 @@ def pager(catalog: Catalog, settings: Settings) -> Pager[tuple[Skill, SkillFile]
             order = "" if file is skill.content.main else f"\x01{file.path}"
             entries[skill.file_uri(file.path)] = (f"{skill.path}\0{order}", (skill, file))
     items = sorted(entries.values(), key=lambda item: item[0])
-    return Pager(items, settings.page_size, _page)
-
-
-def _page(values: list[tuple[Skill, SkillFile]], cursor: str | None) -> dict[str, Any]:
-    result: dict[str, Any] = {"resources": [describe(skill, file) for skill, file in values]}
-    return cacheable(result | ({"nextCursor": cursor} if cursor is not None else {}))
+    return Pager(items, settings.page_size, "resources", lambda item: describe(*item), cacheable(settings))
 
 
 def contents_of(uri: str, file: SkillFile, raw: bytes) -> dict[str, Any]:
@@ -108,7 +127,7 @@ def contents_of(uri: str, file: SkillFile, raw: bytes) -> dict[str, Any]:
     return contents | {"blob": base64.b64encode(raw).decode("ascii")}
 
 
-def templates(catalog: Catalog) -> dict[str, Any]:
+def templates(catalog: Catalog, settings: Settings) -> dict[str, Any]:
     """Return the result of `resources/templates/list`: one template reaches every file, where there is any."""
     template = {
         "uriTemplate": TEMPLATE,
@@ -116,4 +135,4 @@ def templates(catalog: Catalog) -> dict[str, Any]:
         "title": "File of a skill",
         "description": "Any file of an active skill, by the skill's path and the file's path within it.",
     }
-    return cacheable({"resourceTemplates": [template] if catalog.active else []})
+    return {"resourceTemplates": [template] if catalog.active else [], **cacheable(settings)}

@@ -11,6 +11,7 @@ from skills_core.diagnostics import printable
 from skills_core.uris import file_uri
 
 if TYPE_CHECKING:
+    from server.config import Settings
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill, SkillFile
 
@@ -29,15 +30,10 @@ def entry(skill: Skill) -> dict[str, Any]:
     return {"uri": skill.uri, "frontmatter": skill.frontmatter.raw, "resources": files}
 
 
-def pager(catalog: Catalog) -> Pager[Skill]:
+def pager(catalog: Catalog, settings: Settings) -> Pager[Skill]:
     """Return the pages of `skills/list`, by path; an entry is never split."""
     items = sorted((skill.path, skill) for skill in catalog.active if skill.content.published)
-    return Pager(items, _PAGE_SIZE, _page)
-
-
-def _page(skills: list[Skill], cursor: str | None) -> dict[str, Any]:
-    result: dict[str, Any] = {"skills": [entry(skill) for skill in skills]}
-    return cacheable(result | ({"nextCursor": cursor} if cursor is not None else {}))
+    return Pager(items, _PAGE_SIZE, "skills", entry, cacheable(settings))
 
 
 def children(path: str, found: dict[str, tuple[Skill, SkillFile] | None]) -> list[tuple[str, dict[str, Any]]]:

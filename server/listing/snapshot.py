@@ -55,4 +55,4 @@ class Snapshot:
     @cached_property
     def skills(self) -> Pager[Skill]:
         """The pages of `skills/list`."""
-        return skills.pager(self.catalog)
+        return skills.pager(self.catalog, self.settings)

@@ -65,7 +65,7 @@ def list_result(catalog: Catalog, settings: Settings) -> dict[str, Any]:
     # A skill that only users may call has files all the same.
     tools += [_read_file()] if catalog.active else []
     tools += [_find()] if skills else []
-    return cacheable({"tools": tools})
+    return {"tools": tools, **cacheable(settings)}
 
 
 def _activate(skills: tuple[Skill, ...], settings: Settings) -> dict[str, Any]:

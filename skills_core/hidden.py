@@ -1,0 +1,74 @@
+"""Characters that a person does not see and a model reads: where instructions can hide from a review.
+
+Told apart are marks that turn the direction of text around, characters of no width, the tag characters in which a
+whole sentence can be written unseen, selectors of variants in numbers, and control characters. What languages and
+emoji need is left alone: joiners between letters other than ASCII, one selector after a character, tags of flags.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Hidden", "find_hidden"]
+
+_CONTROLS = bytes([*range(0x09), 0x0B, 0x0C, *range(0x0E, 0x20), 0x7F])
+
+_HIDDEN = re.compile(
+    r"""\U0001F3F4[\U000E0020-\U000E007E]+\U000E007F       # the flag of a region, in which tags are right
+      | (?P<direction>[\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069])
+      | (?P<width>[\u00AD\u115F\u1160\u180E\u200B\u2060-\u2064\u3164\uFEFF\uFFA0]
+          | (?<![^\x00-\x7F])[\u200C\u200D] | [\u200C\u200D](?![^\x00-\x7F]))
+      | (?P<tag>[\U000E0000-\U000E007F])
+      | (?P<variant>[\U000E0100-\U000E01EF] | (?<=[\uFE00-\uFE0F])[\uFE00-\uFE0F])
+      | (?P<control>[\x00-\x08\x0B\x0C\x0E-\x1F\x7F-\x84\x86-\x9F\u2028\u2029])""",
+    re.VERBOSE,
+)
+
+_KINDS = {
+    "direction": "marks that change the direction of text",
+    "width": "characters of no width",
+    "tag": "tag characters",
+    "variant": "selectors of variants",
+    "control": "control characters",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """One kind of hidden characters in a text: how many, the first of them, and its line, counted from 1."""
+
+    kind: str
+    count: int
+    first: str
+    line: int
+
+    def __str__(self) -> str:
+        """Name the kind, the number and the first code point."""
+        return f"{self.kind} ({self.count}, the first is U+{ord(self.first):04X})"
+
+
+def find_hidden(text: str) -> tuple[Hidden, ...]:
+    """Return what is hidden in `text`, one entry a kind, in the order of their first characters."""
+    if text.isascii() and not _has_controls(text):
+        return ()
+    found: dict[str, list[re.Match[str]]] = {}
+    for match in _matches(text):
+        found.setdefault(match.lastgroup or "", []).append(match)
+    return tuple(
+        Hidden(_KINDS[kind], len(matches), matches[0][0], text.count("\n", 0, matches[0].start()) + 1)
+        for kind, matches in found.items()
+    )
+
+
+def _matches(text: str) -> Iterator[re.Match[str]]:
+    return (match for match in _HIDDEN.finditer(text) if match.lastgroup is not None)
+
+
+def _has_controls(text: str) -> bool:
+    # Several times as fast as a search, and nearly every file is asked.
+    return len(text.encode("ascii").translate(None, _CONTROLS)) != len(text)
