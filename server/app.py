@@ -14,6 +14,7 @@ from server import __version__
 from server.completions import CompletionHandlers
 from server.faults import translate_faults
 from server.notifications import HandshakeClients, ModernClients
+from server.params import check_params
 from server.prompts import PromptHandlers
 from server.resources import ResourceHandlers
 from server.skills_extension import SkillsExtension
@@ -65,7 +66,7 @@ class SkillServer(Server[Any]):
         self.add_notification_handler("notifications/initialized", types.NotificationParams, handshake.on_initialized)
         SkillsExtension(host).register(self)
         # The SDK's own entry traces every message with OpenTelemetry; nobody collects the traces here.
-        self.middleware[:] = [translate_faults]
+        self.middleware[:] = [translate_faults, check_params]
 
     def _input_schema(self, name: str) -> dict[str, Any] | None:
         return self._host.snapshot.tool_schemas.get(name)

@@ -19,6 +19,7 @@ from server.config import ConfigurationError, LogLevel, Settings, Transport, loa
 from server.console import NO, WRONG_USE, fail, print_json, print_text
 from server.environment import current_environment
 from server.lean_sdk import defer_packages
+from server.remote.commands import fetch, verify
 from server.report import folder_of, print_skill, skill_object, status_object, validation_object
 from skills_core.diagnostics import Diagnostic, Reason, Severity, one_line, printable
 from skills_core.errors import SkillsError, UnknownSkillError, similar_to
@@ -201,6 +202,10 @@ def activate(
     print_text(render_activation(skill, values, directory=True))
     if message:
         print_text(render_request(skill, message))
+
+
+app.command()(verify)
+app.command()(fetch)
 
 
 def _settings(**flags: object) -> Settings:

@@ -14,7 +14,9 @@ from pydantic import ValidationError
 
 from server.listing.paging import InvalidCursorError
 from skills_core.errors import (
+    EntryRefusedError,
     FileRefusedError,
+    InstallRefusedError,
     InvalidSourceError,
     SkillsError,
     UnknownFileError,
@@ -44,6 +46,8 @@ CODES: dict[type[SkillsError], int] = {
     UnknownFileError: INVALID_PARAMS,
     FileRefusedError: INVALID_PARAMS,
     InvalidSourceError: INTERNAL_ERROR,
+    EntryRefusedError: INTERNAL_ERROR,
+    InstallRefusedError: INTERNAL_ERROR,
 }
 
 

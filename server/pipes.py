@@ -90,18 +90,29 @@ class UnreadableMessageError(ValueError):
 def _parse(line: bytes) -> Incoming:
     line = line.removeprefix(b"\xef\xbb\xbf")
     try:
-        return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+        message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
         return _parse_again(line)
+    if isinstance(message, types.JSONRPCNotification) and b'"id"' in line and _has_id(line):
+        # The SDK takes a request whose id is none for a notification; its sender would wait for ever.
+        return UnreadableMessageError(types.INVALID_REQUEST, "Invalid request: an id is a string or a whole number")
+    return SessionMessage(message)
+
+
+def _has_id(line: bytes) -> bool:
+    try:
+        return "id" in json.loads(line)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _parse_again(line: bytes) -> Incoming:
     """Read a line that is no proper message: half a character, as JavaScript writes it, becomes U+FFFD."""
     try:
         value = json.loads(line)
+        text = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     except (ValueError, RecursionError):
         return UnreadableMessageError(types.PARSE_ERROR, "Parse error: this line is no JSON")
-    text = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     try:
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(text, by_name=False))
     except ValueError:

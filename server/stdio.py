@@ -17,6 +17,7 @@ import anyio
 import mcp_types as types
 from mcp.server.runner import serve_dual_era_loop
 from mcp.server.stdio import stdio_server
+from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.message import SessionMessage
 
 from server.pipes import (
@@ -69,11 +70,13 @@ class _Outlet:
     def expect_answer(self, request: types.JSONRPCRequest) -> None:
         # A stream of events is answered at its end only.
         if request.method != "subscriptions/listen":
-            self._unanswered.add(request.id)
+            self._unanswered.add(coerce_request_id(request.id))
 
     def expect_no_answer(self, number: object) -> None:
-        self._unanswered = {each for each in self._unanswered if each != number}
-        self._answered.set()
+        if isinstance(number, str | int):
+            # The SDK cancels request 7 by "7" as well, and does not answer it then.
+            self._unanswered.discard(coerce_request_id(number))
+            self._answered.set()
 
     async def refuse(self, why: Exception) -> None:
         """Answer a line that is no message, so that nobody waits for ever."""
@@ -93,7 +96,8 @@ class _Outlet:
     async def send(self, item: SessionMessage, /) -> None:
         await self._stream.send(item)
         if isinstance(item.message, types.JSONRPCResponse | types.JSONRPCError):
-            self._unanswered.discard(item.message.id)
+            number = item.message.id
+            self._unanswered.discard(None if number is None else coerce_request_id(number))
             self._answered.set()
 
     async def aclose(self) -> None:

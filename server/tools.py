@@ -146,7 +146,9 @@ def _nothing(query: str) -> str:
 
 
 def _string(arguments: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    value = arguments.get(name, default)
+    value = arguments.get(name)
+    if value is None and default is not None:
+        return default
     if value is None:
         given = ", ".join(sorted(arguments))[:200] or "nothing"
         raise InvalidRequestError(f"{name} is missing; the call has {given}")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skills_core.discovery import LoadedSource
+    from skills_core.skill import SkillContent
 
 __all__ = ["Catalog", "build_catalog"]
 
@@ -164,7 +165,12 @@ def _place_of(skill: Skill) -> tuple[Path, str]:
 
 
 def _same(old: Skill | None, new: Skill) -> Skill:
-    return old if old is not None and old == new else new
+    return old if old is not None and old == new and _look_alike(old.content, new.content) else new
+
+
+def _look_alike(old: SkillContent, new: SkillContent) -> bool:
+    """Tell whether files that are equal also look the same on disk, so that they can be served from memory."""
+    return old is new or all(old.files[path].fingerprint == file.fingerprint for path, file in new.files.items())
 
 
 def _gated(candidate: Candidate, placement: Placement, environment: Environment) -> Skill:

@@ -7,8 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-__all__ = ["Diagnostic", "Reason", "Severity", "one_line", "printable"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Diagnostic", "Reason", "Severity", "capped", "one_line", "printable"]
+
+MAX_ALIKE = 20
+"""Diagnostics of one reason that are told one by one; a file may hold thousands."""
 
 
 class Severity(StrEnum):
@@ -57,6 +64,33 @@ class Reason(StrEnum):
     INVALID_FIELD = "invalid_field"
     # The Skills extension
     NOT_PUBLISHED = "not_published"
+    # Skills of other servers
+    UNREACHABLE = "unreachable"
+    TIMED_OUT = "timed_out"
+    ACCESS_DENIED = "access_denied"
+    NOT_MCP = "not_mcp"
+    NO_SKILLS_EXTENSION = "no_skills_extension"
+    SERVER_ERROR = "server_error"
+    INVALID_LISTING = "invalid_listing"
+    UNKNOWN_SKILL = "unknown_skill"
+    AMBIGUOUS_NAME = "ambiguous_name"
+    INVALID_ENTRY = "invalid_entry"
+    INVALID_URI = "invalid_uri"
+    OUTSIDE_SKILL = "outside_skill"
+    DUPLICATE_FILE = "duplicate_file"
+    DYNAMIC_SKILL = "dynamic_skill"
+    INCOMPLETE_ENTRY = "incomplete_entry"
+    ENTRY_MISMATCH = "entry_mismatch"
+    DIRECTORY_MISMATCH = "directory_mismatch"
+    INVALID_CONTENTS = "invalid_contents"
+    SIZE_MISMATCH = "size_mismatch"
+    DIGEST_MISMATCH = "digest_mismatch"
+    FRONTMATTER_MISMATCH = "frontmatter_mismatch"
+    UNSUPPORTED_NAME = "unsupported_name"
+    NAME_COLLISION = "name_collision"
+    FOLDER_TAKEN = "folder_taken"
+    EDITED_COPY = "edited_copy"
+    UNWRITABLE = "unwritable"
     # The catalog
     SHADOWED = "shadowed"
     DUPLICATE_NAME = "duplicate_name"
@@ -84,6 +118,31 @@ class Diagnostic:
         """Render as compilers do, `path:line: severity[code]: message`, so that editors can jump there."""
         where = self.path if self.line is None else f"{self.path}:{self.line}"
         return one_line(f"{where}: {self.severity}[{self.code}]: {self.message}")
+
+
+def capped(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Return diagnostics of one file, of each reason the first ones, with a last one that counts the others."""
+    kept: list[Diagnostic] = []
+    alike: dict[Reason, list[Diagnostic]] = {}
+    for diagnostic in found:
+        same = alike.setdefault(diagnostic.code, [])
+        same.append(diagnostic)
+        if len(same) <= MAX_ALIKE:
+            kept.append(diagnostic)
+    for code, same in alike.items():
+        if len(same) > MAX_ALIKE:
+            first = same[MAX_ALIKE]
+            message = f"and {len(same) - MAX_ALIKE} more of this kind"
+            kept.append(
+                Diagnostic(
+                    min((each.severity for each in same), key=list(Severity).index),
+                    code,
+                    message,
+                    first.path,
+                    first.line,
+                )
+            )
+    return tuple(kept)
 
 
 def printable(text: str) -> str:

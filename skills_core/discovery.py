@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.files import Reader
+from skills_core.folders import find_main
 from skills_core.links import LinkIndex
 from skills_core.loader import load_content
-from skills_core.scan import Tree, find_main, parent, rescan, scan
+from skills_core.scan import Tree, parent, rescan, scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from skills_core.diagnostics import Diagnostic, Reason, Severity
+from skills_core.diagnostics import Diagnostic, Reason, Severity, capped
 from skills_core.yaml12 import YamlError, YamlFault, YamlMapping, YamlNoteKind, load_mapping
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ _TOP_LEVEL_KEY = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*):(?:[ \t]+(\S.*))?$")
 
 _MAX_MENDED = 200
 # A frontmatter of more entries is not mended: each is read by itself.
+
+_READ_OTHERWISE = frozenset({YamlNoteKind.DUPLICATE_KEY, YamlNoteKind.HALF_CHARACTER})
+# What other parsers refuse, or read otherwise.
 
 _LIMITS = frozenset({YamlFault.TOO_LARGE, YamlFault.TOO_DEEP, YamlFault.TOO_MANY_NODES})
 
@@ -121,12 +124,11 @@ def _parse_frontmatter(yaml: str, body: str, findings: _Findings) -> Document:
 
 def _finished(mapping: YamlMapping, body: str, findings: _Findings, *, verbatim: bool) -> Document:
     for note in mapping.notes:
-        duplicate = note.kind is YamlNoteKind.DUPLICATE_KEY
-        code = Reason.DUPLICATE_KEY if duplicate else Reason.NOT_JSON
+        code = Reason.DUPLICATE_KEY if note.kind is YamlNoteKind.DUPLICATE_KEY else Reason.NOT_JSON
         findings.add(Severity.WARNING, code, note.message, _file_line(note.line))
-        verbatim = verbatim and not duplicate
+        verbatim = verbatim and note.kind not in _READ_OTHERWISE
     lines = {key: line + 1 for key, line in mapping.lines.items()}
-    return Document(mapping.value, lines, body, tuple(findings.found), verbatim=verbatim)
+    return Document(mapping.value, lines, body, capped(findings.found), verbatim=verbatim)
 
 
 def _file_line(line: int | None) -> int | None:

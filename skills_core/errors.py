@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from skills_core.diagnostics import Reason
+    from skills_core.diagnostics import Diagnostic, Reason
 
 __all__ = [
+    "EntryRefusedError",
     "FileRefusedError",
+    "InstallRefusedError",
     "InvalidSourceError",
     "SkillsError",
     "UnknownFileError",
@@ -53,6 +55,29 @@ class FileRefusedError(SkillsError):
     """A file cannot be read within the boundary of its skill's folder."""
 
     def __init__(self, path: str, reason: Reason, message: str) -> None:
+        super().__init__(f"{path}: {message}")
+        self.path = path
+        self.reason = reason
+        self.message = message
+
+
+class EntryRefusedError(SkillsError):
+    """What another server says of a skill breaks a rule; `diagnostics` holds each fault.
+
+    `uri` and `name` are what the entry claims, empty where it does not say.
+    """
+
+    def __init__(self, uri: str, name: str, diagnostics: tuple[Diagnostic, ...]) -> None:
+        super().__init__("; ".join(map(str, diagnostics)))
+        self.uri = uri
+        self.name = name
+        self.diagnostics = diagnostics
+
+
+class InstallRefusedError(SkillsError):
+    """A skill cannot be written to `path`; nothing that was there has changed."""
+
+    def __init__(self, path: Path, reason: Reason, message: str) -> None:
         super().__init__(f"{path}: {message}")
         self.path = path
         self.reason = reason

@@ -11,16 +11,17 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from skills_core.diagnostics import Reason
 from skills_core.errors import FileRefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from pathlib import Path
 
-__all__ = ["MAX_FILE_SIZE", "Fingerprint", "Location", "Reader", "read_file"]
+__all__ = ["MAX_FILE_SIZE", "Fingerprint", "Location", "Reader", "is_absence", "read_file"]
 
 MAX_FILE_SIZE = 16 * 1024 * 1024
 """Largest file that is served, in bytes: the Skills extension allows no larger skill, let alone a file."""
@@ -67,6 +68,11 @@ class Location(NamedTuple):
         return self.root / self.relative
 
 
+def is_absence(error: OSError) -> bool:
+    """Tell whether an error says that there is no such folder; a link in its place is none."""
+    return error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EMLINK}
+
+
 def read_file(location: Location, limit: int = MAX_FILE_SIZE) -> tuple[bytes, Fingerprint]:
     """Return the bytes of one regular file, and its fingerprint; see `Reader.read`."""
     with Reader() as reader:
@@ -104,6 +110,26 @@ class Reader:
             raise _refusal(relative, error) from None
         finally:
             os.close(handle)
+
+    @contextmanager
+    def entries(self, location: Location) -> Generator[Iterator[os.DirEntry[str]]]:
+        """List the folder at `location`; the entries can be asked for their metadata within the block.
+
+        Raises:
+            OSError: there is no such folder, the way to it passes a link, or it cannot be read.
+        """
+        root, relative = location
+        if _HANDLES and os.scandir in os.supports_fd:
+            with os.scandir(self._handle(root, relative)) as entries:
+                yield entries
+            return
+        components = list(_components(root, relative.split("/") if relative else []))
+        checked = [_plain_status(path) for path in components]
+        with os.scandir(location.path) as entries:
+            # Where folders have no handles, nothing of a listing counts that was not of this folder all the time.
+            listed = list(entries)
+            _require_same(checked, [_plain_status(path) for path in components])
+            yield iter(listed)
 
     def _open(self, root: Path, folder: str, name: str) -> int:
         if not _HANDLES:

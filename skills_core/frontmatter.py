@@ -12,7 +12,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skills_core.diagnostics import Diagnostic, Reason, Severity
+from skills_core.diagnostics import MAX_ALIKE, Diagnostic, Reason, Severity, capped
 from skills_core.fields import FieldReader
 from skills_core.gates import OPEN, Gate, read_gate
 
@@ -27,9 +27,6 @@ __all__ = ["Evaluation", "Frontmatter", "ToolDeclaration", "name_fault", "parse_
 NAME_LIMIT = 64
 DESCRIPTION_LIMIT = 1024
 COMPATIBILITY_LIMIT = 500
-
-_MAX_UNKNOWN = 20
-# Unknown fields that are told of one by one; a file may hold thousands.
 
 # Fields of other hosts that public skills carry: known, so no warning, and kept in `raw`; without effect here.
 _FOREIGN_FIELDS = frozenset(
@@ -120,8 +117,7 @@ def parse_frontmatter(document: Document, folder: str, path: str) -> tuple[Front
     _check_name(front.name, folder, reader)
     _check_texts(front, reader)
     _check_unknown(reader)
-    found = sorted(dict.fromkeys(reader.found), key=lambda diagnostic: diagnostic.line or 0)
-    return front, tuple(found)
+    return front, capped(sorted(dict.fromkeys(reader.found), key=lambda diagnostic: diagnostic.line or 0))
 
 
 def name_fault(name: str) -> str | None:
@@ -233,11 +229,8 @@ def _check_texts(front: Frontmatter, reader: FieldReader) -> None:
 
 
 def _check_unknown(reader: FieldReader) -> None:
-    unknown = [key for key in reader.fields if key not in _KNOWN_FIELDS]
-    for key in unknown[:_MAX_UNKNOWN]:
-        close = difflib.get_close_matches(key[:100], _KNOWN_FIELDS, n=1)
+    for number, key in enumerate(key for key in reader.fields if key not in _KNOWN_FIELDS):
+        # Looking for what was meant takes its time, and what is beyond the limit is only counted.
+        close = difflib.get_close_matches(key[:100], _KNOWN_FIELDS, n=1) if number < MAX_ALIKE else []
         hint = f"; did you mean {close[0]!r}?" if close else ""
         reader.add(Severity.WARNING, Reason.UNKNOWN_FIELD, f"unknown field {key[:100]!r}{hint}", key)
-    if len(unknown) > _MAX_UNKNOWN:
-        message = f"{len(unknown) - _MAX_UNKNOWN} more unknown fields"
-        reader.add(Severity.WARNING, Reason.UNKNOWN_FIELD, message, unknown[_MAX_UNKNOWN])

@@ -81,7 +81,7 @@ class Library:
             after = build_catalog(loaded, self._environment(), before)
             change = _compare(before, after)
             self._loaded = loaded
-            if change or after.problems != before.problems:
+            if after.problems != before.problems or not _is_same(before, after):
                 self._catalog = after
             return change
 
@@ -96,10 +96,16 @@ class Library:
         return result
 
 
+def _is_same(before: Catalog, after: Catalog) -> bool:
+    pairs = zip(before.skills, after.skills, strict=False)
+    return len(before.skills) == len(after.skills) and all(old is new for old, new in pairs)
+
+
 def _compare(before: Catalog, after: Catalog) -> Change:
     old = {(skill.source.root, skill.content.folder): skill for skill in before.skills}
     new = {(skill.source.root, skill.content.folder): skill for skill in after.skills}
     added = tuple(skill for place, skill in new.items() if place not in old)
     removed = tuple(skill for place, skill in old.items() if place not in new)
-    updated = tuple((old[place], skill) for place, skill in new.items() if place in old and old[place] is not skill)
+    pairs = ((old[place], skill) for place, skill in new.items() if place in old and old[place] is not skill)
+    updated = tuple(pair for pair in pairs if pair[0] != pair[1])
     return Change(before, after, added, removed, updated)

@@ -16,11 +16,12 @@ from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.document import parse_document
 from skills_core.errors import FileRefusedError
 from skills_core.files import MAX_FILE_SIZE, Location
+from skills_core.folders import find_main
 from skills_core.frontmatter import Frontmatter, parse_frontmatter
 from skills_core.hidden import find_hidden
 from skills_core.names import MAIN_FILE, OTHER_SPELLING
 from skills_core.publication import publication_fault
-from skills_core.scan import find_main, locate
+from skills_core.scan import locate
 from skills_core.skill import Instructions, SkillContent, SkillFile
 from skills_core.sources import Strictness
 
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
     from skills_core.document import Document
     from skills_core.files import Fingerprint, Reader
-    from skills_core.scan import Listing, Tree
+    from skills_core.folders import Listing
+    from skills_core.scan import Tree
     from skills_core.sources import Source
     from skills_core.yaml12 import JsonValue
 

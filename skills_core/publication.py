@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING
 
-from skills_core.frontmatter import NAME_LIMIT, name_fault
+from skills_core.frontmatter import DESCRIPTION_LIMIT, NAME_LIMIT, name_fault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +31,9 @@ def publication_fault(instructions: Instructions, files: Mapping[str, SkillFile]
         "other parsers cannot read its frontmatter, or read it differently": not instructions.verbatim,
         "it has no name": not front.name,
         "its name breaks the naming rules": bool(name_fault(front.name)) or len(front.name) > NAME_LIMIT,
+        "its name has letters beyond a to z, which many hosts refuse": not front.name.isascii(),
+        f"its description is longer than {DESCRIPTION_LIMIT} characters": len(front.description) > DESCRIPTION_LIMIT,
+        "it has a file with a backslash in its name, which hosts refuse": any("\\" in path for path in files),
         "its frontmatter has a name or a description that is no string": not _are_strings(front.raw),
         f"it has {len(files)} files; the limit is {MAX_PUBLISHED_FILES}": len(files) > MAX_PUBLISHED_FILES,
         f"its files have {size} bytes; the limit is {MAX_PUBLISHED_SIZE}": size > MAX_PUBLISHED_SIZE,

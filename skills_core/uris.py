@@ -18,6 +18,10 @@ _SAFE = "-._~"
 # each file, and a first segment that is a valid reg-name.
 
 
+_MAX_URI = 32_768
+# The longest path that systems know, with each byte encoded, is less than half of it.
+
+
 @lru_cache(maxsize=65_536)
 def _encode(path: str) -> str:
     return quote_from_bytes(path.encode("utf-8", "surrogateescape"), safe=_SAFE + "/")
@@ -34,10 +38,10 @@ def file_uri(skill_path: str, path: str) -> str:
 def decode_path(uri: str) -> str | None:
     """Return the decoded path of a `skill://` URI, or None where the text is no such URI.
 
-    Refused are queries, fragments, empty, `.` and `..` segments, and separators or NUL hidden in an encoding:
-    what remains names at most one file.
+    Refused are texts of more than 32 KiB, queries, fragments, empty, `.` and `..` segments, and separators or NUL
+    hidden in an encoding: what remains names at most one file.
     """
-    if not uri.startswith(SCHEME) or "?" in uri or "#" in uri:
+    if not uri.startswith(SCHEME) or len(uri) > _MAX_URI or "?" in uri or "#" in uri:
         return None
     try:
         segments = [

@@ -62,6 +62,7 @@ _CHARACTERS_PER_NODE: Final = 64
 without bound."""
 
 _QUOTES: Final = frozenset("'\"")
+_REPLACEMENT: Final = "\ufffd"
 
 _REFUSED: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]|\r(?!\n)")
 """Not printable in YAML 1.2.2 (section 5.1), and the carriage return alone: a line break there, none in npm."""
@@ -85,6 +86,7 @@ class YamlNoteKind(StrEnum):
     NON_STRING_KEY = "non_string_key"
     NON_FINITE_NUMBER = "non_finite_number"
     BINARY = "binary"
+    HALF_CHARACTER = "half_character"
 
 
 class YamlError(Exception):
@@ -245,7 +247,11 @@ class _Builder:
             _fail(YamlFault.NOT_A_MAPPING, "a single value instead of fields", event)
         if event.style in _QUOTES and not self._stack[-1].flow:
             self._check_indent(_place(event)[0], event, self._stack[-1].column)
-        text = event.value if self._restore is None else self._restore(event.value)
+        text = event.value
+        if self._restore is not None:
+            text = self._restore(text)
+            if text.count(_REPLACEMENT) > event.value.count(_REPLACEMENT):
+                self._note(YamlNoteKind.HALF_CHARACTER, "half of a character becomes U+FFFD", event)
         value: Scalar = text
         if event.tag is not None:
             value = self._tagged(event, event.tag, text)

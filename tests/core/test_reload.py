@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skills_core import Reason, State, loader
+from skills_core.files import Fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -335,6 +336,22 @@ def test_a_change_tells_added_removed_and_updated_skills(
     changed = [root / "edited" / "SKILL.md", root / "new", root / "gone"]
     assert change_of(library, changed if told else None) == (["new"], ["gone"], ["edited"])
     assert library.catalog.skill("kept") is kept
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_touched_file_is_no_change_and_its_new_looks_are_known(
+    told: bool,  # noqa: FBT001 - a parameter of the test
+    tmp_path: Path,
+    write_skill: Callable[..., Path],
+    load: Callable[..., Library],
+) -> None:
+    file = write_skill(tmp_path.resolve(), "a") / "SKILL.md"
+    library = load(tmp_path)
+    os.utime(file, (1, 1))
+    assert not library.reload([file] if told else None)
+    main = library.catalog.skill("a").content.main
+    assert main is not None
+    assert main.fingerprint == Fingerprint.of(file.lstat())
 
 
 @pytest.mark.parametrize("told", [True, False])

@@ -76,6 +76,12 @@ def test_what_is_no_uri_of_one_file_is_refused(uri: str) -> None:
     assert decode_path(uri) is None
 
 
+@pytest.mark.parametrize("segment", ["a", "%", "%2e", "ä"])
+def test_a_uri_longer_than_any_path_is_refused_before_it_is_decoded(segment: str) -> None:
+    assert decode_path("skill://" + "/".join([segment] * 20_000)) is None
+    assert decode_path("skill://a/" + segment * 40_000) is None
+
+
 @pytest.mark.parametrize("uri", ["skill://pdf/SKILL%2Emd", "skill://%70df/SKILL.md", "skill://pdf/SKILL%2emd"])
 def test_needless_encoding_names_the_same_file(uri: str) -> None:
     assert decode_path(uri) == "pdf/SKILL.md"

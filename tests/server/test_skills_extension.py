@@ -165,17 +165,19 @@ async def test_only_what_every_host_can_verify_is_listed_and_a_diagnostic_says_w
     make_skill("repaired", description="Use when: always")
     make_skill("twice", fields="license: a\nlicense: b")
     make_skill("Upper")
+    make_skill("été")
+    make_skill("long", description="x" * 1025)
     make_skill("many", files={f"{number}.md": b"" for number in range(512)})
     make_skill("large", files={"1": b"x" * 9_000_000, "2": b"x" * 9_000_000})
     async with in_memory(skills) as session:
         assert [entry["frontmatter"]["name"] for entry in await all_skills(session)] == ["fine"]
-        assert await session.enum() == ["Upper", "fine", "large", "many", "repaired", "twice"]
+        assert await session.enum() == ["Upper", "fine", "large", "long", "many", "repaired", "twice", "été"]
         told = {
             skill.key
             for skill in session.host.library.catalog.active
             if any(diagnostic.code == "not_published" for diagnostic in skill.diagnostics)
         }
-        assert told == {"repaired", "twice", "Upper", "many", "large"}
+        assert told == {"repaired", "twice", "Upper", "many", "large", "long", "été"}
 
 
 async def test_long_lists_come_in_pages_that_never_split_an_entry(

@@ -1,0 +1,290 @@
+"""A connection to another server: the methods of the Skills extension as plain calls, in both protocol eras.
+
+JSON values and bytes come back, unchecked but bounded; `checking` holds them against the rules. Each failure is one
+`RemoteError` that says what was wrong, and what to do about it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+import mcp_types as types
+from mcp.client.client import Client
+from mcp.client.extension import advertise
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import RootModel, ValidationError
+
+from server.remote.address import AddressError
+from server.remote.bounds import BoundedTransport, receiving
+from server.skills_extension import EXTENSION
+from skills_core.diagnostics import Reason
+from skills_core.errors import SkillsError
+from skills_core.remote.entries import shown
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator
+
+    from mcp.client.client import ConnectMode
+
+    from server.remote.address import Address
+    from server.remote.bounds import Exchange
+
+__all__ = ["Limits", "RemoteError", "RemoteServer", "connect"]
+
+_HANDSHAKE_BYTES = 1024 * 1024
+_LITTLE = 256 * 1024
+# Bytes outside of strings in any answer but a listing.
+_LISTING_BYTES = 64 * 1024 * 1024
+_LISTING_STRUCTURE = 4 * 1024 * 1024
+# Some 25,000 skills of seven files each; as objects, structure takes up to a hundred times its bytes in memory.
+_ENTRY_BYTES = 8 * 1024 * 1024
+_ROOM = 64 * 1024
+# What an answer holds beside a file's content.
+_ESCAPED = 6
+# Bytes that JSON spells one byte of text with at most (`\u0001`); base64 takes less.
+_MAX_PAGES = 1000
+_MAX_ENTRIES = 50_000
+_LARGEST_ANSWER = max(_LISTING_BYTES, _ESCAPED * 16 * 1024 * 1024 + _ROOM)
+
+
+class RemoteError(SkillsError):
+    """Another server cannot be used, or did not do what it was asked; `reason` and `message` say why."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+    @property
+    def is_final(self) -> bool:
+        """Whether all other calls are bound to fail as well."""
+        return self.reason is Reason.UNREACHABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a server may take, in seconds: to accept a connection, between two parts of an answer, to answer."""
+
+    connect: float = 10
+    silence: float = 30
+    answer: float = 120
+
+
+class _Answer(RootModel[dict[str, Any]]):
+    """Any result, as it came."""
+
+
+class _PageParams(types.PaginatedRequestParams):
+    uri: str | None = None
+
+
+@asynccontextmanager
+async def connect(
+    address: Address, limits: Limits | None = None, *, mode: ConnectMode = "auto"
+) -> AsyncGenerator[RemoteServer]:
+    """Connect to the server at `address`, by default in the modern era where it knows that one.
+
+    Raises:
+        AddressError: the URL cannot be used.
+        RemoteError: there is no server, it is no MCP server, or it lets nobody in.
+    """
+    limits = limits or Limits()
+    try:
+        async with AsyncExitStack() as stack:
+            http = await stack.enter_async_context(_http_client(address, limits))
+            transport = streamable_http_client(address.url, http_client=http, max_sse_event_size=_LARGEST_ANSWER)
+            client = Client(
+                transport,
+                mode=mode,
+                cache=None,
+                read_timeout_seconds=limits.answer,
+                client_info=types.Implementation(name="skillserve", version=version("skillserve")),
+                extensions=[advertise(EXTENSION)],
+            )
+            with receiving(_HANDSHAKE_BYTES, _LITTLE) as exchange:
+                try:
+                    await stack.enter_async_context(client)
+                except (MCPError, ValidationError, RuntimeError, ExceptionGroup) as error:
+                    raise _connect_error(_innermost(error), exchange) from None
+            yield RemoteServer(address, client)
+    except BaseExceptionGroup as group:
+        # The SDK's task groups wrap whatever passes through them.
+        raise _innermost(group) from None
+
+
+def _http_client(address: Address, limits: Limits) -> httpx2.AsyncClient:
+    headers = httpx2.Headers(list(address.headers))
+    headers["accept-encoding"] = "identity"
+    try:
+        httpx2.URL(address.url)
+        inner = httpx2.AsyncHTTPTransport(proxy=address.proxy)
+    except (httpx2.InvalidURL, ValueError, ImportError) as error:
+        raise AddressError(shown(str(error))) from None
+    timeout = httpx2.Timeout(limits.silence, connect=limits.connect, pool=None)
+    return httpx2.AsyncClient(transport=BoundedTransport(inner), headers=headers, timeout=timeout)
+
+
+def _innermost(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = next((e for e in error.exceptions if isinstance(e, SkillsError)), error.exceptions[0])
+    if isinstance(error, httpx2.HTTPError | httpx2.StreamError):
+        return RemoteError(Reason.SERVER_ERROR, shown(str(error)))
+    return error
+
+
+class RemoteServer:
+    """A server that answered; made by `connect`."""
+
+    def __init__(self, address: Address, client: Client) -> None:
+        """Speak over a client that is connected."""
+        self.address = address
+        self._session = client.session
+        self.protocol = client.protocol_version
+        declared = (client.server_capabilities.extensions or {}).get(EXTENSION)
+        self._modern = self.protocol in MODERN_PROTOCOL_VERSIONS
+        self._declared = declared is not None
+        self.directory_read = declared is not None and declared.get("directoryRead") is True
+        """Whether directories may be read: nobody may ask a server that did not say so."""
+
+    async def entries(self) -> list[object]:
+        """Return all that `skills/list` lists, page after page.
+
+        Raises:
+            RemoteError: it cannot be had, is no listing, or does not end.
+        """
+        if self._modern and not self._declared:
+            raise RemoteError(Reason.NO_SKILLS_EXTENSION, "the server does not declare the Skills extension")
+        with receiving(_LISTING_BYTES, _LISTING_STRUCTURE) as exchange:
+            found: list[object] = []
+            async for page in self._pages("skills/list", exchange):
+                found += _list(page, "skills")
+                if len(found) > _MAX_ENTRIES:
+                    raise RemoteError(Reason.INVALID_LISTING, f"the server lists more than {_MAX_ENTRIES} skills")
+            return found
+
+    async def entry(self, uri: str) -> object:
+        """Return the entry that `skills/get` gives for the URI of a SKILL.md.
+
+        Raises:
+            RemoteError: the server does not answer for it.
+        """
+        with receiving(_ENTRY_BYTES, _LITTLE) as exchange:
+            return (await self._ask("skills/get", exchange, uri=uri)).get("skill")
+
+    async def read(self, uri: str, size: int) -> bytes:
+        """Return the bytes of a resource that is said to have `size` of them.
+
+        Raises:
+            RemoteError: it cannot be read, or what came is not this resource, or far larger.
+        """
+        with receiving(_ESCAPED * size + _ROOM, _LITTLE) as exchange:
+            try:
+                result = await self._session.read_resource(uri)
+            except (MCPError, ValidationError, RuntimeError) as error:
+                raise _call_error(error, exchange, "resources/read") from None
+        contents = [content for content in result.contents if content.uri == uri]
+        if len(contents) != 1:
+            message = "the answer must hold the contents of the URI that was asked for, once"
+            raise RemoteError(Reason.INVALID_CONTENTS, message)
+        return _bytes_of(contents[0])
+
+    async def children(self, uri: str) -> list[tuple[str, bool]]:
+        """Return the URIs of what a directory holds, each with whether it is a directory.
+
+        Raises:
+            RemoteError: it cannot be read, or the answer is no listing.
+        """
+        with receiving(_ENTRY_BYTES, _LITTLE) as exchange:
+            found: list[object] = []
+            async for page in self._pages("resources/directory/read", exchange, uri):
+                found += _list(page, "resources")
+        children: list[tuple[str, bool]] = []
+        for child in found:
+            match child:
+                case {"uri": str(name), **rest}:
+                    children.append((name, rest.get("mimeType") == "inode/directory"))
+                case _:
+                    raise RemoteError(Reason.INVALID_LISTING, "a directory holds something without a URI")
+        return children
+
+    async def _pages(self, method: str, exchange: Exchange, uri: str | None = None) -> AsyncIterator[dict[str, Any]]:
+        seen: set[str] = set()
+        cursor: str | None = None
+        for _ in range(_MAX_PAGES):
+            page = await self._ask(method, exchange, uri=uri, cursor=cursor)
+            yield page
+            cursor = page.get("nextCursor")
+            if not cursor:
+                return
+            if not isinstance(cursor, str) or cursor in seen:
+                message = f"{method}: the server gives a cursor again, or one that is no text, so its list has no end"
+                raise RemoteError(Reason.INVALID_LISTING, message)
+            seen.add(cursor)
+        raise RemoteError(Reason.INVALID_LISTING, f"{method}: the list goes on after {_MAX_PAGES} pages")
+
+    async def _ask(self, method: str, exchange: Exchange, **params: str | None) -> dict[str, Any]:
+        exchange.ask()
+        request = types.Request[_PageParams, str](method=method, params=_PageParams.model_validate(params))
+        try:
+            return (await self._session.send_request(request, _Answer)).root
+        except (MCPError, ValidationError, RuntimeError) as error:
+            raise _call_error(error, exchange, method) from None
+
+
+def _list(page: dict[str, Any], key: str) -> list[object]:
+    items = page.get(key)
+    if not isinstance(items, list):
+        raise RemoteError(Reason.INVALID_LISTING, f"the answer has no array '{key}'")
+    return items
+
+
+def _bytes_of(content: types.TextResourceContents | types.BlobResourceContents) -> bytes:
+    try:
+        if isinstance(content, types.TextResourceContents):
+            return content.text.encode("utf-8")
+        return base64.b64decode(content.blob.encode("ascii"), validate=True)
+    except (UnicodeEncodeError, binascii.Error):
+        raise RemoteError(Reason.INVALID_CONTENTS, "the contents are no text and no base64") from None
+
+
+def _connect_error(error: BaseException, exchange: Exchange) -> RemoteError:
+    """Say why no connection came about: whatever answers there and speaks no MCP is no MCP server."""
+    known = _below(exchange)
+    if known is not None:
+        return known
+    if isinstance(error, MCPError) and error.code == types.REQUEST_TIMEOUT:
+        return RemoteError(Reason.TIMED_OUT, "the server took the connection and does not answer")
+    said = f"HTTP {exchange.status}" if exchange.status and exchange.status != httpx2.codes.OK else shown(str(error))
+    hint = "check the URL, whose path is often /mcp"
+    return RemoteError(Reason.NOT_MCP, f"what answers there is no MCP server that we understand ({said}); {hint}")
+
+
+def _call_error(error: Exception, exchange: Exchange, method: str) -> RemoteError:
+    known = _below(exchange)
+    if known is not None:
+        return known
+    if not isinstance(error, MCPError):
+        return RemoteError(Reason.SERVER_ERROR, f"{method}: the answer is not what the protocol demands")
+    if error.code == types.REQUEST_TIMEOUT:
+        return RemoteError(Reason.TIMED_OUT, f"{method}: no answer within the time")
+    if error.code == types.METHOD_NOT_FOUND and method.startswith("skills/"):
+        return RemoteError(Reason.NO_SKILLS_EXTENSION, f"the server does not know {method}")
+    return RemoteError(Reason.SERVER_ERROR, f"{method}: the server says: {shown(error.message)} ({error.code})")
+
+
+def _below(exchange: Exchange) -> RemoteError | None:
+    """Return what went wrong below the protocol, if anything."""
+    if exchange.failure is not None:
+        return RemoteError(exchange.failure.reason, exchange.failure.message)
+    if exchange.status in {httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN}:
+        hint = "pass what it wants to see, such as --header 'Authorization: Bearer …'"
+        return RemoteError(Reason.ACCESS_DENIED, f"the server lets nobody in (HTTP {exchange.status}); {hint}")
+    return None

@@ -1,0 +1,136 @@
+"""Write verified skills to folders: which go where, and what became of each.
+
+A skill is written to a folder of its name. Skills that share a name are written to their skill paths. A skill that is
+nested in another one comes with that one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from server.remote.checking import check_files
+from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
+from skills_core.errors import InstallRefusedError
+from skills_core.remote.disk_names import disk_faults, folded
+from skills_core.remote.entries import shown
+from skills_core.remote.installation import install
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterable
+    from pathlib import Path
+
+    from server.remote.checking import RemoteSkill
+    from server.remote.client import RemoteServer
+    from skills_core.remote.entries import Entry
+
+__all__ = ["INCLUDED", "REFUSED", "Fetched", "fetch_skills", "shared_names"]
+
+INCLUDED = "included"
+REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What became of a skill: `state` is one of `Installed`, `included` in the skill around it, or `refused`.
+
+    `faults` are what kept it from being written, beside what verifying it found.
+    """
+
+    skill: RemoteSkill
+    state: str
+    folder: str | None = None
+    faults: tuple[Diagnostic, ...] = ()
+
+
+def shared_names(skills: Iterable[RemoteSkill], names: Iterable[str]) -> tuple[Diagnostic, ...]:
+    """Return a fault for each of `names` that several skills share; their URIs tell them apart."""
+    known, faults = tuple(skills), []
+    for name in dict.fromkeys(names):
+        uris = [shown(skill.uri) for skill in known if skill.name == name]
+        if len(uris) > 1:
+            message = f"{len(uris)} skills have this name; fetch one by its URI: {', '.join(uris)}"
+            faults.append(Diagnostic(Severity.ERROR, Reason.AMBIGUOUS_NAME, message, shown(name)))
+    return tuple(faults)
+
+
+async def fetch_skills(
+    server: RemoteServer,
+    chosen: Iterable[RemoteSkill],
+    listed: Iterable[RemoteSkill],
+    root: Path,
+    *,
+    force: bool = False,
+) -> AsyncGenerator[Fetched]:
+    """Verify the chosen skills one after the other, and write those that fit below `root`, outer skills first.
+
+    `listed` are all skills of the server: their names settle the folders, whichever of them are fetched.
+
+    Raises:
+        RemoteError: the connection is lost for good.
+    """
+    folders = _Folders(listed)
+    written: set[tuple[str, str]] = set()
+    unwritten: set[tuple[str, str]] = set()
+    for each in sorted(chosen, key=lambda skill: f"{skill.uri.rpartition('/')[0]}/"):
+        skill = await check_files(server, each)
+        manifest = skill.entry.manifest if skill.entry and skill.sound else None
+        if manifest is None:
+            yield Fetched(skill, REFUSED)
+        elif manifest <= written:
+            yield Fetched(skill, INCLUDED)
+        elif manifest <= unwritten:
+            message = "it comes with the skill around it, which was not written; fetch it by itself"
+            yield _refused(skill, Reason.FOLDER_TAKEN, message)
+        else:
+            fetched = await _write(server, skill, folders, root, force=force)
+            (unwritten if fetched.state == REFUSED else written).update(manifest)
+            yield fetched
+
+
+async def _write(server: RemoteServer, skill: RemoteSkill, folders: _Folders, root: Path, *, force: bool) -> Fetched:
+    assert skill.entry is not None  # noqa: S101 - it is sound
+    faults = disk_faults(skill.contents)
+    if faults:
+        return Fetched(skill, REFUSED, faults=tuple(replace(fault, path=shown(skill.uri)) for fault in faults))
+    folder = folders.take(skill.entry)
+    if folder is None:
+        message = "its folder would lie in that of another skill; fetch it by itself with another --to"
+        return _refused(skill, Reason.NAME_COLLISION, message)
+    origin = {"server": server.address.shown, "uri": skill.uri}
+    write = partial(install, root, folder, skill.contents, **origin, force=force)
+    try:
+        installed = await anyio.to_thread.run_sync(write)
+    except InstallRefusedError as error:
+        return _refused(skill, error.reason, error.message, str(error.path))
+    return Fetched(skill, installed.value, str(root / folder))
+
+
+def _refused(skill: RemoteSkill, code: Reason, message: str, path: str | None = None) -> Fetched:
+    fault = Diagnostic(Severity.ERROR, code, message, printable(path) if path else shown(skill.uri))
+    return Fetched(skill, REFUSED, faults=(fault,))
+
+
+class _Folders:
+    """Hands out the folders of one run, none of them twice and none within another."""
+
+    def __init__(self, listed: Iterable[RemoteSkill]) -> None:
+        self._names = Counter(folded(skill.name) for skill in listed)
+        self._taken: set[str] = set()
+        self._above: set[str] = set()
+
+    def take(self, entry: Entry) -> str | None:
+        """Return the folder for a skill, or None where every one that it may have is taken."""
+        choices = [entry.path] if self._names[folded(entry.name)] > 1 else [entry.name, entry.path]
+        for folder in choices:
+            whole = folded(folder)
+            above = {whole[:at] for at, char in enumerate(whole) if char == "/"}
+            if whole not in self._taken and whole not in self._above and self._taken.isdisjoint(above):
+                self._taken.add(whole)
+                self._above |= above
+                return folder
+        return None

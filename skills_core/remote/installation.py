@@ -1,0 +1,250 @@
+"""Write a verified skill into a folder: the whole of it or nothing, and over nothing that somebody else wrote.
+
+The skill is written beside its place under a hidden name and then renamed into it. A record in the folder says
+from where it came and with which digests, so that a later fetch can tell a copy that nobody touched from one that
+somebody edited. Knows nothing of servers: an origin is a text and a URI.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+import tempfile
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skills_core.diagnostics import Reason, one_line
+from skills_core.errors import FileRefusedError, InstallRefusedError
+from skills_core.files import Location, Reader
+from skills_core.remote.disk_names import ORIGIN_FILE, disk_faults
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Mapping
+
+__all__ = ["Installed", "Origin", "install"]
+
+_VERSION = 1
+_MAX_RECORD = 8 * 1024 * 1024
+
+_LEFTOVERS = frozenset({"__pycache__", ".DS_Store", "Thumbs.db", "desktop.ini"})
+# What systems and interpreters leave in a folder without anybody having edited it.
+
+_MAX_NAMED = 5
+# Files that a refusal names.
+
+
+class Installed(StrEnum):
+    """What became of a skill that was to be written."""
+
+    WRITTEN = "written"
+    REPLACED = "replaced"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a folder's content came from; `files` maps each path to its digest."""
+
+    server: str
+    uri: str
+    files: Mapping[str, str]
+
+    def same_skill(self, other: Origin | None) -> bool:
+        """Tell whether both are the same skill of the same server, in whatever state."""
+        return other is not None and (self.server, self.uri) == (other.server, other.uri)
+
+
+def install(
+    root: Path, folder: str, contents: Mapping[str, bytes], *, server: str, uri: str, force: bool = False
+) -> Installed:
+    """Write `contents`, bytes by relative path, to `folder` (relative, separated by `/`) below `root`.
+
+    `root` is trusted, and made where it is missing. A copy from the same origin that nobody edited is replaced; any
+    other folder only with `force`. No file is executable.
+
+    Raises:
+        InstallRefusedError: `disk_faults` finds a name that cannot be written, or the place is taken, was edited,
+            lies behind a link, or cannot be written. Nothing that was there has changed then.
+    """
+    for fault in (*disk_faults([folder]), *disk_faults(contents)):
+        raise InstallRefusedError(root / folder, fault.code, f"{fault.path}: {fault.message}")
+    digests = {path: "sha256:" + hashlib.sha256(raw).hexdigest() for path, raw in contents.items()}
+    origin = Origin(server, uri, digests)
+    target = root.joinpath(*folder.split("/"))
+    try:
+        with _folders(root, target.parent):
+            exists = _check_place(target, origin, force=force)
+            if exists and not force and _read_origin(target) == origin:
+                return Installed.UNCHANGED
+            with _beside(target) as temporary:
+                _write(temporary / target.name, contents, origin)
+                _put(temporary, target, exists=exists)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InstallRefusedError(target, Reason.UNWRITABLE, f"cannot be written: {reason}") from None
+    return Installed.REPLACED if exists else Installed.WRITTEN
+
+
+@contextmanager
+def _folders(root: Path, parent: Path) -> Generator[None]:
+    """Make the folders down to `parent`, none of them through a link; take back those that were made, on failure."""
+    made: list[Path] = []
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        path = root
+        for name in parent.relative_to(root).parts:
+            path /= name
+            if _make(path):
+                made.append(path)
+        yield
+    except BaseException:
+        for path in reversed(made):
+            with suppress(OSError):
+                path.rmdir()
+        raise
+
+
+def _make(path: Path) -> bool:
+    """Make a folder and tell whether it was not there."""
+    kind = _kind(path)
+    if kind is None:
+        path.mkdir()
+    elif kind != stat.S_IFDIR:
+        message = "this is a link or a file where a folder is to be; move it away"
+        raise InstallRefusedError(path, Reason.FOLDER_TAKEN, message)
+    elif _kind(path / ORIGIN_FILE) is not None:
+        message = "this is the folder of another skill that was fetched; name another with --to"
+        raise InstallRefusedError(path, Reason.FOLDER_TAKEN, message)
+    return kind is None
+
+
+def _kind(path: Path) -> int | None:
+    """Return what lies at `path` itself, None for nothing; a junction of Windows counts as a link."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return None
+    reparse_point = getattr(status, "st_file_attributes", 0) & getattr(stat, "FILE_ATTRIBUTE_REPARSE_POINT", 0)
+    return stat.S_IFLNK if reparse_point else stat.S_IFMT(status.st_mode)
+
+
+def _check_place(target: Path, origin: Origin, *, force: bool) -> bool:
+    """Tell whether there is a folder to be replaced.
+
+    Raises:
+        InstallRefusedError: there is something that must stay.
+    """
+    kind = _kind(target)
+    if kind is None:
+        return False
+    if kind != stat.S_IFDIR:
+        raise InstallRefusedError(target, Reason.FOLDER_TAKEN, "this is no folder; move it away")
+    if force:
+        return True
+    before = _read_origin(target)
+    if before is None:
+        message = "this folder was not fetched; name another with --to, or replace it with --force"
+        raise InstallRefusedError(target, Reason.FOLDER_TAKEN, message)
+    if not before.same_skill(origin):
+        message = (
+            f"this folder was fetched from {one_line(before.server)}, {one_line(before.uri)}; "
+            "name another with --to, or replace it with --force"
+        )
+        raise InstallRefusedError(target, Reason.FOLDER_TAKEN, message)
+    edited = _edited(target, before)
+    if edited:
+        names = ", ".join(map(one_line, edited[:_MAX_NAMED]))
+        more = f" and {len(edited) - _MAX_NAMED} more" if len(edited) > _MAX_NAMED else ""
+        message = f"edited since it was fetched: {names}{more}; replace it with --force, or keep a copy elsewhere first"
+        raise InstallRefusedError(target, Reason.EDITED_COPY, message)
+    return True
+
+
+def _read_origin(folder: Path) -> Origin | None:
+    """Return the record in a folder, None where there is none that can be understood."""
+    try:
+        with Reader() as reader:
+            raw, _ = reader.read(Location(folder, ORIGIN_FILE), _MAX_RECORD)
+        match json.loads(raw):
+            case {"version": 1, "server": str(server), "uri": str(uri), "files": dict(files)}:
+                return Origin(server, uri, {str(path): str(digest) for path, digest in files.items()})
+    except (FileRefusedError, ValueError, RecursionError):
+        pass
+    return None
+
+
+def _edited(folder: Path, origin: Origin) -> list[str]:
+    """Return the files of a folder that differ from its record, with those that were added or removed."""
+    found = {path for path in _walk(folder) if path in origin.files or not _is_leftover(path)}
+    differing = found.symmetric_difference(origin.files)
+    with Reader() as reader:
+        for path in found.intersection(origin.files):
+            try:
+                raw, _ = reader.read(Location(folder, path))
+            except FileRefusedError:
+                differing.add(path)
+            else:
+                if "sha256:" + hashlib.sha256(raw).hexdigest() != origin.files[path]:
+                    differing.add(path)
+    return sorted(differing)
+
+
+def _walk(folder: Path) -> Iterator[str]:
+    """Yield every file and link below a folder as a relative path."""
+    waiting = [""]
+    while waiting:
+        prefix = waiting.pop()
+        with os.scandir(folder / prefix) as entries:
+            for entry in entries:
+                if _kind(Path(entry.path)) == stat.S_IFDIR:
+                    waiting.append(f"{prefix}{entry.name}/")
+                else:
+                    yield prefix + entry.name
+
+
+def _is_leftover(path: str) -> bool:
+    return path == ORIGIN_FILE or not _LEFTOVERS.isdisjoint(path.split("/"))
+
+
+@contextmanager
+def _beside(target: Path) -> Generator[Path]:
+    """Make a hidden folder next to `target` that nobody else can enter; it is gone in the end."""
+    temporary = Path(tempfile.mkdtemp(prefix=".skillserve-", dir=target.parent))
+    try:
+        yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _write(folder: Path, contents: Mapping[str, bytes], origin: Origin) -> None:
+    folder.mkdir()
+    for path, raw in contents.items():
+        file = folder.joinpath(*path.split("/"))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # Exclusive: two paths that this disk takes for one are a fault, not a replacement.
+        with file.open("xb") as stream:
+            stream.write(raw)
+    record = {"version": _VERSION, "server": origin.server, "uri": origin.uri, "files": dict(origin.files)}
+    with (folder / ORIGIN_FILE).open("x", encoding="utf-8") as stream:
+        stream.write(json.dumps(record, indent=2) + "\n")
+
+
+def _put(temporary: Path, target: Path, *, exists: bool) -> None:
+    """Rename the new folder into its place; the one that was there comes back where that fails."""
+    before = temporary.with_name(f"{temporary.name}-before")
+    if exists:
+        target.rename(before)
+    try:
+        (temporary / target.name).rename(target)
+    except BaseException:
+        if exists:
+            before.rename(target)
+        raise
+    if exists:
+        shutil.rmtree(before, ignore_errors=True)
