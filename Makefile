@@ -3,10 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# The checks of others, each in what its own registry installs; npm brings the Node that they need.
+NODE_STAMP := conformance/node_modules/.installed
+PEERS := conformance/.venv
+PEERS_STAMP := $(PEERS)/.installed
 DIR ?= sample_skills
 PORT ?= 8000
 
-.PHONY: install serve test lint format types bench check clean
+.PHONY: install serve test lint format types bench conformance check clean
 
 install: $(STAMP)
 
@@ -37,7 +41,21 @@ types: install
 bench: install
 	$(BIN)/python bench/run.py
 
+conformance: install $(NODE_STAMP) $(PEERS_STAMP)
+	$(BIN)/python -m conformance.run
+
+$(NODE_STAMP): conformance/package.json
+	@command -v npm >/dev/null \
+		|| { echo "make conformance needs npm, which then fetches a Node of its own; install it first (on Debian and Ubuntu: apt install npm)" >&2; exit 2; }
+	cd conformance && npm install --no-package-lock --no-audit --no-fund --loglevel=error
+	@touch $@
+
+$(PEERS_STAMP): conformance/constraints.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint conformance/constraints.txt fastmcp skills-ref
+	@touch $@
+
 check: lint types test
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) conformance/node_modules $(PEERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis

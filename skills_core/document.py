@@ -29,9 +29,6 @@ _TOP_LEVEL_KEY = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*):(?:[ \t]+(\S.*))?$")
 _MAX_MENDED = 200
 # A frontmatter of more entries is not mended: each is read by itself.
 
-_READ_OTHERWISE = frozenset({YamlNoteKind.DUPLICATE_KEY, YamlNoteKind.HALF_CHARACTER})
-# What other parsers refuse, or read otherwise.
-
 _LIMITS = frozenset({YamlFault.TOO_LARGE, YamlFault.TOO_DEEP, YamlFault.TOO_MANY_NODES})
 
 
@@ -41,7 +38,7 @@ class Document:
 
     `fields` is the frontmatter as JSON values, `lines` the line in the file of each top-level field. `fault`
     says why there is no usable frontmatter; then `fields` is empty. `verbatim` is false where the YAML only
-    loaded after a repair or says something twice, so that no other parser would read the same.
+    loaded after a repair, says something twice, or holds what JSON cannot, so that others would read otherwise.
     """
 
     fields: Mapping[str, JsonValue]
@@ -126,7 +123,8 @@ def _finished(mapping: YamlMapping, body: str, findings: _Findings, *, verbatim:
     for note in mapping.notes:
         code = Reason.DUPLICATE_KEY if note.kind is YamlNoteKind.DUPLICATE_KEY else Reason.NOT_JSON
         findings.add(Severity.WARNING, code, note.message, _file_line(note.line))
-        verbatim = verbatim and note.kind not in _READ_OTHERWISE
+        # All but keys: JavaScript writes those as we do.
+        verbatim = verbatim and note.kind is YamlNoteKind.NON_STRING_KEY
     lines = {key: line + 1 for key, line in mapping.lines.items()}
     return Document(mapping.value, lines, body, capped(findings.found), verbatim=verbatim)
 

@@ -32,13 +32,19 @@ def publication_fault(instructions: Instructions, files: Mapping[str, SkillFile]
         "it has no name": not front.name,
         "its name breaks the naming rules": bool(name_fault(front.name)) or len(front.name) > NAME_LIMIT,
         "its name has letters beyond a to z, which many hosts refuse": not front.name.isascii(),
-        f"its description is longer than {DESCRIPTION_LIMIT} characters": len(front.description) > DESCRIPTION_LIMIT,
+        f"its description is longer than {DESCRIPTION_LIMIT} characters": len(_raw_description(front.raw))
+        > DESCRIPTION_LIMIT,
         "it has a file with a backslash in its name, which hosts refuse": any("\\" in path for path in files),
         "its frontmatter has a name or a description that is no string": not _are_strings(front.raw),
         f"it has {len(files)} files; the limit is {MAX_PUBLISHED_FILES}": len(files) > MAX_PUBLISHED_FILES,
         f"its files have {size} bytes; the limit is {MAX_PUBLISHED_SIZE}": size > MAX_PUBLISHED_SIZE,
     }
     return next((fault for fault, holds in faults.items() if holds), None)
+
+
+def _raw_description(raw: Mapping[str, object]) -> str:
+    # Hosts count the blanks around it as well.
+    return str(raw.get("description") or "")
 
 
 def _are_strings(raw: Mapping[str, object]) -> bool:

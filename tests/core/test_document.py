@@ -113,6 +113,18 @@ def test_a_block_scalar_at_the_end_of_the_frontmatter_reads_as_anywhere_else(yam
     assert document.verbatim
 
 
+@pytest.mark.parametrize("value", [".nan", "-.inf", "1e400", "!!binary aGk=", r'"\ud83d"', "{a: 1, a: 2}"])
+def test_what_others_read_otherwise_is_told_and_not_verbatim(value: str) -> None:
+    document = parse(f"---\nname: a\nx: {value}\n---\n".encode())
+    assert (document.fault, document.verbatim) == (None, False)
+    assert [diagnostic.severity for diagnostic in document.diagnostics] == [Severity.WARNING]
+
+
+@pytest.mark.parametrize("value", ["{1: a}", r'"\ud83d\ude00"', "2026-01-02", "0x10"])
+def test_what_all_read_alike_is_verbatim(value: str) -> None:
+    assert parse(f"---\nname: a\nx: {value}\n---\n".encode()).verbatim
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("style", ["|", ">", "|-", ">-"])
 def test_a_block_scalar_reads_the_same_with_either_line_end(style: str, end: str) -> None:

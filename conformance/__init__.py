@@ -1,0 +1,1 @@
+"""The official checks of others, run against this server: `make conformance`."""

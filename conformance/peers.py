@@ -1,0 +1,145 @@
+"""Other people's Python programs, in an environment of their own: FastMCP's client, and the format's validator."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from conformance.inspector import files_below, published
+from conformance.outcome import Outcome
+from conformance.processes import HERE, REPOSITORY, CheckError, Place, run, tail
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+__all__ = ["FASTMCP_REFUSES", "PYTHON", "SAMPLES", "download_with_fastmcp", "validate_format"]
+
+PYTHON = HERE / ".venv/bin/python"
+SAMPLES = REPOSITORY / "sample_skills"
+
+FASTMCP_REFUSES: Mapping[str, str] = {
+    # The format has a string here; Claude Code also takes a list, and the sample shows that it is served as written.
+    "skill://code-review/SKILL.md": "allowed-tools must be a string",
+}
+"""Samples that FastMCP's models refuse, with what they say. One of them makes its typed list refuse all."""
+
+FASTMCP_ASKS_FOR = "/_manifest"
+"""Its helpers for downloads read a file that FastMCP's own servers make up; SEP-2640 has the manifest in the entry."""
+
+BEYOND_THE_FORMAT: Mapping[str, str] = {
+    "code-review": "Unexpected fields in frontmatter: evaluation.",
+    "csv-insights": "Unexpected fields in frontmatter: references, tags, version.",
+    "git-bisect-guide": "Unexpected fields in frontmatter: when.",
+    "house-style": "Unexpected fields in frontmatter: triggers, user-invocable, version.",
+    "incident-response": "Unexpected fields in frontmatter: tags.",
+    "meeting-minutes": "Unexpected fields in frontmatter: disable-model-invocation, hint.",
+    # Its parser is strict YAML, which has no brackets: `tools: []`.
+    "sql-guard": "Found ugly disallowed JSONesque flow mapping",
+    "summarize-document": "Unexpected fields in frontmatter: argument-hint.",
+    "windows-event-triage": "Unexpected fields in frontmatter: when.",
+}
+"""What the samples show beyond the plain format (see sample_skills/README.md): all that the validator may find."""
+
+
+class _Got(TypedDict, total=False):
+    get_refused: str
+    unverified: list[str]
+
+
+class _Told(TypedDict, total=False):
+    """What fastmcp_client prints."""
+
+    listed: list[str]
+    list_refused: str
+    skills: dict[str, _Got]
+    download_refused: str
+
+
+async def download_with_fastmcp(folder: Path, url: str, place: Place) -> Outcome:
+    """Have FastMCP's client list, get and download the skills of `folder`; compare the bytes with those on disk.
+
+    Raises:
+        CheckError: A program's answer cannot be read.
+    """
+    served = await published([folder], place)
+    target = place.folder(f"downloads-{folder.name}")
+    told: _Told = await _json_of("fastmcp_client.py", url, str(target), place=place)
+    refused = {uri: got["get_refused"] for uri, got in told["skills"].items() if "get_refused" in got}
+    faults = [
+        *_differences("resources/list", set(told["skills"]), set(served)),
+        *(f"{uri}: unexpectedly refused: {why}" for uri, why in refused.items() if not _is_known(uri, why)),
+        *(f"{uri}: is no longer refused" for uri in FASTMCP_REFUSES if uri in served and uri not in refused),
+        *(f"{uri}: is not what its digest says" for got in told["skills"].values() for uri in got["unverified"]),
+        *_list_faults(told, set(served)),
+        *_helper_faults(told),
+    ]
+    good = total = 0
+    for uri, source in served.items():
+        copy = target / source.relative_to(folder)
+        expected = files_below(source)
+        same = {path for path in expected if _same(source / path, copy / path)}
+        faults += [f"{uri}: {path!r} was not downloaded as it is on disk" for path in sorted(expected - same)]
+        faults += [f"{uri}: {path!r} was downloaded only" for path in sorted(files_below(copy) - expected)]
+        good, total = good + len(same), total + len(expected)
+    return Outcome(good, total, tuple(faults), len(refused))
+
+
+def _is_known(uri: str, why: str) -> bool:
+    return uri in FASTMCP_REFUSES and FASTMCP_REFUSES[uri] in why
+
+
+def _list_faults(told: _Told, served: set[str]) -> Iterator[str]:
+    known = [why for uri, why in FASTMCP_REFUSES.items() if uri in served]
+    if "listed" in told:
+        yield from _differences("skills/list", set(told["listed"]), served)
+        if known:
+            yield "skills/list is no longer refused"
+    elif not any(why in told["list_refused"] for why in known):
+        yield f"skills/list: unexpectedly refused: {told['list_refused']}"
+
+
+def _helper_faults(told: _Told) -> Iterator[str]:
+    refused = told.get("download_refused")
+    if refused is None:
+        yield "its helper for downloads works now: compare what it writes as well"
+    elif not refused.endswith(FASTMCP_ASKS_FOR):
+        yield f"its helper for downloads: {refused}"
+
+
+def _differences(what: str, found: set[str], expected: set[str]) -> Iterator[str]:
+    for uri in sorted(found ^ expected):
+        yield f"{what}: {uri} is {'missing' if uri in expected else 'too many'}"
+
+
+def _same(original: Path, copy: Path) -> bool:
+    return copy.is_file() and copy.read_bytes() == original.read_bytes()
+
+
+async def validate_format(place: Place) -> Outcome:
+    """Have the reference validator look at each sample.
+
+    Raises:
+        CheckError: It printed no JSON.
+    """
+    folders = sorted(path.parent for path in SAMPLES.rglob("SKILL.md"))
+    found: dict[str, list[str]] = await _json_of("format_validator.py", *map(str, folders), place=place)
+    faults: list[str] = []
+    valid = 0
+    for folder in folders:
+        issues = found[str(folder)]
+        known = BEYOND_THE_FORMAT.get(folder.name)
+        valid += not issues
+        faults += [f"{folder.name}: {issue}" for issue in issues if known is None or known not in issue]
+        if known is not None and not any(known in issue for issue in issues):
+            faults.append(f"{folder.name}: no longer goes beyond the format")
+    exempt = len(BEYOND_THE_FORMAT)
+    return Outcome(valid, len(folders) - exempt, tuple(faults), exempt)
+
+
+async def _json_of(script: str, *words: str, place: Place) -> Any:  # noqa: ANN401 - what a program prints has no type
+    finished = await run([str(PYTHON), str(HERE / script), *words], place)
+    try:
+        return json.loads(finished.out)
+    except ValueError as error:
+        raise CheckError(f"{script} ended with {finished.code}: {tail(finished.err)}") from error
