@@ -24,7 +24,7 @@ import yaml
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS
+from mcp_types import INVALID_PARAMS, PaginatedRequestParams, RequestParams
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
         CallToolRequestParams,
         CallToolResult,
         ListToolsResult,
-        PaginatedRequestParams,
         ReadResourceRequestParams,
         ReadResourceResult,
     )
@@ -44,19 +43,33 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Answers:
-    """Recorded results; in fact the dicts of the file, which the SDK takes as well as its models."""
+    """Recorded results; in fact the dicts of the file, which the SDK takes as well as its models.
+
+    `pages` are those of `skills/list` by cursor, the first one under the empty text.
+    """
 
     tools: ListToolsResult
     schemas: dict[str, dict[str, Any]]
     activations: dict[str, CallToolResult]
     reads: dict[str, ReadResourceResult]
+    pages: dict[str, dict[str, Any]]
+    skills: dict[str, dict[str, Any]]
+    directories: dict[str, dict[str, Any]]
+
+
+class _GetParams(RequestParams):
+    uri: str
+
+
+class _DirectoryParams(PaginatedRequestParams):
+    uri: str
 
 
 def load_answers(path: Path) -> Answers:
     """Read the recording."""
     recorded = json.loads(path.read_text(encoding="utf-8"))
     schemas = {tool["name"]: tool["inputSchema"] for tool in recorded["tools"]["tools"]}
-    return Answers(recorded["tools"], schemas, recorded["activations"], recorded["reads"])
+    return Answers(schemas=schemas, **recorded)
 
 
 def load_skills(root: str) -> dict[str, tuple[dict[str, Any], dict[str, str]]]:
@@ -97,7 +110,26 @@ def build(answers: Answers, skills: int) -> Server[Any]:
         get_tool_input_schema=answers.schemas.get,
     )
     server.middleware.clear()
+    _add_skills_extension(server, answers)
     return server
+
+
+def _add_skills_extension(server: Server[Any], answers: Answers) -> None:
+    """Add the methods of the Skills extension, by the same way of the SDK as the server under test does."""
+
+    async def list_skills(_: ServerRequestContext[Any], params: PaginatedRequestParams) -> dict[str, Any]:
+        return _found(answers.pages, params.cursor or "")
+
+    async def get_skill(_: ServerRequestContext[Any], params: _GetParams) -> dict[str, Any]:
+        return _found(answers.skills, params.uri)
+
+    async def read_directory(_: ServerRequestContext[Any], params: _DirectoryParams) -> dict[str, Any]:
+        return _found(answers.directories, params.uri)
+
+    server.extensions["io.modelcontextprotocol/skills"] = {"directoryRead": True}
+    server.add_request_handler("skills/list", PaginatedRequestParams, list_skills)
+    server.add_request_handler("skills/get", _GetParams, get_skill)
+    server.add_request_handler("resources/directory/read", _DirectoryParams, read_directory)
 
 
 def _found(table: Mapping[str, Result], key: str) -> Result:

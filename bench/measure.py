@@ -17,10 +17,10 @@ from edits import edit_delays
 from record import operations, record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from client import Client
-    from record import Call
+    from record import Walk
 
 BLOCK = 10
 WARM_UP = 20
@@ -34,9 +34,9 @@ def measure(case: Case, effort: Effort) -> Outcome:
     figures = [_cold_start(case, effort.starts)]
     with ExitStack() as stack:
         floor, ours = (stack.enter_context(case.connect(command)) for command in (case.floor, case.ours))
-        wanted = operations(names)
-        differing = [name for name, calls in wanted.items() if not _same_answers(floor, ours, calls)]
-        figures += [_latency(name, floor, ours, calls, effort.calls) for name, calls in wanted.items()]
+        wanted = operations(names, answers["pages"])
+        differing = [name for name, walks in wanted.items() if not _same_answers(floor, ours, walks)]
+        figures += [_latency(name, floor, ours, walks, effort.calls) for name, walks in wanted.items()]
         edits_ms, missed = edit_delays(ours, case.folder, names[: effort.edits])
     return Outcome(case, figures, edits_ms, missed, differing)
 
@@ -51,34 +51,36 @@ def _cold_start(case: Case, count: int) -> Figure:
     return figure("cold start to tools/list", times[0][1:], times[1][1:])
 
 
-def _same_answers(floor: Client, ours: Client, calls: Sequence[Call]) -> bool:
+def _same_answers(floor: Client, ours: Client, walks: Sequence[Walk]) -> bool:
     """Whether both servers give the same results, without which their times say nothing."""
-    return all(floor.call(*call) == ours.call(*call) for call in calls)
+    return all(floor.call(*call) == ours.call(*call) for walk in walks for call in walk)
 
 
-def _latency(name: str, floor: Client, ours: Client, calls: Sequence[Call], count: int) -> Figure:
-    """Time so many calls of one kind on each server, in blocks, the order turned round each time."""
+def _latency(name: str, floor: Client, ours: Client, walks: Sequence[Walk], calls: int) -> Figure:
+    """Time about so many calls of one kind on each server, in blocks, the order turned round each time."""
+    length = len(walks[0])
+    count, block = max(calls // length, min(calls, BLOCK)), max(BLOCK // length, 1)
     floor_times: list[float] = []
     ours_times: list[float] = []
-    turns = [(floor, _endless(calls), floor_times), (ours, _endless(calls), ours_times)]
+    turns = [(floor, _endless(walks), floor_times), (ours, _endless(walks), ours_times)]
     for client, coming, _ in turns:
-        _block(client, islice(coming, WARM_UP))
+        _block(client, islice(coming, max(WARM_UP // length, 1)))
     with _no_garbage_collection():
         while len(ours_times) < count:
-            size = min(BLOCK, count - len(ours_times))
+            size = min(block, count - len(ours_times))
             for client, coming, times in turns:
                 times.extend(_block(client, islice(coming, size)))
             turns.reverse()
     return figure(f"{name} p50", floor_times, ours_times)
 
 
-def _block(client: Client, calls: Iterator[Call]) -> list[float]:
-    return [client.timed(*call).seconds for call in calls]
+def _block(client: Client, walks: Iterable[Walk]) -> list[float]:
+    return [sum(client.timed(*call).seconds for call in walk) for walk in walks]
 
 
-def _endless(calls: Sequence[Call]) -> Iterator[Call]:
+def _endless(walks: Sequence[Walk]) -> Iterator[Walk]:
     while True:
-        yield from calls
+        yield from walks
 
 
 @contextmanager

@@ -12,21 +12,31 @@ from corpus import BUNDLED
 from wire import BenchError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from client import Client
     from wire import Message
 
     Call = tuple[str, Message]
+    # What makes up one timing: mostly a single call, for a list in pages one call a page.
+    Walk = list[Call]
 
 SAMPLE = 20
+# In place of a cursor, for the page that needs none.
+FIRST_PAGE = ""
 
 
-def operations(names: list[str]) -> dict[str, list[Call]]:
-    """Every kind of call that is timed, each with the calls that are made in turn."""
+def operations(names: list[str], cursors: Iterable[str]) -> dict[str, list[Walk]]:
+    """Every kind of operation that is timed, each with the walks that are made in turn, all of one length."""
     return {
-        "tools/list": [("tools/list", {})],
-        "activate_skill": [_activation(name) for name in names],
-        "read SKILL.md": [_reading(main_uri(name)) for name in names],
-        "read bundled file": [_reading(uri) for uri in _bundled_uris(names)],
+        "tools/list": [[("tools/list", {})]],
+        "activate_skill": [[_activation(name)] for name in names],
+        "read SKILL.md": [[_reading(main_uri(name))] for name in names],
+        "read bundled file": [[_reading(uri)] for uri in _bundled_uris(names)],
+        "skills/list, all pages": [[_listing(cursor) for cursor in cursors]],
+        "skills/get": [[_getting(main_uri(name))] for name in names],
+        "directory read, skill": [[_directory(uri)] for uri in _root_uris(names)],
+        "directory read, subfolder": [[_directory(uri)] for uri in _subfolder_uris(names)],
     }
 
 
@@ -39,9 +49,15 @@ def record(client: Client) -> tuple[list[str], Message]:
         "tools": tools,
         "activations": {name: client.call(*_activation(name)) for name in names},
         "reads": {uri: client.call(*_reading(uri)) for uri in reads},
+        "pages": _pages(client),
+        "skills": {uri: client.call(*_getting(uri)) for uri in map(main_uri, names)},
+        "directories": {uri: client.call(*_directory(uri)) for uri in _root_uris(names) + _subfolder_uris(names)},
     }
     if failed := [name for name, result in answers["activations"].items() if result.get("isError")]:
         raise BenchError(f"activate_skill failed for {failed[0]}")
+    listed = {entry["uri"] for page in answers["pages"].values() for entry in page["skills"]}
+    if missing := [name for name in names if main_uri(name) not in listed]:
+        raise BenchError(f"skills/list lacks {missing[0]}")
     return names, answers
 
 
@@ -52,6 +68,26 @@ def main_uri(name: str) -> str:
 
 def _bundled_uris(names: list[str]) -> list[str]:
     return [f"skill://{name}/{BUNDLED[index % len(BUNDLED)]}" for index, name in enumerate(names)]
+
+
+def _root_uris(names: list[str]) -> list[str]:
+    return [f"skill://{name}" for name in names]
+
+
+def _subfolder_uris(names: list[str]) -> list[str]:
+    return [uri.rpartition("/")[0] for uri in _bundled_uris(names)]
+
+
+def _pages(client: Client) -> dict[str, Message]:
+    """Read the whole of `skills/list`: its pages by their cursors, in order."""
+    pages: dict[str, Message] = {}
+    cursor: str | None = FIRST_PAGE
+    while cursor is not None:
+        if cursor in pages:
+            raise BenchError("skills/list has no end: a cursor comes a second time")
+        pages[cursor] = client.call(*_listing(cursor))
+        cursor = pages[cursor].get("nextCursor")
+    return pages
 
 
 def _sample(tools: Message) -> list[str]:
@@ -70,3 +106,15 @@ def _activation(name: str) -> Call:
 
 def _reading(uri: str) -> Call:
     return ("resources/read", {"uri": uri})
+
+
+def _listing(cursor: str) -> Call:
+    return ("skills/list", {} if cursor == FIRST_PAGE else {"cursor": cursor})
+
+
+def _getting(uri: str) -> Call:
+    return ("skills/get", {"uri": uri})
+
+
+def _directory(uri: str) -> Call:
+    return ("resources/directory/read", {"uri": uri})

@@ -72,6 +72,11 @@ class SkillServer(Server[Any]):
         return self._host.snapshot.tool_schemas.get(name)
 
     @property
+    def server_info_stamp(self) -> dict[str, Any]:
+        """Who answers, for the `_meta` of each modern answer; nothing in it is nested, so a flat copy will do."""
+        return dict(self._server_info_stamp_source)
+
+    @property
     def instructions(self) -> str | None:
         """The instructions for the catalog of this moment."""
         return self._host.snapshot.instructions

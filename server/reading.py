@@ -71,7 +71,7 @@ class VerifiedReader:
         if raw is None or file.linked or skill.source.root in self._remote:
             return None
         try:
-            unchanged = Fingerprint.of(skill.location(file).path.lstat()) == file.fingerprint
+            unchanged = Fingerprint.of(skill.location(file).lstat()) == file.fingerprint
         except OSError:
             return None
         return raw if unchanged else None

@@ -9,9 +9,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from server.faults import InvalidRequestError
 from server.listing import skills
-from server.listing.envelope import COMPLETE, cacheable, without_envelope
-from server.listing.paging import Pager
-from skills_core.uris import decode_path
+from server.listing.envelope import cacheable, without_envelope
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
@@ -59,11 +57,9 @@ class SkillsExtension:
 
     async def read_directory(self, ctx: ServerRequestContext[Any, Any], params: _DirectoryParams) -> dict[str, Any]:
         """Handle `resources/directory/read`: direct children only."""
-        catalog, path = self._host.snapshot.catalog, decode_path(params.uri)
-        found = catalog.directory(params.uri)
-        if found is None or path is None:
+        pages = self._host.snapshot.directory(params.uri)
+        if pages is None:
             raise InvalidRequestError(f"Not a directory resource: {params.uri[:500]}")
-        pages = Pager(skills.children(path, found), self._host.settings.page_size, "resources", dict, COMPLETE)
         return _for_era(ctx, pages.page(params.cursor))
 
 

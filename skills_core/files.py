@@ -67,6 +67,15 @@ class Location(NamedTuple):
         """The absolute path, for those that only look."""
         return self.root / self.relative
 
+    def lstat(self) -> os.stat_result:
+        """Look at what is there, without following a link.
+
+        Raises:
+            OSError: nothing is there, or it cannot be looked at.
+        """
+        # Every read from memory looks, and to make a `Path` first takes as long again.
+        return os.lstat(f"{self.root}/{self.relative}")
+
 
 def is_absence(error: OSError) -> bool:
     """Tell whether an error says that there is no such folder; a link in its place is none."""

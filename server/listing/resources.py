@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import posixpath
 import re
 from mimetypes import MimeTypes
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from server.listing.envelope import cacheable
@@ -71,7 +71,7 @@ for _suffix, _type in {
 
 def mime_type(file: SkillFile) -> str:
     """Return the MIME type by the file's suffix; without a known one, by whether it is text."""
-    guessed = _TYPES.types_map[True].get(PurePosixPath(file.path).suffix.lower())
+    guessed = _TYPES.types_map[True].get(posixpath.splitext(file.path)[1].lower())
     return guessed or ("text/plain" if file.text else "application/octet-stream")
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from server.listing.envelope import cacheable
+from server.listing.envelope import COMPLETE, cacheable
 from server.listing.paging import Pager
 from server.listing.resources import describe
 from skills_core.diagnostics import printable
-from skills_core.uris import file_uri
+from skills_core.uris import decode_path, file_uri
 
 if TYPE_CHECKING:
     from server.config import Settings
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill, SkillFile
 
-__all__ = ["children", "entry", "pager"]
+__all__ = ["Child", "directory", "entry", "pager"]
+
+Child: TypeAlias = "tuple[str, tuple[Skill, SkillFile] | None]"
+"""What a folder holds under a name: a file with its skill, or None for a folder."""
 
 _PAGE_SIZE = 100
 # An entry holds a line for each file of its skill, so pages are shorter than those of other lists.
@@ -36,11 +39,17 @@ def pager(catalog: Catalog, settings: Settings) -> Pager[Skill]:
     return Pager(items, _PAGE_SIZE, "skills", entry, cacheable(settings))
 
 
-def children(path: str, found: dict[str, tuple[Skill, SkillFile] | None]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the resources directly within the folder at `path`, with their names, in the order of these."""
-    return [
-        (name, describe(*held) if held is not None else _folder(f"{path}/{name}", name)) for name, held in found.items()
-    ]
+def directory(catalog: Catalog, settings: Settings, uri: str) -> Pager[Child] | None:
+    """Return the pages of `resources/directory/read` by name, None where the URI names no folder."""
+    path, found = decode_path(uri), catalog.directory(uri)
+    if path is None or found is None:
+        return None
+
+    def described(child: Child) -> dict[str, Any]:
+        name, held = child
+        return describe(*held) if held is not None else _folder(f"{path}/{name}", name)
+
+    return Pager([(child[0], child) for child in found.items()], settings.page_size, "resources", described, COMPLETE)
 
 
 def _folder(path: str, name: str) -> dict[str, Any]:

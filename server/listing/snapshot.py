@@ -13,10 +13,14 @@ from server.listing import prompts, resources, skills, tools
 if TYPE_CHECKING:
     from server.config import Settings
     from server.listing.paging import Pager
+    from server.listing.skills import Child
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill, SkillFile
 
 __all__ = ["Snapshot"]
+
+_MAX_DIRECTORIES = 1000
+# Folders whose pages are kept.
 
 
 class Snapshot:
@@ -26,6 +30,7 @@ class Snapshot:
         """Nothing is built yet."""
         self.catalog = catalog
         self.settings = settings
+        self._directories: dict[str, Pager[Child]] = {}
 
     @cached_property
     def tools(self) -> dict[str, Any]:
@@ -56,3 +61,13 @@ class Snapshot:
     def skills(self) -> Pager[Skill]:
         """The pages of `skills/list`."""
         return skills.pager(self.catalog, self.settings)
+
+    def directory(self, uri: str) -> Pager[Child] | None:
+        """Return the pages of `resources/directory/read`, None where the URI names no folder."""
+        pages = self._directories.get(uri) or skills.directory(self.catalog, self.settings, uri)
+        # What names no folder is not kept: a client could fill the memory with it.
+        if pages is not None and uri not in self._directories:
+            if len(self._directories) >= _MAX_DIRECTORIES:
+                self._directories.clear()
+            self._directories[uri] = pages
+        return pages
