@@ -49,7 +49,7 @@ _RACY_NS = 2_000_000_000
 # than that before it was read may change without a new fingerprint.
 
 _REFUSALS = {
-    Reason.SYMLINK: "symbolic links are not followed, so this is not served; put a copy here, or allow links",
+    Reason.SYMLINK: "symbolic links are not followed, so this is not served; put a copy here, or set follow_symlinks",
     Reason.SYMLINK_OUTSIDE: "this link leads out of what it must stay in, in a circle, or nowhere, so it is not served",
     Reason.SPECIAL_FILE: "this is no regular file, so it is not served",
     Reason.UNREADABLE: "this cannot be read, so it is not served; check its permissions",
