@@ -19,7 +19,7 @@ from skills_core.errors import (
     UnknownSkillError,
 )
 from skills_core.frontmatter import Evaluation, Frontmatter, ToolDeclaration
-from skills_core.gates import Environment, Exclusion, Gate, evaluate_gate
+from skills_core.gates import Environment, Exclusion, Gate, SkillEntry, evaluate_gate
 from skills_core.library import Change, Library
 from skills_core.rendering import render_activation, render_catalog, render_request
 from skills_core.selection import Band, Match, SelectionPolicy, SkillIndex
@@ -48,6 +48,7 @@ __all__ = [
     "Severity",
     "Skill",
     "SkillContent",
+    "SkillEntry",
     "SkillFile",
     "SkillIndex",
     "SkillsError",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from skills_core.conflicts import NOTHING_SETTLED, Candidate, Placement, Settlement, settle
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.errors import UnknownFileError, UnknownSkillError
-from skills_core.gates import Environment, evaluate_gate
+from skills_core.gates import Environment, Exclusion, evaluate_gate
 from skills_core.skill import Skill, SkillFile, State
 from skills_core.uris import SCHEME, decode_path
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skills_core.discovery import LoadedSource
+    from skills_core.frontmatter import Frontmatter
     from skills_core.skill import SkillContent
 
 __all__ = ["Catalog", "build_catalog"]
@@ -176,11 +177,19 @@ def _look_alike(old: SkillContent, new: SkillContent) -> bool:
 def _gated(candidate: Candidate, placement: Placement, environment: Environment) -> Skill:
     content, (key, path) = candidate.content, (placement.key, placement.path)
     notes = _duplicate_note(candidate, key) if placement.shares_name else ()
-    exclusion = evaluate_gate(content.instructions.frontmatter.when, environment)
+    exclusion = _exclusion(content.instructions.frontmatter, content.name, environment)
     if exclusion is None:
         return Skill(content, candidate.source, key, path, State.ACTIVE, notes=notes)
     reason, detail = exclusion.reason, exclusion.detail
     return Skill(content, candidate.source, key, path, State.EXCLUDED, reason, detail, notes)
+
+
+def _exclusion(front: Frontmatter, name: str, environment: Environment) -> Exclusion | None:
+    entry = environment.entries.get((front.skill_key or name).lower())
+    if entry is not None and entry.enabled is False:
+        return Exclusion(Reason.DISABLED, "skills.json says enabled: false")
+    found = (evaluate_gate(gate, environment, entry, front.primary_env) for gate in front.gates)
+    return next((exclusion for exclusion in found if exclusion is not None), None)
 
 
 def _duplicate_note(candidate: Candidate, key: str) -> tuple[Diagnostic, ...]:

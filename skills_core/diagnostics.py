@@ -98,6 +98,7 @@ class Reason(StrEnum):
     MISSING_BIN = "missing_bin"
     MISSING_ENV = "missing_env"
     CONFIG_DISABLED = "config_disabled"
+    DISABLED = "disabled"
     # Sources
     MISSING_DIRECTORY = "missing_directory"
     NOT_A_DIRECTORY = "not_a_directory"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import MAX_ALIKE, Diagnostic, Reason, Severity, capped
 from skills_core.fields import FieldReader
-from skills_core.gates import OPEN, Gate, read_gate
+from skills_core.gates import Gate, read_gate, read_provider_gate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,7 +75,7 @@ class Frontmatter:
     references: tuple[str, ...] = ()
     trigger: bool = False
     hint: str | None = None
-    when: Gate = OPEN
+    gates: tuple[Gate, ...] = ()
     evaluation: Evaluation | None = None
     skill_key: str | None = None
     always: bool = False
@@ -138,8 +138,8 @@ def name_fault(name: str) -> str | None:
 
 
 def _read(reader: FieldReader) -> Frontmatter:
-    jdai = reader.within("metadata").within("jdai")
     fields = reader.fields
+    provider = _provider(reader)
     return Frontmatter(
         raw=fields,
         name=reader.text("name") or "",
@@ -153,11 +153,11 @@ def _read(reader: FieldReader) -> Frontmatter:
         references=reader.texts("references"),
         trigger=reader.flag("trigger"),
         hint=reader.text("hint"),
-        when=read_gate(reader.within("when")),
+        gates=_read_gates(reader, provider),
         evaluation=_read_evaluation(reader.within("evaluation")) if "evaluation" in fields else None,
-        skill_key=jdai.text("skillKey"),
-        always=jdai.flag("always"),
-        primary_env=jdai.text("primaryEnv"),
+        skill_key=provider.text("skillKey"),
+        always=provider.flag("always"),
+        primary_env=provider.text("primaryEnv"),
         triggers=reader.texts("triggers"),
         tools=_read_tools(reader),
         danger_patterns=reader.texts("danger_patterns", split=False),
@@ -168,6 +168,17 @@ def _read(reader: FieldReader) -> Frontmatter:
         argument_hint=reader.text("argument-hint"),
         when_to_use=reader.text("when_to_use"),
     )
+
+
+def _provider(reader: FieldReader) -> FieldReader:
+    """Return the reader of JD.AI's metadata, which public skills also keep under the name of another host."""
+    metadata = reader.within("metadata")
+    return metadata.within("jdai" if "jdai" in metadata.fields else "openclaw")
+
+
+def _read_gates(reader: FieldReader, provider: FieldReader) -> tuple[Gate, ...]:
+    gates = (read_gate(reader.within("when")), read_provider_gate(provider))
+    return tuple(gate for gate in gates if gate != Gate())
 
 
 def _read_evaluation(reader: FieldReader) -> Evaluation:

@@ -1,8 +1,8 @@
-"""Gates: the conditions in `when` under which a skill is there, and their evaluation.
+"""Gates: the conditions under which a skill is there, and their evaluation.
 
-Source: JD.AI's skill lifecycle. All conditions are combined with AND; the first one that fails, in the order
-os, bins, anyBins, env, config, gives the reason. The environment is a value, so that a test or a user can
-evaluate a gate for a machine other than this one.
+Sources: JD.AI's `when`, and its `metadata.jdai`, which many public skills spell `metadata.openclaw`. All conditions
+are combined with AND; the first one that fails, in the order os, bins, anyBins, env, config, gives the reason. The
+environment is a value, so that a test or a user can evaluate a gate for a machine other than this one.
 """
 
 from __future__ import annotations
@@ -19,35 +19,57 @@ if TYPE_CHECKING:
     from skills_core.fields import FieldReader
     from skills_core.yaml12 import JsonValue
 
-__all__ = ["OPEN", "Environment", "Exclusion", "Gate", "evaluate_gate", "read_gate"]
+__all__ = ["Environment", "Exclusion", "Gate", "SkillEntry", "evaluate_gate", "read_gate", "read_provider_gate"]
+
+_SYSTEMS = {"win32": "windows", "darwin": "macos"}
+# Node's names, which `metadata.openclaw` uses, in the words of `when`.
+
+_ABSENT = object()
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What a skill needs; an empty gate is always open."""
+    """What a skill needs; an empty gate is always open.
 
-    os: str | None = None
+    `os` names the systems that it is for, none of them for all. `config` pairs dotted keys with the values that
+    they must have; `settings` are dotted keys that must be set to something other than false, zero or nothing.
+    """
+
+    os: tuple[str, ...] = ()
     bins: tuple[str, ...] = ()
     any_bins: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
     config: tuple[tuple[str, JsonValue], ...] = ()
+    settings: tuple[str, ...] = ()
 
 
-OPEN = Gate()
+@dataclass(frozen=True, slots=True)
+class SkillEntry:
+    """What the user's `skills.json` says of one skill.
+
+    `enabled` is None where it says nothing. `variables` and the credential, of which only the presence counts,
+    stand in for environment variables that are not set; `config` comes before the configuration of all.
+    """
+
+    enabled: bool | None = None
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    has_credential: bool = False
+    config: Mapping[str, JsonValue] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
     """The machine a gate is evaluated for.
 
-    `os` is `windows`, `linux` or `macos`; `has_bin` tells whether an executable is on the search path;
-    `config` maps dotted keys to values.
+    `os` is `windows`, `linux` or `macos`; `has_bin` tells whether an executable is on the search path; `config` is
+    a configuration with nested or dotted keys; `entries` maps skills' keys, in lower case, to what is set for them.
     """
 
     os: str
     has_bin: Callable[[str], bool]
-    variables: Mapping[str, str] = field(default_factory=dict)
-    config: Mapping[str, JsonValue] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    config: Mapping[str, JsonValue] = field(default_factory=dict, repr=False)
+    entries: Mapping[str, SkillEntry] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +83,12 @@ class Exclusion:
 def read_gate(reader: FieldReader) -> Gate:
     """Read the `when` mapping."""
     if not reader.fields:
-        return OPEN
+        return Gate()
     requires = reader.within("requires")
     config = requires.mapping("config")
+    system = (reader.text("os") or "any").lower()
     return Gate(
-        os=(reader.text("os") or "any").lower(),
+        os=() if system == "any" else (_SYSTEMS.get(system, system),),
         bins=requires.texts("bins"),
         any_bins=requires.texts("anyBins"),
         env=requires.texts("env"),
@@ -73,21 +96,70 @@ def read_gate(reader: FieldReader) -> Gate:
     )
 
 
-def evaluate_gate(gate: Gate, environment: Environment) -> Exclusion | None:
-    """Return why `gate` is closed in `environment`, or None where it is open."""
-    if gate.os not in {None, "any", environment.os}:
-        return Exclusion(Reason.OS_MISMATCH, f"needs {gate.os}, this is {environment.os}")
+def read_provider_gate(reader: FieldReader) -> Gate:
+    """Read the conditions in `metadata.jdai` or `metadata.openclaw`; `always` there does away with them."""
+    if not reader.fields or reader.flag("always"):
+        return Gate()
+    requires = reader.within("requires")
+    systems = tuple(_SYSTEMS.get(name.lower(), name.lower()) for name in reader.texts("os"))
+    return Gate(
+        os=() if "any" in systems else systems,
+        bins=requires.texts("bins"),
+        any_bins=requires.texts("anyBins"),
+        env=requires.texts("env"),
+        settings=requires.texts("config"),
+    )
+
+
+def evaluate_gate(
+    gate: Gate, environment: Environment, entry: SkillEntry | None = None, primary_env: str | None = None
+) -> Exclusion | None:
+    """Return why `gate` is closed in `environment`, or None where it is open.
+
+    `entry` is what is set for the skill; its credential stands in for the variable `primary_env`.
+    """
+    entry = entry or SkillEntry()
+    if gate.os and environment.os not in gate.os:
+        return Exclusion(Reason.OS_MISMATCH, f"needs {' or '.join(gate.os)}, this is {environment.os}")
     for name in gate.bins:
         if not environment.has_bin(name):
             return Exclusion(Reason.MISSING_BIN, f"{name!r} is not on the PATH")
     if gate.any_bins and not any(environment.has_bin(name) for name in gate.any_bins):
         return Exclusion(Reason.MISSING_BIN, f"none of {', '.join(gate.any_bins)} is on the PATH")
     for name in gate.env:
-        if not environment.variables.get(name):
+        by_credential = entry.has_credential and name == primary_env
+        if not (environment.variables.get(name) or entry.variables.get(name) or by_credential):
             return Exclusion(Reason.MISSING_ENV, f"the environment variable {name} is not set or empty")
+    return _evaluate_config(gate, environment, entry)
+
+
+def _evaluate_config(gate: Gate, environment: Environment, entry: SkillEntry) -> Exclusion | None:
     for key, expected in gate.config:
-        actual = environment.config.get(key)
+        actual = _look_up(key, entry.config, environment.config)
         # Typed equality, all the way down: in Python True == 1, in a configuration file they differ.
-        if key not in environment.config or json.dumps(actual, sort_keys=True) != json.dumps(expected, sort_keys=True):
+        if actual is _ABSENT or json.dumps(actual, sort_keys=True) != json.dumps(expected, sort_keys=True):
             return Exclusion(Reason.CONFIG_DISABLED, f"the configuration key {key} is not {expected!r}")
+    for key in gate.settings:
+        if not any(_says_yes(_look_up(key, config)) for config in (entry.config, environment.config)):
+            return Exclusion(Reason.CONFIG_DISABLED, f"the configuration key {key} is not set, or off")
     return None
+
+
+def _says_yes(value: object) -> bool:
+    """Tell whether a setting is on, as JD.AI reads it: texts that say no are no."""
+    if isinstance(value, str):
+        return value.strip().lower() not in {"", "false", "0"}
+    return value is not _ABSENT and bool(value)
+
+
+def _look_up(key: str, *configs: Mapping[str, JsonValue]) -> object:
+    """Return the value of a dotted key, spelled in one or nested, in the first configuration that has it."""
+    for config in configs:
+        if key in config:
+            return config[key]
+        value: object = config
+        for part in key.split("."):
+            value = value.get(part, _ABSENT) if isinstance(value, dict) else _ABSENT
+        if value is not _ABSENT:
+            return value
+    return _ABSENT

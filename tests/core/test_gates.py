@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from skills_core import Environment, Gate, Reason, State, evaluate_gate
+from skills_core import Environment, Gate, Reason, SkillEntry, State, evaluate_gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,11 +24,10 @@ HERE = Environment(
     ("gate", "reason", "missing"),
     [
         (Gate(), None, ""),
-        (Gate(os="any"), None, ""),
-        (Gate(os="linux"), None, ""),
-        (Gate(os="windows"), Reason.OS_MISMATCH, "windows"),
-        (Gate(os="macos"), Reason.OS_MISMATCH, "macos"),
-        (Gate(os="plan9"), Reason.OS_MISMATCH, "plan9"),
+        (Gate(os=("linux",)), None, ""),
+        (Gate(os=("windows",)), Reason.OS_MISMATCH, "windows"),
+        (Gate(os=("macos",)), Reason.OS_MISMATCH, "macos"),
+        (Gate(os=("plan9",)), Reason.OS_MISMATCH, "plan9"),
         (Gate(bins=("git",)), None, ""),
         (Gate(bins=("git", "rg")), None, ""),
         (Gate(bins=("git", "docker")), Reason.MISSING_BIN, "docker"),
@@ -57,7 +56,7 @@ def test_a_closed_gate_says_what_is_missing(gate: Gate, reason: Reason | None, m
 
 
 FAILING: list[tuple[str, dict[str, object], Reason]] = [
-    ("os", {"os": "windows"}, Reason.OS_MISMATCH),
+    ("os", {"os": ("windows",)}, Reason.OS_MISMATCH),
     ("bins", {"bins": ("docker",)}, Reason.MISSING_BIN),
     ("any_bins", {"any_bins": ("ag",)}, Reason.MISSING_BIN),
     ("env", {"env": ("OTHER",)}, Reason.MISSING_ENV),
@@ -107,6 +106,106 @@ def test_the_when_block_of_a_skill_decides_on_its_state(
     skill = only(load(tmp_path, environment=HERE))
     assert (skill.state, skill.reason) == (state, reason)
     assert bool(skill.detail) == (state is State.EXCLUDED)
+
+
+PROVIDER = """metadata:
+  {provider}:
+    skillKey: my-key
+    primaryEnv: KEY
+    {conditions}"""
+
+
+@pytest.mark.parametrize("provider", ["jdai", "openclaw"])
+@pytest.mark.parametrize(
+    ("conditions", "reason"),
+    [
+        ("os: [linux]", None),
+        ("os: linux", None),
+        ("os: [darwin, linux]", None),
+        ("os: [darwin, win32]", Reason.OS_MISMATCH),
+        ("os: [Windows]", Reason.OS_MISMATCH),
+        ("requires: {bins: [git]}", None),
+        ("requires: {bins: [git, docker]}", Reason.MISSING_BIN),
+        ("requires: {anyBins: [ag, rg]}", None),
+        ("requires: {anyBins: [ag]}", Reason.MISSING_BIN),
+        ("requires: {env: [TOKEN]}", None),
+        ("requires: {env: [BLANK]}", Reason.MISSING_ENV),
+        ("requires: {config: ['on', provider, half]}", None),
+        ("requires: {config: ['off']}", Reason.CONFIG_DISABLED),
+        ("requires: {config: [zero]}", Reason.CONFIG_DISABLED),
+        ("requires: {config: [nothing]}", Reason.CONFIG_DISABLED),
+        ("requires: {config: [absent.key]}", Reason.CONFIG_DISABLED),
+        ("requires: {bins: [docker], env: [OTHER]}\n    always: true", None),
+    ],
+)
+def test_conditions_under_metadata_are_gates_too(
+    provider: str,
+    conditions: str,
+    reason: Reason | None,
+    tmp_path: Path,
+    write_skill: Callable[..., Path],
+    load: Callable[..., Library],
+    only: Callable[[Library], Skill],
+) -> None:
+    write_skill(tmp_path, "a", fields=PROVIDER.format(provider=provider, conditions=conditions.replace("\\n", "\n")))
+    assert only(load(tmp_path, environment=HERE)).reason is reason
+
+
+def test_when_and_metadata_must_both_be_met(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library], only: Callable[[Library], Skill]
+) -> None:
+    write_skill(
+        tmp_path,
+        "a",
+        fields="when: {requires: {bins: [docker]}}\n" + PROVIDER.format(provider="jdai", conditions="always: true"),
+    )
+    assert only(load(tmp_path, environment=HERE)).reason is Reason.MISSING_BIN
+
+
+@pytest.mark.parametrize(
+    ("config", "key"),
+    [
+        ({"a.b.c": True}, "a.b.c"),
+        ({"a": {"b": {"c": True}}}, "a.b.c"),
+        ({"a": {"b": {"c": False}}, "a.b.c": True}, "a.b.c"),
+    ],
+)
+def test_a_dotted_key_is_found_as_it_stands_or_nested(config: dict[str, Any], key: str) -> None:
+    environment = Environment(os="linux", has_bin=lambda _: True, config=config)
+    assert evaluate_gate(Gate(config=((key, True),)), environment) is None
+    assert evaluate_gate(Gate(settings=(key,)), environment) is None
+    assert evaluate_gate(Gate(settings=(f"{key}.d",)), environment) is not None
+
+
+ENTRIES: dict[str, tuple[SkillEntry, Gate, Reason | None]] = {
+    "a variable": (SkillEntry(variables={"OTHER": "x"}), Gate(env=("OTHER",)), None),
+    "an empty variable": (SkillEntry(variables={"OTHER": ""}), Gate(env=("OTHER",)), Reason.MISSING_ENV),
+    "a credential": (SkillEntry(has_credential=True), Gate(env=("KEY",)), None),
+    "a credential, for another variable": (SkillEntry(has_credential=True), Gate(env=("OTHER",)), Reason.MISSING_ENV),
+    "a value": (SkillEntry(config={"on": 2}), Gate(config=(("on", 2),)), None),
+    "a value that takes one away": (SkillEntry(config={"on": 2}), Gate(config=(("on", True),)), Reason.CONFIG_DISABLED),
+    "a setting": (SkillEntry(config={"absent": {"key": "x"}}), Gate(settings=("absent.key",)), None),
+}
+
+
+@pytest.mark.parametrize(("entry", "gate", "reason"), ENTRIES.values(), ids=ENTRIES)
+def test_what_is_set_for_one_skill_counts_for_its_gates(entry: SkillEntry, gate: Gate, reason: Reason | None) -> None:
+    exclusion = evaluate_gate(gate, HERE, entry, primary_env="KEY")
+    assert (exclusion.reason if exclusion else None) is reason
+
+
+@pytest.mark.parametrize("key", ["MY-KEY", "my-key"])
+def test_a_skill_that_is_disabled_by_its_key_is_excluded(
+    key: str,
+    tmp_path: Path,
+    write_skill: Callable[..., Path],
+    load: Callable[..., Library],
+    only: Callable[[Library], Skill],
+) -> None:
+    write_skill(tmp_path, "a", fields=PROVIDER.format(provider="jdai", conditions="always: true"))
+    entries = {key.lower(): SkillEntry(enabled=False)}
+    skill = only(load(tmp_path, environment=Environment("linux", lambda _: True, entries=entries)))
+    assert (skill.state, skill.reason) == (State.EXCLUDED, Reason.DISABLED)
 
 
 def test_gates_are_evaluated_again_at_each_reload(
