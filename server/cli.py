@@ -17,7 +17,7 @@ import typer
 
 from server.config import ConfigurationError, LogLevel, Settings, Transport, load_settings
 from server.console import NO, WRONG_USE, fail, print_json, print_text
-from server.environment import current_environment
+from server.environment import current_environment, jdai_files
 from server.lean_sdk import defer_packages
 from server.remote.commands import fetch, verify
 from server.report import folder_of, print_skill, skill_object, status_object, validation_object
@@ -209,7 +209,7 @@ app.command()(fetch)
 
 
 def _settings(**flags: object) -> Settings:
-    settings = load_settings(flags, os.environ)
+    settings = load_settings(flags, os.environ, jdai=jdai_files().read())
     logging.basicConfig(
         stream=sys.stderr,
         level=settings.log_level.upper(),
@@ -229,7 +229,7 @@ def _open(directories: Sequence[Path], settings: Settings) -> Library:
 
 def _open_quietly(directories: Sequence[Path], *, strict: bool = False, follow_symlinks: bool = False) -> Library:
     flags = {"strictness": Strictness.STRICT if strict else None, "follow_symlinks": follow_symlinks or None}
-    return _open(directories, load_settings(flags, os.environ))
+    return _open(directories, load_settings(flags, os.environ, jdai=jdai_files().read()))
 
 
 def _validate(path: Path, *, strict: bool, follow_symlinks: bool) -> list[tuple[str, bool, tuple[Diagnostic, ...]]]:

@@ -18,6 +18,8 @@ from skills_core.watcher import WatchMode, WatchOptions
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from server.jdai_files import JdaiSettings
+
 __all__ = ["ENV_PREFIX", "ConfigurationError", "LogLevel", "Settings", "Transport", "load_settings"]
 
 ENV_PREFIX = "SKILLSERVE_"
@@ -74,19 +76,27 @@ class Settings(BaseModel):
 
 
 def load_settings(
-    flags: Mapping[str, object], environment: Mapping[str, str], directory: Path | None = None
+    flags: Mapping[str, object],
+    environment: Mapping[str, str],
+    directory: Path | None = None,
+    jdai: JdaiSettings | None = None,
 ) -> Settings:
     """Merge the layers into settings.
 
     `flags` hold what was given on the command line, None for what was not. `environment` is searched for names
     with the prefix `SKILLSERVE_`; a list there is separated by commas. `directory` is where `skillserve.toml`
-    is looked for (the working directory by default).
+    is looked for (the working directory by default). `jdai` is what JD.AI's `skills.json` says of watching, which
+    all else overrides.
 
     Raises:
         ConfigurationError: a layer holds an unknown name or a value that does not fit.
     """
     file = (directory or Path()) / FILE_NAME
     merged: dict[str, tuple[Any, str]] = {}
+    if jdai is not None and jdai.watch is not None:
+        merged["watch"] = (WatchMode.AUTO if jdai.watch else WatchMode.OFF, "skills.json")
+    if jdai is not None and jdai.watch_debounce_ms is not None:
+        merged["watch_debounce_ms"] = (jdai.watch_debounce_ms, "skills.json")
     for name, value in _read_file(file).items():
         merged[name] = (value, str(file))
     for name in Settings.model_fields:

@@ -15,10 +15,10 @@ from server.notifications import events_of
 from server.reading import VerifiedReader
 from skills_core.diagnostics import one_line
 from skills_core.selection import SkillIndex
-from skills_core.watcher import watch
+from skills_core.watcher import watch, watch_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from server.config import Settings
@@ -32,10 +32,11 @@ logger = logging.getLogger(__name__)
 class Host:
     """A library being served. Handlers read `snapshot` once per request; all state behind it is derived."""
 
-    def __init__(self, library: Library, settings: Settings) -> None:
-        """Serve `library`; nothing is watched before `follow` runs."""
+    def __init__(self, library: Library, settings: Settings, files: Sequence[Path] = ()) -> None:
+        """Serve `library`, whose gates depend on `files`; nothing is watched before `follow` runs."""
         self.library = library
         self.settings = settings
+        self._files = tuple(files)
         self.bus = InMemorySubscriptionBus()
         self._snapshot = Snapshot(library.catalog, settings)
         self.reader = VerifiedReader(library, self.reload)
@@ -70,11 +71,19 @@ class Host:
 
     async def follow(self) -> None:
         """Reload at every change on the disk, until cancelled."""
-        watched: tuple[Path, ...] = ()
-        # Links that come and go change what there is to watch.
-        while watched != self.library.roots:
-            watched = self.library.roots
-            await self._follow(watched)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._follow_files)
+            watched: tuple[Path, ...] = ()
+            # Links that come and go change what there is to watch.
+            while watched != self.library.roots:
+                watched = self.library.roots
+                await self._follow(watched)
+
+    async def _follow_files(self) -> None:
+        """Evaluate the gates again when one of their files changed."""
+        async with aclosing(watch_files(self._files, self.settings.watch_options)) as changes:
+            async for _ in changes:
+                await self.reload([])
 
     async def _follow(self, roots: tuple[Path, ...]) -> None:
         """Reload at every change below `roots` until it is others that have to be watched."""

@@ -13,6 +13,7 @@ import anyio
 from server import __version__
 from server.app import SkillServer
 from server.config import Settings, Transport
+from server.environment import jdai_files
 from server.host import Host
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def serve(library: Library, settings: Settings) -> None:
 async def _serve_stdio(library: Library, settings: Settings) -> None:
     from server.stdio import serve_stdio
 
-    host = Host(library, settings)
+    host = Host(library, settings, jdai_files().paths)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(host.follow)
         tasks.start_soon(_cancel_when_asked_to_stop, tasks.cancel_scope)
@@ -69,7 +70,7 @@ async def _cancel_when_asked_to_stop(scope: anyio.CancelScope) -> None:
 async def _serve_http(library: Library, settings: Settings, listener: socket.socket) -> None:
     from server.http import serve_http
 
-    host = Host(library, settings)
+    host = Host(library, settings, jdai_files().paths)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(host.follow)
         await serve_http(SkillServer(host, local=False), host, listener)

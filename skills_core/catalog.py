@@ -13,6 +13,7 @@ from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.errors import UnknownFileError, UnknownSkillError
 from skills_core.gates import Environment, Exclusion, evaluate_gate
 from skills_core.skill import Skill, SkillFile, State
+from skills_core.sources import Scope
 from skills_core.uris import SCHEME, decode_path
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skills_core.discovery import LoadedSource
-    from skills_core.frontmatter import Frontmatter
     from skills_core.skill import SkillContent
 
 __all__ = ["Catalog", "build_catalog"]
@@ -158,7 +158,8 @@ def build_catalog(sources: Sequence[LoadedSource], environment: Environment, bef
     skills += [_invalid(candidate) for candidate in candidates if candidate.content.instructions.fault is not None]
     skills = [_same(known.get(_place_of(skill)), skill) for skill in skills]
     skills.sort(key=lambda skill: (skill.name, skill.path, str(skill.source.root)))
-    return Catalog(tuple(skills), tuple(problem for loaded in sources for problem in loaded.problems), settlement)
+    problems = tuple(problem for loaded in sources for problem in loaded.problems)
+    return Catalog(tuple(skills), problems + environment.problems, settlement)
 
 
 def _place_of(skill: Skill) -> tuple[Path, str]:
@@ -177,17 +178,25 @@ def _look_alike(old: SkillContent, new: SkillContent) -> bool:
 def _gated(candidate: Candidate, placement: Placement, environment: Environment) -> Skill:
     content, (key, path) = candidate.content, (placement.key, placement.path)
     notes = _duplicate_note(candidate, key) if placement.shares_name else ()
-    exclusion = _exclusion(content.instructions.frontmatter, content.name, environment)
+    exclusion = _exclusion(candidate, environment)
     if exclusion is None:
         return Skill(content, candidate.source, key, path, State.ACTIVE, notes=notes)
     reason, detail = exclusion.reason, exclusion.detail
     return Skill(content, candidate.source, key, path, State.EXCLUDED, reason, detail, notes)
 
 
-def _exclusion(front: Frontmatter, name: str, environment: Environment) -> Exclusion | None:
-    entry = environment.entries.get((front.skill_key or name).lower())
+def _exclusion(candidate: Candidate, environment: Environment) -> Exclusion | None:
+    front = candidate.content.instructions.frontmatter
+    name, key = candidate.content.name.lower(), (front.skill_key or candidate.content.name).lower()
+    entry = environment.entries.get(key)
     if entry is not None and entry.enabled is False:
-        return Exclusion(Reason.DISABLED, "skills.json says enabled: false")
+        return Exclusion(Reason.DISABLED, f"skills.json has enabled: false for {key}")
+    if (
+        candidate.source.scope is Scope.BUNDLED
+        and environment.bundled is not None
+        and environment.bundled.isdisjoint({name, key})
+    ):
+        return Exclusion(Reason.BUNDLED_NOT_ALLOWED, "allowBundled in skills.json does not name it")
     found = (evaluate_gate(gate, environment, entry, front.primary_env) for gate in front.gates)
     return next((exclusion for exclusion in found if exclusion is not None), None)
 

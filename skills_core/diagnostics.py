@@ -98,11 +98,14 @@ class Reason(StrEnum):
     MISSING_BIN = "missing_bin"
     MISSING_ENV = "missing_env"
     CONFIG_DISABLED = "config_disabled"
-    DISABLED = "disabled"
+    DISABLED = "disabled_by_config"
+    BUNDLED_NOT_ALLOWED = "bundled_not_allowlisted"
     # Sources
     MISSING_DIRECTORY = "missing_directory"
     NOT_A_DIRECTORY = "not_a_directory"
     SCAN_LIMIT = "scan_limit"
+    # Configuration
+    INVALID_CONFIGURATION = "invalid_configuration"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from skills_core.diagnostics import Reason
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from skills_core.diagnostics import Diagnostic
     from skills_core.fields import FieldReader
     from skills_core.yaml12 import JsonValue
 
@@ -63,6 +64,8 @@ class Environment:
 
     `os` is `windows`, `linux` or `macos`; `has_bin` tells whether an executable is on the search path; `config` is
     a configuration with nested or dotted keys; `entries` maps skills' keys, in lower case, to what is set for them.
+    `bundled` are the keys, in lower case, of the bundled skills that are wanted, None for all of them. `problems`
+    tell what of this could not be read.
     """
 
     os: str
@@ -70,6 +73,8 @@ class Environment:
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     config: Mapping[str, JsonValue] = field(default_factory=dict, repr=False)
     entries: Mapping[str, SkillEntry] = field(default_factory=dict)
+    bundled: frozenset[str] | None = None
+    problems: tuple[Diagnostic, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

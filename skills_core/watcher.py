@@ -21,12 +21,13 @@ import anyio
 import anyio.to_thread
 from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
+from skills_core.files import Fingerprint
 from skills_core.names import is_ignored
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
-__all__ = ["WatchMode", "WatchOptions", "is_remote", "watch"]
+__all__ = ["WatchMode", "WatchOptions", "is_remote", "watch", "watch_files"]
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +91,30 @@ async def watch(roots: Sequence[Path], options: WatchOptions) -> AsyncGenerator[
     while True:
         yield None
         await anyio.sleep(options.poll_interval)
+
+
+async def watch_files(files: Sequence[Path], options: WatchOptions) -> AsyncGenerator[None]:
+    """Yield whenever one of a few files is another than before, which may come and go; see `watch` for the rest.
+
+    They are looked at every so often: to be told of them, their whole folders would have to be watched.
+    """
+    known = await anyio.to_thread.run_sync(_looks, files)
+    while files and options.mode is not WatchMode.OFF:
+        await anyio.sleep(options.poll_interval)
+        found = await anyio.to_thread.run_sync(_looks, files)
+        if found != known:
+            known = found
+            yield
+
+
+def _looks(files: Sequence[Path]) -> list[Fingerprint | None]:
+    found: list[Fingerprint | None] = []
+    for file in files:
+        try:
+            found.append(Fingerprint.of(file.stat()))
+        except OSError:
+            found.append(None)
+    return found
 
 
 class _Notifier:

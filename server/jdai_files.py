@@ -1,0 +1,145 @@
+"""What JD.AI's files say: `config.json`, whose keys gates ask for, and `skills.json`, which speaks of single skills.
+
+Both stand in `~/.jdai` and in `.jdai` of the project, whose values win: objects are merged key by key, all else is
+replaced. A file that cannot be used is left out, and a diagnostic says so.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
+from skills_core.gates import SkillEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from skills_core.yaml12 import JsonValue
+
+__all__ = ["JdaiFiles", "JdaiSettings"]
+
+JsonObject: TypeAlias = "dict[str, JsonValue]"
+
+_MAX_SIZE = 1024 * 1024
+_MAX_DEPTH = 64
+# Objects below this are not merged any more, but replaced.
+
+_DEBOUNCE_MS = (50, 5000)
+# As JD.AI bounds it.
+
+
+@dataclass(frozen=True, slots=True)
+class JdaiSettings:
+    """All that the files say; None and empty where they say nothing.
+
+    `config` is the configuration with nested keys. `entries` maps skills' keys, in lower case. `bundled` are the
+    names and keys, in lower case, of the bundled skills that are allowed.
+    """
+
+    watch: bool | None = None
+    watch_debounce_ms: int | None = None
+    config: Mapping[str, JsonValue] = field(default_factory=dict, repr=False)
+    entries: Mapping[str, SkillEntry] = field(default_factory=dict, repr=False)
+    bundled: frozenset[str] | None = None
+    problems: tuple[Diagnostic, ...] = ()
+
+
+class JdaiFiles:
+    """The files of a user and a project."""
+
+    def __init__(self, home: Path, project: Path) -> None:
+        """Nothing is read yet."""
+        self._configs = (home / ".jdai" / "config.json", project / ".jdai" / "config.json")
+        self._skills = (home / ".jdai" / "skills.json", project / ".jdai" / "skills.json")
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files, whether they exist or not."""
+        return (*self._configs, *self._skills)
+
+    def read(self) -> JdaiSettings:
+        """Read all files."""
+        problems: list[Diagnostic] = []
+        config: JsonObject = {}
+        skills: JsonObject = {}
+        for path in self._configs:
+            config = _merged(config, _read(path, problems))
+        for path in self._skills:
+            root = _read(path, problems)
+            skills = _merged(skills, _object(root.get("skills")) if "skills" in root else root)
+        load = _object(skills.get("load"))
+        watch, debounce = load.get("watch"), load.get("watchDebounceMs")
+        entries = {key.lower(): _entry(_object(value)) for key, value in _object(skills.get("entries")).items()}
+        bundled = skills.get("allowBundled")
+        return JdaiSettings(
+            watch=watch if isinstance(watch, bool) else None,
+            watch_debounce_ms=_clamped(debounce) if type(debounce) is int else None,
+            config=config,
+            entries=entries,
+            bundled=frozenset(str(each).lower() for each in bundled) if isinstance(bundled, list) and bundled else None,
+            problems=tuple(problems),
+        )
+
+
+def _read(path: Path, problems: list[Diagnostic]) -> JsonObject:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_MAX_SIZE + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        problems.append(_problem(path, f"cannot be read: {(error.strerror or str(error)).lower()}"))
+        return {}
+    try:
+        value = json.loads(raw.decode("utf-8-sig")) if len(raw) <= _MAX_SIZE else None
+    except (ValueError, RecursionError) as error:
+        line = error.lineno if isinstance(error, json.JSONDecodeError) else None
+        problems.append(_problem(path, "this is no JSON, so the file is ignored", line))
+        return {}
+    if not isinstance(value, dict):
+        problems.append(_problem(path, f"expected a JSON object of at most {_MAX_SIZE} bytes; the file is ignored"))
+        return {}
+    return value
+
+
+def _problem(path: Path, message: str, line: int | None = None) -> Diagnostic:
+    return Diagnostic(Severity.WARNING, Reason.INVALID_CONFIGURATION, message, printable(str(path)), line)
+
+
+def _object(value: JsonValue) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _merged(lower: JsonObject, higher: JsonObject, depth: int = 0) -> JsonObject:
+    result = dict(lower)
+    for key, value in higher.items():
+        below = result.get(key)
+        if isinstance(below, dict) and isinstance(value, dict) and depth < _MAX_DEPTH:
+            value = _merged(below, value, depth + 1)  # noqa: PLW2901 - merged, it is still the value
+        result[key] = value
+    return result
+
+
+def _entry(fields: JsonObject) -> SkillEntry:
+    enabled, key = fields.get("enabled"), fields.get("apiKey")
+    if isinstance(key, dict):
+        key = key.get("value")
+    variables = {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in _object(fields.get("env")).items()
+        if value is not None
+    }
+    return SkillEntry(
+        enabled=enabled if isinstance(enabled, bool) else None,
+        variables=variables,
+        has_credential=isinstance(key, str) and bool(key.strip()),
+        config=_object(fields.get("config")),
+    )
+
+
+def _clamped(value: int) -> int:
+    low, high = _DEBOUNCE_MS
+    return min(max(value, low), high)
