@@ -9,6 +9,7 @@ import gc
 import logging
 import os
 import sys
+from dataclasses import replace
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,13 +18,14 @@ import typer
 
 from server.config import ConfigurationError, LogLevel, Settings, Transport, load_settings
 from server.console import NO, WRONG_USE, fail, print_json, print_text
-from server.environment import current_environment, jdai_files
+from server.environment import current_environment, current_places, jdai_files, trust_file
 from server.lean_sdk import defer_packages
 from server.remote.commands import fetch, verify
 from server.report import folder_of, print_skill, skill_object, status_object, validation_object
 from skills_core.diagnostics import Diagnostic, Reason, Severity, one_line, printable
 from skills_core.errors import SkillsError, UnknownSkillError, similar_to
 from skills_core.library import Library
+from skills_core.locations import default_sources, project_of
 from skills_core.rendering import activation_inputs, render_activation, render_request
 from skills_core.skill import Skill, State
 from skills_core.sources import Strictness, explicit_sources
@@ -43,11 +45,15 @@ app = typer.Typer(
 )
 
 Directories = Annotated[
-    list[Path], typer.Argument(metavar="DIR...", help="Folders of skills, highest precedence first.")
+    list[Path] | None,
+    typer.Argument(metavar="[DIR]...", help="Folders of skills, highest precedence first; by default the usual ones."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 FollowSymlinks = Annotated[
     bool, typer.Option("--follow-symlinks", help="Follow links to skill folders, and links that stay where they are.")
+]
+TrustWorkspace = Annotated[
+    bool, typer.Option("--trust-workspace", help="Serve the skills of the project in the working directory.")
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Let every breach of a rule make a skill invalid.")]
 
@@ -67,7 +73,7 @@ def main() -> None:
 
 @app.command()
 def serve(  # noqa: PLR0913 - one parameter for each flag
-    directories: Directories,
+    directories: Directories = None,
     *,
     transport: Annotated[Transport | None, typer.Option(help="stdio by default.")] = None,
     host: Annotated[str | None, typer.Option(help="Address for HTTP; 127.0.0.1 by default.")] = None,
@@ -78,6 +84,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     ] = None,
     strict: Strict = False,
     follow_symlinks: FollowSymlinks = False,
+    trust_workspace: TrustWorkspace = False,
     watch: Annotated[WatchMode | None, typer.Option(help="How changes are noticed; auto by default.")] = None,
     watch_debounce_ms: Annotated[int | None, typer.Option(help="Quiet time that ends a burst; 250.")] = None,
     log_level: Annotated[LogLevel | None, typer.Option(help="How much goes to stderr; info by default.")] = None,
@@ -90,6 +97,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         allowed_hosts=tuple(allowed_host or ()),
         strictness=Strictness.STRICT if strict else None,
         follow_symlinks=follow_symlinks or None,
+        trust_workspace=trust_workspace or None,
         watch=watch,
         watch_debounce_ms=watch_debounce_ms,
         log_level=log_level,
@@ -114,14 +122,17 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
 
 @app.command()
 def status(
-    directories: Directories,
+    directories: Directories = None,
     *,
     as_json: AsJson = False,
     strict: Strict = False,
     follow_symlinks: FollowSymlinks = False,
+    trust_workspace: TrustWorkspace = False,
 ) -> None:
     """Show every skill that was found, its state, and why."""
-    catalog = _open_quietly(directories, strict=strict, follow_symlinks=follow_symlinks).catalog
+    catalog = _open_quietly(
+        directories, strict=strict, follow_symlinks=follow_symlinks, trust_workspace=trust_workspace
+    ).catalog
     if as_json:
         print_json(status_object(catalog))
         return
@@ -158,7 +169,7 @@ def validate(
 @app.command()
 def show(
     name: Annotated[str, typer.Argument(help="The skill's name.")],
-    directories: Directories,
+    directories: Directories = None,
     *,
     as_json: AsJson = False,
     follow_symlinks: FollowSymlinks = False,
@@ -180,7 +191,7 @@ def show(
 @app.command()
 def activate(
     name: Annotated[str, typer.Argument(help="The skill's name.")],
-    directories: Directories,
+    directories: Directories = None,
     *,
     param: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A parameter's value; may be repeated.")
@@ -222,14 +233,47 @@ def _settings(**flags: object) -> Settings:
     return settings
 
 
-def _open(directories: Sequence[Path], settings: Settings) -> Library:
-    sources = explicit_sources(directories, settings.strictness, follow_symlinks=settings.follow_symlinks)
+@app.command()
+def trust(
+    path: Annotated[Path, typer.Argument(metavar="[PATH]", help="The project; by default the one here.")] = Path(),
+    *,
+    remove: Annotated[bool, typer.Option("--remove", help="Trust it no more.")] = False,
+    as_list: Annotated[bool, typer.Option("--list", help="Show what is trusted.")] = False,
+) -> None:
+    """Trust a project: its own skills are served when the server runs in it."""
+    file = trust_file()
+    if as_list:
+        for folder in file.folders():
+            print_text(str(folder))
+        return
+    if not path.is_dir() and not remove:
+        fail(f"{path}: there is no such directory", WRONG_USE)
+    folder = project_of(path.resolve())
+    if not remove:
+        file.add(folder)
+        print_text(f"trusted: {folder}")
+    elif file.remove(folder):
+        print_text(f"no longer trusted: {folder}")
+    else:
+        fail(f"{folder} is not in the list; see skillserve trust --list", NO)
+
+
+def _open(directories: Sequence[Path] | None, settings: Settings) -> Library:
+    if directories:
+        sources = explicit_sources(directories, settings.strictness, follow_symlinks=settings.follow_symlinks)
+    else:
+        sources = default_sources(current_places(), follow_symlinks=settings.follow_symlinks)
+        if settings.strictness is Strictness.STRICT:
+            sources = tuple(replace(source, strictness=settings.strictness) for source in sources)
+        if settings.trust_workspace:
+            sources = tuple(replace(source, project=None) for source in sources)
     return Library(sources, current_environment)
 
 
-def _open_quietly(directories: Sequence[Path], *, strict: bool = False, follow_symlinks: bool = False) -> Library:
-    flags = {"strictness": Strictness.STRICT if strict else None, "follow_symlinks": follow_symlinks or None}
-    return _open(directories, load_settings(flags, os.environ, jdai=jdai_files().read()))
+def _open_quietly(directories: Sequence[Path] | None, **flags: bool) -> Library:
+    given: dict[str, object] = {name: flag or None for name, flag in flags.items()}
+    given["strictness"] = Strictness.STRICT if given.pop("strict", None) else None
+    return _open(directories, load_settings(given, os.environ, jdai=jdai_files().read()))
 
 
 def _validate(path: Path, *, strict: bool, follow_symlinks: bool) -> list[tuple[str, bool, tuple[Diagnostic, ...]]]:

@@ -13,7 +13,7 @@ import anyio
 from server import __version__
 from server.app import SkillServer
 from server.config import Settings, Transport
-from server.environment import jdai_files
+from server.environment import watched_files
 from server.host import Host
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def serve(library: Library, settings: Settings) -> None:
 async def _serve_stdio(library: Library, settings: Settings) -> None:
     from server.stdio import serve_stdio
 
-    host = Host(library, settings, jdai_files().paths)
+    host = Host(library, settings, watched_files())
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(host.follow)
         tasks.start_soon(_cancel_when_asked_to_stop, tasks.cancel_scope)
@@ -70,7 +70,7 @@ async def _cancel_when_asked_to_stop(scope: anyio.CancelScope) -> None:
 async def _serve_http(library: Library, settings: Settings, listener: socket.socket) -> None:
     from server.http import serve_http
 
-    host = Host(library, settings, jdai_files().paths)
+    host = Host(library, settings, watched_files())
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(host.follow)
         await serve_http(SkillServer(host, local=False), host, listener)
@@ -84,10 +84,15 @@ def _announce(library: Library, settings: Settings, port: int) -> None:
     name = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"http://{'localhost' if name in _EVERYWHERE else name}:{port}{settings.path}"
     lines = [
-        f"skillserve {__version__} serves {', '.join(str(source.root) for source in library.sources)} ({states})",
+        f"skillserve {__version__} serves {_roots(library)} ({states})",
         f"  address         {url}",
         f"  Claude Code     claude mcp add --transport http skills {url}",
         f'  other clients   {{"mcpServers": {{"skills": {{"type": "http", "url": "{url}"}}}}}}',
         "  stop            Ctrl-C",
     ]
     print("\n".join(lines), file=sys.stderr, flush=True)  # noqa: T201 - for people; logs have their own form
+
+
+def _roots(library: Library) -> str:
+    present = [str(source.root) for source in library.sources if not source.optional or source.root.is_dir()]
+    return ", ".join(present) or "whatever comes into the default directories"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from skills_core.discovery import LoadedSource
     from skills_core.skill import SkillContent
+    from skills_core.sources import Source
 
 __all__ = ["Catalog", "build_catalog"]
 
@@ -145,7 +146,10 @@ def build_catalog(sources: Sequence[LoadedSource], environment: Environment, bef
         for rank, loaded in enumerate(sources)
         for content in loaded.contents.values()
     ]
-    valid = [candidate for candidate in candidates if candidate.content.instructions.fault is None]
+    sound = [candidate for candidate in candidates if candidate.content.instructions.fault is None]
+    # What is not trusted takes no name from anybody.
+    untrusted = {loaded.source for loaded in sources if not _is_trusted(loaded.source, environment)}
+    valid = [candidate for candidate in sound if candidate.source not in untrusted]
     settlement = settle(valid, before.settlement if before else None)
     known = {_place_of(skill): skill for skill in before.skills} if before else {}
     skills: list[Skill] = []
@@ -155,6 +159,7 @@ def build_catalog(sources: Sequence[LoadedSource], environment: Environment, bef
             skills.append(_shadowed(candidate, valid[settlement.holders[number]]))
         else:
             skills.append(_gated(candidate, placement, environment))
+    skills += [_untrusted(candidate) for candidate in sound if candidate.source in untrusted]
     skills += [_invalid(candidate) for candidate in candidates if candidate.content.instructions.fault is not None]
     skills = [_same(known.get(_place_of(skill)), skill) for skill in skills]
     skills.sort(key=lambda skill: (skill.name, skill.path, str(skill.source.root)))
@@ -204,6 +209,16 @@ def _exclusion(candidate: Candidate, environment: Environment) -> Exclusion | No
 def _duplicate_note(candidate: Candidate, key: str) -> tuple[Diagnostic, ...]:
     message = f"another skill of this source is named {candidate.content.name!r} too, so this one answers to {key!r}"
     return (Diagnostic(Severity.WARNING, Reason.DUPLICATE_NAME, message, _where(candidate)),)
+
+
+def _is_trusted(source: Source, environment: Environment) -> bool:
+    return source.project is None or environment.trusts(source.project)
+
+
+def _untrusted(candidate: Candidate) -> Skill:
+    project = printable(str(candidate.source.project))
+    detail = f"the project {project} is not trusted; if you trust what is in it, run: skillserve trust {project}"
+    return _inactive(candidate, State.EXCLUDED, Reason.UNTRUSTED, detail)
 
 
 def _shadowed(candidate: Candidate, holder: Candidate) -> Skill:

@@ -99,6 +99,7 @@ class Reason(StrEnum):
     MISSING_ENV = "missing_env"
     CONFIG_DISABLED = "config_disabled"
     DISABLED = "disabled_by_config"
+    UNTRUSTED = "untrusted_project"
     BUNDLED_NOT_ALLOWED = "bundled_not_allowlisted"
     # Sources
     MISSING_DIRECTORY = "missing_directory"

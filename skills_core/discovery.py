@@ -120,6 +120,8 @@ def _links(tree: Tree) -> list[tuple[str, Location]]:
 
 def _problems(source: Source, tree: Tree, contents: Mapping[str, SkillContent]) -> Iterator[Diagnostic]:
     """Tell of what lies outside of every skill: inside one, the skill's own diagnostics do."""
+    if "" not in tree and source.optional:
+        return
     if "" not in tree:
         message = "the directory is gone; its skills come back when it does"
         yield Diagnostic(Severity.ERROR, Reason.MISSING_DIRECTORY, message, printable(str(source.root)))

@@ -15,6 +15,7 @@ from skills_core.diagnostics import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from skills_core.diagnostics import Diagnostic
     from skills_core.fields import FieldReader
@@ -58,14 +59,18 @@ class SkillEntry:
     config: Mapping[str, JsonValue] = field(default_factory=dict, repr=False)
 
 
+def _trusts_all(_: Path) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Environment:
     """The machine a gate is evaluated for.
 
     `os` is `windows`, `linux` or `macos`; `has_bin` tells whether an executable is on the search path; `config` is
     a configuration with nested or dotted keys; `entries` maps skills' keys, in lower case, to what is set for them.
-    `bundled` are the keys, in lower case, of the bundled skills that are wanted, None for all of them. `problems`
-    tell what of this could not be read.
+    `bundled` are the keys, in lower case, of the bundled skills that are wanted, None for all of them. `trusts` tells
+    of a project's folder whether its skills may be served. `problems` tell what of all this could not be read.
     """
 
     os: str
@@ -74,6 +79,7 @@ class Environment:
     config: Mapping[str, JsonValue] = field(default_factory=dict, repr=False)
     entries: Mapping[str, SkillEntry] = field(default_factory=dict)
     bundled: frozenset[str] | None = None
+    trusts: Callable[[Path], bool] = _trusts_all
     problems: tuple[Diagnostic, ...] = ()
 
 

@@ -101,10 +101,17 @@ def parse_instructions(raw: bytes, folder_name: str, path: str, strictness: Stri
         return _broken(folder_name, document.diagnostics, document.fault)
     front, found = parse_frontmatter(document, folder_name, path)
     breaches = document.diagnostics + found
-    stopping = {Severity.ERROR} if strictness is Strictness.LENIENT else {Severity.ERROR, Severity.WARNING}
-    fault = next((diagnostic.code for diagnostic in breaches if diagnostic.severity in stopping), None)
+    fault = next((diagnostic.code for diagnostic in breaches if _stops(diagnostic, strictness)), None)
     diagnostics = (*breaches, *_hidden(raw.decode("utf-8"), document, path))
     return Instructions(front.name or folder_name, front, document.body, diagnostics, fault, document.verbatim)
+
+
+def _stops(diagnostic: Diagnostic, strictness: Strictness) -> bool:
+    """Tell whether a diagnostic costs the skill."""
+    if diagnostic.severity is Severity.WARNING:
+        required = strictness is Strictness.REQUIRED and diagnostic.code is Reason.MISSING_NAME
+        return required or strictness is Strictness.STRICT
+    return diagnostic.severity is Severity.ERROR
 
 
 def _hidden(text: str, document: Document, path: str) -> Iterator[Diagnostic]:

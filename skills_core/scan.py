@@ -167,6 +167,10 @@ class _Walk:
                 listing = list_folder(entries, fingerprints=self.fingerprints)
         except OSError as error:
             return None if is_absence(error) else Listing(refused=(("", Reason.UNREADABLE),))
+        level = folder.count("/") + 1 if folder else 0
+        if level < len(self.source.below):
+            wanted = self.source.below[level]
+            return Listing(folders=tuple(name for name in listing.folders if wanted in {"*", name}))
         return self._with_links(folder, listing) if self.source.follow_symlinks and listing.refused else listing
 
     def _with_links(self, folder: str, listing: Listing) -> Listing:

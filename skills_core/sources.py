@@ -33,9 +33,13 @@ class Scope(StrEnum):
 
 
 class Strictness(StrEnum):
-    """Whether a breach of a rule costs the skill (strict) or a warning (lenient)."""
+    """Whether a breach of a rule costs the skill (strict) or a warning (lenient).
+
+    In between, name and description are required, as adk-skill has it below `.skills`.
+    """
 
     LENIENT = "lenient"
+    REQUIRED = "required"
     STRICT = "strict"
 
 
@@ -51,7 +55,9 @@ class ScanBounds:
 class Source:
     """A directory of skills; `root` is absolute and free of symbolic links.
 
-    `follow_symlinks` is the policy for links below it; see `links`.
+    `follow_symlinks` is the policy for links below it; see `links`. It is no problem if an `optional` one is missing.
+    A source in a `project` is served only while the project is trusted. `below` are the names of the folders in which
+    skills are looked for, level by level, `*` for any: nothing else on these levels is looked at.
     """
 
     root: Path
@@ -59,6 +65,9 @@ class Source:
     strictness: Strictness = Strictness.LENIENT
     bounds: ScanBounds = ScanBounds()
     follow_symlinks: bool = False
+    optional: bool = False
+    project: Path | None = None
+    below: tuple[str, ...] = ()
 
 
 def explicit_sources(

@@ -164,7 +164,7 @@ def test_a_port_in_use_is_wrong_use_and_says_what_to_do(skills: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["serve"], ["serve", ".", "--port", "many"], ["activate", "x", ".", "--param", "x"]]
+    "arguments", [[], ["validate"], ["serve", ".", "--port", "many"], ["activate", "x", ".", "--param", "x"]]
 )
 def test_wrong_use_has_exit_code_two(arguments: list[str]) -> None:
     assert run(*arguments).returncode == 2

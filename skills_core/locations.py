@@ -1,0 +1,83 @@
+"""Where skills are looked for when nobody names a directory, in order of precedence.
+
+The project's folders from the working directory up to the root of its git repository, the user's own, those that
+plugins bring along, those that came with the product, and last what other agents keep. Folders that do not exist are
+sources all the same: they may be made later. Rules: JD.AI's lifecycle, agentskills.io's client guide, adk-skill.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skills_core.sources import ScanBounds, Scope, Source, Strictness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["Places", "default_sources", "project_of"]
+
+_BOUNDS = ScanBounds(depth=6, folders=2000)
+# What nobody named may be anything; agentskills.io's guide gives these figures.
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The folders that sources are found from, all absolute; `bundled` is where the product's own skills are."""
+
+    home: Path
+    working_directory: Path
+    config_home: Path
+    bundled: Path | None = None
+
+
+def project_of(directory: Path) -> Path:
+    """Return the root of the git repository that `directory` is in, or `directory` itself."""
+    return next((folder for folder in (directory, *directory.parents) if (folder / ".git").exists()), directory)
+
+
+def default_sources(places: Places, *, follow_symlinks: bool = False) -> tuple[Source, ...]:
+    """Return the sources by precedence; a folder that several of them name counts once, where it stands highest."""
+    sources: dict[Path, Source] = {}
+    for source in _candidates(places, follow_symlinks=follow_symlinks):
+        sources.setdefault(source.root, source)
+    return tuple(sources.values())
+
+
+def _candidates(places: Places, *, follow_symlinks: bool) -> Iterator[Source]:
+    def source(
+        root: Path,
+        scope: Scope,
+        strictness: Strictness = Strictness.LENIENT,
+        *,
+        project: Path | None = None,
+        below: tuple[str, ...] = (),
+    ) -> Source:
+        return Source(
+            root.resolve(),
+            scope,
+            strictness,
+            _BOUNDS,
+            follow_symlinks=follow_symlinks,
+            optional=True,
+            project=project,
+            below=below,
+        )
+
+    home, project = places.home, project_of(places.working_directory)
+    folders = [places.working_directory, *places.working_directory.parents]
+    folders = folders[: folders.index(project) + 1]
+    for folder in folders:
+        yield source(folder / ".jdai" / "skills", Scope.WORKSPACE, Strictness.STRICT, project=project)
+        yield source(folder / ".agents" / "skills", Scope.WORKSPACE, project=project)
+        yield source(folder / ".skills", Scope.WORKSPACE, Strictness.REQUIRED, project=project)
+    yield source(home / ".jdai" / "skills", Scope.MANAGED, Strictness.STRICT)
+    yield source(places.config_home / "skillserve" / "skills", Scope.MANAGED)
+    yield source(home / ".agents" / "skills", Scope.MANAGED)
+    yield source(home / ".jdai" / "plugins", Scope.PLUGIN, Strictness.STRICT, below=("*", "skills"))
+    if places.bundled is not None:
+        yield source(places.bundled, Scope.BUNDLED)
+    yield source(home / ".claude" / "skills", Scope.LEGACY)
+    for folder in folders:
+        yield source(folder / ".claude" / "skills", Scope.LEGACY, project=project)

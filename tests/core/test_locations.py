@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from skills_core import Environment, Library, Reason, Scope, State
+from skills_core.locations import Places, default_sources, project_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skills_core import Catalog
+
+PRECEDENCE = [
+    "project/sub/.jdai/skills",
+    "project/sub/.agents/skills",
+    "project/sub/.skills",
+    "project/.jdai/skills",
+    "project/.agents/skills",
+    "project/.skills",
+    "home/.jdai/skills",
+    "config/skillserve/skills",
+    "home/.agents/skills",
+    "home/.jdai/plugins/some-plugin/skills",
+    "bundled",
+    "home/.claude/skills",
+    "project/sub/.claude/skills",
+    "project/.claude/skills",
+]
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    """A user with a home, working in a folder of a git repository."""
+    space = tmp_path.resolve()
+    (space / "project" / ".git").mkdir(parents=True)
+    (space / "project" / "sub").mkdir()
+    return Places(space / "home", space / "project" / "sub", space / "config", space / "bundled")
+
+
+@pytest.fixture
+def find(places: Places) -> Callable[..., Catalog]:
+    def find(trusts: Callable[[Path], bool] = lambda _: True) -> Catalog:
+        machine = Environment(os="linux", has_bin=lambda _: True, trusts=trusts)
+        return Library(default_sources(places), lambda: machine).catalog
+
+    return find
+
+
+@pytest.mark.parametrize("first", range(len(PRECEDENCE)), ids=PRECEDENCE)
+def test_of_skills_with_one_name_that_of_the_highest_place_wins(
+    first: int, places: Places, write_skill: Callable[..., Path], find: Callable[..., Catalog]
+) -> None:
+    space = places.home.parent
+    for place in PRECEDENCE[first:]:
+        write_skill(space / place, "same")
+    catalog = find()
+    (active,) = catalog.active
+    assert active.source.root / active.content.folder == space / PRECEDENCE[first] / "same"
+    assert {skill.reason for skill in catalog.skills if skill is not active} <= {Reason.SHADOWED}
+    assert len(catalog.skills) == len(PRECEDENCE) - first
+
+
+def test_places_that_are_missing_are_no_problem_and_are_found_when_they_come(
+    places: Places, write_skill: Callable[..., Path]
+) -> None:
+    library = Library(default_sources(places), lambda: Environment(os="linux", has_bin=lambda _: True))
+    assert (library.catalog.skills, library.catalog.problems) == ((), ())
+    folder = write_skill(places.home / ".agents" / "skills", "late")
+    assert [skill.key for skill in library.reload([folder.parent]).added] == ["late"]
+
+
+def test_outside_of_a_repository_no_folder_above_is_looked_into(tmp_path: Path) -> None:
+    space = tmp_path.resolve()
+    (space / "a" / "b").mkdir(parents=True)
+    roots = {source.root for source in default_sources(Places(space / "home", space / "a" / "b", space / "config"))}
+    assert space / "a" / "b" / ".agents" / "skills" in roots
+    assert not any(root.is_relative_to(space / "a") and not root.is_relative_to(space / "a" / "b") for root in roots)
+    assert project_of(space / "a" / "b") == space / "a" / "b"
+
+
+def test_a_worktree_whose_git_is_a_file_is_a_repository_too(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / ".git").write_text("gitdir: elsewhere")
+    assert project_of(tmp_path / "a" / "b") == tmp_path / "a"
+
+
+def test_what_is_not_trusted_is_seen_and_neither_served_nor_takes_a_name(
+    places: Places, write_skill: Callable[..., Path], find: Callable[..., Catalog]
+) -> None:
+    space = places.home.parent
+    write_skill(space / "project" / ".agents" / "skills", "same")
+    write_skill(space / "project" / ".claude" / "skills", "other")
+    write_skill(space / "home" / ".agents" / "skills", "same")
+    asked: list[Path] = []
+
+    def trusts(folder: Path) -> bool:
+        asked.append(folder)
+        return False
+
+    catalog = find(trusts)
+    assert {(skill.name, skill.state, skill.reason, skill.source.scope) for skill in catalog.skills} == {
+        ("same", State.EXCLUDED, Reason.UNTRUSTED, Scope.WORKSPACE),
+        ("other", State.EXCLUDED, Reason.UNTRUSTED, Scope.LEGACY),
+        ("same", State.ACTIVE, None, Scope.MANAGED),
+    }
+    assert set(asked) == {space / "project"}
+
+
+def test_of_a_plugin_only_its_skills_are_looked_at(
+    places: Places, write_skill: Callable[..., Path], find: Callable[..., Catalog]
+) -> None:
+    plugins = places.home / ".jdai" / "plugins"
+    write_skill(plugins / "one" / "skills", "a", files={"docs/x.md": "x"})
+    write_skill(plugins / "two" / "skills", "b")
+    write_skill(plugins / "two" / "other", "c")
+    write_skill(plugins / "three", "d")
+    write_skill(plugins, "four")
+    catalog = find()
+    assert {skill.key: skill.path for skill in catalog.skills} == {"a": "one/skills/a", "b": "two/skills/b"}
+    assert list(catalog.skill("a").content.files) == ["SKILL.md", "docs/x.md"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+def test_a_folder_that_two_places_lead_to_counts_once_at_the_higher(
+    places: Places, write_skill: Callable[..., Path], find: Callable[..., Catalog]
+) -> None:
+    write_skill(places.home / ".agents" / "skills", "a")
+    (places.home / ".claude").mkdir()
+    (places.home / ".claude" / "skills").symlink_to(places.home / ".agents" / "skills")
+    (skill,) = find().skills
+    assert (skill.state, skill.source.scope) == (State.ACTIVE, Scope.MANAGED)
+
+
+@pytest.mark.parametrize(
+    ("place", "state", "reason"),
+    [
+        ("home/.jdai/skills", State.INVALID, Reason.MISSING_NAME),
+        ("project/.skills", State.INVALID, Reason.MISSING_NAME),
+        ("home/.agents/skills", State.ACTIVE, None),
+    ],
+)
+def test_a_missing_name_costs_the_skill_where_the_place_says_so(
+    place: str, state: State, reason: Reason | None, places: Places, find: Callable[..., Catalog]
+) -> None:
+    folder = places.home.parent / place / "a"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\ndescription: d\n---\nx")
+    (skill,) = find().skills
+    assert (skill.state, skill.reason) == (state, reason)
+
+
+@pytest.mark.parametrize(("place", "state"), [("home/.jdai/skills", State.INVALID), ("project/.skills", State.ACTIVE)])
+def test_an_unknown_field_costs_the_skill_in_strict_places_only(
+    place: str, state: State, places: Places, write_skill: Callable[..., Path], find: Callable[..., Catalog]
+) -> None:
+    write_skill(places.home.parent / place, "a", fields="nobody-knows: 1")
+    (skill,) = find().skills
+    assert skill.state is state

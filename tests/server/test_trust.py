@@ -1,0 +1,108 @@
+"""Projects that are trusted, and servers that are told of no directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.trust import TrustError, TrustFile
+from tests.conftest import write_skill
+from tests.server.sessions import server_environment
+
+posix = pytest.mark.skipif(os.name == "nt", reason="the user's folders are found from other variables there")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> TrustFile:
+    return TrustFile(tmp_path / "config" / "trusted.json")
+
+
+def test_a_folder_is_trusted_until_it_is_removed(file: TrustFile, tmp_path: Path) -> None:
+    assert file.folders() == ()
+    file.add(tmp_path)
+    file.add(tmp_path / ".." / tmp_path.name)
+    assert file.folders() == (tmp_path.resolve(),)
+    assert not file.remove(tmp_path / "other")
+    assert file.remove(tmp_path)
+    assert file.folders() == ()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"version": 2, "trusted": []}', '{"version": 1, "trusted": [1]}'])
+def test_a_file_that_is_no_such_list_is_told_of_and_never_overwritten(
+    text: str, file: TrustFile, tmp_path: Path
+) -> None:
+    file.path.parent.mkdir()
+    file.path.write_text(text)
+    with pytest.raises(TrustError):
+        file.folders()
+    with pytest.raises(TrustError):
+        file.add(tmp_path)
+    assert file.path.read_text() == text
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> dict[str, Path]:
+    """A user with a skill, in a project with another one."""
+    home, project = tmp_path.resolve() / "home", tmp_path.resolve() / "project"
+    write_skill(home / ".agents" / "skills", "mine")
+    write_skill(project / ".agents" / "skills", "theirs")
+    (project / ".git").mkdir()
+    (project / "sub").mkdir()
+    return {"home": home, "project": project}
+
+
+def run(user: dict[str, Path], *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = server_environment(HOME=str(user["home"]))
+    environment.pop("XDG_CONFIG_HOME", None)
+    return subprocess.run(
+        [sys.executable, "-m", "server", *arguments],
+        cwd=user["project"] / "sub",
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def states(user: dict[str, Path], *flags: str) -> dict[str, Any]:
+    answer = run(user, "status", "--json", *flags)
+    assert answer.returncode == 0, answer.stderr
+    return {skill["name"]: (skill["state"], skill["reason"]) for skill in json.loads(answer.stdout)["skills"]}
+
+
+@posix
+def test_a_projects_skills_are_served_once_it_is_trusted(user: dict[str, Path]) -> None:
+    assert states(user) == {"mine": ("active", None), "theirs": ("excluded", "untrusted_project")}
+    assert states(user, "--trust-workspace")["theirs"] == ("active", None)
+    assert run(user, "trust").stdout == f"trusted: {user['project']}\n"
+    assert run(user, "trust", "--list").stdout == f"{user['project']}\n"
+    assert states(user)["theirs"] == ("active", None)
+    assert run(user, "trust", "--remove").returncode == 0
+    assert run(user, "trust", "--remove").returncode == 1
+    assert states(user)["theirs"] == ("excluded", "untrusted_project")
+
+
+@posix
+def test_a_directory_that_is_named_needs_no_trust(user: dict[str, Path]) -> None:
+    assert states(user, str(user["project"] / ".agents" / "skills")) == {"theirs": ("active", None)}
+
+
+@posix
+def test_trusting_what_is_no_directory_is_wrong_use(user: dict[str, Path]) -> None:
+    assert run(user, "trust", "absent").returncode == 2
+
+
+@posix
+def test_a_list_that_cannot_be_read_trusts_nothing_and_is_told_of(user: dict[str, Path]) -> None:
+    run(user, "trust")
+    (user["home"] / ".config" / "skillserve" / "trusted.json").write_text("{")
+    answer = run(user, "status")
+    assert "untrusted_project" in answer.stdout + answer.stderr
+    assert "trusted.json" in answer.stdout + answer.stderr
