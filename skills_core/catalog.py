@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from skills_core.conflicts import NOTHING_SETTLED, Candidate, Placement, Settlem
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.errors import UnknownFileError, UnknownSkillError
 from skills_core.gates import Environment, Exclusion, evaluate_gate
+from skills_core.requirements import unmet_requirements
 from skills_core.skill import Skill, SkillFile, State
 from skills_core.sources import Scope
 from skills_core.uris import SCHEME, decode_path
@@ -159,6 +160,7 @@ def build_catalog(sources: Sequence[LoadedSource], environment: Environment, bef
             skills.append(_shadowed(candidate, valid[settlement.holders[number]]))
         else:
             skills.append(_gated(candidate, placement, environment))
+    skills = _required(skills)
     skills += [_untrusted(candidate) for candidate in sound if candidate.source in untrusted]
     skills += [_invalid(candidate) for candidate in candidates if candidate.content.instructions.fault is not None]
     skills = [_same(known.get(_place_of(skill)), skill) for skill in skills]
@@ -209,6 +211,22 @@ def _exclusion(candidate: Candidate, environment: Environment) -> Exclusion | No
 def _duplicate_note(candidate: Candidate, key: str) -> tuple[Diagnostic, ...]:
     message = f"another skill of this source is named {candidate.content.name!r} too, so this one answers to {key!r}"
     return (Diagnostic(Severity.WARNING, Reason.DUPLICATE_NAME, message, _where(candidate)),)
+
+
+def _required(skills: list[Skill]) -> list[Skill]:
+    """Return the skills with those excluded that require what is not served."""
+    if not any(skill.frontmatter.requires for skill in skills):
+        return skills
+    # Where several share a name, one that is served will do.
+    active = {skill.name: skill.frontmatter.requires for skill in skills if skill.state is State.ACTIVE}
+    otherwise = {skill.name: f"is {skill.state} ({skill.detail})" for skill in skills if skill.name not in active}
+    unmet = unmet_requirements(active, otherwise)
+    return [
+        replace(skill, state=State.EXCLUDED, reason=unmet[skill.name].reason, detail=unmet[skill.name].detail)
+        if skill.state is State.ACTIVE and skill.name in unmet
+        else skill
+        for skill in skills
+    ]
 
 
 def _is_trusted(source: Source, environment: Environment) -> bool:

@@ -43,6 +43,7 @@ class Reason(StrEnum):
     TOO_MANY_FILES = "too_many_files"
     FILE_NAME_CASE = "file_name_case"
     MISSING_SKILL_FILE = "missing_skill_file"
+    MISSING_REFERENCE = "missing_reference"
     # The document: frontmatter and body
     MISSING_FRONTMATTER = "missing_frontmatter"
     UNCLOSED_FRONTMATTER = "unclosed_frontmatter"
@@ -100,6 +101,8 @@ class Reason(StrEnum):
     CONFIG_DISABLED = "config_disabled"
     DISABLED = "disabled_by_config"
     UNTRUSTED = "untrusted_project"
+    UNMET_REQUIREMENT = "unmet_requirement"
+    CIRCULAR_REQUIREMENT = "circular_requirement"
     BUNDLED_NOT_ALLOWED = "bundled_not_allowlisted"
     # Sources
     MISSING_DIRECTORY = "missing_directory"

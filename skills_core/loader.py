@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
+from skills_core.diagnostics import Diagnostic, Reason, Severity, capped, printable
 from skills_core.document import parse_document
 from skills_core.errors import FileRefusedError
 from skills_core.files import MAX_FILE_SIZE, Location
@@ -48,6 +48,9 @@ _RACY_NS = 2_000_000_000
 # A file system may date two writes within its clock's step alike (2 s on FAT), so a file that was written less
 # than that before it was read may change without a new fingerprint.
 
+_SHOWN = 200
+# Characters of a reference that a message repeats.
+
 _REFUSALS = {
     Reason.SYMLINK: "symbolic links are not followed, so this is not served; put a copy here, or set follow_symlinks",
     Reason.SYMLINK_OUTSIDE: "this link leads out of what it must stay in, in a circle, or nowhere, so it is not served",
@@ -74,6 +77,7 @@ def load_content(
     reading = _Reading(source, folder, tree, before, changed, reader)
     instructions = _load_main(reading, main, tree[folder])
     _load_others(reading, main, tree)
+    _check_references(reading, instructions, main)
     files = MappingProxyType(reading.files)
     fault = None if instructions.fault else publication_fault(instructions, files, files.get(main))
     if fault is not None:
@@ -81,7 +85,7 @@ def load_content(
         reading.note(Severity.INFO, Reason.NOT_PUBLISHED, message, main)
     published = instructions.fault is None and fault is None
     folders = frozenset(_folders(folder, tree))
-    content = SkillContent(folder, instructions, files, files.get(main), folders, tuple(reading.notes), published)
+    content = SkillContent(folder, instructions, files, files.get(main), folders, capped(reading.notes), published)
     return before if before is not None and _is_same(before, content) else content
 
 
@@ -255,6 +259,14 @@ def _load_others(reading: _Reading, main: str, tree: Tree) -> None:
                 reading.read(path, MAX_FILE_SIZE)
             except FileRefusedError as error:
                 reading.note(Severity.WARNING, error.reason, error.message, path)
+
+
+def _check_references(reading: _Reading, instructions: Instructions, main: str) -> None:
+    for reference in instructions.frontmatter.references:
+        path = reference.removeprefix("./").removesuffix("/")
+        if path not in reading.files and not any(file.startswith(f"{path}/") for file in reading.files):
+            message = f"references names {reference[:_SHOWN]!r}, and there is no such file in the skill"
+            reading.note(Severity.WARNING, Reason.MISSING_REFERENCE, message, main)
 
 
 def _folders(folder: str, tree: Tree) -> Iterator[str]:

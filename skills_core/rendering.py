@@ -86,6 +86,7 @@ def render_activation(skill: Skill, arguments: Mapping[str, str] | None = None, 
     if directory:
         lines.append(f"Skill directory: {_one_line(str(skill.source.root.joinpath(skill.content.folder)))}")
     lines += _about_files(skill)
+    lines += _about_requirements(skill)
     lines.append("</skill_content>")
     return "\n".join(lines)
 
@@ -166,9 +167,17 @@ def _about_parameters(skill: Skill, given: Mapping[str, str]) -> Iterable[str]:
         yield f"Parameters without a value: {', '.join(missing)}. Take them from the conversation, or ask."
 
 
+def _about_requirements(skill: Skill) -> Iterable[str]:
+    if skill.frontmatter.requires:
+        names = ", ".join(_one_line(name) for name in skill.frontmatter.requires)
+        yield f"This skill builds on others; activate them too if you have not: {names}."
+
+
 def _about_files(skill: Skill) -> Iterable[str]:
     main = skill.content.main
-    paths = [path for path in skill.content.files if main is None or path != main.path]
+    files = skill.content.files
+    named = [path for reference in skill.frontmatter.references if (path := reference.removeprefix("./")) in files]
+    paths = [path for path in dict.fromkeys([*named, *files]) if main is None or path != main.path]
     if not paths:
         return
     yield (

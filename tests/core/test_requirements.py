@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_core import Environment, Reason, State, render_activation
+from skills_core.requirements import unmet_requirements
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from skills_core import Library, Skill
+
+UNMET, CIRCULAR = Reason.UNMET_REQUIREMENT, Reason.CIRCULAR_REQUIREMENT
+
+CASES: dict[str, tuple[dict[str, list[str]], dict[str, tuple[Reason, str]]]] = {
+    "nothing": ({"a": []}, {}),
+    "what is there": ({"a": ["b"], "b": []}, {}),
+    "a diamond": ({"a": ["b", "c"], "b": ["d"], "c": ["d"], "d": []}, {}),
+    "what is missing": ({"a": ["x"]}, {"a": (UNMET, "requires x, which does not exist")}),
+    "what is excluded": ({"a": ["off"]}, {"a": (UNMET, "requires off, which is excluded (no git)")}),
+    "a chain to what is missing": (
+        {"a": ["b"], "b": ["c"], "c": ["x"]},
+        {
+            "a": (UNMET, "requires b → c → x, which does not exist"),
+            "b": (UNMET, "requires c → x, which does not exist"),
+            "c": (UNMET, "requires x, which does not exist"),
+        },
+    ),
+    "itself": ({"a": ["a"]}, {"a": (CIRCULAR, "requires itself: a → a")}),
+    "a circle": (
+        {"a": ["b"], "b": ["a"]},
+        {"a": (CIRCULAR, "requires itself: a → b → a"), "b": (CIRCULAR, "requires itself: b → a → b")},
+    ),
+    "what is in a circle": (
+        {"a": ["b"], "b": ["c"], "c": ["b"], "d": []},
+        {
+            "a": (UNMET, "requires b → c, which is required in a circle"),
+            "b": (CIRCULAR, "requires itself: b → c → b"),
+            "c": (CIRCULAR, "requires itself: c → b → c"),
+        },
+    ),
+    "what a circle requires": (
+        {"a": ["b", "c"], "b": ["a"], "c": []},
+        {"a": (CIRCULAR, "requires itself: a → b → a"), "b": (CIRCULAR, "requires itself: b → a → b")},
+    ),
+}
+
+
+@pytest.mark.parametrize(("requires", "expected"), CASES.values(), ids=CASES)
+def test_what_a_skill_requires_decides_on_it(
+    requires: dict[str, list[str]], expected: dict[str, tuple[Reason, str]]
+) -> None:
+    found = unmet_requirements(requires, {"off": "is excluded (no git)"})
+    assert {name: (exclusion.reason, exclusion.detail) for name, exclusion in found.items()} == expected
+
+
+NAMES = st.sampled_from("abcdefg")
+
+
+def reaches(requires: dict[str, list[str]], start: str) -> set[str]:
+    seen: set[str] = set()
+    waiting = list(requires.get(start, ()))
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting += requires.get(name, ())
+    return seen
+
+
+@given(st.dictionaries(NAMES, st.lists(NAMES, max_size=3)))
+def test_a_skill_is_served_if_all_it_leads_to_is_there_and_none_of_that_leads_back_to_itself(
+    requires: dict[str, list[str]],
+) -> None:
+    bad = {
+        name
+        for name in requires
+        if any(each not in requires or each in reaches(requires, each) for each in {name} | reaches(requires, name))
+    }
+    assert unmet_requirements(requires, {}).keys() == bad
+
+
+def test_a_chain_of_ten_thousand_skills_is_settled_and_told_in_few_words() -> None:
+    requires = {f"s{number}": [f"s{number + 1}"] for number in range(10_000)}
+    found = unmet_requirements(requires, {})
+    assert len(found) == 10_000
+    assert all(len(exclusion.detail) < 200 for exclusion in found.values())
+
+
+def test_a_skill_comes_and_goes_with_what_it_requires(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path, "a", fields="requires: [b]")
+    write_skill(tmp_path, "b", fields="when: {requires: {env: [KEY]}}")
+    variables: dict[str, str] = {}
+    library = load(tmp_path, environment=Environment("linux", lambda _: True, variables))
+    states = {skill.key: (skill.state, skill.reason) for skill in library.catalog.skills}
+    assert states == {"a": (State.EXCLUDED, UNMET), "b": (State.EXCLUDED, Reason.MISSING_ENV)}
+    variables["KEY"] = "x"
+    library.reload([])
+    assert [skill.key for skill in library.catalog.active] == ["a", "b"]
+
+
+def test_activation_names_what_a_skill_requires(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path, "a", fields="requires: [b]")
+    write_skill(tmp_path, "b")
+    catalog = load(tmp_path).catalog
+    assert "builds on others; activate them too if you have not: b." in render_activation(catalog.skill("a"))
+    assert "builds on others" not in render_activation(catalog.skill("b"))
+
+
+def test_references_stand_first_in_what_activation_lists(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library], only: Callable[[Library], Skill]
+) -> None:
+    files = {"a.md": "", "refs/b.json": "", "z.md": ""}
+    write_skill(tmp_path, "a", fields="references: [./z.md, refs/b.json]", files=files)
+    skill = only(load(tmp_path))
+    listed = [line for line in render_activation(skill).splitlines() if line.startswith("<file>")]
+    assert listed == [f"<file>{path}</file>" for path in ("z.md", "refs/b.json", "a.md")]
+    assert skill.diagnostics == ()
+
+
+@pytest.mark.parametrize("reference", ["absent.md", "../b/SKILL.md", "/etc/passwd", "docs/absent.md"])
+def test_a_reference_to_what_is_not_in_the_skill_is_told_of(
+    reference: str,
+    tmp_path: Path,
+    write_skill: Callable[..., Path],
+    load: Callable[..., Library],
+    only: Callable[[Library], Skill],
+) -> None:
+    write_skill(tmp_path, "a", fields=f"references: [docs, {reference}]", files={"docs/x.md": ""})
+    skill = only(load(tmp_path))
+    assert (skill.state, [each.code for each in skill.diagnostics]) == (State.ACTIVE, [Reason.MISSING_REFERENCE])
