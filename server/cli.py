@@ -34,6 +34,8 @@ from skills_core.watcher import WatchMode  # noqa: TC001 - typer reads the annot
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from skills_core.gates import Environment
+
 __all__ = ["app", "main"]
 
 app = typer.Typer(
@@ -234,6 +236,19 @@ def _settings(**flags: object) -> Settings:
 
 
 @app.command()
+def init(
+    name: Annotated[str, typer.Argument(help="The skill's name: lower-case letters, digits and hyphens.")],
+    *,
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Where the skill's folder goes.")] = Path(),
+    description: Annotated[str | None, typer.Option(help="What it does, and when to use it.")] = None,
+) -> None:
+    """Write a new skill to begin with."""
+    from server.scaffold import write_skill
+
+    print_text(str(write_skill(to, name, description)))
+
+
+@app.command()
 def trust(
     path: Annotated[Path, typer.Argument(metavar="[PATH]", help="The project; by default the one here.")] = Path(),
     *,
@@ -267,7 +282,11 @@ def _open(directories: Sequence[Path] | None, settings: Settings) -> Library:
             sources = tuple(replace(source, strictness=settings.strictness) for source in sources)
         if settings.trust_workspace:
             sources = tuple(replace(source, project=None) for source in sources)
-    return Library(sources, current_environment)
+
+    def environment() -> Environment:
+        return replace(current_environment(), enabled=settings.enabled, disabled=settings.disabled)
+
+    return Library(sources, environment)
 
 
 def _open_quietly(directories: Sequence[Path] | None, **flags: bool) -> Library:

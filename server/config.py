@@ -60,6 +60,8 @@ class Settings(BaseModel):
     strictness: Strictness = Strictness.LENIENT
     follow_symlinks: bool = False
     trust_workspace: bool = False
+    enabled: tuple[str, ...] = ()
+    disabled: tuple[str, ...] = ()
     watch: WatchMode = WatchMode.AUTO
     watch_debounce_ms: int = Field(default=250, ge=0, le=60_000)
     watch_poll_ms: int = Field(default=1000, ge=50, le=3_600_000)

@@ -54,6 +54,7 @@ async def _serve_stdio(library: Library, settings: Settings) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(host.follow)
         tasks.start_soon(_cancel_when_asked_to_stop, tasks.cancel_scope)
+        tasks.start_soon(_reload_when_asked, host)
         await serve_stdio(SkillServer(host, local=True))
         tasks.cancel_scope.cancel()
 
@@ -67,12 +68,29 @@ async def _cancel_when_asked_to_stop(scope: anyio.CancelScope) -> None:
             scope.cancel()
 
 
+async def _reload_when_asked(host: Host) -> None:
+    """Compare everything with the disk on SIGHUP, as where nothing is watched nobody else does."""
+    if sys.platform == "win32":
+        return
+    with anyio.open_signal_receiver(signal.SIGHUP) as received:
+        async for _ in received:
+            try:
+                change = await host.reload()
+            except Exception:
+                logger.exception("the reload failed; the catalog stays as it was")
+            else:
+                parts = {"added": change.added, "removed": change.removed, "updated": change.updated}
+                counts = ", ".join(f"{len(skills)} {what}" for what, skills in parts.items())
+                logger.info("reloaded as asked: %s", counts)
+
+
 async def _serve_http(library: Library, settings: Settings, listener: socket.socket) -> None:
     from server.http import serve_http
 
     host = Host(library, settings, watched_files())
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(host.follow)
+        tasks.start_soon(_reload_when_asked, host)
         await serve_http(SkillServer(host, local=False), host, listener)
         tasks.cancel_scope.cancel()
 

@@ -195,6 +195,10 @@ def _gated(candidate: Candidate, placement: Placement, environment: Environment)
 def _exclusion(candidate: Candidate, environment: Environment) -> Exclusion | None:
     front = candidate.content.instructions.frontmatter
     name, key = candidate.content.name.lower(), (front.skill_key or candidate.content.name).lower()
+    if any(_is_meant(candidate, each) for each in environment.disabled):
+        return Exclusion(Reason.DISABLED, "the setting disabled names it")
+    if environment.enabled and not any(_is_meant(candidate, each) for each in environment.enabled):
+        return Exclusion(Reason.DISABLED, "the setting enabled does not name it")
     entry = environment.entries.get(key)
     if entry is not None and entry.enabled is False:
         return Exclusion(Reason.DISABLED, f"skills.json has enabled: false for {key}")
@@ -211,6 +215,17 @@ def _exclusion(candidate: Candidate, environment: Environment) -> Exclusion | No
 def _duplicate_note(candidate: Candidate, key: str) -> tuple[Diagnostic, ...]:
     message = f"another skill of this source is named {candidate.content.name!r} too, so this one answers to {key!r}"
     return (Diagnostic(Severity.WARNING, Reason.DUPLICATE_NAME, message, _where(candidate)),)
+
+
+def _is_meant(candidate: Candidate, choice: str) -> bool:
+    """Tell whether a setting means a skill: by its name, `tag:` with one of its tags, `source:` with scope or path."""
+    front = candidate.content.instructions.frontmatter
+    kind, colon, value = choice.partition(":")
+    if colon and kind == "tag":
+        return value.strip().lower() in {tag.lower() for tag in front.tags}
+    if colon and kind == "source":
+        return value.strip() in {candidate.source.scope.value, str(candidate.source.root)}
+    return choice in {candidate.content.name, front.skill_key}
 
 
 def _required(skills: list[Skill]) -> list[Skill]:

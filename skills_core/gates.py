@@ -69,6 +69,7 @@ class Environment:
 
     `os` is `windows`, `linux` or `macos`; `has_bin` tells whether an executable is on the search path; `config` is
     a configuration with nested or dotted keys; `entries` maps skills' keys, in lower case, to what is set for them.
+    `enabled`, where it is not empty, and `disabled` choose skills by name, `tag:…` or `source:…` (a scope, or a path).
     `bundled` are the keys, in lower case, of the bundled skills that are wanted, None for all of them. `trusts` tells
     of a project's folder whether its skills may be served. `problems` tell what of all this could not be read.
     """
@@ -79,6 +80,8 @@ class Environment:
     config: Mapping[str, JsonValue] = field(default_factory=dict, repr=False)
     entries: Mapping[str, SkillEntry] = field(default_factory=dict)
     bundled: frozenset[str] | None = None
+    enabled: tuple[str, ...] = ()
+    disabled: tuple[str, ...] = ()
     trusts: Callable[[Path], bool] = _trusts_all
     problems: tuple[Diagnostic, ...] = ()
 

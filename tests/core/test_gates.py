@@ -208,6 +208,38 @@ def test_a_skill_that_is_disabled_by_its_key_is_excluded(
     assert (skill.state, skill.reason) == (State.EXCLUDED, Reason.DISABLED)
 
 
+CHOICES: dict[str, tuple[dict[str, tuple[str, ...]], set[str]]] = {
+    "all": ({}, {"a", "b", "c"}),
+    "one by name": ({"enabled": ("a",)}, {"a"}),
+    "one by its key": ({"enabled": ("my-key",)}, {"b"}),
+    "all but one": ({"disabled": ("a",)}, {"b", "c"}),
+    "by tag in any case": ({"enabled": ("tag:beta",)}, {"a", "c"}),
+    "all but a tag": ({"disabled": ("tag: Beta",)}, {"b"}),
+    "a tag but one of it": ({"enabled": ("tag:beta",), "disabled": ("c",)}, {"a"}),
+    "by scope": ({"enabled": ("source:explicit",)}, {"a", "b", "c"}),
+    "all but a scope": ({"disabled": ("source:explicit",)}, set()),
+    "what nobody is": ({"enabled": ("x", "tag:x", "source:x", "other:x")}, set()),
+}
+
+
+@pytest.mark.parametrize(("choice", "served"), CHOICES.values(), ids=CHOICES)
+def test_settings_choose_skills(
+    choice: dict[str, tuple[str, ...]],
+    served: set[str],
+    tmp_path: Path,
+    write_skill: Callable[..., Path],
+    load: Callable[..., Library],
+) -> None:
+    write_skill(tmp_path, "a", fields="tags: [Beta]")
+    write_skill(tmp_path, "b", fields="metadata: {jdai: {skillKey: my-key}}")
+    write_skill(tmp_path, "c", fields="tags: [beta, other]")
+    enabled, disabled = choice.get("enabled", ()), choice.get("disabled", ())
+    machine = Environment("linux", lambda _: True, enabled=enabled, disabled=disabled)
+    catalog = load(tmp_path, environment=machine).catalog
+    assert {skill.key for skill in catalog.active} == served
+    assert {skill.reason for skill in catalog.skills if skill.key not in served} <= {Reason.DISABLED}
+
+
 def test_gates_are_evaluated_again_at_each_reload(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
