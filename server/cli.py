@@ -18,7 +18,7 @@ import typer
 
 from server.config import ConfigurationError, LogLevel, Settings, Transport, load_settings
 from server.console import NO, WRONG_USE, fail, print_json, print_text
-from server.environment import current_environment, current_places, jdai_files, trust_file
+from server.environment import Machine, current_places
 from server.lean_sdk import defer_packages
 from server.remote.commands import fetch, verify
 from server.report import folder_of, print_skill, skill_object, status_object, validation_object
@@ -92,7 +92,9 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     log_level: Annotated[LogLevel | None, typer.Option(help="How much goes to stderr; info by default.")] = None,
 ) -> None:
     """Serve folders of skills to MCP clients, and follow every change in them."""
+    machine = Machine(current_places())
     settings = _settings(
+        machine,
         transport=transport,
         host=host,
         port=port,
@@ -106,7 +108,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     )
     if settings.transport is Transport.STDIO and (sys.stdin is None or sys.stdout is None):
         fail("stdin or stdout is closed; a client speaks over both, or use --transport http", WRONG_USE)
-    library = _open(directories, settings)
+    library = _open(directories, settings, machine)
     defer_packages()
     from server.serving import serve as run
 
@@ -117,7 +119,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
             why = one_line(f"{skill.key}: {skill.reason}: {skill.detail}")
             logging.getLogger("server").info("%s: %s", skill.state, why)
     try:
-        run(library, settings)
+        run(library, settings, machine.files)
     except KeyboardInterrupt:
         return
 
@@ -221,8 +223,8 @@ app.command()(verify)
 app.command()(fetch)
 
 
-def _settings(**flags: object) -> Settings:
-    settings = load_settings(flags, os.environ, jdai=jdai_files().read())
+def _settings(machine: Machine, **flags: object) -> Settings:
+    settings = load_settings(flags, os.environ, jdai=machine.jdai.read())
     logging.basicConfig(
         stream=sys.stderr,
         level=settings.log_level.upper(),
@@ -256,7 +258,7 @@ def trust(
     as_list: Annotated[bool, typer.Option("--list", help="Show what is trusted.")] = False,
 ) -> None:
     """Trust a project: its own skills are served when the server runs in it."""
-    file = trust_file()
+    file = Machine(current_places()).trust
     if as_list:
         for folder in file.folders():
             print_text(str(folder))
@@ -273,18 +275,18 @@ def trust(
         fail(f"{folder} is not in the list; see skillserve trust --list", NO)
 
 
-def _open(directories: Sequence[Path] | None, settings: Settings) -> Library:
+def _open(directories: Sequence[Path] | None, settings: Settings, machine: Machine) -> Library:
     if directories:
         sources = explicit_sources(directories, settings.strictness, follow_symlinks=settings.follow_symlinks)
     else:
-        sources = default_sources(current_places(), follow_symlinks=settings.follow_symlinks)
+        sources = default_sources(machine.places, follow_symlinks=settings.follow_symlinks)
         if settings.strictness is Strictness.STRICT:
             sources = tuple(replace(source, strictness=settings.strictness) for source in sources)
         if settings.trust_workspace:
             sources = tuple(replace(source, project=None) for source in sources)
 
     def environment() -> Environment:
-        return replace(current_environment(), enabled=settings.enabled, disabled=settings.disabled)
+        return replace(machine.environment(), enabled=settings.enabled, disabled=settings.disabled)
 
     return Library(sources, environment)
 
@@ -292,7 +294,8 @@ def _open(directories: Sequence[Path] | None, settings: Settings) -> Library:
 def _open_quietly(directories: Sequence[Path] | None, **flags: bool) -> Library:
     given: dict[str, object] = {name: flag or None for name, flag in flags.items()}
     given["strictness"] = Strictness.STRICT if given.pop("strict", None) else None
-    return _open(directories, load_settings(given, os.environ, jdai=jdai_files().read()))
+    machine = Machine(current_places())
+    return _open(directories, load_settings(given, os.environ, jdai=machine.jdai.read()), machine)
 
 
 def _validate(path: Path, *, strict: bool, follow_symlinks: bool) -> list[tuple[str, bool, tuple[Diagnostic, ...]]]:

@@ -14,55 +14,63 @@ from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.gates import Environment
 from skills_core.locations import Places, project_of
 
-__all__ = ["current_environment", "current_places", "jdai_files", "trust_file", "watched_files"]
+__all__ = ["Machine", "current_environment", "current_places"]
 
 _SYSTEMS = {"win32": "windows", "cygwin": "windows", "darwin": "macos"}
 
 
 def current_places() -> Places:
     """Return where this user and the project in the working directory keep skills."""
-    home = Path(os.path.expanduser("~"))  # noqa: PTH111 - a user without a home is no error
-    return Places(home.absolute(), Path.cwd(), _config_home(home.absolute()))
+    home = Path(os.path.expanduser("~")).absolute()  # noqa: PTH111 - a user without a home is no error
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # somebody removed it
+        here = home
+    return Places(home, here, _config_home(home))
 
 
-def jdai_files() -> JdaiFiles:
-    """Return JD.AI's files of the user and of the project."""
-    places = current_places()
-    return JdaiFiles(places.home, project_of(places.working_directory))
+class Machine:
+    """This machine and its user, as far as they decide which skills are served.
 
+    Where things are is settled once: the working directory of a server may vanish under it.
+    """
 
-def trust_file() -> TrustFile:
-    """Return the list of the projects that the user trusts."""
-    return TrustFile(current_places().config_home / "skillserve" / "trusted.json")
+    def __init__(self, places: Places) -> None:
+        """Nothing is read yet."""
+        self.places = places
+        self.jdai = JdaiFiles(places.home, project_of(places.working_directory))
+        self.trust = TrustFile(places.config_home / "skillserve" / "trusted.json")
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that decide, beside the skills themselves, which of them are served."""
+        return (*self.jdai.paths, self.trust.path)
 
-def watched_files() -> tuple[Path, ...]:
-    """Return the files that decide, beside the skills themselves, which of them are served."""
-    return (*jdai_files().paths, trust_file().path)
+    def environment(self) -> Environment:
+        """Describe it for gates as it is now; executables are looked up when first asked for, and once."""
+        jdai, (trusted, problems) = self.jdai.read(), self._trusted()
+        return Environment(
+            os=_SYSTEMS.get(sys.platform, sys.platform),
+            has_bin=functools.cache(lambda name: shutil.which(name) is not None),
+            variables=dict(os.environ),
+            config=jdai.config,
+            entries=jdai.entries,
+            bundled=jdai.bundled,
+            trusts=lambda folder: not trusted.isdisjoint((folder, *folder.parents)),
+            problems=jdai.problems + problems,
+        )
+
+    def _trusted(self) -> tuple[frozenset[Path], tuple[Diagnostic, ...]]:
+        try:
+            return frozenset(self.trust.folders()), ()
+        except TrustError as error:
+            path = printable(str(self.trust.path))
+            return frozenset(), (Diagnostic(Severity.WARNING, Reason.INVALID_CONFIGURATION, str(error), path),)
 
 
 def current_environment() -> Environment:
-    """Describe this machine for gates; executables are looked up when first asked for, and once."""
-    jdai, (trusted, problems) = jdai_files().read(), _trusted()
-    return Environment(
-        os=_SYSTEMS.get(sys.platform, sys.platform),
-        has_bin=functools.cache(lambda name: shutil.which(name) is not None),
-        variables=dict(os.environ),
-        config=jdai.config,
-        entries=jdai.entries,
-        bundled=jdai.bundled,
-        trusts=lambda folder: not trusted.isdisjoint((folder, *folder.parents)),
-        problems=jdai.problems + problems,
-    )
-
-
-def _trusted() -> tuple[frozenset[Path], tuple[Diagnostic, ...]]:
-    file = trust_file()
-    try:
-        return frozenset(file.folders()), ()
-    except TrustError as error:
-        path = printable(str(file.path))
-        return frozenset(), (Diagnostic(Severity.WARNING, Reason.INVALID_CONFIGURATION, str(error), path),)
+    """Describe this machine for gates."""
+    return Machine(current_places()).environment()
 
 
 def _config_home(home: Path) -> Path:

@@ -13,11 +13,12 @@ import anyio
 from server import __version__
 from server.app import SkillServer
 from server.config import Settings, Transport
-from server.environment import watched_files
 from server.host import Host
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Sequence
+    from pathlib import Path
 
     from skills_core.library import Library
 
@@ -29,14 +30,14 @@ _EVERYWHERE = frozenset({"0.0.0.0", "[::]"})  # noqa: S104 - compared, not bound
 logger = logging.getLogger(__name__)
 
 
-def serve(library: Library, settings: Settings) -> None:
-    """Serve `library` until the client (over stdio) or the user ends it.
+def serve(library: Library, settings: Settings, files: Sequence[Path] = ()) -> None:
+    """Serve `library`, whose gates depend on `files`, until the client (over stdio) or the user ends it.
 
     Raises:
         AddressInUseError: the address for HTTP cannot be listened on.
     """
     if settings.transport is Transport.STDIO:
-        anyio.run(_serve_stdio, library, settings)
+        anyio.run(_serve_stdio, Host(library, settings, files))
         return
     from server.http import checks_host, listen
 
@@ -44,13 +45,12 @@ def serve(library: Library, settings: Settings) -> None:
         _announce(library, settings, listener.getsockname()[1])
         if not checks_host(settings):
             logger.warning("requests are taken under any Host name; name yours with --allowed-host")
-        anyio.run(_serve_http, library, settings, listener)
+        anyio.run(_serve_http, Host(library, settings, files), listener)
 
 
-async def _serve_stdio(library: Library, settings: Settings) -> None:
+async def _serve_stdio(host: Host) -> None:
     from server.stdio import serve_stdio
 
-    host = Host(library, settings, watched_files())
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(host.follow)
         tasks.start_soon(_cancel_when_asked_to_stop, tasks.cancel_scope)
@@ -84,10 +84,9 @@ async def _reload_when_asked(host: Host) -> None:
                 logger.info("reloaded as asked: %s", counts)
 
 
-async def _serve_http(library: Library, settings: Settings, listener: socket.socket) -> None:
+async def _serve_http(host: Host, listener: socket.socket) -> None:
     from server.http import serve_http
 
-    host = Host(library, settings, watched_files())
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(host.follow)
         tasks.start_soon(_reload_when_asked, host)

@@ -106,3 +106,15 @@ def test_a_list_that_cannot_be_read_trusts_nothing_and_is_told_of(user: dict[str
     answer = run(user, "status")
     assert "untrusted_project" in answer.stdout + answer.stderr
     assert "trusted.json" in answer.stdout + answer.stderr
+
+
+@posix
+def test_commands_work_where_the_working_directory_is_gone(user: dict[str, Path], tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    environment = server_environment(HOME=str(user["home"]))
+    command = f"rmdir {gone}; exec {sys.executable} -m server status --json"
+    answer = subprocess.run(
+        ["sh", "-c", command], cwd=gone, env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert [skill["name"] for skill in json.loads(answer.stdout)["skills"]] == ["mine"]
