@@ -48,7 +48,7 @@ app = typer.Typer(
 
 Directories = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="[DIR]...", help="Folders of skills, highest precedence first; by default the usual ones."),
+    typer.Argument(metavar="DIR", help="Folders of skills, highest precedence first; by default the usual ones."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 FollowSymlinks = Annotated[
@@ -252,7 +252,7 @@ def init(
 
 @app.command()
 def trust(
-    path: Annotated[Path, typer.Argument(metavar="[PATH]", help="The project; by default the one here.")] = Path(),
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="The project; by default the one here.")] = Path(),
     *,
     remove: Annotated[bool, typer.Option("--remove", help="Trust it no more.")] = False,
     as_list: Annotated[bool, typer.Option("--list", help="Show what is trusted.")] = False,
