@@ -258,14 +258,15 @@ def trust(
     as_list: Annotated[bool, typer.Option("--list", help="Show what is trusted.")] = False,
 ) -> None:
     """Trust a project: its own skills are served when the server runs in it."""
-    file = Machine(current_places()).trust
+    machine = Machine(current_places())
+    file = machine.trust
     if as_list:
         for folder in file.folders():
             print_text(str(folder))
         return
     if not path.is_dir() and not remove:
         fail(f"{path}: there is no such directory", WRONG_USE)
-    folder = project_of(path.resolve())
+    folder = project_of(path.resolve(), machine.places.home)
     if not remove:
         file.add(folder)
         print_text(f"trusted: {folder}")

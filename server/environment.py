@@ -38,7 +38,7 @@ class Machine:
     def __init__(self, places: Places) -> None:
         """Nothing is read yet."""
         self.places = places
-        self.jdai = JdaiFiles(places.home, project_of(places.working_directory))
+        self.jdai = JdaiFiles(places.home, project_of(places.working_directory, places.home))
         self.trust = TrustFile(places.config_home / "skillserve" / "trusted.json")
 
     @property

@@ -32,9 +32,13 @@ class Places:
     bundled: Path | None = None
 
 
-def project_of(directory: Path) -> Path:
-    """Return the root of the git repository that `directory` is in, or `directory` itself."""
-    return next((folder for folder in (directory, *directory.parents) if (folder / ".git").exists()), directory)
+def project_of(directory: Path, home: Path) -> Path:
+    """Return the root of the git repository that `directory` is in, or `directory` itself.
+
+    A home directory that is kept in git is no project: it holds the user's own skills, and all projects.
+    """
+    repositories = (folder for folder in (directory, *directory.parents) if (folder / ".git").exists())
+    return next((folder for folder in repositories if folder != home), directory)
 
 
 def default_sources(places: Places, *, follow_symlinks: bool = False) -> tuple[Source, ...]:
@@ -65,9 +69,9 @@ def _candidates(places: Places, *, follow_symlinks: bool) -> Iterator[Source]:
             below=below,
         )
 
-    home, project = places.home, project_of(places.working_directory)
+    home, project = places.home, project_of(places.working_directory, places.home)
     folders = [places.working_directory, *places.working_directory.parents]
-    folders = folders[: folders.index(project) + 1]
+    folders = [folder for folder in folders[: folders.index(project) + 1] if folder != home]
     for folder in folders:
         yield source(folder / ".jdai" / "skills", Scope.WORKSPACE, Strictness.STRICT, project=project)
         yield source(folder / ".agents" / "skills", Scope.WORKSPACE, project=project)

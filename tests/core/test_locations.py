@@ -79,13 +79,29 @@ def test_outside_of_a_repository_no_folder_above_is_looked_into(tmp_path: Path) 
     roots = {source.root for source in default_sources(Places(space / "home", space / "a" / "b", space / "config"))}
     assert space / "a" / "b" / ".agents" / "skills" in roots
     assert not any(root.is_relative_to(space / "a") and not root.is_relative_to(space / "a" / "b") for root in roots)
-    assert project_of(space / "a" / "b") == space / "a" / "b"
+    assert project_of(space / "a" / "b", space / "home") == space / "a" / "b"
 
 
 def test_a_worktree_whose_git_is_a_file_is_a_repository_too(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / ".git").write_text("gitdir: elsewhere")
-    assert project_of(tmp_path / "a" / "b") == tmp_path / "a"
+    assert project_of(tmp_path / "a" / "b", tmp_path / "home") == tmp_path / "a"
+
+
+@pytest.mark.parametrize("here", ["home", "home/work/new"])
+def test_a_home_that_is_kept_in_git_is_no_project(here: str, tmp_path: Path, write_skill: Callable[..., Path]) -> None:
+    space = tmp_path.resolve()
+    (space / "home" / ".git").mkdir(parents=True)
+    (space / here).mkdir(parents=True, exist_ok=True)
+    write_skill(space / "home" / ".agents" / "skills", "mine")
+    write_skill(space / "home" / ".claude" / "skills", "old")
+    machine = Environment(os="linux", has_bin=lambda _: True, trusts=lambda _: False)
+    sources = default_sources(Places(space / "home", space / here, space / "config"))
+    catalog = Library(sources, lambda: machine).catalog
+    assert {(skill.key, skill.source.scope) for skill in catalog.active} == {
+        ("mine", Scope.MANAGED),
+        ("old", Scope.LEGACY),
+    }
 
 
 def test_what_is_not_trusted_is_seen_and_neither_served_nor_takes_a_name(
