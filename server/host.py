@@ -69,6 +69,14 @@ class Host:
                     await self.bus.publish(event)
             return change
 
+    async def try_reload(self, changed: Iterable[Path] | None = None) -> Change | None:
+        """Reload for whoever cannot be told of a failure: it is logged, and None is returned."""
+        try:
+            return await self.reload(changed)
+        except Exception:
+            logger.exception("the reload failed; the catalog stays as it was until the next change")
+            return None
+
     async def follow(self) -> None:
         """Reload at every change on the disk, until cancelled."""
         async with anyio.create_task_group() as tasks:
@@ -83,20 +91,15 @@ class Host:
         """Evaluate the gates again when one of their files changed."""
         async with aclosing(watch_files(self._files, self.settings.watch_options)) as changes:
             async for _ in changes:
-                await self.reload([])
+                await self.try_reload([])
 
     async def _follow(self, roots: tuple[Path, ...]) -> None:
         """Reload at every change below `roots` until it is others that have to be watched."""
         failed = False
         async with aclosing(watch(roots, self.settings.watch_options)) as changes:
             async for changed in changes:
-                try:
-                    # After a failure nobody knows what was missed.
-                    await self.reload(None if failed else changed)
-                    failed = False
-                except Exception:
-                    logger.exception("the reload failed; the catalog stays as it was until the next change")
-                    failed = True
+                # After a failure nobody knows what was missed.
+                failed = await self.try_reload(None if failed else changed) is None
                 if self.library.roots != roots:
                     return
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from server.faults import InvalidRequestError
+from skills_core.diagnostics import without_halves
 
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -52,7 +53,7 @@ def _needs_mending(params: object) -> bool:
 
 def _mended(value: Any) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, str):
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return without_halves(value)
     if isinstance(value, dict):
         return {_mended(key): _mended(each) for key, each in value.items()}
     return [_mended(each) for each in value] if isinstance(value, list) else value

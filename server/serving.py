@@ -74,11 +74,8 @@ async def _reload_when_asked(host: Host) -> None:
         return
     with anyio.open_signal_receiver(signal.SIGHUP) as received:
         async for _ in received:
-            try:
-                change = await host.reload()
-            except Exception:
-                logger.exception("the reload failed; the catalog stays as it was")
-            else:
+            change = await host.try_reload()
+            if change is not None:
                 parts = {"added": change.added, "removed": change.removed, "updated": change.updated}
                 counts = ", ".join(f"{len(skills)} {what}" for what, skills in parts.items())
                 logger.info("reloaded as asked: %s", counts)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Final, TypeAlias
 
+from skills_core.diagnostics import without_halves
+
 Scalar: TypeAlias = bool | int | float | str | None
 
 _CORE: Final = "tag:yaml.org,2002:"
@@ -202,11 +204,6 @@ def carry(text: str) -> tuple[str, Callable[[str], str] | None]:
         return forward[original]
 
     def restore(scalar: str) -> str:
-        return _join_surrogates(_STAND_IN.sub(lambda match: back.get(match[0], match[0]), scalar))
+        return without_halves(_STAND_IN.sub(lambda match: back.get(match[0], match[0]), scalar))
 
     return _UNCARRIED.sub(replace, text), restore
-
-
-def _join_surrogates(text: str) -> str:
-    """Make one character of each pair of surrogates, and U+FFFD of each that stands alone."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -149,8 +149,8 @@ def build_catalog(sources: Sequence[LoadedSource], environment: Environment, bef
     ]
     sound = [candidate for candidate in candidates if candidate.content.instructions.fault is None]
     # What is not trusted takes no name from anybody.
-    untrusted = {loaded.source for loaded in sources if not _is_trusted(loaded.source, environment)}
-    valid = [candidate for candidate in sound if candidate.source not in untrusted]
+    untrusted = {rank for rank, loaded in enumerate(sources) if not _is_trusted(loaded.source, environment)}
+    valid = [candidate for candidate in sound if candidate.rank not in untrusted]
     settlement = settle(valid, before.settlement if before else None)
     known = {_place_of(skill): skill for skill in before.skills} if before else {}
     skills: list[Skill] = []
@@ -161,7 +161,7 @@ def build_catalog(sources: Sequence[LoadedSource], environment: Environment, bef
         else:
             skills.append(_gated(candidate, placement, environment))
     skills = _required(skills)
-    skills += [_untrusted(candidate) for candidate in sound if candidate.source in untrusted]
+    skills += [_untrusted(candidate) for candidate in sound if candidate.rank in untrusted]
     skills += [_invalid(candidate) for candidate in candidates if candidate.content.instructions.fault is not None]
     skills = [_same(known.get(_place_of(skill)), skill) for skill in skills]
     skills.sort(key=lambda skill: (skill.name, skill.path, str(skill.source.root)))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Diagnostic", "Reason", "Severity", "capped", "one_line", "printable"]
+__all__ = ["Diagnostic", "Reason", "Severity", "capped", "one_line", "printable", "without_halves"]
 
 MAX_ALIKE = 20
 """Diagnostics of one reason that are told one by one; a file may hold thousands."""
@@ -159,6 +159,11 @@ def printable(text: str) -> str:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     except UnicodeEncodeError:  # names on Windows may hold half a character
         return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def without_halves(text: str) -> str:
+    """Return `text` with each pair of surrogates as the one character it is, and U+FFFD for each that stands alone."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def one_line(text: str) -> str:

@@ -107,7 +107,7 @@ def _enclosing(folders: Iterable[str]) -> set[str]:
 def _finish(source: Source, tree: Tree, contents: dict[str, SkillContent]) -> LoadedSource:
     ordered = MappingProxyType(dict(sorted(contents.items())))
     problems = tuple(_problems(source, tree, contents))
-    return LoadedSource(source, tree, ordered, problems, LinkIndex(_links(tree)))
+    return LoadedSource(source, tree, ordered, problems, LinkIndex(_links(tree) if source.follow_symlinks else ()))
 
 
 def _links(tree: Tree) -> list[tuple[str, Location]]:

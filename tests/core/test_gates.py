@@ -147,7 +147,7 @@ def test_conditions_under_metadata_are_gates_too(
     load: Callable[..., Library],
     only: Callable[[Library], Skill],
 ) -> None:
-    write_skill(tmp_path, "a", fields=PROVIDER.format(provider=provider, conditions=conditions.replace("\\n", "\n")))
+    write_skill(tmp_path, "a", fields=PROVIDER.format(provider=provider, conditions=conditions))
     assert only(load(tmp_path, environment=HERE)).reason is reason
 
 
