@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skills_core.catalog import Catalog, build_catalog
+from skills_core.decisions import build_catalog
 from skills_core.discovery import LoadedSource, load_source, reload_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from skills_core.catalog import Catalog
     from skills_core.gates import Environment
     from skills_core.skill import Skill
     from skills_core.sources import Source

@@ -1,0 +1,100 @@
+"""The commands that look at skills: `status`, `show` and `activate`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from server.commands.opening import open_quietly
+from server.commands.options import AsJson, Directories, FollowSymlinks, Strict, TrustWorkspace
+from server.console import NO, WRONG_USE, fail, print_json, print_text
+from server.report import print_skill, skill_object, status_object
+from skills_core.diagnostics import printable
+from skills_core.errors import UnknownSkillError, similar_to
+from skills_core.rendering import activation_inputs, render_activation, render_request
+
+if TYPE_CHECKING:
+    from skills_core.skill import Skill
+
+__all__ = ["activate", "show", "status"]
+
+
+def status(
+    directories: Directories = None,
+    *,
+    as_json: AsJson = False,
+    strict: Strict = False,
+    follow_symlinks: FollowSymlinks = False,
+    trust_workspace: TrustWorkspace = False,
+) -> None:
+    """Show every skill that was found, its state, and why."""
+    catalog = open_quietly(
+        directories, strict=strict, follow_symlinks=follow_symlinks, trust_workspace=trust_workspace
+    ).catalog
+    if as_json:
+        print_json(status_object(catalog))
+        return
+    from server.tables import print_status
+
+    print_status(catalog)
+
+
+def show(
+    name: Annotated[str, typer.Argument(help="The skill's name.")],
+    directories: Directories = None,
+    *,
+    as_json: AsJson = False,
+    follow_symlinks: FollowSymlinks = False,
+) -> None:
+    """Show one skill: its fields, files and diagnostics."""
+    catalog = open_quietly(directories, follow_symlinks=follow_symlinks).catalog
+    found = [skill for skill in catalog.skills if name in {skill.key, skill.name, skill.path}]
+    if not found:
+        close = similar_to(name, (skill.key for skill in catalog.skills))
+        hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+        fail(f"there is no skill {name[:200]!r}{hint}", NO)
+    if as_json:
+        print_json({"skills": [_with_files(skill_object(skill), skill) for skill in found]})
+        return
+    for skill in found:
+        print_skill(skill)
+
+
+def activate(
+    name: Annotated[str, typer.Argument(help="The skill's name.")],
+    directories: Directories = None,
+    *,
+    param: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A parameter's value; may be repeated.")
+    ] = None,
+    follow_symlinks: FollowSymlinks = False,
+) -> None:
+    """Print the text that activating a skill hands to a model."""
+    values: dict[str, str] = {}
+    for pair in param or ():
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            fail(f"--param {pair!r}: expected NAME=VALUE", WRONG_USE)
+        values[key] = value
+    try:
+        skill = open_quietly(directories, follow_symlinks=follow_symlinks).catalog.skill(name)
+    except UnknownSkillError as error:
+        fail(str(error), NO)
+    values, message = activation_inputs(skill, values)
+    print_text(render_activation(skill, values, directory=True))
+    if message:
+        print_text(render_request(skill, message))
+
+
+def _with_files(described: dict[str, Any], skill: Skill) -> dict[str, Any]:
+    files = [
+        {
+            "path": printable(file.path),
+            "uri": skill.file_uri(file.path),
+            "size": file.size,
+            "digest": file.digest,
+        }
+        for file in skill.content.files.values()
+    ]
+    return {**described, "frontmatter": skill.frontmatter.raw, "files": files}

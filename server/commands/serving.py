@@ -1,0 +1,72 @@
+"""The command `serve`."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import sys
+from typing import Annotated
+
+import typer
+
+from server.commands.opening import open_library, settings_with_logs
+from server.commands.options import Directories, FollowSymlinks, Strict, TrustWorkspace
+from server.config import LogLevel, Transport
+from server.console import WRONG_USE, fail
+from server.environment import Machine, current_places
+from server.lean_sdk import defer_packages
+from skills_core.diagnostics import one_line
+from skills_core.sources import Strictness
+from skills_core.watcher import WatchMode
+
+__all__ = ["serve"]
+
+
+def serve(  # noqa: PLR0913 - one parameter for each flag
+    directories: Directories = None,
+    *,
+    transport: Annotated[Transport | None, typer.Option(help="stdio by default.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address for HTTP; 127.0.0.1 by default.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port for HTTP; 8000 by default.")] = None,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(help="A Host header to accept over HTTP beside loopback; may be repeated."),
+    ] = None,
+    strict: Strict = False,
+    follow_symlinks: FollowSymlinks = False,
+    trust_workspace: TrustWorkspace = False,
+    watch: Annotated[WatchMode | None, typer.Option(help="How changes are noticed; auto by default.")] = None,
+    watch_debounce_ms: Annotated[int | None, typer.Option(help="Quiet time that ends a burst; 250.")] = None,
+    log_level: Annotated[LogLevel | None, typer.Option(help="How much goes to stderr; info by default.")] = None,
+) -> None:
+    """Serve folders of skills to MCP clients, and follow every change in them."""
+    machine = Machine(current_places())
+    settings = settings_with_logs(
+        machine,
+        transport=transport,
+        host=host,
+        port=port,
+        allowed_hosts=tuple(allowed_host or ()),
+        strictness=Strictness.STRICT if strict else None,
+        follow_symlinks=follow_symlinks or None,
+        trust_workspace=trust_workspace or None,
+        watch=watch,
+        watch_debounce_ms=watch_debounce_ms,
+        log_level=log_level,
+    )
+    if settings.transport is Transport.STDIO and (sys.stdin is None or sys.stdout is None):
+        fail("stdin or stdout is closed; a client speaks over both, or use --transport http", WRONG_USE)
+    library = open_library(directories, settings, machine)
+    defer_packages()
+    from server.serving import serve as run
+
+    gc.freeze()
+    gc.enable()
+    for skill in library.catalog.skills:
+        if skill.reason is not None:
+            why = one_line(f"{skill.key}: {skill.reason}: {skill.detail}")
+            logging.getLogger("server").info("%s: %s", skill.state, why)
+    try:
+        run(library, settings, machine.files)
+    except KeyboardInterrupt:
+        return
