@@ -2,41 +2,85 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from server.choosing import StatusChoice
 from skills_core.diagnostics import printable
+from skills_core.skill import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from skills_core.catalog import Catalog
+    from skills_core.catalog import Catalog, FoundSource
     from skills_core.diagnostics import Diagnostic
+    from skills_core.library import Change
     from skills_core.skill import Skill
 
-__all__ = ["folder_of", "print_skill", "skill_object", "status_object", "validation_object"]
+__all__ = [
+    "change_object",
+    "change_summary",
+    "count_states",
+    "folder_of",
+    "print_skill",
+    "skill_object",
+    "status_object",
+    "validation_object",
+]
+
+_EVERYTHING = StatusChoice()
 
 
-def status_object(catalog: Catalog) -> dict[str, Any]:
-    """Return what `status --json` prints."""
+def status_object(catalog: Catalog, choice: StatusChoice = _EVERYTHING) -> dict[str, Any]:
+    """Return what `status --json` prints: the skills that are asked for, and all problems and sources."""
     return {
-        "skills": [skill_object(skill) for skill in catalog.skills],
+        "skills": [skill_object(skill) for skill in catalog.skills if choice.admits(skill)],
         "problems": [diagnostic_object(problem) for problem in catalog.problems],
+        "sources": [_source_object(found) for found in catalog.sources],
     }
+
+
+def change_object(change: Change) -> dict[str, Any]:
+    """Return what `reload --json` prints: what a reload altered, by key, and how many skills have which state now."""
+    return {
+        "added": [printable(skill.key) for skill in change.added],
+        "removed": [printable(skill.key) for skill in change.removed],
+        "updated": [printable(skill.key) for _, skill in change.updated],
+        "states": count_states(change.after.skills),
+    }
+
+
+def change_summary(change: Change) -> str:
+    """Return in words how many skills a reload altered."""
+    parts = {"added": change.added, "removed": change.removed, "updated": change.updated}
+    return ", ".join(f"{len(skills)} {what}" for what, skills in parts.items())
+
+
+def count_states(skills: Iterable[Skill]) -> dict[str, int]:
+    """Return how many skills there are in each state, zeros included."""
+    counts = Counter(skill.state for skill in skills)
+    return {state.value: counts[state] for state in State}
 
 
 def skill_object(skill: Skill) -> dict[str, Any]:
     """Return one skill of `status --json`."""
+    credential = skill.credential
     return {
-        "name": skill.name,
-        "key": skill.key,
+        "name": printable(skill.name),
+        "key": printable(skill.key),
+        "skill_key": printable(skill.skill_key),
         "state": skill.state.value,
         "reason": skill.reason.value if skill.reason else None,
-        "detail": skill.detail or None,
+        "detail": printable(skill.detail) or None,
         "scope": skill.source.scope.value,
+        "source": printable(str(skill.source.root)),
         "path": folder_of(skill),
         "uri": skill.uri,
         "digest": skill.digest,
         "description": skill.description,
+        "primary_credential": {"name": credential.name, "set": credential.is_set} if credential else None,
+        "model_invocable": skill.model_invocable,
+        "user_invocable": skill.user_invocable,
         "diagnostics": [diagnostic_object(diagnostic) for diagnostic in skill.diagnostics],
     }
 
@@ -46,9 +90,20 @@ def diagnostic_object(diagnostic: Diagnostic) -> dict[str, Any]:
     return {
         "severity": diagnostic.severity.value,
         "code": diagnostic.code.value,
-        "message": diagnostic.message,
+        "message": printable(diagnostic.message),
         "path": diagnostic.path,
         "line": diagnostic.line,
+    }
+
+
+def _source_object(found: FoundSource) -> dict[str, Any]:
+    return {
+        "root": printable(str(found.source.root)),
+        "scope": found.source.scope.value,
+        "strictness": found.source.strictness.value,
+        "trusted": found.trusted,
+        "exists": found.exists,
+        "skills": found.skills,
     }
 
 

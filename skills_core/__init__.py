@@ -9,7 +9,7 @@
 The core knows nothing of MCP, HTTP, the process's environment or the command line.
 """
 
-from skills_core.catalog import Catalog
+from skills_core.catalog import Catalog, FoundSource
 from skills_core.diagnostics import Diagnostic, Reason, Severity
 from skills_core.errors import (
     FileRefusedError,
@@ -19,7 +19,7 @@ from skills_core.errors import (
     UnknownSkillError,
 )
 from skills_core.frontmatter import Evaluation, Frontmatter, ToolDeclaration
-from skills_core.gates import Environment, Exclusion, Gate, SkillEntry, evaluate_gate
+from skills_core.gates import Credential, Environment, Exclusion, Gate, SkillEntry, evaluate_gate
 from skills_core.library import Change, Library
 from skills_core.rendering import render_activation, render_catalog, render_request
 from skills_core.selection import Band, Match, SelectionPolicy, SkillIndex
@@ -30,11 +30,13 @@ __all__ = [
     "Band",
     "Catalog",
     "Change",
+    "Credential",
     "Diagnostic",
     "Environment",
     "Evaluation",
     "Exclusion",
     "FileRefusedError",
+    "FoundSource",
     "Frontmatter",
     "Gate",
     "Instructions",

@@ -17,20 +17,32 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skills_core.diagnostics import Diagnostic
+    from skills_core.sources import Source
 
-__all__ = ["Catalog"]
+__all__ = ["Catalog", "FoundSource"]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSource:
+    """What became of a source: whether its directory is there, whether it is trusted, and how many skills it has."""
+
+    source: Source
+    exists: bool
+    trusted: bool
+    skills: int
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Catalog:
     """All skills found, in the order of name and path; `active` are those that are served.
 
-    `problems` are diagnostics about sources rather than skills; `settlement` is how names came out. Build one
-    with `decisions.build_catalog`.
+    `problems` are diagnostics about sources rather than skills; `sources` are in order of precedence; `settlement`
+    is how names came out. Build one with `decisions.build_catalog`.
     """
 
     skills: tuple[Skill, ...] = ()
     problems: tuple[Diagnostic, ...] = ()
+    sources: tuple[FoundSource, ...] = ()
     settlement: Settlement = field(default=NOTHING_SETTLED, compare=False)
     active: tuple[Skill, ...] = field(init=False)
     _by_key: Mapping[str, Skill] = field(init=False, compare=False)

@@ -6,13 +6,14 @@ when it is known what is there.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from skills_core.catalog import Catalog
+from skills_core.catalog import Catalog, FoundSource
 from skills_core.conflicts import Candidate, Placement, settle
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
-from skills_core.gates import Environment, Exclusion, evaluate_gate
+from skills_core.gates import Environment, Exclusion, evaluate_gate, primary_credential
 from skills_core.requirements import unmet_requirements
 from skills_core.skill import Skill, State
 from skills_core.sources import Scope
@@ -54,14 +55,37 @@ def build_catalog(sources: Sequence[LoadedSource], environment: Environment, bef
     skills = _required(skills)
     skills += [_untrusted(candidate) for candidate in sound if candidate.rank in untrusted]
     skills += [_invalid(candidate) for candidate in candidates if candidate.content.instructions.fault is not None]
-    skills = [_same(known.get(_place_of(skill)), skill) for skill in skills]
+    skills = [_same(known.get(_place_of(skill)), _with_credential(skill, environment)) for skill in skills]
     skills.sort(key=lambda skill: (skill.name, skill.path, str(skill.source.root)))
     problems = tuple(problem for loaded in sources for problem in loaded.problems)
-    return Catalog(tuple(skills), problems + environment.problems, settlement)
+    return Catalog(tuple(skills), problems + environment.problems, _found(sources, skills, environment), settlement)
+
+
+def _found(
+    sources: Sequence[LoadedSource], skills: Sequence[Skill], environment: Environment
+) -> tuple[FoundSource, ...]:
+    counts = Counter(skill.source.root for skill in skills)
+    return tuple(
+        FoundSource(
+            loaded.source,
+            exists="" in loaded.tree,
+            trusted=_is_trusted(loaded.source, environment),
+            skills=counts[loaded.source.root],
+        )
+        for loaded in sources
+    )
 
 
 def _place_of(skill: Skill) -> tuple[Path, str]:
     return skill.source.root, skill.content.folder
+
+
+def _with_credential(skill: Skill, environment: Environment) -> Skill:
+    name = skill.frontmatter.primary_env
+    if not name:
+        return skill
+    entry = environment.entries.get(skill.skill_key.lower())
+    return replace(skill, credential=primary_credential(name, environment, entry))
 
 
 def _same(old: Skill | None, new: Skill) -> Skill:
@@ -85,7 +109,7 @@ def _gated(candidate: Candidate, placement: Placement, environment: Environment)
 
 def _exclusion(candidate: Candidate, environment: Environment) -> Exclusion | None:
     front = candidate.content.instructions.frontmatter
-    name, key = candidate.content.name.lower(), (front.skill_key or candidate.content.name).lower()
+    name, key = candidate.content.name.lower(), candidate.content.skill_key.lower()
     if any(_is_meant(candidate, each) for each in environment.disabled):
         return Exclusion(Reason.DISABLED, "the setting disabled names it")
     if environment.enabled and not any(_is_meant(candidate, each) for each in environment.enabled):

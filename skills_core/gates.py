@@ -21,7 +21,17 @@ if TYPE_CHECKING:
     from skills_core.fields import FieldReader
     from skills_core.yaml12 import JsonValue
 
-__all__ = ["Environment", "Exclusion", "Gate", "SkillEntry", "evaluate_gate", "read_gate", "read_provider_gate"]
+__all__ = [
+    "Credential",
+    "Environment",
+    "Exclusion",
+    "Gate",
+    "SkillEntry",
+    "evaluate_gate",
+    "primary_credential",
+    "read_gate",
+    "read_provider_gate",
+]
 
 _SYSTEMS = {"win32": "windows", "darwin": "macos"}
 # Node's names, which `metadata.openclaw` uses, in the words of `when`.
@@ -94,6 +104,14 @@ class Exclusion:
     detail: str
 
 
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """The variable that a skill takes its credential from, and whether there is one; its value is kept nowhere."""
+
+    name: str
+    is_set: bool
+
+
 def read_gate(reader: FieldReader) -> Gate:
     """Read the `when` mapping."""
     if not reader.fields:
@@ -141,10 +159,21 @@ def evaluate_gate(
     if gate.any_bins and not any(environment.has_bin(name) for name in gate.any_bins):
         return Exclusion(Reason.MISSING_BIN, f"none of {', '.join(gate.any_bins)} is on the PATH")
     for name in gate.env:
-        by_credential = entry.has_credential and name == primary_env
-        if not (environment.variables.get(name) or entry.variables.get(name) or by_credential):
+        if not _is_set(name, environment, entry, primary_env):
             return Exclusion(Reason.MISSING_ENV, f"the environment variable {name} is not set or empty")
     return _evaluate_config(gate, environment, entry)
+
+
+def primary_credential(
+    name: str | None, environment: Environment, entry: SkillEntry | None = None
+) -> Credential | None:
+    """Tell of the variable `name` whether it is set where a gate would look; None where there is no name."""
+    return Credential(name, _is_set(name, environment, entry or SkillEntry(), name)) if name else None
+
+
+def _is_set(name: str, environment: Environment, entry: SkillEntry, primary_env: str | None) -> bool:
+    by_credential = entry.has_credential and name == primary_env
+    return bool(environment.variables.get(name) or entry.variables.get(name) or by_credential)
 
 
 def _evaluate_config(gate: Gate, environment: Environment, entry: SkillEntry) -> Exclusion | None:

@@ -82,7 +82,7 @@ class Library:
             after = build_catalog(loaded, self._environment(), before)
             change = _compare(before, after)
             self._loaded = loaded
-            if after.problems != before.problems or not _is_same(before, after):
+            if not _is_same(before, after):
                 self._catalog = after
             return change
 
@@ -99,6 +99,8 @@ class Library:
 
 def _is_same(before: Catalog, after: Catalog) -> bool:
     pairs = zip(before.skills, after.skills, strict=False)
+    if (before.problems, before.sources) != (after.problems, after.sources):
+        return False
     return len(before.skills) == len(after.skills) and all(old is new for old, new in pairs)
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from skills_core.diagnostics import Diagnostic, Reason
     from skills_core.files import Fingerprint
     from skills_core.frontmatter import Frontmatter
+    from skills_core.gates import Credential
     from skills_core.sources import Source
 
 __all__ = ["Instructions", "Skill", "SkillContent", "SkillFile", "State"]
@@ -85,13 +86,19 @@ class SkillContent:
         """The skill's name: from the frontmatter, else the folder's."""
         return self.instructions.name
 
+    @property
+    def skill_key(self) -> str:
+        """What configuration calls the skill: `metadata.jdai.skillKey`, else its name."""
+        return self.instructions.frontmatter.skill_key or self.name
+
 
 @dataclass(frozen=True, slots=True)
 class Skill:
     """A skill in a catalog: content, where it came from, what it answers to, and its state.
 
     `key` is what enums, prompts and commands call it: its name, or its path where the name is not unique.
-    `path` is its place in URIs. `reason` and `detail` say why it is not active.
+    `path` is its place in URIs. `reason` and `detail` say why it is not active. `credential` is the one that it
+    says it needs most, None where it names none.
     """
 
     content: SkillContent
@@ -102,11 +109,17 @@ class Skill:
     reason: Reason | None = None
     detail: str = ""
     notes: tuple[Diagnostic, ...] = ()
+    credential: Credential | None = None
 
     @property
     def name(self) -> str:
         """The name as a label; several skills may share it."""
         return self.content.name
+
+    @property
+    def skill_key(self) -> str:
+        """What configuration calls the skill."""
+        return self.content.skill_key
 
     @property
     def description(self) -> str:

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from server.choosing import StatusChoice
 from server.commands.opening import open_quietly
 from server.commands.options import AsJson, Directories, FollowSymlinks, Strict, TrustWorkspace
 from server.console import NO, WRONG_USE, fail, print_json, print_text
 from server.report import print_skill, skill_object, status_object
-from skills_core.diagnostics import printable
+from skills_core.diagnostics import Reason, printable
 from skills_core.errors import UnknownSkillError, similar_to
 from skills_core.rendering import activation_inputs, render_activation, render_request
+from skills_core.skill import State
+from skills_core.sources import Scope
 
 if TYPE_CHECKING:
     from skills_core.skill import Skill
@@ -20,9 +23,19 @@ if TYPE_CHECKING:
 __all__ = ["activate", "show", "status"]
 
 
-def status(
+def status(  # noqa: PLR0913 - one parameter for each flag
     directories: Directories = None,
     *,
+    state: Annotated[list[State] | None, typer.Option(help="Only skills in this state; may be repeated.")] = None,
+    reason: Annotated[
+        list[Reason] | None,
+        typer.Option(metavar="CODE", help="Only skills with this reason for their state; may be repeated."),
+    ] = None,
+    scope: Annotated[list[Scope] | None, typer.Option(help="Only skills of such a source; may be repeated.")] = None,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Only skills with such a name, as in 'sql-*'; may be repeated."),
+    ] = None,
     as_json: AsJson = False,
     strict: Strict = False,
     follow_symlinks: FollowSymlinks = False,
@@ -32,12 +45,13 @@ def status(
     catalog = open_quietly(
         directories, strict=strict, follow_symlinks=follow_symlinks, trust_workspace=trust_workspace
     ).catalog
+    choice = StatusChoice(tuple(state or ()), tuple(reason or ()), tuple(scope or ()), tuple(name or ()))
     if as_json:
-        print_json(status_object(catalog))
+        print_json(status_object(catalog, choice))
         return
     from server.tables import print_status
 
-    print_status(catalog)
+    print_status(catalog, choice)
 
 
 def show(

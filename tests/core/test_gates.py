@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from skills_core import Environment, Gate, Reason, SkillEntry, State, evaluate_gate
+from skills_core import Credential, Environment, Gate, Reason, SkillEntry, State, evaluate_gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -192,6 +193,45 @@ ENTRIES: dict[str, tuple[SkillEntry, Gate, Reason | None]] = {
 def test_what_is_set_for_one_skill_counts_for_its_gates(entry: SkillEntry, gate: Gate, reason: Reason | None) -> None:
     exclusion = evaluate_gate(gate, HERE, entry, primary_env="KEY")
     assert (exclusion.reason if exclusion else None) is reason
+
+
+CREDENTIALS: dict[str, tuple[str, SkillEntry, bool]] = {
+    "a variable": ("TOKEN", SkillEntry(), True),
+    "a variable left empty": ("BLANK", SkillEntry(), False),
+    "no variable": ("KEY", SkillEntry(), False),
+    "a variable for this skill": ("KEY", SkillEntry(variables={"KEY": "x"}), True),
+    "another variable for this skill": ("KEY", SkillEntry(variables={"OTHER": "x"}), False),
+    "a credential for this skill": ("KEY", SkillEntry(has_credential=True), True),
+}
+
+
+@pytest.mark.parametrize(("name", "entry", "is_set"), CREDENTIALS.values(), ids=CREDENTIALS)
+@pytest.mark.parametrize("fields", ["when: {os: windows}", "colour: red"])
+def test_a_skill_says_whether_its_primary_credential_is_set_whatever_its_state(
+    name: str,
+    entry: SkillEntry,
+    is_set: bool,  # noqa: FBT001 - a parameter of the test
+    fields: str,
+    tmp_path: Path,
+    write_skill: Callable[..., Path],
+    load: Callable[..., Library],
+    only: Callable[[Library], Skill],
+) -> None:
+    metadata = f"metadata: {{jdai: {{skillKey: Mine, primaryEnv: {name}}}}}"
+    write_skill(tmp_path, "one", fields=f"{fields}\n{metadata}")
+    here = replace(HERE, entries={"mine": entry})
+    assert only(load(tmp_path, environment=here)).credential == Credential(name, is_set)
+
+
+def test_a_skill_that_names_no_credential_has_none_and_its_key_is_its_name(
+    tmp_path: Path,
+    write_skill: Callable[..., Path],
+    load: Callable[..., Library],
+    only: Callable[[Library], Skill],
+) -> None:
+    write_skill(tmp_path, "one", fields="metadata: {jdai: {primaryEnv: ''}}")
+    skill = only(load(tmp_path))
+    assert (skill.credential, skill.skill_key) == (None, "one")
 
 
 @pytest.mark.parametrize("key", ["MY-KEY", "my-key"])
