@@ -36,8 +36,8 @@ class SkillServer(Server[Any]):
     def __init__(self, host: Host, *, local: bool) -> None:
         """Build the server; `local` tells that clients see the same disk as the server."""
         self._host = host
-        self.listening = ModernClients(host.bus)
-        handshake = HandshakeClients(host.bus)
+        self.listening = ModernClients(host.bus, host.settings)
+        handshake = HandshakeClients(host.bus, host.settings)
         tools, prompts = ToolHandlers(host, local=local), PromptHandlers(host, local=local)
         resources, completions = ResourceHandlers(host), CompletionHandlers(host)
         # The SDK types handlers by their result models; a dict of the same shape is documented and saves a dump.

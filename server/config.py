@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from server.jdai_files import JdaiSettings
 
-__all__ = ["ENV_PREFIX", "ConfigurationError", "LogLevel", "Settings", "Transport", "load_settings"]
+__all__ = ["ENV_PREFIX", "ConfigurationError", "LogLevel", "OptionalTool", "Settings", "Transport", "load_settings"]
 
 ENV_PREFIX = "SKILLSERVE_"
 FILE_NAME = "skillserve.toml"
@@ -46,6 +46,13 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
+class OptionalTool(StrEnum):
+    """Tools that are offered only where settings name them."""
+
+    SKILLS_STATUS = "skills_status"
+    RELOAD_SKILLS = "reload_skills"
+
+
 class Settings(BaseModel):
     """All settings of a server. Times are in the unit that the name says."""
 
@@ -62,6 +69,7 @@ class Settings(BaseModel):
     trust_workspace: bool = False
     enabled: tuple[str, ...] = ()
     disabled: tuple[str, ...] = ()
+    tools: tuple[OptionalTool, ...] = ()
     watch: WatchMode = WatchMode.AUTO
     watch_debounce_ms: int = Field(default=250, ge=0, le=60_000)
     watch_poll_ms: int = Field(default=1000, ge=50, le=3_600_000)

@@ -65,6 +65,7 @@ class Host:
             change = await anyio.to_thread.run_sync(self.library.reload, changed)
             if change:
                 _log(change)
+            if self.library.catalog is not before.catalog:
                 for event in events_of(before, self.snapshot, change):
                     await self.bus.publish(event)
             return change

@@ -27,6 +27,8 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from server.faults import InvalidRequestError
 from server.listing import prompts, resources
+from server.listing.admin import STATUS_URI, offers_status
+from server.report import skill_object
 from skills_core.skill import State
 from skills_core.uris import decode_path, file_uri
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
     from mcp.server.context import ServerRequestContext
 
+    from server.config import Settings
     from server.listing.snapshot import Snapshot
     from skills_core.library import Change
     from skills_core.skill import Skill
@@ -54,7 +57,17 @@ REFILL_PER_SECOND = 20.0
 
 
 def events_of(before: Snapshot, after: Snapshot, change: Change) -> Iterator[ServerEvent]:
-    """Yield what clients have to be told about `change`: a list only if a client would see it differ."""
+    """Yield what clients have to be told about `change`: a list only if a client would see it differ.
+
+    The status tells more than lists do, so it may differ where no skill has changed.
+    """
+    if change:
+        yield from _events_of_skills(before, after, change)
+    if offers_status(after.settings) and _is_other_status(change):
+        yield ResourceUpdated(STATUS_URI)
+
+
+def _events_of_skills(before: Snapshot, after: Snapshot, change: Change) -> Iterator[ServerEvent]:
     pairs = _active_pairs(change)
     if before.tools != after.tools:
         yield ToolsListChanged()
@@ -66,10 +79,21 @@ def events_of(before: Snapshot, after: Snapshot, change: Change) -> Iterator[Ser
         yield ResourceUpdated(uri)
 
 
+def _is_other_status(change: Change) -> bool:
+    before, after = change.before, change.after
+    return (before.problems, before.sources) != (after.problems, after.sources) or any(
+        _differ(skill_object, old, new) for old, new in _pairs(change)
+    )
+
+
+def _pairs(change: Change) -> list[tuple[Skill | None, Skill | None]]:
+    """Return each changed skill as it was and as it is; None where it was not, or is not."""
+    return [*((None, skill) for skill in change.added), *((skill, None) for skill in change.removed), *change.updated]
+
+
 def _active_pairs(change: Change) -> list[tuple[Skill | None, Skill | None]]:
     """Return each changed skill as clients saw it before and see it now; None where they do not."""
-    pairs = [(None, skill) for skill in change.added] + [(skill, None) for skill in change.removed]
-    seen = [(_if_active(old), _if_active(new)) for old, new in [*pairs, *change.updated]]
+    seen = [(_if_active(old), _if_active(new)) for old, new in _pairs(change)]
     return [pair for pair in seen if pair != (None, None)]
 
 
@@ -129,9 +153,10 @@ class _Connection:
 class HandshakeClients:
     """The connections of the handshake era: `resources/subscribe`, and the forwarding of events."""
 
-    def __init__(self, bus: SubscriptionBus) -> None:
+    def __init__(self, bus: SubscriptionBus, settings: Settings) -> None:
         """Forward what is published on `bus`."""
         self._bus = bus
+        self._settings = settings
         self._connections: dict[str, _Connection] = {}
 
     async def on_initialized(self, ctx: ServerRequestContext[Any, Any], _: types.NotificationParams) -> None:
@@ -162,7 +187,7 @@ class HandshakeClients:
         if connection is None:
             raise InvalidRequestError("send notifications/initialized before subscribing")
         connection.spend()
-        uri = _subscribable(str(params.uri))
+        uri = _subscribable(str(params.uri), self._settings)
         if uri not in connection.subscriptions and len(connection.subscriptions) >= MAX_SUBSCRIPTIONS:
             raise InvalidRequestError(f"too many subscriptions; at most {MAX_SUBSCRIPTIONS} a connection")
         connection.subscriptions.add(uri)
@@ -174,16 +199,18 @@ class HandshakeClients:
         """Handle `resources/unsubscribe`; one that was not there is no fault."""
         connection = self._connections.get(_key(ctx))
         if connection is not None:
-            connection.subscriptions.discard(_subscribable(str(params.uri)))
+            connection.subscriptions.discard(_subscribable(str(params.uri), self._settings))
         return types.EmptyResult()
 
 
-def _subscribable(uri: str) -> str:
+def _subscribable(uri: str, settings: Settings) -> str:
     """Return a URI as resources are listed; it may be spelled otherwise, but must be one of ours.
 
     Raises:
-        InvalidRequestError: it cannot name a file of a skill.
+        InvalidRequestError: it can name no file of a skill, and is not the status where that is switched on.
     """
+    if uri == STATUS_URI and offers_status(settings):
+        return uri
     path = decode_path(uri) if len(uri) <= MAX_URI else None
     if path is None:
         raise InvalidRequestError(f"not a resource of this server: {uri[:200]!r}; expected a skill:// URI")
@@ -192,6 +219,11 @@ def _subscribable(uri: str) -> str:
 
 class ModernClients(ListenHandler):
     """Serves `subscriptions/listen` within the same bounds as `resources/subscribe`."""
+
+    def __init__(self, bus: SubscriptionBus, settings: Settings) -> None:
+        """Forward what is published on `bus`."""
+        super().__init__(bus)
+        self._settings = settings
 
     async def __call__(
         self, ctx: ServerRequestContext[Any, Any], params: types.SubscriptionsListenRequestParams
@@ -205,7 +237,7 @@ class ModernClients(ListenHandler):
         if len(uris) > MAX_SUBSCRIPTIONS:
             raise InvalidRequestError(f"too many subscriptions; at most {MAX_SUBSCRIPTIONS} a stream")
         for uri in uris:
-            _subscribable(uri)
+            _subscribable(uri, self._settings)
         return await super().__call__(ctx, params)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from server.admin.actions import read_status, to_json
 from server.faults import InvalidRequestError
+from server.listing.admin import STATUS_URI, offers_status, status_contents
 from server.listing.envelope import cacheable
 from server.listing.resources import contents_of, templates
 
@@ -43,5 +45,7 @@ class ResourceHandlers:
     ) -> dict[str, Any]:
         """Handle `resources/read`."""
         uri = str(params.uri)
+        if uri == STATUS_URI and offers_status(self._host.settings):
+            return status_contents(to_json(await read_status(self._host)), self._host.settings)
         _, file, raw = await self._host.reader.read(uri)
         return {"contents": [contents_of(uri, file, raw)], **cacheable(self._host.settings)}

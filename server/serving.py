@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from server import __version__
+from server.admin.actions import told
 from server.app import SkillServer
 from server.config import Settings, Transport
 from server.host import Host
@@ -76,9 +77,7 @@ async def _reload_when_asked(host: Host) -> None:
         async for _ in received:
             change = await host.try_reload()
             if change is not None:
-                parts = {"added": change.added, "removed": change.removed, "updated": change.updated}
-                counts = ", ".join(f"{len(skills)} {what}" for what, skills in parts.items())
-                logger.info("reloaded as asked: %s", counts)
+                told(change)
 
 
 async def _serve_http(host: Host, listener: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""Calls of the tools: `activate_skill`, `read_skill_file` and `find_skills`.
+"""Calls of the tools: `activate_skill`, `read_skill_file` and `find_skills`, and those that settings switch on.
 
 What a model gets wrong in a call is answered as a tool result that says what was expected, not as a protocol
 error, so that the model sees it.
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
+from server.admin.tools import AdminTools
 from server.faults import InvalidRequestError
-from server.listing.envelope import COMPLETE
+from server.listing.envelope import text_block, tool_result
 from server.listing.resources import contents_of, mime_type
 from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, MAX_TAGS, READ
 from skills_core.diagnostics import one_line
@@ -48,6 +49,7 @@ class ToolHandlers:
         """Answer from `host`; `local` tells that clients see the same disk."""
         self._host = host
         self._local = local
+        self._admin = AdminTools(host)
 
     async def list(
         self, _ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
@@ -59,14 +61,15 @@ class ToolHandlers:
 
     async def call(self, _ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams) -> dict[str, Any]:
         """Handle `tools/call`."""
-        tools = {ACTIVATE: self._call_activate, READ: self._call_read, FIND: self._call_find}
-        tool = tools.get(params.name)
-        if tool is None or not self._host.snapshot.tools["tools"]:
+        skills = {ACTIVATE: self._call_activate, READ: self._call_read, FIND: self._call_find}
+        offered = {**self._admin.calls, **(skills if self._host.snapshot.catalog.active else {})}
+        tool = offered.get(params.name)
+        if tool is None:
             raise InvalidRequestError(f"Unknown tool: {params.name[:200]}")
         try:
             return await tool(params.arguments or {})
         except SkillsError as error:
-            return _result([_text(str(error))], is_error=True)
+            return tool_result([text_block(str(error))], is_error=True)
 
     async def _call_activate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         name = _string(arguments, "name")
@@ -80,10 +83,10 @@ class ToolHandlers:
         skill = _invocable(self._host.snapshot.catalog, name)
         values, bound = activation_inputs(skill, texts, message)
         logger.debug("activated %s %s", one_line(skill.key), skill.digest)
-        content = [_text(render_activation(skill, values, directory=self._local))]
+        content = [text_block(render_activation(skill, values, directory=self._local))]
         if bound:
-            content.append(_text(render_request(skill, bound)))
-        return _result(content)
+            content.append(text_block(render_request(skill, bound)))
+        return tool_result(content)
 
     async def _call_read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         name, path = _string(arguments, "skill"), _string(arguments, "path")
@@ -93,15 +96,15 @@ class ToolHandlers:
         uri = path if path.startswith(skill.root_uri) else skill.file_uri(catalog.file_of(skill, path).path)
         _, file, raw = await self._host.reader.read(uri)
         if file.text:
-            return _result([_text(raw.decode("utf-8"))])
+            return tool_result([text_block(raw.decode("utf-8"))])
         if mime_type(file).startswith("image/"):
             image = {
                 "type": "image",
                 "data": base64.b64encode(raw).decode("ascii"),
                 "mimeType": mime_type(file),
             }
-            return _result([image])
-        return _result([{"type": "resource", "resource": contents_of(uri, file, raw)}])
+            return tool_result([image])
+        return tool_result([{"type": "resource", "resource": contents_of(uri, file, raw)}])
 
     async def _call_find(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         query = _string(arguments, "query")
@@ -120,7 +123,7 @@ class ToolHandlers:
         matches = [_describe(match) for match in found]
         structured = {"matches": matches}
         text = json.dumps(structured, ensure_ascii=False) if matches else _nothing(query)
-        return {**_result([_text(text)]), "structuredContent": structured}
+        return {**tool_result([text_block(text)]), "structuredContent": structured}
 
 
 def _invocable(catalog: Catalog, name: str) -> Skill:
@@ -155,11 +158,3 @@ def _string(arguments: Mapping[str, Any], name: str, default: str | None = None)
     if not isinstance(value, str):
         raise InvalidRequestError(f"{name} must be a string")
     return value
-
-
-def _text(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
-
-
-def _result(content: list[dict[str, Any]], *, is_error: bool = False) -> dict[str, Any]:
-    return {"content": content, "isError": is_error, **COMPLETE}

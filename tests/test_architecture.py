@@ -24,7 +24,7 @@ ALL = CORE + sorted((ROOT / "server").rglob("*.py"))
 MAX_LINES = 400
 MAX_FUNCTION = 50
 
-PACKAGES = {"server", "server.commands", "server.listing", "server.remote", "skills_core"}
+PACKAGES = {"server", "server.admin", "server.commands", "server.listing", "server.remote", "skills_core"}
 ROOMS = ("skills_core.run", "skills_core.authoring", "skills_core.remote")
 LISTING_MAY_USE = {"server.config"}
 

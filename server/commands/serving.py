@@ -11,7 +11,7 @@ import typer
 
 from server.commands.opening import open_library, settings_with_logs
 from server.commands.options import Directories, FollowSymlinks, Strict, TrustWorkspace
-from server.config import LogLevel, Transport
+from server.config import LogLevel, OptionalTool, Transport
 from server.console import WRONG_USE, fail
 from server.environment import Machine, current_places
 from server.lean_sdk import defer_packages
@@ -35,6 +35,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     strict: Strict = False,
     follow_symlinks: FollowSymlinks = False,
     trust_workspace: TrustWorkspace = False,
+    tool: Annotated[list[OptionalTool] | None, typer.Option(help="Offer this tool too; may be repeated.")] = None,
     watch: Annotated[WatchMode | None, typer.Option(help="How changes are noticed; auto by default.")] = None,
     watch_debounce_ms: Annotated[int | None, typer.Option(help="Quiet time that ends a burst; 250.")] = None,
     log_level: Annotated[LogLevel | None, typer.Option(help="How much goes to stderr; info by default.")] = None,
@@ -50,6 +51,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         strictness=Strictness.STRICT if strict else None,
         follow_symlinks=follow_symlinks or None,
         trust_workspace=trust_workspace or None,
+        tools=tuple(tool or ()),
         watch=watch,
         watch_debounce_ms=watch_debounce_ms,
         log_level=log_level,

@@ -13,7 +13,7 @@ from skills_core.watcher import WatchMode
 if TYPE_CHECKING:
     from server.config import Settings
 
-__all__ = ["COMPLETE", "cacheable", "without_envelope"]
+__all__ = ["COMPLETE", "cacheable", "text_block", "tool_result", "without_envelope"]
 
 COMPLETE: dict[str, Any] = {"resultType": "complete"}
 
@@ -34,6 +34,16 @@ def cacheable(settings: Settings) -> dict[str, Any]:
     ttl = _FROZEN_MS if settings.watch is WatchMode.OFF else _WATCHED_MS
     scope = "private" if settings.transport is Transport.STDIO else "public"
     return {**COMPLETE, "ttlMs": ttl, "cacheScope": scope}
+
+
+def text_block(text: str) -> dict[str, Any]:
+    """Return a text as one block of a result's content."""
+    return {"type": "text", "text": text}
+
+
+def tool_result(content: list[dict[str, Any]], *, is_error: bool = False) -> dict[str, Any]:
+    """Return the result of a tool's call."""
+    return {"content": content, "isError": is_error, **COMPLETE}
 
 
 def without_envelope(result: dict[str, Any]) -> dict[str, Any]:

@@ -7,8 +7,9 @@ import json
 import posixpath
 import re
 from mimetypes import MimeTypes
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from server.listing.admin import STATUS_URI, offers_status, status_resource
 from server.listing.envelope import cacheable
 from server.listing.paging import Pager
 from skills_core.diagnostics import printable
@@ -18,7 +19,20 @@ if TYPE_CHECKING:
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill, SkillFile
 
-__all__ = ["META_PREFIX", "TEMPLATE", "contents_of", "describe", "describe_all", "mime_type", "pager", "templates"]
+__all__ = [
+    "META_PREFIX",
+    "TEMPLATE",
+    "Listed",
+    "contents_of",
+    "describe",
+    "describe_all",
+    "mime_type",
+    "pager",
+    "templates",
+]
+
+Listed: TypeAlias = "tuple[Skill, SkillFile] | dict[str, Any]"
+"""What stands in the list: a file with its skill, or an entry that is no file of any."""
 
 TEMPLATE = "skill://{+skill}/{+path}"
 
@@ -107,16 +121,23 @@ def describe_all(skill: Skill) -> list[dict[str, Any]]:
     return [describe(skill, file) for file in skill.content.files.values()]
 
 
-def pager(catalog: Catalog, settings: Settings) -> Pager[tuple[Skill, SkillFile]]:
+def pager(catalog: Catalog, settings: Settings) -> Pager[Listed]:
     """Return the pages of the list: skill after skill, SKILL.md first. A nested skill's files stand with it."""
-    entries: dict[str, tuple[str, tuple[Skill, SkillFile]]] = {}
+    entries: dict[str, tuple[str, Listed]] = {}
+    if offers_status(settings):
+        # No skill's path begins so: the status stands before all of them.
+        entries[STATUS_URI] = ("\0", status_resource())
     # Outer skills sort before the ones nested in them, so a file of both is listed with the inner one.
     for skill in sorted(catalog.active, key=lambda skill: skill.path):
         for file in skill.content.files.values():
             order = "" if file is skill.content.main else f"\x01{file.path}"
             entries[skill.file_uri(file.path)] = (f"{skill.path}\0{order}", (skill, file))
     items = sorted(entries.values(), key=lambda item: item[0])
-    return Pager(items, settings.page_size, "resources", lambda item: describe(*item), cacheable(settings))
+    return Pager(items, settings.page_size, "resources", _entry, cacheable(settings))
+
+
+def _entry(listed: Listed) -> dict[str, Any]:
+    return listed if isinstance(listed, dict) else describe(*listed)
 
 
 def contents_of(uri: str, file: SkillFile, raw: bytes) -> dict[str, Any]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from server.listing.paging import Pager
     from server.listing.skills import Child
     from skills_core.catalog import Catalog
-    from skills_core.skill import Skill, SkillFile
+    from skills_core.skill import Skill
 
 __all__ = ["Snapshot"]
 
@@ -53,7 +53,7 @@ class Snapshot:
         return prompts.pager(self.catalog, self.settings)
 
     @cached_property
-    def resources(self) -> Pager[tuple[Skill, SkillFile]]:
+    def resources(self) -> Pager[resources.Listed]:
         """The pages of `resources/list`."""
         return resources.pager(self.catalog, self.settings)
 

@@ -1,12 +1,14 @@
 """The tools that every client has, as they stand in `tools/list`, and the server's instructions.
 
-They are there while at least one skill can be activated, and their names never change.
+They are there while at least one skill can be activated, and their names never change. Those that settings switch on
+stand behind them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from server.listing import admin
 from server.listing.envelope import cacheable
 from skills_core.rendering import RULE, is_always_on, render_catalog
 
@@ -59,13 +61,13 @@ def instructions(catalog: Catalog) -> str | None:
 
 
 def list_result(catalog: Catalog, settings: Settings) -> dict[str, Any]:
-    """Return the result of `tools/list`: no tools where there is no skill for them."""
+    """Return the result of `tools/list`: no tools for skills where there is no skill for them."""
     skills = offered(catalog)
     tools = [_activate(skills, settings)] if skills else []
     # A skill that only users may call has files all the same.
     tools += [_read_file()] if catalog.active else []
     tools += [_find()] if skills else []
-    return {"tools": tools, **cacheable(settings)}
+    return {"tools": tools + admin.tools(settings), **cacheable(settings)}
 
 
 def _activate(skills: tuple[Skill, ...], settings: Settings) -> dict[str, Any]:

@@ -1,0 +1,42 @@
+"""What can be asked of a running server, alike for tools, resource, signal, socket and HTTP."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
+
+from server.choosing import StatusChoice
+from server.report import change_object, change_summary, status_object
+
+if TYPE_CHECKING:
+    from server.host import Host
+    from skills_core.library import Change
+
+__all__ = ["read_status", "reload_everything", "to_json", "told"]
+
+logger = logging.getLogger(__name__)
+
+
+async def read_status(host: Host, choice: StatusChoice | None = None) -> dict[str, Any]:
+    """Return what `status --json` prints, of the catalog of this moment."""
+    # It tells of every skill there is, so it must not hold up other requests.
+    return await anyio.to_thread.run_sync(status_object, host.library.catalog, choice or StatusChoice())
+
+
+async def reload_everything(host: Host) -> dict[str, Any]:
+    """Compare everything with the disk, announce what that altered, and return what `reload --json` prints."""
+    return change_object(told(await host.reload()))
+
+
+def told(change: Change) -> Change:
+    """Log what somebody's reload altered."""
+    logger.info("reloaded as asked: %s", change_summary(change))
+    return change
+
+
+def to_json(value: object) -> str:
+    """Return an answer as text."""
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,42 @@
+"""Calls of the tools that settings switch on for those who look after a server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from server.admin.actions import read_status, reload_everything, to_json
+from server.choosing import StatusChoice
+from server.config import OptionalTool
+from server.faults import InvalidRequestError
+from server.listing.envelope import text_block, tool_result
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from server.host import Host
+
+__all__ = ["AdminTools"]
+
+
+class AdminTools:
+    """The tools `skills_status` and `reload_skills`; `calls` has those that are switched on."""
+
+    def __init__(self, host: Host) -> None:
+        """Answer from `host`."""
+        self._host = host
+        known = {OptionalTool.SKILLS_STATUS: self._status, OptionalTool.RELOAD_SKILLS: self._reload}
+        self.calls: dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]] = {
+            name.value: known[name] for name in host.settings.tools
+        }
+
+    async def _status(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return _result(await read_status(self._host, StatusChoice.parse(arguments)))
+
+    async def _reload(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        if arguments:
+            raise InvalidRequestError("reload_skills takes no arguments")
+        return _result(await reload_everything(self._host))
+
+
+def _result(structured: dict[str, Any]) -> dict[str, Any]:
+    return {**tool_result([text_block(to_json(structured))]), "structuredContent": structured}
