@@ -11,6 +11,7 @@ from io import TextIOWrapper
 import typer
 
 from server.commands.looking import activate, show, status
+from server.commands.reloading import reload
 from server.commands.remote import fetch, verify
 from server.commands.serving import serve
 from server.commands.trusting import trust
@@ -29,7 +30,7 @@ app = typer.Typer(
     help="The reference server for Agent Skills over MCP.",
 )
 
-for command in (serve, status, show, activate, validate, init, trust, verify, fetch):
+for command in (serve, status, show, activate, validate, init, trust, reload, verify, fetch):
     app.command()(command)
 
 

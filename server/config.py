@@ -6,11 +6,12 @@ product reads the environment for settings.
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from skills_core.sources import Strictness
 from skills_core.watcher import WatchMode, WatchOptions
@@ -24,6 +25,9 @@ __all__ = ["ENV_PREFIX", "ConfigurationError", "LogLevel", "OptionalTool", "Sett
 
 ENV_PREFIX = "SKILLSERVE_"
 FILE_NAME = "skillserve.toml"
+
+_TOKEN = re.compile(r"[\x21-\x7e]{16,1024}")
+# What can stand in a header, and cannot be guessed.
 
 
 class ConfigurationError(Exception):
@@ -70,6 +74,7 @@ class Settings(BaseModel):
     enabled: tuple[str, ...] = ()
     disabled: tuple[str, ...] = ()
     tools: tuple[OptionalTool, ...] = ()
+    admin_token: SecretStr | None = None
     watch: WatchMode = WatchMode.AUTO
     watch_debounce_ms: int = Field(default=250, ge=0, le=60_000)
     watch_poll_ms: int = Field(default=1000, ge=50, le=3_600_000)
@@ -79,6 +84,14 @@ class Settings(BaseModel):
     """Most names in the enum of `activate_skill`; beyond it any active name is accepted all the same."""
     page_size: int = Field(default=500, ge=1, le=10_000)
     log_level: LogLevel = LogLevel.INFO
+
+    @field_validator("admin_token")
+    @classmethod
+    def _check_token(cls, token: SecretStr | None) -> SecretStr | None:
+        if token is not None and not _TOKEN.fullmatch(token.get_secret_value()):
+            # A message of the model itself would hold the value.
+            raise ValueError("expected from 16 to 1024 characters of ASCII, without spaces")
+        return token
 
     @property
     def watch_options(self) -> WatchOptions:

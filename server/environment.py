@@ -14,7 +14,7 @@ from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.gates import Environment
 from skills_core.locations import Places, project_of
 
-__all__ = ["Machine", "current_environment", "current_places"]
+__all__ = ["Machine", "current_environment", "current_places", "runtime_folders"]
 
 _SYSTEMS = {"win32": "windows", "cygwin": "windows", "darwin": "macos"}
 
@@ -71,6 +71,15 @@ class Machine:
 def current_environment() -> Environment:
     """Describe this machine for gates."""
     return Machine(current_places()).environment()
+
+
+def runtime_folders() -> tuple[Path, ...]:
+    """Return where this user's running servers may leave what lives as long as they do, best first."""
+    if sys.platform == "win32":
+        return ()
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    temporary = Path(os.environ.get("TMPDIR") or "/tmp") / f"skillserve-{os.geteuid()}"  # noqa: S108 - checked there
+    return (*([Path(runtime) / "skillserve"] if runtime.startswith("/") else []), temporary)
 
 
 def _config_home(home: Path) -> Path:

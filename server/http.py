@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import socket
 import sys
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal
 
+import anyio
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from server.admin.app import guarded_routes, open_routes
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
     from starlette.requests import Request
+    from starlette.types import ASGIApp
 
     from server.app import SkillServer
     from server.config import Settings
     from server.host import Host
 
-__all__ = ["AddressInUseError", "build_app", "checks_host", "listen", "serve_http"]
+__all__ = ["AddressInUseError", "HttpServer", "build_app", "checks_host", "listen", "serve_locally"]
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -61,6 +68,7 @@ def listen(settings: Settings) -> socket.socket:
 def build_app(server: SkillServer, host: Host) -> Starlette:
     """Return the ASGI application."""
     settings = host.settings
+    security = _security(settings)
 
     async def health(_: Request) -> JSONResponse:
         return JSONResponse({"status": "ok", "skills": len(host.library.catalog.active)})
@@ -68,8 +76,8 @@ def build_app(server: SkillServer, host: Host) -> Starlette:
     return server.streamable_http_app(
         streamable_http_path=settings.path,
         json_response=True,
-        transport_security=_security(settings),
-        custom_starlette_routes=[Route("/health", health)],
+        transport_security=security,
+        custom_starlette_routes=[Route("/health", health), *guarded_routes(host, security)],
     )
 
 
@@ -92,25 +100,48 @@ def _security(settings: Settings) -> TransportSecuritySettings:
 
 
 class _Uvicorn(uvicorn.Server):
-    """Ends the event streams that clients hold open when it shuts down, so that it need not wait for them."""
+    """Leaves signals to whoever runs it, as there are several of them in one process."""
 
-    def __init__(self, config: uvicorn.Config, server: SkillServer) -> None:
+    def __init__(self, app: ASGIApp, lifespan: Literal["on", "off"]) -> None:
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan=lifespan,
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+            server_header=False,
+        )
         super().__init__(config)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class HttpServer(_Uvicorn):
+    """Serves until the process is asked to stop, within `stopped_by_signals`."""
+
+    def __init__(self, server: SkillServer, host: Host) -> None:
+        super().__init__(build_app(server, host), "on")
         self._server = server
 
+    def stopped_by_signals(self) -> AbstractContextManager[None]:
+        """Let signals stop the server; at the end of the context they do what they did before."""
+        return super(_Uvicorn, self).capture_signals()
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the event streams that clients hold open, so that nobody need wait for them."""
         self._server.listening.close()
         await super().shutdown(sockets)
 
 
-async def serve_http(server: SkillServer, host: Host, listener: socket.socket) -> None:
-    """Serve on `listener` until the process is asked to stop."""
-    config = uvicorn.Config(
-        build_app(server, host),
-        log_config=None,
-        access_log=False,
-        lifespan="on",
-        timeout_graceful_shutdown=_GRACE_SECONDS,
-        server_header=False,
-    )
-    await _Uvicorn(config, server).serve(sockets=[listener])
+async def serve_locally(host: Host, listener: socket.socket) -> None:
+    """Answer the admin endpoint on a socket that only the server's own user reaches, until cancelled."""
+    server = _Uvicorn(Starlette(routes=open_routes(host)), "off")
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        if server.started:
+            # Bound by the time that is granted to requests.
+            with anyio.CancelScope(shield=True):
+                await server.shutdown(sockets=[listener])

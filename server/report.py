@@ -42,18 +42,19 @@ def status_object(catalog: Catalog, choice: StatusChoice = _EVERYTHING) -> dict[
 
 def change_object(change: Change) -> dict[str, Any]:
     """Return what `reload --json` prints: what a reload altered, by key, and how many skills have which state now."""
-    return {
-        "added": [printable(skill.key) for skill in change.added],
-        "removed": [printable(skill.key) for skill in change.removed],
-        "updated": [printable(skill.key) for _, skill in change.updated],
-        "states": count_states(change.after.skills),
-    }
+    keys = {what: [printable(skill.key) for skill in skills] for what, skills in _altered(change).items()}
+    counts = {what: len(skills) for what, skills in keys.items()}
+    return {**keys, "counts": counts, "states": count_states(change.after.skills)}
 
 
 def change_summary(change: Change) -> str:
     """Return in words how many skills a reload altered."""
-    parts = {"added": change.added, "removed": change.removed, "updated": change.updated}
-    return ", ".join(f"{len(skills)} {what}" for what, skills in parts.items())
+    return ", ".join(f"{len(skills)} {what}" for what, skills in _altered(change).items())
+
+
+def _altered(change: Change) -> dict[str, list[Skill]]:
+    updated = [skill for _, skill in change.updated]
+    return {"added": [*change.added], "removed": [*change.removed], "updated": updated}
 
 
 def count_states(skills: Iterable[Skill]) -> dict[str, int]:

@@ -14,6 +14,7 @@ from server import __version__
 from server.admin.actions import told
 from server.app import SkillServer
 from server.config import Settings, Transport
+from server.environment import runtime_folders
 from server.host import Host
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from server.http import HttpServer
     from skills_core.library import Library
 
 __all__ = ["serve"]
@@ -40,13 +42,19 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = ()) -> N
     if settings.transport is Transport.STDIO:
         anyio.run(_serve_stdio, Host(library, settings, files))
         return
-    from server.http import checks_host, listen
+    from server.admin.sockets import admin_socket
+    from server.http import HttpServer, checks_host, listen
 
     with listen(settings) as listener:
-        _announce(library, settings, listener.getsockname()[1])
-        if not checks_host(settings):
-            logger.warning("requests are taken under any Host name; name yours with --allowed-host")
-        anyio.run(_serve_http, Host(library, settings, files), listener)
+        port = listener.getsockname()[1]
+        host = Host(library, settings, files)
+        server = HttpServer(SkillServer(host, local=False), host)
+        # A signal that ends the process does so when all else has ended: nothing is left behind.
+        with server.stopped_by_signals(), admin_socket(runtime_folders(), port) as admin:
+            _announce(library, settings, port)
+            if not checks_host(settings):
+                logger.warning("requests are taken under any Host name; name yours with --allowed-host")
+            anyio.run(_serve_http, host, server, listener, admin)
 
 
 async def _serve_stdio(host: Host) -> None:
@@ -80,13 +88,15 @@ async def _reload_when_asked(host: Host) -> None:
                 told(change)
 
 
-async def _serve_http(host: Host, listener: socket.socket) -> None:
-    from server.http import serve_http
+async def _serve_http(host: Host, server: HttpServer, listener: socket.socket, admin: socket.socket | None) -> None:
+    from server.http import serve_locally
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(host.follow)
         tasks.start_soon(_reload_when_asked, host)
-        await serve_http(SkillServer(host, local=False), host, listener)
+        if admin is not None:
+            tasks.start_soon(serve_locally, host, admin)
+        await server.serve(sockets=[listener])
         tasks.cancel_scope.cancel()
 
 

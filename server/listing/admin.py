@@ -129,7 +129,11 @@ _RELOAD: dict[str, Any] = {
     "description": "Compare all skills with the disk, load what changed, and say what that was.",
     "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False},
     "outputSchema": _object(
-        added=_NAMES, removed=_NAMES, updated=_NAMES, states=_object(**{state.value: _COUNT for state in State})
+        added=_NAMES,
+        removed=_NAMES,
+        updated=_NAMES,
+        counts=_object(added=_COUNT, removed=_COUNT, updated=_COUNT),
+        states=_object(**{state.value: _COUNT for state in State}),
     ),
     "annotations": {
         "title": "Reload skills",

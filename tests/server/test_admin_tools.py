@@ -149,6 +149,7 @@ async def test_a_reload_tells_by_name_what_it_altered_and_every_client_hears_of_
             "added": ["comes"],
             "removed": ["goes"],
             "updated": ["turns"],
+            "counts": {"added": 1, "removed": 1, "updated": 1},
             "states": {"active": 2, "excluded": 0, "shadowed": 0, "invalid": 1},
         }
         await session.until_told("tools")
