@@ -1,7 +1,10 @@
 """Settings: one frozen model, built once from flags, environment, `skillserve.toml` and defaults.
 
-The first that says something wins, in that order. Everything below receives values, nothing else in the
-product reads the environment for settings.
+The first that says something wins, in that order; of files, the one in the working directory, then the user's own.
+Everything below receives values, nothing else in the product reads the environment for settings.
+
+The file in the working directory may have come with a repository: it cannot make itself trusted, nor open
+more of the server to clients, and the sources that it adds are served only while the project is trusted.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
-from skills_core.sources import Strictness
+from skills_core.sources import Scope, Strictness
 from skills_core.watcher import WatchMode, WatchOptions
 
 if TYPE_CHECKING:
@@ -21,10 +24,26 @@ if TYPE_CHECKING:
 
     from server.jdai_files import JdaiSettings
 
-__all__ = ["ENV_PREFIX", "ConfigurationError", "LogLevel", "OptionalTool", "Settings", "Transport", "load_settings"]
+__all__ = [
+    "ENV_PREFIX",
+    "ConfigurationError",
+    "Conventions",
+    "LogLevel",
+    "OptionalTool",
+    "Settings",
+    "SourceSettings",
+    "Transport",
+    "load_settings",
+]
 
 ENV_PREFIX = "SKILLSERVE_"
 FILE_NAME = "skillserve.toml"
+
+_PERSONAL = frozenset({"admin_token", "tools", "trust_workspace"})
+# What a file that came with a repository has no say in.
+
+_TABLES = frozenset({"sources", "project_sources"})
+# Settings that files alone can express.
 
 _TOKEN = re.compile(r"[\x21-\x7e]{16,1024}")
 # What can stand in a header, and cannot be guessed.
@@ -57,6 +76,27 @@ class OptionalTool(StrEnum):
     RELOAD_SKILLS = "reload_skills"
 
 
+class Conventions(StrEnum):
+    """Where convention files such as `AGENTS.md` are skills: nowhere, in directories that are named, in the project."""
+
+    OFF = "off"
+    NAMED = "named"
+    PROJECT = "project"
+
+
+class SourceSettings(BaseModel):
+    """A directory of skills beside the usual ones; None stands for what is set for all sources."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: str = Field(min_length=1)
+    scope: Scope = Scope.MANAGED
+    strictness: Strictness | None = None
+    follow_symlinks: bool | None = None
+    conventions: bool | None = None
+    gitignore: bool | None = None
+
+
 class Settings(BaseModel):
     """All settings of a server. Times are in the unit that the name says."""
 
@@ -71,6 +111,12 @@ class Settings(BaseModel):
     strictness: Strictness = Strictness.LENIENT
     follow_symlinks: bool = False
     trust_workspace: bool = False
+    gitignore: bool = False
+    conventions: Conventions = Conventions.NAMED
+    sources: tuple[SourceSettings, ...] = ()
+    """The user's own sources, used where no directory is named; so are the next two."""
+    project_sources: tuple[SourceSettings, ...] = ()
+    precedence: tuple[Scope, ...] = ()
     enabled: tuple[str, ...] = ()
     disabled: tuple[str, ...] = ()
     tools: tuple[OptionalTool, ...] = ()
@@ -102,55 +148,80 @@ class Settings(BaseModel):
 def load_settings(
     flags: Mapping[str, object],
     environment: Mapping[str, str],
+    config_home: Path,
     directory: Path | None = None,
     jdai: JdaiSettings | None = None,
 ) -> Settings:
     """Merge the layers into settings.
 
     `flags` hold what was given on the command line, None for what was not. `environment` is searched for names
-    with the prefix `SKILLSERVE_`; a list there is separated by commas. `directory` is where `skillserve.toml`
-    is looked for (the working directory by default). `jdai` is what JD.AI's `skills.json` says of watching, which
-    all else overrides.
+    with the prefix `SKILLSERVE_`; a list there is separated by commas. `config_home` is where the user's own
+    `skillserve/skillserve.toml` is, `directory` where that of the project is (the working directory by default).
+    `jdai` is what JD.AI's `skills.json` says of watching, which all else overrides.
 
     Raises:
         ConfigurationError: a layer holds an unknown name or a value that does not fit.
     """
-    file = (directory or Path()) / FILE_NAME
     merged: dict[str, tuple[Any, str]] = {}
     if jdai is not None and jdai.watch is not None:
         merged["watch"] = (WatchMode.AUTO if jdai.watch else WatchMode.OFF, "skills.json")
     if jdai is not None and jdai.watch_debounce_ms is not None:
         merged["watch_debounce_ms"] = (jdai.watch_debounce_ms, "skills.json")
-    for name, value in _read_file(file).items():
-        merged[name] = (value, str(file))
-    for name in Settings.model_fields:
+    own, project = config_home / "skillserve" / FILE_NAME, (directory or Path()) / FILE_NAME
+    merged |= {name: (value, str(own)) for name, value in _read_file(own).items()}
+    merged |= {name: (value, str(project)) for name, value in _read_project_file(project).items()}
+    for name, field in Settings.model_fields.items():
         text = environment.get(ENV_PREFIX + name.upper())
         # What a compose file leaves empty is not set.
-        if text:
-            is_list = isinstance(Settings.model_fields[name].default, tuple)
-            value = tuple(part.strip() for part in text.split(",") if part.strip()) if is_list else text
-            merged[name] = (value, f"the environment variable {ENV_PREFIX}{name.upper()}")
-    for name, value in flags.items():
-        if value is not None and value != ():
-            merged[name] = (value, f"--{name.replace('_', '-')}")
+        if text and name not in _TABLES:
+            is_list = isinstance(field.default, tuple)
+            listed = tuple(part.strip() for part in text.split(",") if part.strip())
+            merged[name] = (listed if is_list else text, f"the environment variable {ENV_PREFIX}{name.upper()}")
+    for name, flag in flags.items():
+        if flag is not None and flag != ():
+            merged[name] = (flag, f"--{name.replace('_', '-')}")
     try:
         return Settings.model_validate({name: value for name, (value, _) in merged.items()})
     except ValidationError as error:
         fault = error.errors()[0]
-        name = str(fault["loc"][0])
-        raise ConfigurationError(f"{merged[name][1]}: {name}: {fault['msg']}") from None
+        name, *within = map(str, fault["loc"])
+        what = ".".join(["sources" if name in _TABLES else name, *within])
+        raise ConfigurationError(f"{merged[name][1]}: {what}: {fault['msg']}") from None
+
+
+def _read_project_file(file: Path) -> dict[str, Any]:
+    """Read the settings of a project; its sources are kept apart from the user's."""
+    found = _read_file(file)
+    for name in sorted(_PERSONAL & found.keys()):
+        trust = "run: skillserve trust, or " if name == "trust_workspace" else ""
+        message = f"a project cannot say so of itself; {trust}set {ENV_PREFIX}{name.upper()}"
+        raise ConfigurationError(f"{file}: {name}: {message}")
+    return {"project_sources" if name == "sources" else name: value for name, value in found.items()}
 
 
 def _read_file(file: Path) -> dict[str, Any]:
     try:
         text = file.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"{file}: {error}") from None
     import tomllib  # noqa: PLC0415 - few have such a file, and each start would pay for it
 
     try:
-        return tomllib.loads(text)
+        found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{file}: {error}") from None
+    if "project_sources" in found:
+        raise ConfigurationError(f"{file}: project_sources: unknown; expected sources")
+    if isinstance(found.get("sources"), list):
+        found["sources"] = [_located(source, file.parent) for source in found["sources"]]
+    return found
+
+
+def _located(source: object, folder: Path) -> object:
+    """Return a source with its path made absolute: relative to `folder`, or to the user's home after `~`."""
+    table = {"path": source} if isinstance(source, str) else source
+    if isinstance(table, dict) and isinstance(table.get("path"), str) and table["path"]:
+        return {**table, "path": str(folder / Path(table["path"]).expanduser())}
+    return table

@@ -16,6 +16,8 @@ from skills_core.locations import Places, project_of
 
 __all__ = ["Machine", "current_environment", "current_places", "runtime_folders"]
 
+_BUNDLED = Path(__file__).parent / "bundled_skills"
+
 _SYSTEMS = {"win32": "windows", "cygwin": "windows", "darwin": "macos"}
 
 
@@ -26,7 +28,7 @@ def current_places() -> Places:
         here = Path.cwd()
     except FileNotFoundError:  # somebody removed it
         here = home
-    return Places(home, here, _config_home(home))
+    return Places(home, here, _config_home(home), _BUNDLED)
 
 
 class Machine:

@@ -60,7 +60,7 @@ def _print_by_source(console: Console, catalog: Catalog, chosen: Iterable[Skill]
             trust = "" if found.trusted else " [yellow](not trusted)[/]"
             root = escape(one_line(str(found.source.root)))
             console.print(f"[bold]{found.source.scope.value}[/] {root}{trust}", soft_wrap=True)
-            cells = {"skill": _key, "state": _state, "folder": _elsewhere, "notes": _notes}
+            cells = {"skill": _key, "state": _state, "place": _elsewhere, "notes": _notes}
             console.print(Padding(_table(skills, cells, width), (0, 0, 1, _INDENT)))
 
 
@@ -108,5 +108,5 @@ def _at(skill: Skill) -> str:
 
 
 def _elsewhere(skill: Skill) -> str:
-    """Return the folder within the source, where it is not the one that the key names."""
-    return "" if skill.content.folder in {skill.key, skill.path} else escape(one_line(skill.content.folder or "."))
+    """Return the skill's place within the source, where it is not the one that the key names."""
+    return "" if skill.content.place in {skill.key, skill.path} else escape(one_line(skill.content.place or "."))

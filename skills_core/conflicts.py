@@ -47,7 +47,7 @@ class Spot(NamedTuple):
     """A path below a skill's folder, where a nested skill might be put."""
 
     rank: int
-    folder: str
+    place: str
     inside: str
 
 
@@ -70,7 +70,7 @@ NOTHING_SETTLED = Settlement()
 
 def settle(candidates: Sequence[Candidate], before: Settlement | None = None) -> Settlement:
     """Settle names and places; `before` is the answer again where nothing that it depends on changed."""
-    claims = tuple((each.rank, each.content.folder, each.content.name) for each in candidates)
+    claims = tuple((each.rank, each.content.place, each.content.name) for each in candidates)
     if before is not None and before.claims == claims and _same_room(candidates, before.room):
         return before
     winners: dict[str, int] = {}
@@ -93,8 +93,8 @@ def settle(candidates: Sequence[Candidate], before: Settlement | None = None) ->
 def _same_room(candidates: Sequence[Candidate], room: Mapping[Spot, bool]) -> bool:
     if not room:
         return True
-    contents = {(each.rank, each.content.folder): each.content for each in candidates}
-    return all(_is_room(contents[spot.rank, spot.folder], spot.inside) is was for spot, was in room.items())
+    contents = {(each.rank, each.content.place): each.content for each in candidates}
+    return all(_is_room(contents[spot.rank, spot.place], spot.inside) is was for spot, was in room.items())
 
 
 def _is_room(outer: SkillContent, inside: str) -> bool:
@@ -131,31 +131,31 @@ class _Paths:
     """
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
-        self._by_folder = {(each.rank, each.content.folder): each for each in candidates}
+        self._by_folder = {(each.rank, each.content.place): each for each in candidates}
         self._path_of: dict[tuple[int, str], str] = {}
         self._holder: dict[str, tuple[int, str]] = {}
         self._occupied: set[str] = set()
         self.room: dict[Spot, bool] = {}
         for candidate in sorted(candidates, key=self._order):
             self._place(candidate)
-        self.given = [self._path_of[each.rank, each.content.folder] for each in candidates]
+        self.given = [self._path_of[each.rank, each.content.place] for each in candidates]
 
     def _order(self, candidate: Candidate) -> tuple[int, bool, int, str]:
         """Sources by rank, then what can stand where it is, then enclosing skills before nested ones."""
         content = candidate.content
-        natural = all(each.folder.rpartition("/")[2] == each.name for each in (content, *self._enclosing(candidate)))
-        return candidate.rank, not natural, content.folder.count("/") if content.folder else -1, content.folder
+        natural = all(each.place.rpartition("/")[2] == each.name for each in (content, *self._enclosing(candidate)))
+        return candidate.rank, not natural, content.place.count("/") if content.place else -1, content.place
 
     def _enclosing(self, candidate: Candidate) -> Iterator[SkillContent]:
         """Yield the contents of the folders above, the nearest first."""
-        folder = candidate.content.folder
+        folder = candidate.content.place
         while folder:
             folder = parent(folder)
             if (candidate.rank, folder) in self._by_folder:
                 yield self._by_folder[candidate.rank, folder].content
 
     def _place(self, candidate: Candidate) -> None:
-        place = (candidate.rank, candidate.content.folder)
+        place = (candidate.rank, candidate.content.place)
         enclosing = list(self._enclosing(candidate))
         path = next(path for path in self._choices(candidate, enclosing) if self._is_free(path, candidate, enclosing))
         self._path_of[place] = path
@@ -166,28 +166,28 @@ class _Paths:
         """Tell whether nothing stands at or below `path`, and above it nothing but what encloses the candidate."""
         if path in self._occupied:
             return False
-        around = {(candidate.rank, each.folder) for each in enclosing}
+        around = {(candidate.rank, each.place) for each in enclosing}
         if any(above in self._holder and self._holder[above] not in around for above in _prefixes(path)):
             return False
         return not enclosing or self._has_room(path, candidate, enclosing[0])
 
     def _has_room(self, path: str, candidate: Candidate, outer: SkillContent) -> bool:
         """Tell whether a place that is not the real one below `outer` is none of the files of `outer`."""
-        base = self._path_of[candidate.rank, outer.folder] + "/"
+        base = self._path_of[candidate.rank, outer.place] + "/"
         inside = path.removeprefix(base)
-        real = candidate.content.folder.removeprefix(f"{outer.folder}/")
+        real = candidate.content.place.removeprefix(f"{outer.place}/")
         if not path.startswith(base) or inside == real:
             return True
-        spot = Spot(candidate.rank, outer.folder, inside)
+        spot = Spot(candidate.rank, outer.place, inside)
         self.room[spot] = _is_room(outer, inside)
         return self.room[spot]
 
     def _choices(self, candidate: Candidate, enclosing: Sequence[SkillContent]) -> Iterator[str]:
         """Yield paths for a candidate, the nicest first, without end."""
         outer = enclosing[0] if enclosing else None
-        folder = candidate.content.folder.removeprefix(f"{outer.folder}/" if outer and outer.folder else "")
+        folder = candidate.content.place.removeprefix(f"{outer.place}/" if outer and outer.place else "")
         above, _, last = folder.rpartition("/")
-        base = "/".join(part for part in (self._path_of[candidate.rank, outer.folder] if outer else "", above) if part)
+        base = "/".join(part for part in (self._path_of[candidate.rank, outer.place] if outer else "", above) if part)
         name = candidate.content.name if _is_segment(candidate.content.name) else last or "skill"
         prefix = f"{candidate.source.scope}-{candidate.rank + 1}"
         yield _joined(base, name)

@@ -77,7 +77,7 @@ def _found(
 
 
 def _place_of(skill: Skill) -> tuple[Path, str]:
-    return skill.source.root, skill.content.folder
+    return skill.source.root, skill.content.place
 
 
 def _with_credential(skill: Skill, environment: Environment) -> Skill:
@@ -186,8 +186,8 @@ def _inactive(candidate: Candidate, state: State, reason: Reason | None, detail:
 
 
 def _folder_path(candidate: Candidate) -> str:
-    return candidate.content.folder or candidate.content.name
+    return candidate.content.place or candidate.content.name
 
 
 def _where(candidate: Candidate) -> str:
-    return printable("/".join(part for part in (str(candidate.source.root), candidate.content.folder) if part))
+    return printable("/".join(part for part in (str(candidate.source.root), candidate.content.place) if part))

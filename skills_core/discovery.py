@@ -1,4 +1,4 @@
-"""One source, from folders to contents: find the skill folders, load them, and load again what changed."""
+"""One source, from folders to contents: find the skills, load them, and load again what changed."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
+from skills_core.document_loader import load_document
+from skills_core.documents import find_documents
 from skills_core.files import Reader
-from skills_core.folders import find_main
+from skills_core.folders import Listing, find_main
+from skills_core.gitignore import FILE_NAME
 from skills_core.links import LinkIndex
 from skills_core.loader import load_content
 from skills_core.scan import Tree, parent, rescan, scan
+from skills_core.skill import SkillContent, SkillFile
+from skills_core.sources import SkillKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from skills_core.files import Location
-    from skills_core.skill import SkillContent
     from skills_core.sources import Source
 
 __all__ = ["LoadedSource", "load_source", "reload_source"]
@@ -33,11 +37,15 @@ _PROBLEMS = {
 
 @dataclass(frozen=True, slots=True)
 class LoadedSource:
-    """A source with what its folders hold: `contents` maps the skill folders, in order of their paths."""
+    """A source with what its folders hold: `contents` maps the places of skills, in order of their paths.
+
+    `texts` are the documents that turned out to be no skills, by their paths.
+    """
 
     source: Source
     tree: Tree = field(repr=False)
     contents: Mapping[str, SkillContent] = field(repr=False)
+    texts: Mapping[str, SkillFile] = field(default_factory=dict, repr=False)
     problems: tuple[Diagnostic, ...] = ()
     links: LinkIndex = field(default_factory=LinkIndex, repr=False, compare=False)
 
@@ -70,27 +78,72 @@ def reload_source(loaded: LoadedSource, changed: Iterable[str] | None = None) ->
     if changed is None:
         return _load_all(loaded)
     paths = frozenset(changed)
+    if loaded.source.gitignore:
+        # What a file of rules says, it says of its whole folder.
+        paths = frozenset(parent(path) if path.rpartition("/")[2] == FILE_NAME else path for path in paths)
     tree, touched = rescan(loaded.source, loaded.tree, paths)
-    contents = dict(loaded.contents)
+    stale = _enclosing(touched)
     with Reader() as reader:
-        for folder in _enclosing(touched):
-            if folder in tree and find_main(tree[folder]):
-                contents[folder] = load_content(loaded.source, folder, tree, reader, contents.get(folder), paths)
-            else:
-                contents.pop(folder, None)
-    return _finish(loaded.source, tree, contents)
+        loading = _Loading(loaded, tree, reader, dict(loaded.contents), dict(loaded.texts), paths)
+        for folder in stale:
+            loading.load_folder(folder)
+        if loaded.source.kinds != {SkillKind.FOLDER}:
+            for folder in stale | _uncovered(loaded.tree, tree, stale) | _referring(loaded.contents):
+                loading.load_documents(folder)
+    return _finish(loading)
 
 
 def _load_all(loaded: LoadedSource) -> LoadedSource:
-    source, known = loaded.source, loaded.contents
-    tree = scan(source, fingerprints=bool(known))
+    tree = scan(loaded.source, fingerprints=bool(loaded.contents or loaded.texts))
     with Reader() as reader:
-        contents = {
-            folder: load_content(source, folder, tree, reader, known.get(folder))
-            for folder, listing in tree.items()
-            if find_main(listing)
-        }
-    return _finish(source, tree, contents)
+        loading = _Loading(loaded, tree, reader, {}, {})
+        for folder in tree:
+            loading.load_folder(folder)
+            loading.load_documents(folder)
+    return _finish(loading)
+
+
+@dataclass(slots=True)
+class _Loading:
+    """One load of a source: the tree as it is now, and the contents as they come to be."""
+
+    before: LoadedSource
+    tree: Tree
+    reader: Reader
+    contents: dict[str, SkillContent]
+    texts: dict[str, SkillFile]
+    changed: frozenset[str] = frozenset()
+
+    @property
+    def source(self) -> Source:
+        return self.before.source
+
+    def load_folder(self, folder: str) -> None:
+        """Load the skill that a folder is, or forget the one that it was."""
+        if folder in self.tree and find_main(self.tree[folder]) and SkillKind.FOLDER in self.source.kinds:
+            known = self.before.contents.get(folder)
+            known = known if known is not None and known.kind is SkillKind.FOLDER else None
+            self.contents[folder] = load_content(self.source, folder, self.tree, self.reader, known, self.changed)
+        else:
+            self.contents.pop(folder, None)
+
+    def load_documents(self, folder: str) -> None:
+        """Load the skills that files in a folder are, and forget those that they were."""
+        for name, _ in self.before.tree.get(folder, Listing()).files:
+            place = f"{folder}/{name}" if folder else name
+            if place not in self.tree:
+                self.contents.pop(place, None)
+                self.texts.pop(place, None)
+        for name, kind in find_documents(self.source, self.tree, folder) if folder in self.tree else ():
+            place = f"{folder}/{name}" if folder else name
+            known = self.before.texts.get(place) or self.before.contents.get(place)
+            if isinstance(known, SkillContent) and known.kind is SkillKind.FOLDER:
+                known = None
+            loaded = load_document(self.source, place, kind, self.tree, self.reader, known, self.changed)
+            if isinstance(loaded, SkillContent):
+                self.contents[place] = loaded
+            else:
+                self.texts[place] = loaded
 
 
 def _enclosing(folders: Iterable[str]) -> set[str]:
@@ -104,10 +157,31 @@ def _enclosing(folders: Iterable[str]) -> set[str]:
     return found
 
 
-def _finish(source: Source, tree: Tree, contents: dict[str, SkillContent]) -> LoadedSource:
+def _uncovered(before: Tree, after: Tree, folders: Iterable[str]) -> set[str]:
+    """Return all that lies below folders which were skills and are none any more, or the other way round."""
+    turned = [
+        f"{folder}/" if folder else ""
+        for folder in folders
+        if (folder in before and find_main(before[folder])) != (folder in after and find_main(after[folder]))
+    ]
+    return {folder for folder in before | after if folder.startswith(tuple(turned))} if turned else set()
+
+
+def _referring(contents: Mapping[str, SkillContent]) -> set[str]:
+    """Return the folders with documents that have files beside themselves: those may lie anywhere below."""
+    return {
+        parent(place)
+        for place, content in contents.items()
+        if content.kind is not SkillKind.FOLDER and content.instructions.frontmatter.references
+    }
+
+
+def _finish(loading: _Loading) -> LoadedSource:
+    source, tree, contents = loading.source, loading.tree, loading.contents
     ordered = MappingProxyType(dict(sorted(contents.items())))
     problems = tuple(_problems(source, tree, contents))
-    return LoadedSource(source, tree, ordered, problems, LinkIndex(_links(tree) if source.follow_symlinks else ()))
+    links = LinkIndex(_links(tree) if source.follow_symlinks else ())
+    return LoadedSource(source, tree, ordered, MappingProxyType(loading.texts), problems, links)
 
 
 def _links(tree: Tree) -> list[tuple[str, Location]]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from skills_core.yaml12 import JsonValue
 
-__all__ = ["Document", "parse_document"]
+__all__ = ["Document", "has_frontmatter", "parse_document"]
 
 _BOM = b"\xef\xbb\xbf"
 _FENCE = re.compile(r"---[ \t]*\r?$", re.MULTILINE)
@@ -62,6 +62,11 @@ class _Findings:
     def failed(self, code: Reason, message: str, line: int | None = None, body: str = "") -> Document:
         self.add(Severity.ERROR, code, message, line)
         return Document({}, {}, body, tuple(self.found), fault=code, verbatim=False)
+
+
+def has_frontmatter(raw: bytes) -> bool:
+    """Tell whether the bytes of a file begin with a fence."""
+    return raw.removeprefix(_BOM).partition(b"\n")[0].rstrip() == b"---"
 
 
 def parse_document(raw: bytes, path: str) -> Document:

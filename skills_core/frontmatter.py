@@ -106,8 +106,8 @@ _KNOWN_FIELDS = (
 )
 
 
-def parse_frontmatter(document: Document, folder: str, path: str) -> tuple[Frontmatter, tuple[Diagnostic, ...]]:
-    """Type the fields of `document`; `folder` is the name the skill's folder has, `path` names the file.
+def parse_frontmatter(document: Document, folder: str | None, path: str) -> tuple[Frontmatter, tuple[Diagnostic, ...]]:
+    """Type the fields of `document`; `folder` is the name of the skill's folder, if it has one, `path` names the file.
 
     Every fault is in the diagnostics, sorted by line. An error there makes the skill invalid; a warning breaks
     a rule that only a strict source insists on.
@@ -209,9 +209,9 @@ def _read_tools(reader: FieldReader) -> tuple[ToolDeclaration, ...]:
     return tuple(tools)
 
 
-def _check_name(name: str, folder: str, reader: FieldReader) -> None:
+def _check_name(name: str, folder: str | None, reader: FieldReader) -> None:
     if not name:
-        message = f"name is missing; the folder's name {folder!r} stands in for it"
+        message = f"name is missing; the folder's name {folder!r} stands in for it" if folder else "name is missing"
         reader.add(Severity.WARNING, Reason.MISSING_NAME, message, "name")
         return
     if len(name) > NAME_LIMIT:
@@ -220,7 +220,7 @@ def _check_name(name: str, folder: str, reader: FieldReader) -> None:
     fault = name_fault(name)
     if fault is not None:
         reader.add(Severity.WARNING, Reason.INVALID_NAME, f"name {name[:NAME_LIMIT]!r} {fault}", "name")
-    if unicodedata.normalize("NFKC", name) != unicodedata.normalize("NFKC", folder):
+    if folder is not None and unicodedata.normalize("NFKC", name) != unicodedata.normalize("NFKC", folder):
         message = f"name {name[:NAME_LIMIT]!r} should equal the name of its folder, {folder!r}"
         reader.add(Severity.WARNING, Reason.NAME_MISMATCH, message, "name")
 

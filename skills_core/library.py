@@ -105,8 +105,8 @@ def _is_same(before: Catalog, after: Catalog) -> bool:
 
 
 def _compare(before: Catalog, after: Catalog) -> Change:
-    old = {(skill.source.root, skill.content.folder): skill for skill in before.skills}
-    new = {(skill.source.root, skill.content.folder): skill for skill in after.skills}
+    old = {(skill.source.root, skill.content.place): skill for skill in before.skills}
+    new = {(skill.source.root, skill.content.place): skill for skill in after.skills}
     added = tuple(skill for place, skill in new.items() if place not in old)
     removed = tuple(skill for place, skill in old.items() if place not in new)
     pairs = ((old[place], skill) for place, skill in new.items() if place in old and old[place] is not skill)

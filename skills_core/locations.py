@@ -10,13 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skills_core.sources import ScanBounds, Scope, Source, Strictness
+from skills_core.names import DOCUMENTS
+from skills_core.sources import ScanBounds, Scope, SkillKind, Source, Strictness
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
 __all__ = ["Places", "default_sources", "project_of"]
+
+_KINDS = frozenset({SkillKind.FOLDER, SkillKind.DOCUMENT})
 
 _BOUNDS = ScanBounds(depth=6, folders=2000)
 # What nobody named may be anything; agentskills.io's guide gives these figures.
@@ -41,15 +44,23 @@ def project_of(directory: Path, home: Path) -> Path:
     return next((folder for folder in repositories if folder != home), directory)
 
 
-def default_sources(places: Places, *, follow_symlinks: bool = False) -> tuple[Source, ...]:
-    """Return the sources by precedence; a folder that several of them name counts once, where it stands highest."""
+def default_sources(
+    places: Places, more: Iterable[Source] = (), precedence: Sequence[Scope] = (), *, conventions: bool = False
+) -> tuple[Source, ...]:
+    """Return the sources by precedence; a folder that several of them name counts once, where it stands highest.
+
+    Sources in `more` stand before the others of their scope. The scopes in `precedence` come first, in that order,
+    then those that it leaves out. With `conventions`, files such as `AGENTS.md` anywhere in the project are skills.
+    """
+    scopes = list(dict.fromkeys([*precedence, *Scope]))
+    found = [*more, *_candidates(places, conventions=conventions)]
     sources: dict[Path, Source] = {}
-    for source in _candidates(places, follow_symlinks=follow_symlinks):
+    for source in sorted(found, key=lambda source: scopes.index(source.scope)):
         sources.setdefault(source.root, source)
     return tuple(sources.values())
 
 
-def _candidates(places: Places, *, follow_symlinks: bool) -> Iterator[Source]:
+def _candidates(places: Places, *, conventions: bool) -> Iterator[Source]:
     def source(
         root: Path,
         scope: Scope,
@@ -57,16 +68,10 @@ def _candidates(places: Places, *, follow_symlinks: bool) -> Iterator[Source]:
         *,
         project: Path | None = None,
         below: tuple[str, ...] = (),
+        kinds: frozenset[SkillKind] = _KINDS,
     ) -> Source:
         return Source(
-            root.resolve(),
-            scope,
-            strictness,
-            _BOUNDS,
-            follow_symlinks=follow_symlinks,
-            optional=True,
-            project=project,
-            below=below,
+            root.resolve(), scope, strictness, _BOUNDS, optional=True, project=project, below=below, kinds=kinds
         )
 
     home, project = places.home, project_of(places.working_directory, places.home)
@@ -75,7 +80,9 @@ def _candidates(places: Places, *, follow_symlinks: bool) -> Iterator[Source]:
     for folder in folders:
         yield source(folder / ".jdai" / "skills", Scope.WORKSPACE, Strictness.STRICT, project=project)
         yield source(folder / ".agents" / "skills", Scope.WORKSPACE, project=project)
-        yield source(folder / ".skills", Scope.WORKSPACE, Strictness.REQUIRED, project=project)
+        yield source(folder / DOCUMENTS, Scope.WORKSPACE, Strictness.REQUIRED, project=project)
+    if conventions and project != home:
+        yield source(project, Scope.WORKSPACE, project=project, kinds=frozenset({SkillKind.CONVENTION}))
     yield source(home / ".jdai" / "skills", Scope.MANAGED, Strictness.STRICT)
     yield source(places.config_home / "skillserve" / "skills", Scope.MANAGED)
     yield source(home / ".agents" / "skills", Scope.MANAGED)

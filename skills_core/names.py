@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["MAIN_FILE", "OTHER_SPELLING", "is_ignored"]
+__all__ = ["DOCUMENTS", "MAIN_FILE", "OTHER_SPELLING", "is_ignored"]
 
 MAIN_FILE = "SKILL.md"
 """The file that makes its folder a skill."""
@@ -12,8 +12,11 @@ MAIN_FILE = "SKILL.md"
 OTHER_SPELLING = "skill.md"
 """Makes its folder a skill as well where there is no `SKILL.md`."""
 
+DOCUMENTS = ".skills"
+"""The hidden folder that is looked into all the same: each Markdown file in it may be a skill."""
+
 _IGNORED = re.compile(
-    r"""\..*                                        # hidden: .git, .DS_Store, .venv, vim's and emacs' swap files
+    r"""\.(?!skills\Z).*                            # hidden: .git, .DS_Store, .venv, vim's and emacs' swap files
       | __pycache__ | node_modules                  # what tools leave beside the sources
       | .*~ | \#.*\# | .*\.sw[op] | .*\.(?:bak|orig|rej)  # backups of editors and of patch
       | 4913 | ___jb_(?:tmp|old)___                 # probes that vim and JetBrains write while they save

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from skills_core.diagnostics import Reason
 from skills_core.files import Location, Reader, is_absence
 from skills_core.folders import Listing, find_main, list_folder
+from skills_core.gitignore import GitIgnore
 from skills_core.links import follow
 
 if TYPE_CHECKING:
@@ -82,6 +83,14 @@ class _Walk:
     tree: Tree = field(default_factory=dict)
     touched: set[str] = field(default_factory=set)
     fingerprints: bool = True
+    gitignore: GitIgnore | None = None
+
+    def __post_init__(self) -> None:
+        if self.source.gitignore:
+            self.gitignore = GitIgnore(self.source.root, self.reader, self._locate)
+
+    def _locate(self, folder: str) -> Location:
+        return locate(self.source, self.tree, folder)
 
     def again(self, paths: Iterable[str]) -> bool:
         """Look again at paths; False where a folder above one is gone, and so the tree is not to be trusted."""
@@ -163,10 +172,12 @@ class _Walk:
     def _list(self, folder: str) -> Listing | None:
         """List one folder; None where it is not there (or no longer a folder)."""
         try:
-            with self.reader.entries(locate(self.source, self.tree, folder)) as entries:
+            with self.reader.entries(self._locate(folder)) as entries:
                 listing = list_folder(entries, fingerprints=self.fingerprints)
         except OSError as error:
             return None if is_absence(error) else Listing(refused=(("", Reason.UNREADABLE),))
+        if self.gitignore is not None:
+            listing = self.gitignore.without_ignored(folder, listing)
         level = folder.count("/") + 1 if folder else 0
         if level < len(self.source.below):
             wanted = self.source.below[level]

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from skills_core.files import Location
+from skills_core.sources import SkillKind
 from skills_core.uris import file_uri
 
 if TYPE_CHECKING:
@@ -19,6 +20,16 @@ if TYPE_CHECKING:
     from skills_core.sources import Source
 
 __all__ = ["Instructions", "Skill", "SkillContent", "SkillFile", "State"]
+
+_ID_DIGITS = 12
+
+
+def _normal(char: str) -> str:
+    """Return what stands for a character of a name in an id."""
+    if char in " -_":
+        return "-"
+    # Letters of other scripts stay as they are.
+    return (char.lower() if char.isascii() else char) if char.isalnum() else ""
 
 
 class State(StrEnum):
@@ -66,20 +77,27 @@ class Instructions:
 
 @dataclass(frozen=True, slots=True)
 class SkillContent:
-    """What one folder with a SKILL.md holds, before names are settled between skills.
+    """What one skill holds, before names are settled between skills.
 
-    `folder` is relative to the source's root. `files` is in the order of their paths with the SKILL.md first;
-    `main` is that SKILL.md, None where it could not be read. `folders` are all folders within, empty ones too.
-    `notes` tell what is wrong with files. `published` tells that the Skills extension may list it.
+    `place` is its folder, or the document that it is, relative to the source's root. `files` is in the order of their
+    paths with the SKILL.md, or the document, first; `main` is that, None where it could not be read. `folders` are all
+    folders within, empty ones too. `notes` tell what is wrong with files. `published` tells that the Skills extension
+    may list it.
     """
 
-    folder: str
+    place: str
     instructions: Instructions
     files: Mapping[str, SkillFile]
     main: SkillFile | None
     folders: frozenset[str] = frozenset()
     notes: tuple[Diagnostic, ...] = ()
     published: bool = True
+    kind: SkillKind = SkillKind.FOLDER
+
+    @property
+    def folder(self) -> str:
+        """The folder that the paths of the files are relative to, itself relative to the source's root."""
+        return self.place if self.kind is SkillKind.FOLDER else self.place.rpartition("/")[0]
 
     @property
     def name(self) -> str:
@@ -140,6 +158,17 @@ class Skill:
     def digest(self) -> str | None:
         """The digest of the SKILL.md, None where it could not be read."""
         return self.content.main.digest if self.content.main else None
+
+    @property
+    def id(self) -> str | None:
+        """The name and the first digits of the digest, as adk-skill makes its ids; None where there is no digest."""
+        normal = "".join(map(_normal, self.name))
+        return f"{normal or 'skill'}-{self.digest.partition(':')[2][:_ID_DIGITS]}" if self.digest else None
+
+    @property
+    def last_modified(self) -> int | None:
+        """When the SKILL.md was last written, in seconds since 1970; None where it could not be read."""
+        return self.content.main.fingerprint.mtime_ns // 1_000_000_000 if self.content.main else None
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:

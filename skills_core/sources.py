@@ -18,7 +18,7 @@ from skills_core.errors import InvalidSourceError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["ScanBounds", "Scope", "Source", "Strictness", "explicit_sources"]
+__all__ = ["ScanBounds", "Scope", "SkillKind", "Source", "Strictness", "explicit_sources"]
 
 
 class Scope(StrEnum):
@@ -43,6 +43,14 @@ class Strictness(StrEnum):
     STRICT = "strict"
 
 
+class SkillKind(StrEnum):
+    """What makes a skill: a folder with a SKILL.md, a document below `.skills`, or a convention file."""
+
+    FOLDER = "folder"
+    DOCUMENT = "document"
+    CONVENTION = "convention"
+
+
 @dataclass(frozen=True, slots=True)
 class ScanBounds:
     """How far a scan goes: folders below the root, and folders in all. Reaching a bound is a diagnostic."""
@@ -57,7 +65,8 @@ class Source:
 
     `follow_symlinks` is the policy for links below it; see `links`. It is no problem if an `optional` one is missing.
     A source in a `project` is served only while the project is trusted. `below` are the names of the folders in which
-    skills are looked for, level by level, `*` for any: nothing else on these levels is looked at.
+    skills are looked for, level by level, `*` for any: nothing else on these levels is looked at. `kinds` are those of
+    skills that are looked for. With `gitignore`, what git ignores is no part of the source.
     """
 
     root: Path
@@ -68,6 +77,8 @@ class Source:
     optional: bool = False
     project: Path | None = None
     below: tuple[str, ...] = ()
+    kinds: frozenset[SkillKind] = frozenset({SkillKind.FOLDER, SkillKind.DOCUMENT})
+    gitignore: bool = False
 
 
 def explicit_sources(
@@ -75,16 +86,20 @@ def explicit_sources(
     strictness: Strictness = Strictness.LENIENT,
     *,
     follow_symlinks: bool = False,
+    conventions: bool = True,
+    gitignore: bool = False,
 ) -> tuple[Source, ...]:
     """Make sources of the directories that a user named, in the given precedence.
 
     A directory named twice counts once, at its first place. `follow_symlinks` allows links below it, within the
-    limits that `links` sets.
+    limits that `links` sets. With `conventions`, files such as `AGENTS.md` in it are skills; with `gitignore`, what git
+    ignores is left out.
 
     Raises:
         InvalidSourceError: a directory is missing, or is a file.
     """
     sources: dict[Path, Source] = {}
+    kinds = frozenset(SkillKind) if conventions else frozenset({SkillKind.FOLDER, SkillKind.DOCUMENT})
     for directory in directories:
         path = Path(directory)
         try:
@@ -98,5 +113,6 @@ def explicit_sources(
             message = "this is a file; name the directory that holds the skill folders"
             raise InvalidSourceError(path, Reason.NOT_A_DIRECTORY, message)
         root = path.resolve()
-        sources.setdefault(root, Source(root, strictness=strictness, follow_symlinks=follow_symlinks))
+        source = Source(root, strictness=strictness, follow_symlinks=follow_symlinks, kinds=kinds, gitignore=gitignore)
+        sources.setdefault(root, source)
     return tuple(sources.values())

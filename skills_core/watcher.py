@@ -22,6 +22,7 @@ import anyio.to_thread
 from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
 from skills_core.files import Fingerprint
+from skills_core.gitignore import FILE_NAME
 from skills_core.names import is_ignored
 
 if TYPE_CHECKING:
@@ -181,10 +182,15 @@ class _Notifier:
 
     def _is_ignored(self, path: Path) -> bool:
         roots = [root for root in self._roots if path.is_relative_to(root)]
-        return bool(roots) and all(any(map(is_ignored, path.relative_to(root).parts)) for root in roots)
+        return bool(roots) and all(any(map(_is_ignored, path.relative_to(root).parts)) for root in roots)
 
     def _outdated(self) -> bool:
         return [_identity(root) for root in self._roots] != self._identities
+
+
+def _is_ignored(name: str) -> bool:
+    # Rules of git are no part of a skill, and may decide what is.
+    return is_ignored(name) and name != FILE_NAME
 
 
 def _identity(root: Path) -> tuple[int, int] | None:

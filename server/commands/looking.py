@@ -8,7 +8,15 @@ import typer
 
 from server.choosing import StatusChoice
 from server.commands.opening import open_quietly
-from server.commands.options import AsJson, Directories, FollowSymlinks, Strict, TrustWorkspace
+from server.commands.options import (
+    AsJson,
+    ConventionFiles,
+    Directories,
+    FollowSymlinks,
+    GitIgnored,
+    Strict,
+    TrustWorkspace,
+)
 from server.console import NO, WRONG_USE, fail, print_json, print_text
 from server.report import print_skill, skill_object, status_object
 from skills_core.diagnostics import Reason, printable
@@ -40,10 +48,17 @@ def status(  # noqa: PLR0913 - one parameter for each flag
     strict: Strict = False,
     follow_symlinks: FollowSymlinks = False,
     trust_workspace: TrustWorkspace = False,
+    conventions: ConventionFiles = None,
+    gitignore: GitIgnored = False,
 ) -> None:
     """Show every skill that was found, its state, and why."""
     catalog = open_quietly(
-        directories, strict=strict, follow_symlinks=follow_symlinks, trust_workspace=trust_workspace
+        directories,
+        strict=strict,
+        follow_symlinks=follow_symlinks,
+        trust_workspace=trust_workspace,
+        conventions=conventions,
+        gitignore=gitignore,
     ).catalog
     choice = StatusChoice(tuple(state or ()), tuple(reason or ()), tuple(scope or ()), tuple(name or ()))
     if as_json:

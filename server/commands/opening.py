@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from server.config import LogLevel, Settings, load_settings
 from server.environment import Machine, current_places
+from server.sources import sources_of
 from skills_core.library import Library
-from skills_core.locations import default_sources
-from skills_core.sources import Strictness, explicit_sources
+from skills_core.sources import Strictness
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from skills_core.gates import Environment
@@ -24,12 +24,14 @@ __all__ = ["open_library", "open_quietly", "settings_with_logs"]
 
 
 def settings_with_logs(machine: Machine, **flags: object) -> Settings:
-    """Return the settings with `flags` on top, None for what was not given, and let logs go to stderr.
+    """Return the settings with `flags` on top, and let logs go to stderr.
+
+    A flag that is false, None or empty counts as not given.
 
     Raises:
         ConfigurationError: a setting cannot be used.
     """
-    settings = load_settings(flags, os.environ, jdai=machine.jdai.read())
+    settings = _settings(machine, flags)
     logging.basicConfig(
         stream=sys.stderr,
         level=settings.log_level.upper(),
@@ -48,14 +50,7 @@ def open_library(directories: Sequence[Path] | None, settings: Settings, machine
     Raises:
         InvalidSourceError: a directory is missing, or is a file.
     """
-    if directories:
-        sources = explicit_sources(directories, settings.strictness, follow_symlinks=settings.follow_symlinks)
-    else:
-        sources = default_sources(machine.places, follow_symlinks=settings.follow_symlinks)
-        if settings.strictness is Strictness.STRICT:
-            sources = tuple(replace(source, strictness=settings.strictness) for source in sources)
-        if settings.trust_workspace:
-            sources = tuple(replace(source, project=None) for source in sources)
+    sources = sources_of(directories, settings, machine.places)
 
     def environment() -> Environment:
         return replace(machine.environment(), enabled=settings.enabled, disabled=settings.disabled)
@@ -63,14 +58,19 @@ def open_library(directories: Sequence[Path] | None, settings: Settings, machine
     return Library(sources, environment)
 
 
-def open_quietly(directories: Sequence[Path] | None, **flags: bool) -> Library:
-    """Load skills to look at them: flags that are false count as not given, and nothing is logged.
+def open_quietly(directories: Sequence[Path] | None, **flags: object) -> Library:
+    """Load skills to look at them: flags are as for `settings_with_logs`, and nothing is logged.
 
     Raises:
         ConfigurationError: a setting cannot be used.
         InvalidSourceError: a directory is missing, or is a file.
     """
-    given: dict[str, object] = {name: flag or None for name, flag in flags.items()}
-    given["strictness"] = Strictness.STRICT if given.pop("strict", None) else None
     machine = Machine(current_places())
-    return open_library(directories, load_settings(given, os.environ, jdai=machine.jdai.read()), machine)
+    return open_library(directories, _settings(machine, flags), machine)
+
+
+def _settings(machine: Machine, flags: Mapping[str, object]) -> Settings:
+    given = {name: flag for name, flag in flags.items() if flag is not False}
+    if given.pop("strict", None):
+        given["strictness"] = Strictness.STRICT
+    return load_settings(given, os.environ, machine.places.config_home, jdai=machine.jdai.read())

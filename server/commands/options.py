@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["AsJson", "Directories", "FollowSymlinks", "Strict", "TrustWorkspace"]
+from server.config import Conventions
+
+__all__ = ["AsJson", "ConventionFiles", "Directories", "FollowSymlinks", "GitIgnored", "Strict", "TrustWorkspace"]
 
 Directories = Annotated[
     list[Path] | None,
@@ -17,6 +19,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 FollowSymlinks = Annotated[
     bool, typer.Option("--follow-symlinks", help="Follow links to skill folders, and links that stay where they are.")
 ]
+ConventionFiles = Annotated[
+    Conventions | None,
+    typer.Option("--conventions", help="Where files such as AGENTS.md are skills; in directories that are named."),
+]
+GitIgnored = Annotated[bool, typer.Option("--gitignore", help="Leave out what git ignores.")]
 TrustWorkspace = Annotated[
     bool, typer.Option("--trust-workspace", help="Serve the skills of the project in the working directory.")
 ]

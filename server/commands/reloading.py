@@ -11,7 +11,7 @@ import typer
 from server.commands.options import AsJson
 from server.config import Settings, load_settings
 from server.console import NO, WRONG_USE, fail, print_json, print_text
-from server.environment import runtime_folders
+from server.environment import current_places, runtime_folders
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def reload(
     """Let a running server compare everything with the disk, and say what changed."""
     from server.admin.client import NoAnswerError
 
-    settings = load_settings({"port": port}, os.environ)
+    settings = load_settings({"port": port}, os.environ, current_places().config_home)
     if url is not None and port is not None:
         fail("--port is for a server on this machine, --url for any; give one of them", WRONG_USE)
     try:

@@ -5,21 +5,27 @@ from __future__ import annotations
 import gc
 import logging
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from server.commands.opening import open_library, settings_with_logs
-from server.commands.options import Directories, FollowSymlinks, Strict, TrustWorkspace
+from server.commands.options import ConventionFiles, Directories, FollowSymlinks, GitIgnored, Strict, TrustWorkspace
 from server.config import LogLevel, OptionalTool, Transport
 from server.console import WRONG_USE, fail
 from server.environment import Machine, current_places
 from server.lean_sdk import defer_packages
 from skills_core.diagnostics import one_line
-from skills_core.sources import Strictness
 from skills_core.watcher import WatchMode
 
+if TYPE_CHECKING:
+    from skills_core.library import Library
+
 __all__ = ["serve"]
+
+AllowedHosts = Annotated[
+    list[str] | None, typer.Option(help="A Host header to accept over HTTP beside loopback; may be repeated.")
+]
 
 
 def serve(  # noqa: PLR0913 - one parameter for each flag
@@ -28,13 +34,12 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     transport: Annotated[Transport | None, typer.Option(help="stdio by default.")] = None,
     host: Annotated[str | None, typer.Option(help="Address for HTTP; 127.0.0.1 by default.")] = None,
     port: Annotated[int | None, typer.Option(help="Port for HTTP; 8000 by default.")] = None,
-    allowed_host: Annotated[
-        list[str] | None,
-        typer.Option(help="A Host header to accept over HTTP beside loopback; may be repeated."),
-    ] = None,
+    allowed_host: AllowedHosts = None,
     strict: Strict = False,
     follow_symlinks: FollowSymlinks = False,
     trust_workspace: TrustWorkspace = False,
+    conventions: ConventionFiles = None,
+    gitignore: GitIgnored = False,
     tool: Annotated[list[OptionalTool] | None, typer.Option(help="Offer this tool too; may be repeated.")] = None,
     watch: Annotated[WatchMode | None, typer.Option(help="How changes are noticed; auto by default.")] = None,
     watch_debounce_ms: Annotated[int | None, typer.Option(help="Quiet time that ends a burst; 250.")] = None,
@@ -48,9 +53,11 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         host=host,
         port=port,
         allowed_hosts=tuple(allowed_host or ()),
-        strictness=Strictness.STRICT if strict else None,
-        follow_symlinks=follow_symlinks or None,
-        trust_workspace=trust_workspace or None,
+        strict=strict,
+        follow_symlinks=follow_symlinks,
+        trust_workspace=trust_workspace,
+        conventions=conventions,
+        gitignore=gitignore,
         tools=tuple(tool or ()),
         watch=watch,
         watch_debounce_ms=watch_debounce_ms,
@@ -64,11 +71,15 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
 
     gc.freeze()
     gc.enable()
-    for skill in library.catalog.skills:
-        if skill.reason is not None:
-            why = one_line(f"{skill.key}: {skill.reason}: {skill.detail}")
-            logging.getLogger("server").info("%s: %s", skill.state, why)
+    _log_inactive(library)
     try:
         run(library, settings, machine.files)
     except KeyboardInterrupt:
         return
+
+
+def _log_inactive(library: Library) -> None:
+    for skill in library.catalog.skills:
+        if skill.reason is not None:
+            why = one_line(f"{skill.key}: {skill.reason}: {skill.detail}")
+            logging.getLogger("server").info("%s: %s", skill.state, why)

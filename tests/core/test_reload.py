@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skills_core import Reason, State, loader
+from skills_core import Reason, State, instructions
 from skills_core.files import Fingerprint
 
 if TYPE_CHECKING:
@@ -249,13 +249,13 @@ def test_of_many_skills_only_the_edited_one_is_parsed_again(
     library = load(tmp_path)
     before = library.catalog
     parsed: list[str] = []
-    parse = loader.parse_instructions
+    parse = instructions.parse_instructions
 
     def count(raw: bytes, folder_name: str, path: str, strictness: Any) -> Any:
         parsed.append(folder_name)
         return parse(raw, folder_name, path, strictness)
 
-    monkeypatch.setattr(loader, "parse_instructions", count)
+    monkeypatch.setattr("skills_core.loader.parse_instructions", count)
     write_skill(tmp_path, "s07", description="Edited.")
     change = library.reload([tmp_path.resolve() / "s07" / "SKILL.md"])
     assert parsed == ["s07"]
@@ -272,13 +272,13 @@ def test_a_comparing_reload_parses_only_what_was_edited(
         write_skill(tmp_path, f"s{number:02}")
     library = load(tmp_path)
     parsed: list[str] = []
-    parse = loader.parse_instructions
+    parse = instructions.parse_instructions
 
     def count(raw: bytes, folder_name: str, path: str, strictness: Any) -> Any:
         parsed.append(folder_name)
         return parse(raw, folder_name, path, strictness)
 
-    monkeypatch.setattr(loader, "parse_instructions", count)
+    monkeypatch.setattr("skills_core.loader.parse_instructions", count)
     write_skill(tmp_path, "s07", description="Edited at length.")
     assert len(library.reload().updated) == 1
     assert parsed == ["s07"]

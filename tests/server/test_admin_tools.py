@@ -218,4 +218,5 @@ def test_a_tool_that_does_not_exist_is_wrong_use(skills: Path) -> None:
     assert run("serve", skills, "--tool", "no_such_tool").returncode == 2
     done = run("serve", skills, SKILLSERVE_TOOLS="skills_status, no_such_tool")
     assert done.returncode == 2
-    assert "SKILLSERVE_TOOLS: tools: Input should be 'skills_status' or 'reload_skills'" in done.stderr
+    assert "SKILLSERVE_TOOLS: tools" in done.stderr
+    assert "'skills_status' or 'reload_skills'" in done.stderr

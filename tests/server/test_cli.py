@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from server.config import ConfigurationError, Settings, load_settings
+from server.config import ConfigurationError, Settings, SourceSettings, load_settings
 from tests.conftest import MakeSkill
 
 REPOSITORY = Path(__file__).parents[2]
@@ -223,7 +223,7 @@ def test_an_unreadable_skill_is_diagnosed_and_nothing_else_is_affected(skills: P
 def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
     (tmp_path / "skillserve.toml").write_text('port = 1\nhost = "file"\npage_size = 7\nallowed_hosts = ["a", "b"]\n')
     environment = {"SKILLSERVE_PORT": "2", "SKILLSERVE_HOST": "environment", "SKILLSERVE_ALLOWED_ORIGINS": "c, d"}
-    settings = load_settings({"port": 3, "host": None}, environment, tmp_path)
+    settings = load_settings({"port": 3, "host": None}, environment, tmp_path / "config", tmp_path)
     assert settings == Settings(
         port=3, host="environment", page_size=7, allowed_hosts=("a", "b"), allowed_origins=("c", "d")
     )
@@ -233,10 +233,13 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
 def test_a_bad_settings_file_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "skillserve.toml").write_text(text)
     with pytest.raises(ConfigurationError, match=r"skillserve\.toml"):
-        load_settings({}, {}, tmp_path)
+        load_settings({}, {}, tmp_path / "config", tmp_path)
 
 
 def test_every_setting_is_documented() -> None:
     readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
     missing = [name for name in Settings.model_fields if f"SKILLSERVE_{name.upper()}" not in readme]
-    assert missing == []
+    assert missing == ["sources", "project_sources"]
+
+    of_sources = (REPOSITORY / "docs" / "skills.md").read_text(encoding="utf-8").partition("| Key of a source")[2]
+    assert [name for name in SourceSettings.model_fields if f"`{name}`" not in of_sources.partition("\n\n")[0]] == []

@@ -125,12 +125,13 @@ def test_of_bundled_skills_those_are_wanted_that_are_named_in_any_case(
 
 def test_skills_json_speaks_of_watching_where_nothing_else_does(tmp_path: Path) -> None:
     frozen = JdaiSettings(watch=False, watch_debounce_ms=100)
-    settings = load_settings({}, {}, tmp_path, frozen)
+    config = tmp_path / "config"
+    settings = load_settings({}, {}, config, tmp_path, frozen)
     assert (settings.watch, settings.watch_debounce_ms) == (WatchMode.OFF, 100)
-    assert load_settings({}, {}, tmp_path, JdaiSettings(watch=True)).watch is WatchMode.AUTO
-    assert load_settings({"watch": "poll"}, {}, tmp_path, frozen).watch is WatchMode.POLL
-    assert load_settings({}, {"SKILLSERVE_WATCH": "native"}, tmp_path, frozen).watch is WatchMode.NATIVE
-    assert load_settings({}, {}, tmp_path, JdaiSettings()) == Settings()
+    assert load_settings({}, {}, config, tmp_path, JdaiSettings(watch=True)).watch is WatchMode.AUTO
+    assert load_settings({"watch": "poll"}, {}, config, tmp_path, frozen).watch is WatchMode.POLL
+    assert load_settings({}, {"SKILLSERVE_WATCH": "native"}, config, tmp_path, frozen).watch is WatchMode.NATIVE
+    assert load_settings({}, {}, config, tmp_path, JdaiSettings()) == Settings()
 
 
 GATED = "when:\n  requires:\n    config:\n      features.review: true"

@@ -1,0 +1,84 @@
+"""Turn one Markdown file into a `SkillContent`: a document below `.skills`, or a convention file."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from skills_core.diagnostics import Severity, capped, printable
+from skills_core.document import has_frontmatter
+from skills_core.documents import strictness_at
+from skills_core.errors import FileRefusedError
+from skills_core.instructions import no_instructions, parse_convention, parse_instructions
+from skills_core.reading import MAX_MAIN_SIZE, SkillReading, is_same
+from skills_core.skill import SkillContent, SkillFile
+from skills_core.sources import SkillKind
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from skills_core.files import Reader
+    from skills_core.scan import Tree
+    from skills_core.skill import Instructions
+    from skills_core.sources import Source
+
+__all__ = ["load_document"]
+
+
+def load_document(
+    source: Source,
+    place: str,
+    kind: SkillKind,
+    tree: Tree,
+    reader: Reader,
+    before: SkillContent | SkillFile | None = None,
+    changed: AbstractSet[str] = frozenset(),
+) -> SkillContent | SkillFile:
+    """Load the file at `place`; `tree`, `reader`, `before` and `changed` are as for `loader.load_content`.
+
+    The skill has the files that its frontmatter names as references, too. Returns the file alone where it is no
+    skill but supporting text.
+    """
+    folder, _, main = place.rpartition("/")
+    known = {main: before} if isinstance(before, SkillFile) else before.files if before else {}
+    reading = SkillReading(source, folder, tree, known, changed, reader)
+    skill = before if isinstance(before, SkillContent) else None
+    instructions = _load_main(reading, main, kind, before)
+    if instructions is None:
+        return reading.files[main]
+    _load_references(reading, instructions)
+    reading.check_references(instructions, main)
+    if instructions.fault is None:
+        reading.note_unpublished("it is a single file, and no folder with a SKILL.md", main)
+    files, notes = MappingProxyType(reading.files), capped(reading.notes)
+    content = SkillContent(place, instructions, files, files.get(main), notes=notes, published=False, kind=kind)
+    return skill if skill is not None and is_same(skill, content) else content
+
+
+def _load_main(
+    reading: SkillReading, main: str, kind: SkillKind, before: SkillContent | SkillFile | None
+) -> Instructions | None:
+    """Return the instructions, None for supporting text."""
+    fingerprint = dict(reading.tree[reading.folder].files).get(main)
+    if before is not None and reading.keep(main, fingerprint):
+        return before.instructions if isinstance(before, SkillContent) else None
+    name, shown = printable(main.rpartition(".")[0]), reading.shown(main)
+    try:
+        raw = reading.read(main, MAX_MAIN_SIZE)
+    except FileRefusedError as error:
+        diagnostic = reading.diagnose(Severity.ERROR, error.reason, error.message, main)
+        return no_instructions(name, (diagnostic,), error.reason)
+    if kind is SkillKind.CONVENTION:
+        return parse_convention(raw, main, shown) if raw.strip() else None
+    strictness = strictness_at(reading.source, reading.within_source(main))
+    return parse_instructions(raw, name, shown, strictness, in_folder=False) if has_frontmatter(raw) else None
+
+
+def _load_references(reading: SkillReading, instructions: Instructions) -> None:
+    for reference in instructions.frontmatter.references:
+        path = reference.removeprefix("./")
+        folder, _, name = reading.within_source(path).rpartition("/")
+        listing = reading.tree.get(folder)
+        plain = dict(listing.files) if listing is not None else {}
+        if name in plain and path not in reading.files:
+            reading.enter(path, plain[name])

@@ -1,0 +1,93 @@
+"""Single Markdown files that are skills: convention files such as `AGENTS.md`, and documents below `.skills`.
+
+Rules: adk-skill's. A convention file needs no frontmatter; below `.skills` a file without one is supporting text.
+What lies in the folder of a skill belongs to that skill and is none of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skills_core.folders import find_main
+from skills_core.frontmatter import DESCRIPTION_LIMIT, Frontmatter
+from skills_core.names import DOCUMENTS
+from skills_core.sources import SkillKind, Strictness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from skills_core.folders import Listing
+    from skills_core.sources import Source
+
+__all__ = ["find_documents", "instruct_by_convention", "strictness_at"]
+
+_NAMES = {
+    "AGENTS.MD": "agents",
+    "AGENT.MD": "agents",
+    "CLAUDE.MD": "claude",
+    "GEMINI.MD": "gemini",
+    "COPILOT.MD": "copilot",
+    "SKILLS.MD": "skills",
+    "SOUL.MD": "soul",
+}
+# Convention files, whose case does not matter, and the skills that they make.
+
+_AT_ROOT_ONLY = "SOUL.MD"
+
+_SUPPORT = frozenset({"references", "agents", "scripts"})
+# Folders below `.skills` whose documents are read with a skill, and are none.
+
+_BUILT = frozenset({"target", "dist", "build", "coverage"})
+# Folders of copies: a convention file there says nothing new.
+
+_FIRST_LINE = 120
+# Characters of a first line that stands for a description, where it is no heading.
+
+
+def strictness_at(source: Source, path: str) -> Strictness:
+    """Return how strictly what lies at `path` is read: below `.skills`, name and description are required."""
+    if source.strictness is Strictness.LENIENT and _is_below_documents(source, path):
+        return Strictness.REQUIRED
+    return source.strictness
+
+
+def find_documents(source: Source, tree: Mapping[str, Listing], folder: str) -> Iterator[tuple[str, SkillKind]]:
+    """Yield the names of the files in one folder of the tree that may be skills, with what kind they are of."""
+    parts = {part.lower() for part in folder.split("/")}
+    below = _is_below_documents(source, folder)
+    if source.kinds <= {SkillKind.FOLDER} or not parts.isdisjoint(_SUPPORT if below else _BUILT):
+        return
+    found = [(name, kind) for name, _ in tree[folder].files if (kind := _kind(source, folder, name, below=below))]
+    if found and not _is_in_skill(tree, folder):
+        yield from found
+
+
+def _kind(source: Source, folder: str, name: str, *, below: bool) -> SkillKind | None:
+    if below:
+        is_document = SkillKind.DOCUMENT in source.kinds and name.lower().endswith(".md")
+        return SkillKind.DOCUMENT if is_document else None
+    if SkillKind.CONVENTION not in source.kinds or name.upper() not in _NAMES:
+        return None
+    return None if folder and name.upper() == _AT_ROOT_ONLY else SkillKind.CONVENTION
+
+
+def _is_below_documents(source: Source, path: str) -> bool:
+    return DOCUMENTS in source.root.parts or DOCUMENTS in path.split("/")
+
+
+def _is_in_skill(tree: Mapping[str, Listing], folder: str) -> bool:
+    above = folder
+    while not find_main(tree[above]):
+        if not above:
+            return False
+        above = above.rpartition("/")[0]
+    return True
+
+
+def instruct_by_convention(file_name: str, text: str) -> Frontmatter:
+    """Return what the name and the text of a convention file say in place of frontmatter."""
+    name = _NAMES[file_name.upper()]
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    heading = first.lstrip("#").strip() if first.startswith("#") else ""
+    description = heading[:DESCRIPTION_LIMIT] or first[:_FIRST_LINE] or f"Instructions of {file_name}"
+    return Frontmatter(raw={}, metadata={}, name=name, description=description, tags=("convention", f"{name}-md"))

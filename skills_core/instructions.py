@@ -1,0 +1,100 @@
+"""Understand the bytes of a SKILL.md, a document or a convention file: typed frontmatter, body, and what is wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skills_core.diagnostics import Diagnostic, Reason, Severity
+from skills_core.document import Document, has_frontmatter, parse_document
+from skills_core.documents import instruct_by_convention
+from skills_core.frontmatter import Frontmatter, parse_frontmatter
+from skills_core.hidden import find_hidden
+from skills_core.skill import Instructions
+from skills_core.sources import Strictness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skills_core.yaml12 import JsonValue
+
+__all__ = ["no_instructions", "parse_convention", "parse_instructions"]
+
+
+def parse_instructions(
+    raw: bytes, name: str, path: str, strictness: Strictness, *, in_folder: bool = True
+) -> Instructions:
+    """Understand the bytes of a SKILL.md, or of a document; `path` is how diagnostics name the file.
+
+    A lenient reading is stopped by errors alone, a strict one by any breach of a rule. Hidden characters are told
+    of and break no rule. `name` is that of the skill's folder, or stands in for one where the file is not `in_folder`.
+    """
+    document = parse_document(raw, path)
+    if document.fault is not None:
+        return no_instructions(name, document.diagnostics, document.fault)
+    front, found = parse_frontmatter(document, name if in_folder else None, path)
+    breaches = document.diagnostics + found
+    fault = next((diagnostic.code for diagnostic in breaches if _stops(diagnostic, strictness)), None)
+    diagnostics = (*breaches, *_hidden(raw.decode("utf-8"), document, path))
+    return Instructions(front.name or name, front, document.body, diagnostics, fault, document.verbatim)
+
+
+def parse_convention(raw: bytes, file_name: str, path: str) -> Instructions:
+    """Understand the bytes of a convention file; without frontmatter that names a skill, it is plain Markdown."""
+    document = parse_document(raw, path)
+    if document.fault is Reason.NOT_UTF8:
+        return no_instructions(file_name, document.diagnostics, document.fault)
+    text = raw.decode("utf-8").removeprefix("\ufeff")
+    hidden = tuple(_hidden(text, document, path))
+    front, found = parse_frontmatter(document, None, path)
+    if document.fault is None and front.name and front.description:
+        diagnostics = (*document.diagnostics, *found, *hidden)
+        return Instructions(front.name, front, document.body, diagnostics, verbatim=document.verbatim)
+    front = instruct_by_convention(file_name, text)
+    unused: tuple[Diagnostic, ...] = ()
+    if has_frontmatter(raw):
+        message = "the frontmatter does not say name and description, so all of the file is taken for instructions"
+        unused = (Diagnostic(Severity.WARNING, Reason.MISSING_FRONTMATTER, message, path, 1),)
+    return Instructions(front.name, front, text.strip(), (*unused, *hidden), verbatim=False)
+
+
+def _stops(diagnostic: Diagnostic, strictness: Strictness) -> bool:
+    """Tell whether a diagnostic costs the skill."""
+    if diagnostic.severity is Severity.WARNING:
+        required = strictness is Strictness.REQUIRED and diagnostic.code is Reason.MISSING_NAME
+        return required or strictness is Strictness.STRICT
+    return diagnostic.severity is Severity.ERROR
+
+
+def _hidden(text: str, document: Document, path: str) -> Iterator[Diagnostic]:
+    """Tell of characters that nobody sees, as they stand in the file or as escapes in its YAML."""
+    for each in find_hidden(text.removeprefix("\ufeff")):
+        message = f"{each}: a model reads what you do not see here; remove them, or check what they say"
+        yield Diagnostic(Severity.WARNING, Reason.HIDDEN_CHARACTERS, message, path, each.line)
+    if "\\" not in text:
+        return
+    for name, value in document.fields.items():
+        for each in find_hidden(_text_of(value)):
+            if each.first not in text:
+                message = f"{name}: {each}, written as escapes; remove them, or check what they say"
+                yield Diagnostic(Severity.WARNING, Reason.HIDDEN_CHARACTERS, message, path, document.lines.get(name))
+
+
+def _text_of(value: JsonValue) -> str:
+    """Return all text within a value."""
+    texts: list[str] = []
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            texts.append(each)
+        elif isinstance(each, list):
+            waiting += each
+        elif isinstance(each, dict):
+            texts += each
+            waiting += each.values()
+    return " ".join(texts)
+
+
+def no_instructions(name: str, diagnostics: tuple[Diagnostic, ...], fault: Reason) -> Instructions:
+    """Return what stands for a file that makes no skill."""
+    return Instructions(name, Frontmatter(raw={}, metadata={}), "", diagnostics, fault, verbatim=False)

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from skills_core import Environment, Library
+from skills_core.sources import explicit_sources
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+
+
+def load(root: Path) -> Library:
+    machine = Environment(os="linux", has_bin=lambda _: True)
+    return Library(explicit_sources([root], gitignore=True), lambda: machine)
+
+
+def files(library: Library) -> dict[str, list[str]]:
+    return {skill.name: sorted(skill.content.files) for skill in library.catalog.skills}
+
+
+def test_what_git_ignores_is_no_part_of_the_source(tmp_path: Path, write_skill: Callable[..., Path]) -> None:
+    (tmp_path / ".gitignore").write_text("# built\n*.log\ndrafts/\n!kept.log\n")
+    write_skill(tmp_path, "one", files={"a.log": "", "kept.log": "", "sub/b.log": "", "ok.md": ""})
+    write_skill(tmp_path, "drafts/two")
+    assert files(load(tmp_path)) == {"one": ["SKILL.md", "kept.log", "ok.md"]}
+
+
+def test_the_nearest_file_decides_and_rules_above_the_source_count(
+    tmp_path: Path, write_skill: Callable[..., Path]
+) -> None:
+    (tmp_path / ".git" / "info").mkdir(parents=True)
+    (tmp_path / ".git" / "info" / "exclude").write_text("*.bin\n")
+    (tmp_path / ".gitignore").write_text("*.tmp\n/skills/off/\n")
+    root = tmp_path / "skills"
+    write_skill(root, "one", files={"x.tmp": "", "y.bin": "", "deep/z.tmp": "", "deep/.gitignore": "!z.tmp\n"})
+    write_skill(root, "off")
+    assert files(load(root)) == {"one": ["SKILL.md", "deep/z.tmp"]}
+
+
+def test_a_source_that_is_ignored_itself_was_meant(tmp_path: Path, write_skill: Callable[..., Path]) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".gitignore").write_text("local/\n*.log\n")
+    write_skill(tmp_path / "local", "one", files={"a.log": ""})
+    assert files(load(tmp_path / "local")) == {"one": ["SKILL.md", "a.log"]}
+
+
+def test_an_edit_of_the_rules_is_followed(tmp_path: Path, write_skill: Callable[..., Path]) -> None:
+    write_skill(tmp_path, "a/one", files={"x.log": ""})
+    write_skill(tmp_path, "a/two")
+    library = load(tmp_path)
+    rules = tmp_path.resolve() / "a" / ".gitignore"
+    rules.write_text("two\n*.log\n")
+    change = library.reload([rules])
+    assert ([s.name for s in change.removed], [s.name for _, s in change.updated]) == (["two"], ["one"])
+    rules.unlink()
+    assert [skill.name for skill in library.reload([rules]).added] == ["two"]
+    assert files(library) == files(load(tmp_path))
+
+
+PATTERNS = ["*.md", "!SKILL.md", "a/", "/a", "a/*", "!a/b/", "**/c.txt", "b/**", "a/b/c.txt", "!*.txt", "[ab]", "\\#x"]
+LINES = st.lists(st.sampled_from(PATTERNS), max_size=4)
+
+
+@needs_git
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rules=st.dictionaries(st.sampled_from(["", "a/", "a/b/"]), LINES))
+def test_git_itself_agrees(
+    rules: dict[str, list[str]], tmp_path_factory: pytest.TempPathFactory, write_skill: Callable[..., Path]
+) -> None:
+    root = tmp_path_factory.mktemp("repository")
+    subprocess.run(["git", "init", "--quiet", root], check=True)
+    paths = ["c.txt", "x.md", "a/c.txt", "a/x.md", "a/b/c.txt", "a/b/x.md", "b/c.txt", "b/a/x.md"]
+    write_skill(root, "", name="whole", files=dict.fromkeys(paths, "x"))
+    for folder, lines in rules.items():
+        (root / folder / ".gitignore").write_text("\n".join(lines) + "\n")
+    listed = subprocess.run(
+        ["git", "-C", root, "ls-files", "--others", "--exclude-standard"], check=True, capture_output=True, text=True
+    )
+    expected = {path for path in listed.stdout.splitlines() if not path.endswith(".gitignore")}
+    assert {path for paths in files(load(root)).values() for path in paths} == (
+        expected if "SKILL.md" in expected else set()
+    )
