@@ -26,7 +26,7 @@ from mcp.server.subscriptions import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from server.faults import InvalidRequestError
-from server.listing import prompts, resources
+from server.listing import prompts, resources, tools
 from skills_core.skill import State
 from skills_core.uris import decode_path, file_uri
 
@@ -56,7 +56,8 @@ REFILL_PER_SECOND = 20.0
 def events_of(before: Snapshot, after: Snapshot, change: Change) -> Iterator[ServerEvent]:
     """Yield what clients have to be told about `change`: a list only if a client would see it differ."""
     pairs = _active_pairs(change)
-    if before.tools != after.tools:
+    # With thousands of skills, a list of tools takes longer to make than all else that an edit costs.
+    if any(_differ(tools.describe, old, new) for old, new in pairs) and before.tools != after.tools:
         yield ToolsListChanged()
     if any(_differ(prompts.describe, old, new) for old, new in pairs):
         yield PromptsListChanged()

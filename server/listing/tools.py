@@ -5,10 +5,11 @@ They are there while at least one skill can be activated, and their names never 
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from server.listing.envelope import cacheable
-from skills_core.rendering import RULE, is_always_on, render_catalog
+from skills_core.rendering import RULE, is_always_on, render_catalog, render_entry
 
 if TYPE_CHECKING:
     from server.config import Settings
@@ -23,6 +24,7 @@ __all__ = [
     "MAX_QUERY",
     "MAX_TAGS",
     "READ",
+    "describe",
     "instructions",
     "list_result",
     "offered",
@@ -42,7 +44,7 @@ _READ_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": 
 
 def offered(catalog: Catalog) -> tuple[Skill, ...]:
     """Return the skills that a model may activate by itself, by key."""
-    return tuple(sorted((s for s in catalog.active if s.model_invocable), key=lambda skill: skill.key))
+    return tuple(sorted([skill for skill in catalog.active if skill.model_invocable], key=attrgetter("key")))
 
 
 def instructions(catalog: Catalog) -> str | None:
@@ -66,6 +68,11 @@ def list_result(catalog: Catalog, settings: Settings) -> dict[str, Any]:
     tools += [_read_file()] if catalog.active else []
     tools += [_find()] if skills else []
     return {"tools": tools, **cacheable(settings)}
+
+
+def describe(skill: Skill) -> tuple[object, ...]:
+    """Return all of a skill that the list of tools may depend on."""
+    return skill.key, skill.model_invocable, is_always_on(skill), render_entry(skill)
 
 
 def _activate(skills: tuple[Skill, ...], settings: Settings) -> dict[str, Any]:
