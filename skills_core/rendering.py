@@ -125,8 +125,8 @@ def render_catalog(skills: Sequence[Skill], budget: int) -> CatalogText:
     Always-on skills come first, then all by name; whole entries only. What does not fit is counted in the text.
     """
     by_name = sorted(skills, key=attrgetter("key"))
-    always = [skill for skill in by_name if is_always_on(skill)]
-    ordered = chain(always, (skill for skill in by_name if not is_always_on(skill))) if always else by_name
+    always = [skill for skill in by_name if skill.frontmatter.always_on]
+    ordered = chain(always, (skill for skill in by_name if not skill.frontmatter.always_on)) if always else by_name
     entries: list[str] = []
     # The frame: the rule, the tags, and the sentence on what is not shown.
     left = budget - len(RULE) - 160
@@ -141,15 +141,6 @@ def render_catalog(skills: Sequence[Skill], budget: int) -> CatalogText:
     if hidden:
         lines.append(f"{hidden} more skills are not shown here: find_skills finds them by what they do.")
     return CatalogText("\n".join(lines), len(entries), hidden)
-
-
-def is_always_on(skill: Skill) -> bool:
-    """Tell whether a skill applies to every message: `metadata.jdai.always`, or the trigger `*`.
-
-    The trigger counts for skills without tools of their own, as in the capability format.
-    """
-    front = skill.frontmatter
-    return front.always or ("*" in front.triggers and not front.tools)
 
 
 def render_entry(skill: Skill) -> str:

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from server.listing.envelope import cacheable
-from skills_core.rendering import RULE, is_always_on, render_catalog, render_entry
+from skills_core.rendering import RULE, render_catalog, render_entry
 
 if TYPE_CHECKING:
     from server.config import Settings
@@ -44,7 +44,9 @@ _READ_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": 
 
 def offered(catalog: Catalog) -> tuple[Skill, ...]:
     """Return the skills that a model may activate by itself, by key."""
-    return tuple(sorted([skill for skill in catalog.active if skill.model_invocable], key=attrgetter("key")))
+    return tuple(
+        sorted([skill for skill in catalog.active if skill.frontmatter.model_invocable], key=attrgetter("key"))
+    )
 
 
 def instructions(catalog: Catalog) -> str | None:
@@ -52,7 +54,7 @@ def instructions(catalog: Catalog) -> str | None:
     skills = offered(catalog)
     if not skills:
         return None
-    always = [skill for skill in skills if is_always_on(skill)]
+    always = [skill for skill in skills if skill.frontmatter.always_on]
     text = f"{RULE} Its description lists them; find_skills searches them."
     if always:
         names = ", ".join(skill.key for skill in always)
@@ -72,7 +74,7 @@ def list_result(catalog: Catalog, settings: Settings) -> dict[str, Any]:
 
 def describe(skill: Skill) -> tuple[object, ...]:
     """Return all of a skill that the list of tools may depend on."""
-    return skill.key, skill.model_invocable, is_always_on(skill), render_entry(skill)
+    return skill.key, skill.model_invocable, skill.frontmatter.always_on, render_entry(skill)
 
 
 def _activate(skills: tuple[Skill, ...], settings: Settings) -> dict[str, Any]:
