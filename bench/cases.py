@@ -30,7 +30,10 @@ class Effort:
 
 @dataclass(frozen=True)
 class Case:
-    """One combination to measure, with the folder of skills and the two servers it is measured with."""
+    """One combination to measure, with the folder of skills and the two servers it is measured with.
+
+    With `edits_only` the floor, which knows no edits, has nothing to do.
+    """
 
     skills: int
     transport: str
@@ -39,6 +42,7 @@ class Case:
     floor: Command
     ours: Command
     answers: Path
+    edits_only: bool = False
 
     def connect(self, command: Command) -> AbstractContextManager[Client]:
         """Start one of the servers and connect to it."""

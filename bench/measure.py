@@ -28,6 +28,8 @@ WARM_UP = 20
 
 def measure(case: Case, effort: Effort) -> Outcome:
     """Measure one case: record the answers, start both servers over and over, time calls, then edit."""
+    if case.edits_only:
+        return _edits(case, effort)
     with case.connect(case.ours) as client:
         names, answers = record(client)
     case.answers.write_text(json.dumps(answers), encoding="utf-8")
@@ -39,6 +41,16 @@ def measure(case: Case, effort: Effort) -> Outcome:
         figures += [_latency(name, floor, ours, walks, effort.calls) for name, walks in wanted.items()]
         edits_ms, missed = edit_delays(ours, case.folder, names[: effort.edits])
     return Outcome(case, figures, edits_ms, missed, differing)
+
+
+def _edits(case: Case, effort: Effort) -> Outcome:
+    """Measure edits alone, of skills from all over the list."""
+    names = sorted(folder.name for folder in case.folder.iterdir())
+    with case.connect(case.ours) as client:
+        edits_ms, missed = edit_delays(
+            client, case.folder, names[:: max(len(names) // effort.edits, 1)][: effort.edits]
+        )
+    return Outcome(case, [], edits_ms, missed, [])
 
 
 def _cold_start(case: Case, count: int) -> Figure:

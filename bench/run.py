@@ -26,6 +26,7 @@ HERE = Path(__file__).resolve().parent
 TRANSPORTS = ("stdio", "http")
 SIZES = (100, 1000)
 QUICK_SIZES = (20,)
+EDIT_SIZES = (10_000,)
 QUICK = Effort(calls=40, starts=1, edits=1)
 
 
@@ -59,7 +60,7 @@ def main() -> int:
 def _cases(options: argparse.Namespace, work: Path) -> list[Case]:
     """Write the skills and combine everything that was asked for."""
     home, answers = work / "home", work / "answers.json"
-    home.mkdir()
+    home.mkdir(exist_ok=True)
     sizes = options.skills or (QUICK_SIZES if options.quick else SIZES)
     floor_words = (sys.executable, "-m", "floor", "{dir}", "--answers", str(answers))
     servers = {
@@ -74,7 +75,10 @@ def _cases(options: argparse.Namespace, work: Path) -> list[Case]:
         root = work / str(size) / "skills"
         write_corpus(root, size)
         for transport, era in itertools.product(options.transport, options.era):
-            cases.append(Case(size, transport, era, root, *servers[transport], answers))
+            cases.append(Case(size, transport, era, root, *servers[transport], answers, options.edits_only))
+    if not (options.skills or options.quick or options.edits_only):
+        options = argparse.Namespace(**{**vars(options), "skills": EDIT_SIZES, "edits_only": True, "era": [Era.MODERN]})
+        cases += _cases(options, work)
     return cases
 
 
@@ -86,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--transport", nargs="+", choices=TRANSPORTS, default=TRANSPORTS)
     parser.add_argument("--era", nargs="+", type=Era, choices=list(Era), default=list(Era))
     parser.add_argument("--calls", type=_positive, metavar="N", help="timed calls of each kind (default: 300)")
+    parser.add_argument("--edits-only", action="store_true", help="nothing but the time until an edit is told of")
     parser.add_argument("--quick", action="store_true", help="a small run that only shows that all of it works")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results here")
     parser.add_argument("--ours", type=_words, default=ours, metavar="CMD", help="stdio server, with {dir}")

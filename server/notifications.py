@@ -26,7 +26,7 @@ from mcp.server.subscriptions import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from server.faults import InvalidRequestError
-from server.listing import prompts, resources
+from server.listing import prompts, resources, tools
 from server.listing.admin import STATUS_URI, offers_status
 from server.report import skill_object
 from skills_core.skill import State
@@ -69,7 +69,8 @@ def events_of(before: Snapshot, after: Snapshot, change: Change) -> Iterator[Ser
 
 def _events_of_skills(before: Snapshot, after: Snapshot, change: Change) -> Iterator[ServerEvent]:
     pairs = _active_pairs(change)
-    if before.tools != after.tools:
+    # With thousands of skills, a list of tools takes longer to make than all else that an edit costs.
+    if any(_differ(tools.describe, old, new) for old, new in pairs) and before.tools != after.tools:
         yield ToolsListChanged()
     if any(_differ(prompts.describe, old, new) for old, new in pairs):
         yield PromptsListChanged()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
+from copy import copy
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from skills_core.skill import Skill, SkillFile, State
 from skills_core.uris import SCHEME, decode_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from skills_core.diagnostics import Diagnostic
     from skills_core.sources import Source
@@ -34,7 +35,7 @@ class FoundSource:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Catalog:
-    """All skills found, in the order of name and path; `active` are those that are served.
+    """All skills found, in the order of name and path; `active` are those that are served, `conditional` have gates.
 
     `problems` are diagnostics about sources rather than skills; `sources` are in order of precedence; `settlement`
     is how names came out. Build one with `decisions.build_catalog`.
@@ -44,6 +45,7 @@ class Catalog:
     problems: tuple[Diagnostic, ...] = ()
     sources: tuple[FoundSource, ...] = ()
     settlement: Settlement = field(default=NOTHING_SETTLED, compare=False)
+    conditional: tuple[Skill, ...] = field(init=False, compare=False)
     active: tuple[Skill, ...] = field(init=False)
     _by_key: Mapping[str, Skill] = field(init=False, compare=False)
     _by_path: Mapping[str, Skill] = field(init=False, compare=False)
@@ -52,6 +54,8 @@ class Catalog:
 
     def __post_init__(self) -> None:
         active = tuple(skill for skill in self.skills if skill.state is State.ACTIVE)
+        conditional = tuple(skill for skill in self.skills if skill.frontmatter.gates)
+        object.__setattr__(self, "conditional", conditional)
         object.__setattr__(self, "active", active)
         object.__setattr__(self, "_by_key", MappingProxyType({skill.key: skill for skill in active}))
         object.__setattr__(self, "_by_path", MappingProxyType({skill.path: skill for skill in active}))
@@ -61,6 +65,30 @@ class Catalog:
     def __repr__(self) -> str:
         counts = Counter(str(skill.state) for skill in self.skills)
         return f"<Catalog {', '.join(f'{n} {state}' for state, n in sorted(counts.items())) or 'empty'}>"
+
+    def with_replaced(
+        self,
+        pairs: Sequence[tuple[Skill, Skill]],
+        problems: tuple[Diagnostic, ...],
+        sources: tuple[FoundSource, ...],
+    ) -> Catalog:
+        """Return the catalog with the second skill of each pair for the first, of the same name, place and state."""
+        catalog = copy(self)
+        for name in ("skills", "active", "conditional"):
+            skills = list(getattr(self, name))
+            numbers = list(map(id, skills))
+            for old, new in pairs:
+                if id(old) in numbers:
+                    skills[numbers.index(id(old))] = new
+            object.__setattr__(catalog, name, tuple(skills))
+        served = [new for _, new in pairs if new.state is State.ACTIVE]
+        by_key = MappingProxyType({**self._by_key, **{skill.key: skill for skill in served}})
+        by_path = MappingProxyType({**self._by_path, **{skill.path: skill for skill in served}})
+        object.__setattr__(catalog, "_by_key", by_key)
+        object.__setattr__(catalog, "_by_path", by_path)
+        object.__setattr__(catalog, "problems", problems)
+        object.__setattr__(catalog, "sources", sources)
+        return catalog
 
     def skill(self, name: str) -> Skill:
         """Return the active skill that answers to `name`: its key, its path, or the URI of its SKILL.md.

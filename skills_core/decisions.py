@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skills_core.skill import SkillContent
     from skills_core.sources import Source
 
-__all__ = ["build_catalog"]
+__all__ = ["build_catalog", "exclusion_of", "same_or_new"]
 
 
 def build_catalog(sources: Sequence[LoadedSource], environment: Environment, before: Catalog | None = None) -> Catalog:
@@ -55,7 +55,7 @@ def build_catalog(sources: Sequence[LoadedSource], environment: Environment, bef
     skills = _required(skills)
     skills += [_untrusted(candidate) for candidate in sound if candidate.rank in untrusted]
     skills += [_invalid(candidate) for candidate in candidates if candidate.content.instructions.fault is not None]
-    skills = [_same(known.get(_place_of(skill)), _with_credential(skill, environment)) for skill in skills]
+    skills = [same_or_new(known.get(_place_of(skill)), with_credential(skill, environment)) for skill in skills]
     skills.sort(key=lambda skill: (skill.name, skill.path, str(skill.source.root)))
     problems = tuple(problem for loaded in sources for problem in loaded.problems)
     return Catalog(tuple(skills), problems + environment.problems, _found(sources, skills, environment), settlement)
@@ -80,15 +80,15 @@ def _place_of(skill: Skill) -> tuple[Path, str]:
     return skill.source.root, skill.content.place
 
 
-def _with_credential(skill: Skill, environment: Environment) -> Skill:
-    name = skill.frontmatter.primary_env
-    if not name:
-        return skill
+def with_credential(skill: Skill, environment: Environment) -> Skill:
+    """Return the skill with what the environment knows of its credential."""
     entry = environment.entries.get(skill.skill_key.lower())
-    return replace(skill, credential=primary_credential(name, environment, entry))
+    credential = primary_credential(skill.frontmatter.primary_env, environment, entry)
+    return skill if credential == skill.credential else replace(skill, credential=credential)
 
 
-def _same(old: Skill | None, new: Skill) -> Skill:
+def same_or_new(old: Skill | None, new: Skill) -> Skill:
+    """Return the skill as it was where it is still the same, so that catalogs can be compared by identity."""
     return old if old is not None and old == new and _look_alike(old.content, new.content) else new
 
 
@@ -100,25 +100,26 @@ def _look_alike(old: SkillContent, new: SkillContent) -> bool:
 def _gated(candidate: Candidate, placement: Placement, environment: Environment) -> Skill:
     content, (key, path) = candidate.content, (placement.key, placement.path)
     notes = _duplicate_note(candidate, key) if placement.shares_name else ()
-    exclusion = _exclusion(candidate, environment)
+    exclusion = exclusion_of(content, candidate.source, environment)
     if exclusion is None:
         return Skill(content, candidate.source, key, path, State.ACTIVE, notes=notes)
     reason, detail = exclusion.reason, exclusion.detail
     return Skill(content, candidate.source, key, path, State.EXCLUDED, reason, detail, notes)
 
 
-def _exclusion(candidate: Candidate, environment: Environment) -> Exclusion | None:
-    front = candidate.content.instructions.frontmatter
-    name, key = candidate.content.name.lower(), candidate.content.skill_key.lower()
-    if any(_is_meant(candidate, each) for each in environment.disabled):
+def exclusion_of(content: SkillContent, source: Source, environment: Environment) -> Exclusion | None:
+    """Return why a skill of `source` is not served, None where neither the user's choice nor a gate is against it."""
+    front = content.instructions.frontmatter
+    name, key = content.name.lower(), content.skill_key.lower()
+    if any(_is_meant(content, source, each) for each in environment.disabled):
         return Exclusion(Reason.DISABLED, "the setting disabled names it")
-    if environment.enabled and not any(_is_meant(candidate, each) for each in environment.enabled):
+    if environment.enabled and not any(_is_meant(content, source, each) for each in environment.enabled):
         return Exclusion(Reason.DISABLED, "the setting enabled does not name it")
     entry = environment.entries.get(key)
     if entry is not None and entry.enabled is False:
         return Exclusion(Reason.DISABLED, f"skills.json has enabled: false for {key}")
     if (
-        candidate.source.scope is Scope.BUNDLED
+        source.scope is Scope.BUNDLED
         and environment.bundled is not None
         and environment.bundled.isdisjoint({name, key})
     ):
@@ -132,15 +133,15 @@ def _duplicate_note(candidate: Candidate, key: str) -> tuple[Diagnostic, ...]:
     return (Diagnostic(Severity.WARNING, Reason.DUPLICATE_NAME, message, _where(candidate)),)
 
 
-def _is_meant(candidate: Candidate, choice: str) -> bool:
+def _is_meant(content: SkillContent, source: Source, choice: str) -> bool:
     """Tell whether a setting means a skill: by its name, `tag:` with one of its tags, `source:` with scope or path."""
-    front = candidate.content.instructions.frontmatter
+    front = content.instructions.frontmatter
     kind, colon, value = choice.partition(":")
     if colon and kind == "tag":
         return value.strip().lower() in {tag.lower() for tag in front.tags}
     if colon and kind == "source":
-        return value.strip() in {candidate.source.scope.value, str(candidate.source.root)}
-    return choice in {candidate.content.name, front.skill_key}
+        return value.strip() in {source.scope.value, str(source.root)}
+    return choice in {content.name, front.skill_key}
 
 
 def _required(skills: list[Skill]) -> list[Skill]:

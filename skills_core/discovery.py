@@ -39,12 +39,13 @@ _PROBLEMS = {
 class LoadedSource:
     """A source with what its folders hold: `contents` maps the places of skills, in order of their paths.
 
-    `texts` are the documents that turned out to be no skills, by their paths.
+    Of these, `documents` are single files; `texts` are those that turned out to be no skills, by their paths.
     """
 
     source: Source
     tree: Tree = field(repr=False)
     contents: Mapping[str, SkillContent] = field(repr=False)
+    documents: Mapping[str, SkillContent] = field(default_factory=dict, repr=False)
     texts: Mapping[str, SkillFile] = field(default_factory=dict, repr=False)
     problems: tuple[Diagnostic, ...] = ()
     links: LinkIndex = field(default_factory=LinkIndex, repr=False, compare=False)
@@ -67,7 +68,7 @@ class LoadedSource:
 
 def load_source(source: Source) -> LoadedSource:
     """Scan `source` and load every skill in it. A missing root is a problem, not an exception."""
-    return _load_all(LoadedSource(source, {}, {}))
+    return _load_all(LoadedSource(source, Tree(), {}))
 
 
 def reload_source(loaded: LoadedSource, changed: Iterable[str] | None = None) -> LoadedSource:
@@ -84,11 +85,12 @@ def reload_source(loaded: LoadedSource, changed: Iterable[str] | None = None) ->
     tree, touched = rescan(loaded.source, loaded.tree, paths)
     stale = _enclosing(touched)
     with Reader() as reader:
-        loading = _Loading(loaded, tree, reader, dict(loaded.contents), dict(loaded.texts), paths)
+        known = dict(loaded.contents), dict(loaded.documents), dict(loaded.texts)
+        loading = _Loading(loaded, tree, reader, *known, paths, touched)
         for folder in stale:
             loading.load_folder(folder)
         if loaded.source.kinds != {SkillKind.FOLDER}:
-            for folder in stale | _uncovered(loaded.tree, tree, stale) | _referring(loaded.contents):
+            for folder in stale | _uncovered(loaded.tree, tree, stale) | _referring(loaded.documents):
                 loading.load_documents(folder)
     return _finish(loading)
 
@@ -96,7 +98,7 @@ def reload_source(loaded: LoadedSource, changed: Iterable[str] | None = None) ->
 def _load_all(loaded: LoadedSource) -> LoadedSource:
     tree = scan(loaded.source, fingerprints=bool(loaded.contents or loaded.texts))
     with Reader() as reader:
-        loading = _Loading(loaded, tree, reader, {}, {})
+        loading = _Loading(loaded, tree, reader, {}, {}, {})
         for folder in tree:
             loading.load_folder(folder)
             loading.load_documents(folder)
@@ -111,8 +113,10 @@ class _Loading:
     tree: Tree
     reader: Reader
     contents: dict[str, SkillContent]
+    documents: dict[str, SkillContent]
     texts: dict[str, SkillFile]
     changed: frozenset[str] = frozenset()
+    touched: frozenset[str] | None = None
 
     @property
     def source(self) -> Source:
@@ -131,17 +135,15 @@ class _Loading:
         """Load the skills that files in a folder are, and forget those that they were."""
         for name, _ in self.before.tree.get(folder, Listing()).files:
             place = f"{folder}/{name}" if folder else name
-            if place not in self.tree:
-                self.contents.pop(place, None)
-                self.texts.pop(place, None)
+            self.texts.pop(place, None)
+            if self.documents.pop(place, None) is not None and place not in self.tree:
+                self.contents.pop(place)
         for name, kind in find_documents(self.source, self.tree, folder) if folder in self.tree else ():
             place = f"{folder}/{name}" if folder else name
-            known = self.before.texts.get(place) or self.before.contents.get(place)
-            if isinstance(known, SkillContent) and known.kind is SkillKind.FOLDER:
-                known = None
+            known = self.before.texts.get(place) or self.before.documents.get(place)
             loaded = load_document(self.source, place, kind, self.tree, self.reader, known, self.changed)
             if isinstance(loaded, SkillContent):
-                self.contents[place] = loaded
+                self.contents[place] = self.documents[place] = loaded
             else:
                 self.texts[place] = loaded
 
@@ -167,21 +169,24 @@ def _uncovered(before: Tree, after: Tree, folders: Iterable[str]) -> set[str]:
     return {folder for folder in before | after if folder.startswith(tuple(turned))} if turned else set()
 
 
-def _referring(contents: Mapping[str, SkillContent]) -> set[str]:
+def _referring(documents: Mapping[str, SkillContent]) -> set[str]:
     """Return the folders with documents that have files beside themselves: those may lie anywhere below."""
-    return {
-        parent(place)
-        for place, content in contents.items()
-        if content.kind is not SkillKind.FOLDER and content.instructions.frontmatter.references
-    }
+    return {parent(place) for place, content in documents.items() if content.instructions.frontmatter.references}
 
 
 def _finish(loading: _Loading) -> LoadedSource:
     source, tree, contents = loading.source, loading.tree, loading.contents
-    ordered = MappingProxyType(dict(sorted(contents.items())))
-    problems = tuple(_problems(source, tree, contents))
-    links = LinkIndex(_links(tree) if source.follow_symlinks else ())
-    return LoadedSource(source, tree, ordered, MappingProxyType(loading.texts), problems, links)
+    # Most reloads put one content in the place of another, and leave the order as it is.
+    in_order = [*contents] == [*loading.before.contents]
+    return LoadedSource(
+        source,
+        tree,
+        MappingProxyType(contents if in_order else dict(sorted(contents.items()))),
+        MappingProxyType(loading.documents),
+        MappingProxyType(loading.texts),
+        _problems(loading) if not in_order or _may_differ(loading) else loading.before.problems,
+        LinkIndex(_links(tree) if source.follow_symlinks else ()),
+    )
 
 
 def _links(tree: Tree) -> list[tuple[str, Location]]:
@@ -192,19 +197,32 @@ def _links(tree: Tree) -> list[tuple[str, Location]]:
     ]
 
 
-def _problems(source: Source, tree: Tree, contents: Mapping[str, SkillContent]) -> Iterator[Diagnostic]:
+def _may_differ(loading: _Loading) -> bool:
+    """Tell whether what was looked at again has, or had, something to tell beside the skills."""
+    if loading.touched is None or "" not in loading.tree or "" not in loading.before.tree:
+        return True
+    listings = (tree.get(folder) for tree in (loading.before.tree, loading.tree) for folder in loading.touched)
+    return any(listing is not None and listing.refused for listing in listings)
+
+
+def _problems(loading: _Loading) -> tuple[Diagnostic, ...]:
     """Tell of what lies outside of every skill: inside one, the skill's own diagnostics do."""
+    source, tree = loading.source, loading.tree
+    root = printable(str(source.root))
     if "" not in tree and source.optional:
-        return
+        return ()
     if "" not in tree:
         message = "the directory is gone; its skills come back when it does"
-        yield Diagnostic(Severity.ERROR, Reason.MISSING_DIRECTORY, message, printable(str(source.root)))
-        return
+        return (Diagnostic(Severity.ERROR, Reason.MISSING_DIRECTORY, message, root),)
     refusing = [folder for folder, listing in tree.items() if listing.refused]
-    for folder in sorted(refusing):
-        if any(above in contents for above in _enclosing([folder])):
-            continue
-        for name, reason in tree[folder].refused:
-            if reason in _PROBLEMS:
-                path = "/".join(part for part in (str(source.root), folder, name) if part)
-                yield Diagnostic(Severity.WARNING, reason, _PROBLEMS[reason], printable(path))
+    return tuple(
+        Diagnostic(Severity.WARNING, reason, _PROBLEMS[reason], _shown(source, folder, name))
+        for folder in sorted(refusing)
+        if not any(above in loading.contents for above in _enclosing([folder]))
+        for name, reason in tree[folder].refused
+        if reason in _PROBLEMS
+    )
+
+
+def _shown(source: Source, folder: str, name: str) -> str:
+    return printable("/".join(part for part in (str(source.root), folder, name) if part))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import MAX_ALIKE, Diagnostic, Reason, Severity, capped
@@ -89,11 +89,16 @@ class Frontmatter:
     user_invocable: bool = True
     argument_hint: str | None = None
     when_to_use: str | None = None
+    model_invocable: bool = field(init=False)
+    """Whether a model may see and activate the skill by itself."""
+    always_on: bool = field(init=False)
+    """Whether the skill applies to every message: `metadata.jdai.always`, or the trigger `*`."""
 
-    @property
-    def model_invocable(self) -> bool:
-        """Whether a model may see and activate the skill by itself."""
-        return not (self.disable_model_invocation or self.trigger)
+    def __post_init__(self) -> None:
+        # Settled once: a list of tools asks each of thousands of skills.
+        object.__setattr__(self, "model_invocable", not (self.disable_model_invocation or self.trigger))
+        # The trigger counts for skills without tools of their own, as in the capability format.
+        object.__setattr__(self, "always_on", self.always or ("*" in self.triggers and not self.tools))
 
 
 _KNOWN_FIELDS = (

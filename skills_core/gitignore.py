@@ -7,6 +7,7 @@ ignored is never looked at. Also read are the files above the source up to the r
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from skills_core.errors import FileRefusedError
@@ -26,6 +27,8 @@ __all__ = ["FILE_NAME", "GitIgnore"]
 FILE_NAME = ".gitignore"
 
 _MAX_SIZE = 1024 * 1024
+
+_ALL_WITHIN = re.compile(r"/\*\*\s*$")
 
 
 class GitIgnore:
@@ -106,4 +109,6 @@ def _specs_above(root: Path) -> Iterator[tuple[str, GitIgnoreSpec]]:
 def _parsed(raw: bytes) -> GitIgnoreSpec:
     from pathspec import GitIgnoreSpec  # noqa: PLC0415 - few ask for it, and each start would pay for it
 
-    return GitIgnoreSpec.from_lines(raw.decode("utf-8", "replace").splitlines())
+    # To the library the first form means the folder itself as well; to git it is all that lies in the folder.
+    lines = (_ALL_WITHIN.sub("/**/*", line) for line in raw.decode("utf-8", "replace").splitlines())
+    return GitIgnoreSpec.from_lines(lines)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from itertools import takewhile
+from operator import is_
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skills_core.decisions import build_catalog
 from skills_core.discovery import LoadedSource, load_source, reload_source
+from skills_core.revision import revise_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -50,7 +53,8 @@ class Library:
         self._environment = environment
         self._lock = threading.Lock()
         self._loaded = [load_source(source) for source in sources]
-        self._catalog = build_catalog(self._loaded, environment())
+        self._known = environment()
+        self._catalog = build_catalog(self._loaded, self._known)
 
     def __repr__(self) -> str:
         return f"<Library {', '.join(str(source.root) for source in self.sources)}: {self._catalog!r}>"
@@ -78,10 +82,12 @@ class Library:
         """
         with self._lock:
             before = self._catalog
-            loaded = self._reloaded(changed)
-            after = build_catalog(loaded, self._environment(), before)
+            loaded, known = self._reloaded(changed), self._environment()
+            after = revise_catalog(before, (self._loaded, loaded), (self._known, known))
+            if after is None:
+                after = build_catalog(loaded, known, before)
             change = _compare(before, after)
-            self._loaded = loaded
+            self._loaded, self._known = loaded, known
             if not _is_same(before, after):
                 self._catalog = after
             return change
@@ -98,17 +104,28 @@ class Library:
 
 
 def _is_same(before: Catalog, after: Catalog) -> bool:
-    pairs = zip(before.skills, after.skills, strict=False)
     if (before.problems, before.sources) != (after.problems, after.sources):
         return False
-    return len(before.skills) == len(after.skills) and all(old is new for old, new in pairs)
+    return len(before.skills) == len(after.skills) and all(map(is_, before.skills, after.skills))
 
 
 def _compare(before: Catalog, after: Catalog) -> Change:
-    old = {(skill.source.root, skill.content.place): skill for skill in before.skills}
-    new = {(skill.source.root, skill.content.place): skill for skill in after.skills}
+    # What is the same at both ends need not be looked at: most reloads leave all but a few as they were.
+    start = _alike(before.skills, after.skills)
+    end = _alike(reversed(before.skills[start:]), reversed(after.skills[start:]))
+    old = {_place_of(skill): skill for skill in before.skills[start : len(before.skills) - end]}
+    new = {_place_of(skill): skill for skill in after.skills[start : len(after.skills) - end]}
     added = tuple(skill for place, skill in new.items() if place not in old)
     removed = tuple(skill for place, skill in old.items() if place not in new)
     pairs = ((old[place], skill) for place, skill in new.items() if place in old and old[place] is not skill)
     updated = tuple(pair for pair in pairs if pair[0] != pair[1])
     return Change(before, after, added, removed, updated)
+
+
+def _alike(before: Iterable[Skill], after: Iterable[Skill]) -> int:
+    """Return how many skills at the beginning are the same objects."""
+    return sum(1 for _ in takewhile(bool, map(is_, before, after)))
+
+
+def _place_of(skill: Skill) -> tuple[Path, str]:
+    return skill.source.root, skill.content.place

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
@@ -26,6 +28,7 @@ __all__ = [
     "parameters_of",
     "render_activation",
     "render_catalog",
+    "render_entry",
     "render_request",
 ]
 
@@ -121,33 +124,27 @@ def render_catalog(skills: Sequence[Skill], budget: int) -> CatalogText:
 
     Always-on skills come first, then all by name; whole entries only. What does not fit is counted in the text.
     """
-    ordered = sorted(skills, key=lambda skill: (not is_always_on(skill), skill.key))
+    by_name = sorted(skills, key=attrgetter("key"))
+    always = [skill for skill in by_name if skill.frontmatter.always_on]
+    ordered = chain(always, (skill for skill in by_name if not skill.frontmatter.always_on)) if always else by_name
     entries: list[str] = []
     # The frame: the rule, the tags, and the sentence on what is not shown.
     left = budget - len(RULE) - 160
     for skill in ordered:
-        entry = _entry(skill)
+        entry = render_entry(skill)
         left -= len(entry) + 1
         if left < 0:
             break
         entries.append(entry)
-    hidden = len(ordered) - len(entries)
+    hidden = len(skills) - len(entries)
     lines = [RULE, "<available_skills>", *entries, "</available_skills>"]
     if hidden:
         lines.append(f"{hidden} more skills are not shown here: find_skills finds them by what they do.")
     return CatalogText("\n".join(lines), len(entries), hidden)
 
 
-def is_always_on(skill: Skill) -> bool:
-    """Tell whether a skill applies to every message: `metadata.jdai.always`, or the trigger `*`.
-
-    The trigger counts for skills without tools of their own, as in the capability format.
-    """
-    front = skill.frontmatter
-    return front.always or ("*" in front.triggers and not front.tools)
-
-
-def _entry(skill: Skill) -> str:
+def render_entry(skill: Skill) -> str:
+    """Return what the catalog says of one skill."""
     front = skill.frontmatter
     triggers = ", ".join(trigger for trigger in front.triggers if trigger != "*")
     parts = [f"Triggers: {triggers}." if triggers else "", front.description, front.when_to_use or ""]

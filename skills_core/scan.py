@@ -19,14 +19,19 @@ from skills_core.gitignore import GitIgnore
 from skills_core.links import follow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from skills_core.files import Fingerprint
     from skills_core.sources import Source
 
 __all__ = ["Tree", "locate", "parent", "rescan", "scan"]
 
-Tree = dict[str, Listing]
+
+class Tree(dict[str, Listing]):
+    """What the folders of a source hold, by their paths; `bounded` tells that a bound cut the scan short."""
+
+    bounded = False
+
 
 _MAX_LINKS = 2
 # Folders that are links, on one path: folders that link to one another have paths beyond counting.
@@ -56,7 +61,7 @@ def scan(source: Source, *, fingerprints: bool = True) -> Tree:
         return walk.tree
 
 
-def rescan(source: Source, tree: Mapping[str, Listing], changed: Iterable[str]) -> tuple[Tree, frozenset[str]]:
+def rescan(source: Source, tree: Tree, changed: Iterable[str]) -> tuple[Tree, frozenset[str]]:
     """Look again at `changed` paths (relative, files or folders, existing or gone).
 
     A changed folder is walked again as a whole: one that was moved away and replaced reports nothing of what
@@ -64,11 +69,10 @@ def rescan(source: Source, tree: Mapping[str, Listing], changed: Iterable[str]) 
     """
     paths = sorted(set(changed))
     # A bound that cut the scan short may cut elsewhere now.
-    bounded = any(reason is Reason.SCAN_LIMIT for listing in tree.values() for _, reason in listing.refused)
-    if not bounded and "" not in paths and "" in tree:
+    if not tree.bounded and "" not in paths and "" in tree:
         with Reader() as reader:
-            walk = _Walk(source, reader, dict(tree))
-            if walk.again(paths):
+            walk = _Walk(source, reader, Tree(tree))
+            if walk.again(paths, tree):
                 return walk.tree, frozenset(walk.touched)
     fresh = scan(source)
     return fresh, frozenset(tree) | frozenset(fresh)
@@ -80,7 +84,7 @@ class _Walk:
 
     source: Source
     reader: Reader
-    tree: Tree = field(default_factory=dict)
+    tree: Tree = field(default_factory=Tree)
     touched: set[str] = field(default_factory=set)
     fingerprints: bool = True
     gitignore: GitIgnore | None = None
@@ -92,9 +96,8 @@ class _Walk:
     def _locate(self, folder: str) -> Location:
         return locate(self.source, self.tree, folder)
 
-    def again(self, paths: Iterable[str]) -> bool:
+    def again(self, paths: Iterable[str], before: Tree) -> bool:
         """Look again at paths; False where a folder above one is gone, and so the tree is not to be trusted."""
-        before = frozenset(self.tree)
         for path in paths:
             known = self._nearest_known(path)
             if known not in self.touched and not self._relist(known):
@@ -163,6 +166,7 @@ class _Walk:
 
     def _mark_bound(self, folder: str) -> None:
         """Note in the folder above that this one was not looked into."""
+        self.tree.bounded = True
         above, _, name = folder.rpartition("/")
         listing = self.tree.get(above, Listing())
         refused = (*listing.refused, (name, Reason.SCAN_LIMIT))

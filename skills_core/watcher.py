@@ -32,7 +32,7 @@ __all__ = ["WatchMode", "WatchOptions", "is_remote", "watch", "watch_files"]
 
 logger = logging.getLogger(__name__)
 
-_STEP_MS = 20
+_STEP_MS = 10
 # The notifier collects for one step and hands over when the next brings nothing new.
 
 _MAX_DELAY = 10

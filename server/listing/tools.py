@@ -6,11 +6,12 @@ stand behind them.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from server.listing import admin
 from server.listing.envelope import cacheable
-from skills_core.rendering import RULE, is_always_on, render_catalog
+from skills_core.rendering import RULE, render_catalog, render_entry
 
 if TYPE_CHECKING:
     from server.config import Settings
@@ -25,6 +26,7 @@ __all__ = [
     "MAX_QUERY",
     "MAX_TAGS",
     "READ",
+    "describe",
     "instructions",
     "list_result",
     "offered",
@@ -44,7 +46,9 @@ _READ_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": 
 
 def offered(catalog: Catalog) -> tuple[Skill, ...]:
     """Return the skills that a model may activate by itself, by key."""
-    return tuple(sorted((s for s in catalog.active if s.model_invocable), key=lambda skill: skill.key))
+    return tuple(
+        sorted([skill for skill in catalog.active if skill.frontmatter.model_invocable], key=attrgetter("key"))
+    )
 
 
 def instructions(catalog: Catalog) -> str | None:
@@ -52,7 +56,7 @@ def instructions(catalog: Catalog) -> str | None:
     skills = offered(catalog)
     if not skills:
         return None
-    always = [skill for skill in skills if is_always_on(skill)]
+    always = [skill for skill in skills if skill.frontmatter.always_on]
     text = f"{RULE} Its description lists them; find_skills searches them."
     if always:
         names = ", ".join(skill.key for skill in always)
@@ -68,6 +72,11 @@ def list_result(catalog: Catalog, settings: Settings) -> dict[str, Any]:
     tools += [_read_file()] if catalog.active else []
     tools += [_find()] if skills else []
     return {"tools": tools + admin.tools(settings), **cacheable(settings)}
+
+
+def describe(skill: Skill) -> tuple[object, ...]:
+    """Return all of a skill that the list of tools may depend on."""
+    return skill.key, skill.model_invocable, skill.frontmatter.always_on, render_entry(skill)
 
 
 def _activate(skills: tuple[Skill, ...], settings: Settings) -> dict[str, Any]:

@@ -87,11 +87,13 @@ def seen() -> Callable[[Catalog], Any]:
                 "state": (skill.state, skill.reason, skill.detail),
                 "text": (skill.description, skill.body, skill.digest),
                 "files": [(file.path, file.size, file.digest, file.text) for file in skill.content.files.values()],
+                "credential": (skill.skill_key, skill.credential),
                 "diagnostics": skill.diagnostics,
             }
             for skill in catalog.skills
         ]
-        return {"skills": skills, "problems": catalog.problems, "active": [skill.key for skill in catalog.active]}
+        active = [skill.key for skill in catalog.active]
+        return {"skills": skills, "problems": catalog.problems, "sources": catalog.sources, "active": active}
 
     return show
 

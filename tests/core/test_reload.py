@@ -4,6 +4,7 @@ import os
 import shutil
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skills_core import Reason, State, instructions
+from skills_core import Environment, Library, Reason, SkillEntry, Source, State, instructions
 from skills_core.files import Fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from skills_core import Catalog, Library, Skill
+    from skills_core import Catalog, Skill
 
 LINKS = os.name != "nt"
 
@@ -26,6 +27,7 @@ CONTENTS = [
     VALID.format("a", "one"),
     VALID.format("a", "two"),  # of the same size as the one before
     VALID.format("b", "one"),
+    VALID.format("a", "one\nmetadata: {jdai: {primaryEnv: PATH, skillKey: k}}"),
     VALID.format("a/b", "one"),
     "---\nname: a\n---\n",
     "---\ndescription: d\n---\n",
@@ -463,3 +465,40 @@ def test_a_loser_that_appears_changes_nothing_for_the_winner(
     write_skill(root / "low", "a")
     assert [skill.state for skill in library.reload([root / "low" / "a"]).added] == [State.SHADOWED]
     assert library.catalog.skill("a") is winner
+
+
+CREDENTIAL = "metadata: {{jdai: {{skillKey: {key}, primaryEnv: {name}}}}}"
+
+
+def test_credentials_and_sources_after_a_reload_are_those_of_a_load_from_nothing(
+    tmp_path: Path, write_skill: Callable[..., Path], seen: Callable[[Catalog], Any]
+) -> None:
+    root = tmp_path.resolve() / "skills"
+    here = [Environment(os="linux", has_bin=lambda _: True, variables={"A": "x"})]
+    sources = [Source(root, optional=True), Source(tmp_path.resolve() / "other", optional=True)]
+    library = Library(sources, lambda: here[0])
+
+    def reloaded(changed: list[Path] | None = None) -> list[object]:
+        library.reload(changed)
+        assert seen(library.catalog) == seen(Library(sources, lambda: here[0]).catalog)
+        return [(skill.credential and skill.credential.is_set) for skill in library.catalog.skills]
+
+    assert reloaded() == []
+    path = write_skill(root, "one", fields=CREDENTIAL.format(key="k", name="A")) / "SKILL.md"
+    assert reloaded() == [True]
+    write_skill(root, "one", fields=CREDENTIAL.format(key="k", name="B"))
+    assert reloaded([path]) == [False]
+    here[0] = replace(here[0], variables={"B": "x"})
+    assert reloaded([]) == [True]
+    here[0] = replace(here[0], variables={}, entries={"k": SkillEntry(has_credential=True)})
+    assert reloaded([]) == [True]
+    write_skill(root, "one", fields=CREDENTIAL.format(key="l", name="B"))
+    assert reloaded([path]) == [False]
+    write_skill(root, "one")
+    assert reloaded([path]) == [None]
+    sources[1].root.mkdir()
+    assert reloaded([sources[1].root]) == [None]
+    assert [found.exists for found in library.catalog.sources] == [True, True]
+    shutil.rmtree(sources[1].root)
+    assert reloaded([sources[1].root]) == [None]
+    assert [found.exists for found in library.catalog.sources] == [True, False]
