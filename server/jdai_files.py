@@ -66,7 +66,8 @@ class JdaiFiles:
         config: JsonObject = {}
         skills: JsonObject = {}
         for path in self._configs:
-            config = _merged(config, _read(path, problems))
+            higher = _read(path, problems)
+            config = _merged({key: value for key, value in config.items() if not _hides(higher, key)}, higher)
         for path in self._skills:
             root = _read(path, problems)
             skills = _merged(skills, _object(root.get("skills")) if "skills" in root else root)
@@ -121,6 +122,18 @@ def _merged(lower: JsonObject, higher: JsonObject, depth: int = 0) -> JsonObject
             value = _merged(below, value, depth + 1)  # noqa: PLW2901 - merged, it is still the value
         result[key] = value
     return result
+
+
+def _hides(higher: JsonObject, key: str) -> bool:
+    """Tell whether `higher` spells a key as objects inside of one another that a lower file spells with dots."""
+    if "." not in key:
+        return False
+    value: JsonValue = higher
+    for part in key.split("."):
+        if not isinstance(value, dict) or part not in value:
+            return False
+        value = value[part]
+    return True
 
 
 def _entry(fields: JsonObject) -> SkillEntry:

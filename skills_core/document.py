@@ -24,6 +24,7 @@ __all__ = ["Document", "has_frontmatter", "parse_document"]
 
 _BOM = b"\xef\xbb\xbf"
 _FENCE = re.compile(r"---[ \t]*\r?$", re.MULTILINE)
+_GLUED_FENCE = re.compile(r"^---(?=\S)", re.MULTILINE)
 _TOP_LEVEL_KEY = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*):(?:[ \t]+(\S.*))?$")
 
 _MAX_MENDED = 200
@@ -90,13 +91,35 @@ def parse_document(raw: bytes, path: str) -> Document:
     if opening is None:
         message = "the first line must be '---', followed by name and description and a closing '---'"
         return findings.failed(Reason.MISSING_FRONTMATTER, message, 1, body=text)
-    closing = _FENCE.search(text, opening.end())
-    while closing is not None and text[closing.start() - 1] != "\n":
-        closing = _FENCE.search(text, closing.end())
+    closing = _closing(text, opening.end())
+    glued = _glued(text, opening, closing)
+    if glued is not None:
+        message = "the '---' that ends the frontmatter was found with text after it; let it stand alone on its line"
+        findings.add(Severity.WARNING, Reason.YAML_REPAIRED, message, text.count("\n", 0, glued.start()) + 1)
+        closing = glued
     if closing is None:
         message = "no closing '---' line ends the frontmatter that begins here"
         return findings.failed(Reason.UNCLOSED_FRONTMATTER, message, 1)
-    return _parse_frontmatter(_between(text, opening, closing), text[closing.end() :].strip(), findings)
+    yaml, body = _between(text, opening, closing), text[closing.end() :].strip()
+    return _parse_frontmatter(yaml, body, findings, verbatim=glued is None)
+
+
+def _closing(text: str, start: int) -> re.Match[str] | None:
+    closing = _FENCE.search(text, start)
+    while closing is not None and text[closing.start() - 1] != "\n":
+        closing = _FENCE.search(text, closing.end())
+    return closing
+
+
+def _glued(text: str, opening: re.Match[str], closing: re.Match[str] | None) -> re.Match[str] | None:
+    """Return the line that was meant as the closing fence but goes on, where only it leads to YAML.
+
+    Without it a rule in the body would be the fence, and the text before the rule a part of some field.
+    """
+    glued = _GLUED_FENCE.search(text, opening.end(), closing.start() if closing else len(text))
+    if glued is None or not _loads([_between(text, opening, glued)]):
+        return None
+    return None if closing and _loads([_between(text, opening, closing)]) else glued
 
 
 def _between(text: str, opening: re.Match[str], closing: re.Match[str]) -> str:
@@ -108,7 +131,7 @@ def _between(text: str, opening: re.Match[str], closing: re.Match[str]) -> str:
     return text[start : max(start, end)]
 
 
-def _parse_frontmatter(yaml: str, body: str, findings: _Findings) -> Document:
+def _parse_frontmatter(yaml: str, body: str, findings: _Findings, *, verbatim: bool) -> Document:
     try:
         mapping = load_mapping(yaml)
     except YamlError as error:
@@ -121,7 +144,7 @@ def _parse_frontmatter(yaml: str, body: str, findings: _Findings) -> Document:
         message = f"the value of {key!r} is no valid YAML and was read as it was meant; put it in quotes, on one line"
         findings.add(Severity.WARNING, Reason.YAML_REPAIRED, message, line)
         return _finished(mapping, body, findings, verbatim=False)
-    return _finished(mapping, body, findings, verbatim=True)
+    return _finished(mapping, body, findings, verbatim=verbatim)
 
 
 def _finished(mapping: YamlMapping, body: str, findings: _Findings, *, verbatim: bool) -> Document:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity
+from skills_core.yaml12 import YamlError, load_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,12 +93,16 @@ class FieldReader:
         return ()
 
     def mapping(self, key: str) -> Mapping[str, JsonValue]:
-        """Return a mapping, empty where the field is absent."""
+        """Return a mapping, empty where the field is absent; JSON in a string is understood."""
         value = self.fields.get(key)
         if value is None:
             return {}
         if isinstance(value, dict):
             return value
+        inner = _object_in(value) if isinstance(value, str) else None
+        if inner is not None:
+            self.add(Severity.WARNING, Reason.INVALID_FIELD, f"{self.prefix}{key} should be a mapping, not text", key)
+            return inner
         self._wrong(key, "a mapping")
         return {}
 
@@ -139,6 +144,14 @@ class FieldReader:
             line=self.lines.get(key, self.line),
             found=self.found,
         )
+
+
+def _object_in(text: str) -> Mapping[str, JsonValue] | None:
+    """Return the JSON object that a string holds, read by the bounded parser of YAML, of which JSON is a part."""
+    try:
+        return load_mapping(text.strip()).value if text.lstrip().startswith("{") else None
+    except YamlError:
+        return None
 
 
 def _split_tools(text: str) -> tuple[str, ...]:

@@ -32,7 +32,13 @@ COMPATIBILITY_LIMIT = 500
 _FOREIGN_FIELDS = frozenset(
     {"agent", "arguments", "author", "category", "color", "context", "dependencies", "effort", "homepage", "hooks"}
     | {"icon", "keywords", "language", "model", "paths", "priority", "repository", "shell", "source", "title"}
+    | {"authors", "command", "displayName", "repo", "risk", "slug", "summary", "type"}
+    | {"command-arg-mode", "command-dispatch", "command-tool"}
 )
+
+_PROVIDERS = ("jdai", "openclaw", "clawdbot", "moltbot", "clawdis")
+# Under which names metadata holds conditions, the first that is there counts: the last three are former names of
+# OpenClaw, which thousands of public skills still use.
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +150,7 @@ def name_fault(name: str) -> str | None:
 
 def _read(reader: FieldReader) -> Frontmatter:
     fields = reader.fields
-    provider = _provider(reader)
+    host, provider = _provider(reader)
     return Frontmatter(
         raw=fields,
         name=reader.text("name") or "",
@@ -158,10 +164,11 @@ def _read(reader: FieldReader) -> Frontmatter:
         references=reader.texts("references"),
         trigger=reader.flag("trigger"),
         hint=reader.text("hint"),
-        gates=_read_gates(reader, provider),
+        gates=_read_gates(reader, read_provider_gate(provider, always_includes_os=host == "jdai")),
         evaluation=_read_evaluation(reader.within("evaluation")) if "evaluation" in fields else None,
         skill_key=provider.text("skillKey"),
-        always=provider.flag("always"),
+        # To other hosts it means: whatever is missing. Only JD.AI means: on every turn.
+        always=provider.flag("always") and host == "jdai",
         primary_env=provider.text("primaryEnv"),
         triggers=reader.texts("triggers"),
         tools=_read_tools(reader),
@@ -175,15 +182,15 @@ def _read(reader: FieldReader) -> Frontmatter:
     )
 
 
-def _provider(reader: FieldReader) -> FieldReader:
+def _provider(reader: FieldReader) -> tuple[str, FieldReader]:
     """Return the reader of JD.AI's metadata, which public skills also keep under the name of another host."""
     metadata = reader.within("metadata")
-    return metadata.within("jdai" if "jdai" in metadata.fields else "openclaw")
+    host = next((name for name in _PROVIDERS if name in metadata.fields), "jdai")
+    return host, metadata.within(host)
 
 
-def _read_gates(reader: FieldReader, provider: FieldReader) -> tuple[Gate, ...]:
-    gates = (read_gate(reader.within("when")), read_provider_gate(provider))
-    return tuple(gate for gate in gates if gate != Gate())
+def _read_gates(reader: FieldReader, provider: Gate) -> tuple[Gate, ...]:
+    return tuple(gate for gate in (read_gate(reader.within("when")), provider) if gate != Gate())
 
 
 def _read_evaluation(reader: FieldReader) -> Evaluation:

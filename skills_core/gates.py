@@ -128,14 +128,20 @@ def read_gate(reader: FieldReader) -> Gate:
     )
 
 
-def read_provider_gate(reader: FieldReader) -> Gate:
-    """Read the conditions in `metadata.jdai` or `metadata.openclaw`; `always` there does away with them."""
-    if not reader.fields or reader.flag("always"):
+def read_provider_gate(reader: FieldReader, *, always_includes_os: bool) -> Gate:
+    """Read the conditions in `metadata.jdai`, or in that of another host.
+
+    `always` there does away with what is required, and with `os` if `always_includes_os`: JD.AI and OpenClaw differ.
+    """
+    if not reader.fields:
         return Gate()
-    requires = reader.within("requires")
     systems = tuple(_SYSTEMS.get(name.lower(), name.lower()) for name in reader.texts("os"))
+    systems = () if "any" in systems else systems
+    if reader.flag("always"):
+        return Gate() if always_includes_os else Gate(os=systems)
+    requires = reader.within("requires")
     return Gate(
-        os=() if "any" in systems else systems,
+        os=systems,
         bins=requires.texts("bins"),
         any_bins=requires.texts("anyBins"),
         env=requires.texts("env"),

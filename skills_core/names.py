@@ -15,8 +15,9 @@ OTHER_SPELLING = "skill.md"
 DOCUMENTS = ".skills"
 """The hidden folder that is looked into all the same: each Markdown file in it may be a skill."""
 
+# Three more hidden names are the shelves on which OpenAI's public collection keeps its skills.
 _IGNORED = re.compile(
-    r"""\.(?!skills\Z).*                            # hidden: .git, .DS_Store, .venv, vim's and emacs' swap files
+    r"""\.(?!(?:skills|curated|experimental|system)\Z).*  # hidden: .git, .DS_Store, .venv, swap files of vim and emacs
       | __pycache__ | node_modules                  # what tools leave beside the sources
       | .*~ | \#.*\# | .*\.sw[op] | .*\.(?:bak|orig|rej)  # backups of editors and of patch
       | 4913 | ___jb_(?:tmp|old)___                 # probes that vim and JetBrains write while they save

@@ -159,6 +159,33 @@ def test_a_value_that_is_no_yaml_is_read_as_plain_text_and_said_so(lines: str, v
     ]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("rule", ["", "\n---\n\nmore: text\n", "\n---\n"])
+@pytest.mark.parametrize(("fence", "body"), [("---# Title", "# Title"), ("---Title", "Title"), ("------", "---")])
+def test_a_closing_fence_that_goes_on_ends_the_frontmatter_all_the_same(
+    fence: str, body: str, rule: str, end: str
+) -> None:
+    raw = f"---\nname: a\ntags: [x, y]\n{fence}\n\nDo: it - [\n{rule}".replace("\n", end)
+    document = parse(raw.encode())
+    assert document.fields == {"name": "a", "tags": ["x", "y"]}
+    assert document.body == f"{body}\n\nDo: it - [\n{rule}".replace("\n", end).strip()
+    assert (document.fault, document.verbatim) == (None, False)
+    assert [(found.severity, found.code, found.line) for found in document.diagnostics] == [
+        (Severity.WARNING, Reason.YAML_REPAIRED, 4)
+    ]
+
+
+def test_three_dashes_in_a_value_close_nothing() -> None:
+    document = parse(b"---\nname: a\ndescription: |\n  one\n  ---two\n---\nBody\n---# three\n---\n")
+    assert (document.fields["description"], document.body) == ("one\n---two\n", "Body\n---# three\n---")
+    assert (document.diagnostics, document.verbatim) == ((), True)
+
+
+def test_without_yaml_before_it_a_line_of_dashes_is_no_fence() -> None:
+    document = parse(b"---\nname: a\n\n# Title\n\nSome: [text\n-----\n")
+    assert document.fault is Reason.UNCLOSED_FRONTMATTER
+
+
 def test_a_repair_works_with_carriage_returns_and_keeps_the_lines_of_what_follows() -> None:
     document = parse(b"---\r\nname: a\r\ndescription: Use: it\r\n  or: not\r\nlicense: MIT\r\n---\r\nBody\r\n")
     assert document.fields == {"name": "a", "description": "Use: it or: not", "license": "MIT"}

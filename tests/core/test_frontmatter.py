@@ -67,7 +67,9 @@ def told(instructions: Instructions) -> list[tuple[Severity, Reason, int | None]
         ("license: MIT", "evaluation", None),
         ("metadata:\n  jdai:\n    skillKey: k", "skill_key", "k"),
         ("metadata:\n  jdai:\n    always: true", "always", True),
+        ("metadata:\n  openclaw:\n    always: true", "always", False),
         ("metadata:\n  jdai:\n    primaryEnv: TOKEN", "primary_env", "TOKEN"),
+        ("metadata:\n  clawdbot:\n    primaryEnv: TOKEN", "primary_env", "TOKEN"),
         ("triggers: ['*']", "triggers", ("*",)),
         ("triggers: one, two words", "triggers", ("one", "two words")),
         ("danger_patterns: ['rm -rf', 'a,b']", "danger_patterns", ("rm -rf", "a,b")),
@@ -103,6 +105,9 @@ def test_a_field_is_typed(yaml: str, field: str, value: Any) -> None:
         ("license: [MIT]", "license", None),
         ("compatibility: {a: b}", "compatibility", None),
         ("metadata: text", "metadata", {}),
+        ("metadata: '{a'", "metadata", {}),
+        ("metadata: '[a]'", "metadata", {}),
+        ("metadata: '{\"a\": [1]}'", "metadata", {"a": [1]}),
         ("metadata: [a]", "metadata", {}),
         ("version: [1]", "version", None),
         ("tags: {a: b}", "tags", ()),
@@ -242,6 +247,16 @@ def test_a_missing_name_is_taken_from_the_folder() -> None:
     instructions = parse_instructions(b"---\ndescription: d\n---\n", "from-folder", "SKILL.md", Strictness.LENIENT)
     assert (instructions.name, instructions.frontmatter.name) == ("from-folder", "")
     assert instructions.fault is None
+
+
+FOREIGN = "author authors category command command-arg-mode command-dispatch command-tool displayName homepage keywords"
+FOREIGN += " model repo risk slug summary type"
+
+
+@pytest.mark.parametrize("field", FOREIGN.split())
+def test_a_field_that_public_skills_carry_for_others_is_no_breach_and_kept(field: str) -> None:
+    instructions = read(f"{field}: x")
+    assert (instructions.diagnostics, instructions.frontmatter.raw[field]) == ((), "x")
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ PROVIDER = """metadata:
     {conditions}"""
 
 
-@pytest.mark.parametrize("provider", ["jdai", "openclaw"])
+@pytest.mark.parametrize("provider", ["jdai", "openclaw", "clawdbot", "moltbot", "clawdis"])
 @pytest.mark.parametrize(
     ("conditions", "reason"),
     [
@@ -149,6 +149,31 @@ def test_conditions_under_metadata_are_gates_too(
     only: Callable[[Library], Skill],
 ) -> None:
     write_skill(tmp_path, "a", fields=PROVIDER.format(provider=provider, conditions=conditions))
+    assert only(load(tmp_path, environment=HERE)).reason is reason
+
+
+METADATA: dict[str, tuple[str, Reason | None]] = {
+    "one line of JSON": ('metadata: {"clawdbot":{"emoji":"x","requires":{"bins":["docker"]}}}', Reason.MISSING_BIN),
+    "JSON in a string": ("""metadata: '{"openclaw":{"requires":{"bins":["docker"]}}}'""", Reason.MISSING_BIN),
+    "what no longer is JSON": ("""metadata: '{"openclaw":{"requires":'""", None),
+    "the name of today first": ("metadata: {clawdbot: {os: [darwin]}, openclaw: {os: [linux]}}", None),
+    "its own name before all": ("metadata: {openclaw: {os: [linux]}, jdai: {os: [darwin]}}", Reason.OS_MISMATCH),
+    "always, of JD.AI": ("metadata: {jdai: {always: true, os: [darwin]}}", None),
+    "always, of others": ("metadata: {openclaw: {always: true, os: [darwin]}}", Reason.OS_MISMATCH),
+    "a host without conditions": ("metadata: {vercel: {requires: {bins: [docker]}}}", None),
+}
+
+
+@pytest.mark.parametrize(("fields", "reason"), METADATA.values(), ids=METADATA)
+def test_conditions_are_found_as_public_skills_write_them(
+    fields: str,
+    reason: Reason | None,
+    tmp_path: Path,
+    write_skill: Callable[..., Path],
+    load: Callable[..., Library],
+    only: Callable[[Library], Skill],
+) -> None:
+    write_skill(tmp_path, "a", fields=fields)
     assert only(load(tmp_path, environment=HERE)).reason is reason
 
 

@@ -58,6 +58,16 @@ def test_leftovers_of_tools_are_no_part_of_any_skill(
     assert list(skill.content.files) == ["SKILL.md"]
 
 
+@pytest.mark.parametrize("shelf", [".curated", ".experimental", ".system"])
+def test_the_shelves_of_a_public_collection_are_looked_into_although_their_names_begin_with_a_dot(
+    shelf: str, tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path, f"skills/{shelf}/a", files={".env": "x"})
+    write_skill(tmp_path, f"skills/{shelf}s/b")
+    (skill,) = load(tmp_path).catalog.active
+    assert (skill.content.folder, list(skill.content.files)) == (f"skills/{shelf}/a", ["SKILL.md"])
+
+
 @pytest.mark.parametrize("name", ORDINARY)
 def test_files_of_any_other_name_are_served(
     name: str, tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
