@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from server.faults import InvalidRequestError
-from skills_core.diagnostics import without_halves
+from skills_core.diagnostics import one_line, without_halves
 
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
 __all__ = ["check_params"]
+
+logger = logging.getLogger(__name__)
 
 _MAX_DEPTH = 100
 # What nests deeper than this is no request to us, and walking it by recursion exhausts the stack.
@@ -21,11 +24,16 @@ async def check_params(ctx: ServerRequestContext[Any, Any], call_next: CallNext)
     """Middleware: refuse parameters without bounds, and put U+FFFD for each half of a character.
 
     JSON can spell half of a character, as JavaScript does where it cuts a text; nobody could read an answer that
-    repeats it.
+    repeats it. A notification that cannot be used is dropped, as nobody waits for an answer.
     """
-    if ctx.params is not None and _needs_mending(ctx.params):
-        ctx = replace(ctx, params=_mended(ctx.params))
-    return await call_next(ctx)
+    try:
+        needs_mending = ctx.params is not None and _needs_mending(ctx.params)
+    except InvalidRequestError as error:
+        if ctx.request_id is not None:
+            raise
+        logger.warning("%s: %s; it is ignored", one_line(ctx.method), error)
+        return None
+    return await call_next(replace(ctx, params=_mended(ctx.params)) if needs_mending else ctx)
 
 
 def _needs_mending(params: object) -> bool:

@@ -287,6 +287,17 @@ def test_no_parameters_are_worse_than_a_bad_request(transport: str, era: Era, re
     check()
 
 
+@pytest.mark.parametrize("transport", ["pipe", "http"])
+def test_a_notification_that_nests_too_deep_is_no_failure(
+    transport: str, era: Era, request: pytest.FixtureRequest
+) -> None:
+    wire: Pipe | Http = request.getfixturevalue(transport)
+    for method, params in NOTIFICATIONS:
+        for levels in (101, 190):
+            wire.tell(encoded({"jsonrpc": "2.0", "method": method, "params": params | {"a": f"{DEEP}{levels}"}}))
+    check_alive(wire, era)
+
+
 def deepest(http: Http) -> int:
     """Return how many levels of nesting the server's parser takes."""
     low, high = 1, 1_000_000
