@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from skills_core.diagnostics import printable
+from skills_core.authoring.advice import ADVICE
+from skills_core.diagnostics import one_line, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from server.mending import Mended
     from skills_core.catalog import Catalog
     from skills_core.diagnostics import Diagnostic
     from skills_core.skill import Skill
 
-__all__ = ["folder_of", "print_skill", "skill_object", "status_object", "validation_object"]
+__all__ = [
+    "Result",
+    "diagnostic_object",
+    "folder_of",
+    "print_skill",
+    "skill_object",
+    "status_object",
+    "validation_lines",
+    "validation_object",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What the check of one skill found; `path` is its folder, or what was named, as printable text."""
+
+    path: str
+    valid: bool
+    diagnostics: tuple[Diagnostic, ...]
 
 
 def status_object(catalog: Catalog) -> dict[str, Any]:
@@ -37,7 +58,7 @@ def skill_object(skill: Skill) -> dict[str, Any]:
         "uri": skill.uri,
         "digest": skill.digest,
         "description": skill.description,
-        "diagnostics": [diagnostic_object(diagnostic) for diagnostic in skill.diagnostics],
+        "diagnostics": [advised_object(diagnostic) for diagnostic in skill.diagnostics],
     }
 
 
@@ -52,14 +73,46 @@ def diagnostic_object(diagnostic: Diagnostic) -> dict[str, Any]:
     }
 
 
-def validation_object(results: Iterable[tuple[str, bool, Iterable[Diagnostic]]]) -> dict[str, Any]:
-    """Return what `validate --json` prints, from (path, valid, diagnostics)."""
+def advised_object(diagnostic: Diagnostic) -> dict[str, Any]:
+    """Return a diagnostic of a skill's files with what to do about it, null where there is no advice."""
+    return {**diagnostic_object(diagnostic), "fix": ADVICE.get(diagnostic.code)}
+
+
+def advised_lines(diagnostic: Diagnostic) -> list[str]:
+    """Return the lines that tell people of a diagnostic, and what to do about it."""
+    advice = ADVICE.get(diagnostic.code)
+    return [str(diagnostic), *([f"  fix: {advice}"] if advice else [])]
+
+
+def validation_object(results: Iterable[Result], mended: Iterable[Mended]) -> dict[str, Any]:
+    """Return what `validate --json` prints."""
     return {
         "results": [
-            {"path": path, "valid": valid, "diagnostics": [diagnostic_object(d) for d in diagnostics]}
-            for path, valid, diagnostics in results
-        ]
+            {
+                "path": result.path,
+                "valid": result.valid,
+                "diagnostics": [advised_object(diagnostic) for diagnostic in result.diagnostics],
+            }
+            for result in results
+        ],
+        "fixed": [
+            {"path": each.path, "line": fix.line, "code": fix.code.value, "message": fix.message}
+            for each in mended
+            for fix in each.fixes
+        ],
     }
+
+
+def validation_lines(results: Sequence[Result], mended: Iterable[Mended]) -> Iterator[str]:
+    """Yield what `validate` prints for people."""
+    for each in mended:
+        for fix in each.fixes:
+            yield one_line(f"fixed: {each.path}:{fix.line}: {fix.message}")
+    for result in results:
+        for diagnostic in result.diagnostics:
+            yield from advised_lines(diagnostic)
+    valid = sum(result.valid for result in results)
+    yield f"{len(results)} checked: {valid} valid, {len(results) - valid} invalid"
 
 
 def folder_of(skill: Skill) -> str:
@@ -87,5 +140,5 @@ def print_skill(skill: Skill) -> None:
         "files:",
         *(f"  {file.size:>9}  {printable(file.path)}" for file in skill.content.files.values()),
     ]
-    lines += [str(diagnostic) for diagnostic in skill.diagnostics]
+    lines += [line for diagnostic in skill.diagnostics for line in advised_lines(diagnostic)]
     print("\n".join(lines))  # noqa: T201 - the command's answer

@@ -17,12 +17,22 @@ from skills_core.fields import FieldReader
 from skills_core.gates import Gate, read_gate, read_provider_gate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from skills_core.document import Document
     from skills_core.yaml12 import JsonValue
 
-__all__ = ["Evaluation", "Frontmatter", "ToolDeclaration", "name_fault", "parse_frontmatter"]
+__all__ = [
+    "Evaluation",
+    "Frontmatter",
+    "ToolDeclaration",
+    "is_folder_name",
+    "name_fault",
+    "parse_frontmatter",
+    "similar_fields",
+    "unknown_fields",
+    "unquoted_fields",
+]
 
 NAME_LIMIT = 64
 DESCRIPTION_LIMIT = 1024
@@ -120,6 +130,28 @@ def parse_frontmatter(document: Document, folder: str | None, path: str) -> tupl
     return front, capped(sorted(dict.fromkeys(reader.found), key=lambda diagnostic: diagnostic.line or 0))
 
 
+def unknown_fields(fields: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the top-level fields that nobody knows."""
+    return tuple(key for key in fields if key not in _KNOWN_FIELDS)
+
+
+def similar_fields(key: str) -> tuple[str, ...]:
+    """Return up to two known fields that may have been meant by `key`, the likeliest first."""
+    return tuple(difflib.get_close_matches(key[:100], _KNOWN_FIELDS, n=2))
+
+
+def unquoted_fields(document: Document) -> tuple[str, ...]:
+    """Return the fields, as `metadata.jdai.skillKey` or `tools[0].name`, that would be strings if they were quoted."""
+    reader = FieldReader(document.fields, {}, "")
+    _read(reader)
+    return tuple(reader.unquoted)
+
+
+def is_folder_name(name: str) -> bool:
+    """Tell whether a skill in a folder of this name can have a name that keeps all rules."""
+    return 0 < len(unicodedata.normalize("NFKC", name)) <= NAME_LIMIT and name_fault(name) is None
+
+
 def name_fault(name: str) -> str | None:
     """Say which naming rule of agentskills.io `name` breaks, or None.
 
@@ -195,7 +227,7 @@ def _read_tools(reader: FieldReader) -> tuple[ToolDeclaration, ...]:
     tools: list[ToolDeclaration] = []
     for number, entry in enumerate(reader.mappings("tools")):
         prefix = f"tools[{number}]."
-        tool = FieldReader(entry, {}, reader.path, prefix, reader.lines.get("tools"), reader.found)
+        tool = FieldReader(entry, {}, reader.path, prefix, reader.lines.get("tools"), reader.found, reader.unquoted)
         name = tool.text("name")
         if not name:
             reader.add(
@@ -227,7 +259,7 @@ def _check_name(name: str, folder: str | None, reader: FieldReader) -> None:
 
 def _check_texts(front: Frontmatter, reader: FieldReader) -> None:
     if not front.description:
-        message = "description is missing or empty; say what the skill does and when to use it"
+        message = "description is missing or empty"
         reader.add(Severity.ERROR, Reason.MISSING_DESCRIPTION, message, "description")
     if len(front.description) > DESCRIPTION_LIMIT:
         message = f"description has {len(front.description)} characters; the limit is {DESCRIPTION_LIMIT}"
@@ -240,8 +272,8 @@ def _check_texts(front: Frontmatter, reader: FieldReader) -> None:
 
 
 def _check_unknown(reader: FieldReader) -> None:
-    for number, key in enumerate(key for key in reader.fields if key not in _KNOWN_FIELDS):
+    for number, key in enumerate(unknown_fields(reader.fields)):
         # Looking for what was meant takes its time, and what is beyond the limit is only counted.
-        close = difflib.get_close_matches(key[:100], _KNOWN_FIELDS, n=1) if number < MAX_ALIKE else []
+        close = similar_fields(key)[:1] if number < MAX_ALIKE else ()
         hint = f"; did you mean {close[0]!r}?" if close else ""
         reader.add(Severity.WARNING, Reason.UNKNOWN_FIELD, f"unknown field {key[:100]!r}{hint}", key)
