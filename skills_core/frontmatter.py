@@ -28,10 +28,12 @@ __all__ = [
     "ToolDeclaration",
     "is_folder_name",
     "name_fault",
+    "name_length",
     "parse_frontmatter",
     "similar_fields",
     "unknown_fields",
     "unquoted_fields",
+    "written_length",
 ]
 
 NAME_LIMIT = 64
@@ -140,6 +142,11 @@ def similar_fields(key: str) -> tuple[str, ...]:
     return tuple(difflib.get_close_matches(key[:100], _KNOWN_FIELDS, n=2))
 
 
+def written_length(front: Frontmatter, key: str) -> int:
+    """Count the characters of a text as hosts do, with the blanks around it."""
+    return len(str(front.raw.get(key) or ""))
+
+
 def unquoted_fields(document: Document) -> tuple[str, ...]:
     """Return the fields, as `metadata.jdai.skillKey` or `tools[0].name`, that would be strings if they were quoted."""
     reader = FieldReader(document.fields, {}, "")
@@ -149,7 +156,12 @@ def unquoted_fields(document: Document) -> tuple[str, ...]:
 
 def is_folder_name(name: str) -> bool:
     """Tell whether a skill in a folder of this name can have a name that keeps all rules."""
-    return 0 < len(unicodedata.normalize("NFKC", name)) <= NAME_LIMIT and name_fault(name) is None
+    return 0 < name_length(name) <= NAME_LIMIT and name_fault(name) is None
+
+
+def name_length(name: str) -> int:
+    """Count the characters of a name as the reference validator does, after NFKC normalisation."""
+    return len(unicodedata.normalize("NFKC", name))
 
 
 def name_fault(name: str) -> str | None:
@@ -246,8 +258,9 @@ def _check_name(name: str, folder: str | None, reader: FieldReader) -> None:
         message = f"name is missing; the folder's name {folder!r} stands in for it" if folder else "name is missing"
         reader.add(Severity.WARNING, Reason.MISSING_NAME, message, "name")
         return
-    if len(name) > NAME_LIMIT:
-        message = f"name has {len(name)} characters; the limit is {NAME_LIMIT}"
+    length = name_length(name)
+    if length > NAME_LIMIT:
+        message = f"name has {length} characters; the limit is {NAME_LIMIT}"
         reader.add(Severity.WARNING, Reason.NAME_TOO_LONG, message, "name")
     fault = name_fault(name)
     if fault is not None:
@@ -261,13 +274,13 @@ def _check_texts(front: Frontmatter, reader: FieldReader) -> None:
     if not front.description:
         message = "description is missing or empty"
         reader.add(Severity.ERROR, Reason.MISSING_DESCRIPTION, message, "description")
-    if len(front.description) > DESCRIPTION_LIMIT:
-        message = f"description has {len(front.description)} characters; the limit is {DESCRIPTION_LIMIT}"
+    length = written_length(front, "description")
+    if length > DESCRIPTION_LIMIT:
+        message = f"description has {length} characters; the limit is {DESCRIPTION_LIMIT}"
         reader.add(Severity.WARNING, Reason.DESCRIPTION_TOO_LONG, message, "description")
-    if front.compatibility is not None and not 1 <= len(front.compatibility) <= COMPATIBILITY_LIMIT:
-        message = (
-            f"compatibility has {len(front.compatibility)} characters; from 1 to {COMPATIBILITY_LIMIT} are allowed"
-        )
+    length = written_length(front, "compatibility") if front.compatibility else 0
+    if front.compatibility is not None and not 1 <= length <= COMPATIBILITY_LIMIT:
+        message = f"compatibility has {length} characters; from 1 to {COMPATIBILITY_LIMIT} are allowed"
         reader.add(Severity.WARNING, Reason.COMPATIBILITY_TOO_LONG, message, "compatibility")
 
 
