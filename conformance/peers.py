@@ -10,10 +10,10 @@ from conformance.outcome import Outcome
 from conformance.processes import HERE, REPOSITORY, CheckError, Place, run, tail
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["FASTMCP_REFUSES", "PYTHON", "SAMPLES", "download_with_fastmcp", "validate_format"]
+__all__ = ["FASTMCP_REFUSES", "PYTHON", "SAMPLES", "download_with_fastmcp", "issues_of", "validate_format"]
 
 PYTHON = HERE / ".venv/bin/python"
 SAMPLES = REPOSITORY / "sample_skills"
@@ -123,7 +123,7 @@ async def validate_format(place: Place) -> Outcome:
         CheckError: It printed no JSON.
     """
     folders = sorted(path.parent for path in SAMPLES.rglob("SKILL.md"))
-    found: dict[str, list[str]] = await _json_of("format_validator.py", *map(str, folders), place=place)
+    found = await issues_of(folders, place)
     faults: list[str] = []
     valid = 0
     for folder in folders:
@@ -135,6 +135,16 @@ async def validate_format(place: Place) -> Outcome:
             faults.append(f"{folder.name}: no longer goes beyond the format")
     exempt = len(BEYOND_THE_FORMAT)
     return Outcome(valid, len(folders) - exempt, tuple(faults), exempt)
+
+
+async def issues_of(folders: Iterable[Path], place: Place) -> dict[str, list[str]]:
+    """Return what the reference validator finds wrong with each folder.
+
+    Raises:
+        CheckError: It printed no JSON.
+    """
+    found: dict[str, list[str]] = await _json_of("format_validator.py", *map(str, folders), place=place)
+    return found
 
 
 async def _json_of(script: str, *words: str, place: Place) -> Any:  # noqa: ANN401 - what a program prints has no type

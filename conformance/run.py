@@ -21,6 +21,7 @@ import anyio
 
 from conformance.inspector import INSPECTOR, inspect
 from conformance.outcome import Outcome
+from conformance.parity import compare_validators
 from conformance.peers import FASTMCP_REFUSES, PYTHON, SAMPLES, download_with_fastmcp, validate_format
 from conformance.playground import skills_coming_and_going, write_fixtures
 from conformance.processes import CheckError, Place, serve
@@ -72,6 +73,7 @@ CHECKS = (
     Check("inspector-stdio", "samples", lambda it: inspect([it.folder], None, it.place)),
     Check("fastmcp", "samples", lambda it: download_with_fastmcp(it.folder, it.url, it.place)),
     Check("skills-ref", "samples", lambda it: validate_format(it.place)),
+    Check("skills-ref-parity", "samples", lambda it: compare_validators(it.place)),
     *(_scenario_check(each, revision) for each in SCENARIOS if each.fixtures for revision in each.revisions),
     Check("fastmcp-strict", "strict", lambda it: download_with_fastmcp(it.folder, it.url, it.place)),
     Check("inspector-tricky", "tricky", lambda it: inspect([it.folder], it.url, it.place, MUST_BE_LISTED)),

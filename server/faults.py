@@ -17,8 +17,14 @@ from skills_core.errors import (
     EntryRefusedError,
     FileRefusedError,
     InstallRefusedError,
+    InvalidFrontmatterError,
+    InvalidSkillError,
+    InvalidSkillsRootError,
     InvalidSourceError,
+    MissingFieldError,
+    SkillIoError,
     SkillsError,
+    SkillYamlError,
     UnknownFileError,
     UnknownSkillError,
 )
@@ -46,6 +52,13 @@ CODES: dict[type[SkillsError], int] = {
     UnknownFileError: INVALID_PARAMS,
     FileRefusedError: INVALID_PARAMS,
     InvalidSourceError: INTERNAL_ERROR,
+    # A request names skills that were loaded before: that one cannot be read by its path is no fault of it.
+    InvalidSkillError: INTERNAL_ERROR,
+    SkillIoError: INTERNAL_ERROR,
+    SkillYamlError: INTERNAL_ERROR,
+    InvalidFrontmatterError: INTERNAL_ERROR,
+    MissingFieldError: INTERNAL_ERROR,
+    InvalidSkillsRootError: INTERNAL_ERROR,
     EntryRefusedError: INTERNAL_ERROR,
     InstallRefusedError: INTERNAL_ERROR,
 }

@@ -3,32 +3,47 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from server.choosing import StatusChoice
-from skills_core.diagnostics import printable
+from skills_core.authoring.advice import ADVICE
+from skills_core.diagnostics import one_line, printable
 from skills_core.skill import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from server.mending import Mended
     from skills_core.catalog import Catalog, FoundSource
     from skills_core.diagnostics import Diagnostic
     from skills_core.library import Change
     from skills_core.skill import Skill
 
 __all__ = [
+    "Result",
     "change_object",
     "change_summary",
     "count_states",
-    "folder_of",
+    "diagnostic_object",
     "print_skill",
+    "shown_place",
     "skill_object",
     "status_object",
+    "validation_lines",
     "validation_object",
 ]
 
 _EVERYTHING = StatusChoice()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What the check of one skill found; `path` is its folder, or what was named, as printable text."""
+
+    path: str
+    valid: bool
+    diagnostics: tuple[Diagnostic, ...]
 
 
 def status_object(catalog: Catalog, choice: StatusChoice = _EVERYTHING) -> dict[str, Any]:
@@ -75,14 +90,16 @@ def skill_object(skill: Skill) -> dict[str, Any]:
         "detail": printable(skill.detail) or None,
         "scope": skill.source.scope.value,
         "source": printable(str(skill.source.root)),
-        "path": folder_of(skill),
+        "path": shown_place(skill),
         "uri": skill.uri,
+        "id": printable(skill.id) if skill.id else None,
         "digest": skill.digest,
+        "last_modified": skill.last_modified,
         "description": skill.description,
         "primary_credential": {"name": credential.name, "set": credential.is_set} if credential else None,
         "model_invocable": skill.model_invocable,
         "user_invocable": skill.user_invocable,
-        "diagnostics": [diagnostic_object(diagnostic) for diagnostic in skill.diagnostics],
+        "diagnostics": [advised_object(diagnostic) for diagnostic in skill.diagnostics],
     }
 
 
@@ -108,19 +125,51 @@ def _source_object(found: FoundSource) -> dict[str, Any]:
     }
 
 
-def validation_object(results: Iterable[tuple[str, bool, Iterable[Diagnostic]]]) -> dict[str, Any]:
-    """Return what `validate --json` prints, from (path, valid, diagnostics)."""
+def advised_object(diagnostic: Diagnostic) -> dict[str, Any]:
+    """Return a diagnostic of a skill's files with what to do about it, null where there is no advice."""
+    return {**diagnostic_object(diagnostic), "fix": ADVICE.get(diagnostic.code)}
+
+
+def advised_lines(diagnostic: Diagnostic) -> list[str]:
+    """Return the lines that tell people of a diagnostic, and what to do about it."""
+    advice = ADVICE.get(diagnostic.code)
+    return [str(diagnostic), *([f"  fix: {advice}"] if advice else [])]
+
+
+def validation_object(results: Iterable[Result], mended: Iterable[Mended]) -> dict[str, Any]:
+    """Return what `validate --json` prints."""
     return {
         "results": [
-            {"path": path, "valid": valid, "diagnostics": [diagnostic_object(d) for d in diagnostics]}
-            for path, valid, diagnostics in results
-        ]
+            {
+                "path": result.path,
+                "valid": result.valid,
+                "diagnostics": [advised_object(diagnostic) for diagnostic in result.diagnostics],
+            }
+            for result in results
+        ],
+        "fixed": [
+            {"path": each.path, "line": fix.line, "code": fix.code.value, "message": fix.message}
+            for each in mended
+            for fix in each.fixes
+        ],
     }
 
 
-def folder_of(skill: Skill) -> str:
-    """Return the skill's folder as printable text."""
-    return printable(str(skill.source.root.joinpath(skill.content.folder)))
+def validation_lines(results: Sequence[Result], mended: Iterable[Mended]) -> Iterator[str]:
+    """Yield what `validate` prints for people."""
+    for each in mended:
+        for fix in each.fixes:
+            yield one_line(f"fixed: {each.path}:{fix.line}: {fix.message}")
+    for result in results:
+        for diagnostic in result.diagnostics:
+            yield from advised_lines(diagnostic)
+    valid = sum(result.valid for result in results)
+    yield f"{len(results)} checked: {valid} valid, {len(results) - valid} invalid"
+
+
+def shown_place(skill: Skill) -> str:
+    """Return the skill's folder, or the single file that it is, as printable text."""
+    return printable(str(skill.source.root.joinpath(skill.content.place)))
 
 
 def print_skill(skill: Skill) -> None:
@@ -130,7 +179,7 @@ def print_skill(skill: Skill) -> None:
         "name": skill.name,
         "state": skill.state.value + (f" ({skill.reason.value}: {skill.detail})" if skill.reason else ""),
         "description": front.description,
-        "folder": folder_of(skill),
+        "place": shown_place(skill),
         "uri": skill.uri,
         "digest": skill.digest or "",
         "license": front.license or "",
@@ -143,5 +192,5 @@ def print_skill(skill: Skill) -> None:
         "files:",
         *(f"  {file.size:>9}  {printable(file.path)}" for file in skill.content.files.values()),
     ]
-    lines += [str(diagnostic) for diagnostic in skill.diagnostics]
+    lines += [line for diagnostic in skill.diagnostics for line in advised_lines(diagnostic)]
     print("\n".join(lines))  # noqa: T201 - the command's answer

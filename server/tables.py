@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from server.report import count_states, folder_of
+from server.report import count_states, shown_place
 from skills_core.diagnostics import Severity, one_line
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _notes(skill: Skill) -> str:
 
 
 def _at(skill: Skill) -> str:
-    return escape(one_line(folder_of(skill)))
+    return escape(one_line(shown_place(skill)))
 
 
 def _elsewhere(skill: Skill) -> str:

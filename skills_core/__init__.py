@@ -6,6 +6,15 @@
     for skill in library.catalog.active:
         print(skill.key, skill.description)
 
+One skill alone, or an error that says what is wrong with it:
+
+    from skills_core import InvalidSkillError, read_skill
+
+    try:
+        skill = read_skill("skills/code-review")
+    except InvalidSkillError as error:
+        print(error.path, error.line, error.message)
+
 The core knows nothing of MCP, HTTP, the process's environment or the command line.
 """
 
@@ -13,8 +22,14 @@ from skills_core.catalog import Catalog, FoundSource
 from skills_core.diagnostics import Diagnostic, Reason, Severity
 from skills_core.errors import (
     FileRefusedError,
+    InvalidFrontmatterError,
+    InvalidSkillError,
+    InvalidSkillsRootError,
     InvalidSourceError,
+    MissingFieldError,
+    SkillIoError,
     SkillsError,
+    SkillYamlError,
     UnknownFileError,
     UnknownSkillError,
 )
@@ -25,6 +40,7 @@ from skills_core.rendering import render_activation, render_catalog, render_requ
 from skills_core.selection import Band, Match, SelectionPolicy, SkillIndex
 from skills_core.skill import Instructions, Skill, SkillContent, SkillFile, State
 from skills_core.sources import ScanBounds, Scope, Source, Strictness, explicit_sources
+from skills_core.strict import parse_skill, read_skill
 
 __all__ = [
     "Band",
@@ -40,9 +56,13 @@ __all__ = [
     "Frontmatter",
     "Gate",
     "Instructions",
+    "InvalidFrontmatterError",
+    "InvalidSkillError",
+    "InvalidSkillsRootError",
     "InvalidSourceError",
     "Library",
     "Match",
+    "MissingFieldError",
     "Reason",
     "ScanBounds",
     "Scope",
@@ -53,6 +73,8 @@ __all__ = [
     "SkillEntry",
     "SkillFile",
     "SkillIndex",
+    "SkillIoError",
+    "SkillYamlError",
     "SkillsError",
     "Source",
     "State",
@@ -62,6 +84,8 @@ __all__ = [
     "UnknownSkillError",
     "evaluate_gate",
     "explicit_sources",
+    "parse_skill",
+    "read_skill",
     "render_activation",
     "render_catalog",
     "render_request",

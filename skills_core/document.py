@@ -7,12 +7,12 @@ line end of the closing fence. Knows nothing of what the fields mean; `frontmatt
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, capped
+from skills_core.repair import repair
 from skills_core.yaml12 import YamlError, YamlFault, YamlMapping, YamlNoteKind, load_mapping
 
 if TYPE_CHECKING:
@@ -20,15 +20,11 @@ if TYPE_CHECKING:
 
     from skills_core.yaml12 import JsonValue
 
-__all__ = ["Document", "has_frontmatter", "parse_document"]
+__all__ = ["BOM", "Document", "Fences", "find_fences", "has_frontmatter", "parse_document"]
 
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 _FENCE = re.compile(r"---[ \t]*\r?$", re.MULTILINE)
 _GLUED_FENCE = re.compile(r"^---(?=\S)", re.MULTILINE)
-_TOP_LEVEL_KEY = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*):(?:[ \t]+(\S.*))?$")
-
-_MAX_MENDED = 200
-# A frontmatter of more entries is not mended: each is read by itself.
 
 _LIMITS = frozenset({YamlFault.TOO_LARGE, YamlFault.TOO_DEEP, YamlFault.TOO_MANY_NODES})
 
@@ -50,6 +46,18 @@ class Document:
     verbatim: bool = True
 
 
+class Fences(NamedTuple):
+    """Where the frontmatter of a SKILL.md is: from `start` to `end`, without the line ends that belong to the fences.
+
+    `body` is where the closing fence ends; `glued` tells that its line goes on with text.
+    """
+
+    start: int
+    end: int
+    body: int
+    glued: bool = False
+
+
 @dataclass(slots=True)
 class _Findings:
     """Collects what is wrong with one file, in reading order."""
@@ -67,7 +75,7 @@ class _Findings:
 
 def has_frontmatter(raw: bytes) -> bool:
     """Tell whether the bytes of a file begin with a fence."""
-    return raw.removeprefix(_BOM).partition(b"\n")[0].rstrip() == b"---"
+    return raw.removeprefix(BOM).partition(b"\n")[0].rstrip() == b"---"
 
 
 def parse_document(raw: bytes, path: str) -> Document:
@@ -77,31 +85,40 @@ def parse_document(raw: bytes, path: str) -> Document:
     `diagnostics`; nothing is raised on any content.
     """
     findings = _Findings(path)
-    raw = raw.removeprefix(_BOM)
+    raw = raw.removeprefix(BOM)
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        return findings.failed(
-            Reason.NOT_UTF8, f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file as UTF-8", line
-        )
+        return findings.failed(Reason.NOT_UTF8, f"byte 0x{raw[error.start]:02x} is not UTF-8", line)
     if not text.strip():
-        return findings.failed(Reason.EMPTY, "the file is empty; it needs frontmatter with name and description")
+        return findings.failed(Reason.EMPTY, "the file is empty")
+    fences = find_fences(text)
+    if fences is Reason.MISSING_FRONTMATTER:
+        return findings.failed(fences, "the first line is no '---', so there is no frontmatter", 1, body=text)
+    if not isinstance(fences, Fences):
+        return findings.failed(fences, "no closing '---' line ends the frontmatter that begins here", 1)
+    if fences.glued:
+        message = "the '---' that ends the frontmatter goes on with text, and was read as if it stood alone"
+        findings.add(Severity.WARNING, Reason.YAML_REPAIRED, message, text.count("\n", 0, fences.body) + 1)
+    yaml, body = text[fences.start : fences.end], text[fences.body :].strip()
+    return _parse_frontmatter(yaml, body, findings, verbatim=not fences.glued)
+
+
+def find_fences(text: str) -> Fences | Reason:
+    """Find where the frontmatter of a SKILL.md begins and ends, or say why there is none.
+
+    Returns:
+        The places, or MISSING_FRONTMATTER or UNCLOSED_FRONTMATTER.
+    """
     opening = _FENCE.match(text)
     if opening is None:
-        message = "the first line must be '---', followed by name and description and a closing '---'"
-        return findings.failed(Reason.MISSING_FRONTMATTER, message, 1, body=text)
+        return Reason.MISSING_FRONTMATTER
     closing = _closing(text, opening.end())
     glued = _glued(text, opening, closing)
     if glued is not None:
-        message = "the '---' that ends the frontmatter was found with text after it; let it stand alone on its line"
-        findings.add(Severity.WARNING, Reason.YAML_REPAIRED, message, text.count("\n", 0, glued.start()) + 1)
-        closing = glued
-    if closing is None:
-        message = "no closing '---' line ends the frontmatter that begins here"
-        return findings.failed(Reason.UNCLOSED_FRONTMATTER, message, 1)
-    yaml, body = _between(text, opening, closing), text[closing.end() :].strip()
-    return _parse_frontmatter(yaml, body, findings, verbatim=glued is None)
+        return _fences(text, opening, glued, glued=True)
+    return Reason.UNCLOSED_FRONTMATTER if closing is None else _fences(text, opening, closing)
 
 
 def _closing(text: str, start: int) -> re.Match[str] | None:
@@ -117,18 +134,26 @@ def _glued(text: str, opening: re.Match[str], closing: re.Match[str] | None) -> 
     Without it a rule in the body would be the fence, and the text before the rule a part of some field.
     """
     glued = _GLUED_FENCE.search(text, opening.end(), closing.start() if closing else len(text))
-    if glued is None or not _loads([_between(text, opening, glued)]):
+    if glued is None or not _loads(text, _fences(text, opening, glued)):
         return None
-    return None if closing and _loads([_between(text, opening, closing)]) else glued
+    return None if closing and _loads(text, _fences(text, opening, closing)) else glued
 
 
-def _between(text: str, opening: re.Match[str], closing: re.Match[str]) -> str:
-    """Return the text between the fences, without the line ends that belong to the fences."""
+def _fences(text: str, opening: re.Match[str], closing: re.Match[str], *, glued: bool = False) -> Fences:
+    """Return the places between two fences, without the line ends that belong to the fences."""
     start = opening.end() + 1
     end = closing.start() - 1
     if text[end - 1 : end] == "\r":
         end -= 1
-    return text[start : max(start, end)]
+    return Fences(start, max(start, end), closing.end(), glued)
+
+
+def _loads(text: str, fences: Fences) -> bool:
+    try:
+        load_mapping(text[fences.start : fences.end])
+    except YamlError:
+        return False
+    return True
 
 
 def _parse_frontmatter(yaml: str, body: str, findings: _Findings, *, verbatim: bool) -> Document:
@@ -137,13 +162,13 @@ def _parse_frontmatter(yaml: str, body: str, findings: _Findings, *, verbatim: b
     except YamlError as error:
         if error.fault in _LIMITS:
             return findings.failed(Reason.YAML_LIMIT, error.message, _file_line(error.line), body)
-        repaired = _repair(yaml) if error.fault is YamlFault.SYNTAX else None
+        repaired = repair(yaml) if error.fault is YamlFault.SYNTAX else None
         if repaired is None:
             return findings.failed(Reason.INVALID_YAML, error.message, _file_line(error.line), body)
-        mapping, key, line = repaired
-        message = f"the value of {key!r} is no valid YAML and was read as it was meant; put it in quotes, on one line"
-        findings.add(Severity.WARNING, Reason.YAML_REPAIRED, message, line)
-        return _finished(mapping, body, findings, verbatim=False)
+        key, _ = repaired.mended[0]
+        message = f"the value of {key!r} is no valid YAML and was read as it was meant"
+        findings.add(Severity.WARNING, Reason.YAML_REPAIRED, message, _file_line(repaired.line))
+        return _finished(repaired.mapping, body, findings, verbatim=False)
     return _finished(mapping, body, findings, verbatim=verbatim)
 
 
@@ -160,60 +185,3 @@ def _finished(mapping: YamlMapping, body: str, findings: _Findings, *, verbatim:
 def _file_line(line: int | None) -> int | None:
     """Turn a line of the YAML text into a line of the file: the opening fence is line 1."""
     return None if line is None else line + 1
-
-
-def _repair(yaml: str) -> tuple[YamlMapping, str, int] | None:
-    """Mend the entries that are no YAML by themselves, and load again.
-
-    Covers what public skills get wrong most: `description: Use when: …`, values that start with `|`, `@`, a
-    backtick or a bracket that never closes, and quoted text that goes on without being indented. Returns the
-    mapping with the first mended key and its line in the file, or None where that does not help.
-    """
-    blocks = _blocks(yaml.split("\n"))
-    if len(blocks) > _MAX_MENDED:
-        return None
-    mended: list[str] = []
-    first: tuple[str, int] | None = None
-    number = 1
-    for block in blocks:
-        head = _TOP_LEVEL_KEY.match(block[0].rstrip("\r"))
-        if head is None or head[2] is None or _loads(block):
-            mended += block
-        else:
-            mended += _mended(head[1], head[2], block)
-            first = first or (head[1], number + 1)
-        number += len(block)
-    if first is None:
-        return None
-    try:
-        return load_mapping("\n".join(mended)), *first
-    except YamlError:
-        return None
-
-
-def _mended(key: str, value: str, block: list[str]) -> list[str]:
-    """Return an entry as YAML, in as many lines: its further lines indented, else all of it as one string."""
-    indented = [block[0], *(f"  {line}" if line.strip() else line for line in block[1:])]
-    if _loads(indented):
-        return indented
-    text = " ".join([value.strip(), *(line.strip() for line in block[1:] if line.strip())])
-    return [f"{key}: {json.dumps(text, ensure_ascii=False)}", *("" for _ in block[1:])]
-
-
-def _blocks(lines: list[str]) -> list[list[str]]:
-    """Group lines into top-level entries: a line that starts a key, with what is indented below it."""
-    blocks: list[list[str]] = []
-    for line in lines:
-        if blocks and not _TOP_LEVEL_KEY.match(line.rstrip("\r")):
-            blocks[-1].append(line)
-        else:
-            blocks.append([line])
-    return blocks
-
-
-def _loads(lines: list[str]) -> bool:
-    try:
-        load_mapping("\n".join(lines))
-    except YamlError:
-        return False
-    return True

@@ -15,11 +15,12 @@ from skills_core.sources import SkillKind, Strictness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from skills_core.folders import Listing
     from skills_core.sources import Source
 
-__all__ = ["find_documents", "instruct_by_convention", "strictness_at"]
+__all__ = ["find_documents", "instruct_by_convention", "may_be_document", "strictness_at"]
 
 _NAMES = {
     "AGENTS.MD": "agents",
@@ -60,6 +61,11 @@ def find_documents(source: Source, tree: Mapping[str, Listing], folder: str) -> 
     found = [(name, kind) for name, _ in tree[folder].files if (kind := _kind(source, folder, name, below=below))]
     if found and not _is_in_skill(tree, folder):
         yield from found
+
+
+def may_be_document(path: Path) -> bool:
+    """Tell whether the file at an absolute path may be a skill by itself, in a source that is its folder."""
+    return path.name.upper() in _NAMES or (DOCUMENTS in path.parts and path.name.lower().endswith(".md"))
 
 
 def _kind(source: Source, folder: str, name: str, *, below: bool) -> SkillKind | None:

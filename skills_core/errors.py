@@ -18,7 +18,13 @@ __all__ = [
     "EntryRefusedError",
     "FileRefusedError",
     "InstallRefusedError",
+    "InvalidFrontmatterError",
+    "InvalidSkillError",
+    "InvalidSkillsRootError",
     "InvalidSourceError",
+    "MissingFieldError",
+    "SkillIoError",
+    "SkillYamlError",
     "SkillsError",
     "UnknownFileError",
     "UnknownSkillError",
@@ -59,6 +65,45 @@ class FileRefusedError(SkillsError):
         self.path = path
         self.reason = reason
         self.message = message
+
+
+class InvalidSkillError(SkillsError):
+    """A skill that was asked for by its path cannot be used; which of the five kinds below says what kind of fault.
+
+    `reason`, `message` and `line` are those of the fault that stops it, `field` is the field that it is about, None
+    where it is about none or several. `diagnostics` holds all there is to tell of the skill.
+    """
+
+    def __init__(
+        self, path: Path, fault: Diagnostic, field: str | None, diagnostics: tuple[Diagnostic, ...] = ()
+    ) -> None:
+        super().__init__(str(fault))
+        self.path = path
+        self.reason = fault.code
+        self.message = fault.message
+        self.line = fault.line
+        self.field = field
+        self.diagnostics = diagnostics or (fault,)
+
+
+class SkillIoError(InvalidSkillError):
+    """There is no SKILL.md, or it cannot be read as text."""
+
+
+class SkillYamlError(InvalidSkillError):
+    """The frontmatter is no YAML, or not such that all parsers read the same."""
+
+
+class InvalidFrontmatterError(InvalidSkillError):
+    """There is no frontmatter, or it breaks a rule of the format."""
+
+
+class MissingFieldError(InvalidSkillError):
+    """The frontmatter lacks `field`."""
+
+
+class InvalidSkillsRootError(InvalidSkillError):
+    """There is no folder at `path`."""
 
 
 class EntryRefusedError(SkillsError):

@@ -22,7 +22,10 @@ __all__ = ["FieldReader"]
 
 @dataclass(slots=True)
 class FieldReader:
-    """Reads the fields of one mapping; `prefix` names the mapping within the frontmatter, as in `when.`."""
+    """Reads the fields of one mapping; `prefix` names the mapping within the frontmatter, as in `when.`.
+
+    `unquoted` are the fields, with their prefix, that would be strings if they were in quotes.
+    """
 
     fields: Mapping[str, JsonValue]
     lines: Mapping[str, int]
@@ -30,6 +33,7 @@ class FieldReader:
     prefix: str = ""
     line: int | None = None
     found: list[Diagnostic] = field(default_factory=list)
+    unquoted: list[str] = field(default_factory=list)
 
     def add(self, severity: Severity, code: Reason, message: str, key: str | None = None) -> None:
         """Record a diagnostic about `key`, at its line where that is known."""
@@ -52,6 +56,7 @@ class FieldReader:
             return value.strip()
         if isinstance(value, bool | int | float):
             self.add(Severity.WARNING, Reason.INVALID_FIELD, f"{self.prefix}{key} should be a quoted string", key)
+            self.unquoted.append(f"{self.prefix}{key}")
             return str(value).lower() if isinstance(value, bool) else str(value)
         self._wrong(key, "a string")
         return None
@@ -143,6 +148,7 @@ class FieldReader:
             prefix=f"{self.prefix}{key}.",
             line=self.lines.get(key, self.line),
             found=self.found,
+            unquoted=self.unquoted,
         )
 
 

@@ -121,6 +121,23 @@ class Reader:
             os.close(handle)
 
     @contextmanager
+    def within(self, location: Location) -> Generator[tuple[int | None, str]]:
+        """Give what reaches into the folder at `location`: an open handle and `""`, or None and a prefix for paths.
+
+        Without handles for folders nothing but the look beforehand tells that no link is on the way.
+
+        Raises:
+            OSError: there is no such folder, or the way to it passes a link.
+        """
+        root, relative = location
+        if _HANDLES:
+            yield self._handle(root, relative), ""
+            return
+        for path in _components(root, relative.split("/") if relative else []):
+            _plain_status(path)
+        yield None, f"{location.path}{os.sep}"
+
+    @contextmanager
     def entries(self, location: Location) -> Generator[Iterator[os.DirEntry[str]]]:
         """List the folder at `location`; the entries can be asked for their metadata within the block.
 

@@ -17,12 +17,24 @@ from skills_core.fields import FieldReader
 from skills_core.gates import Gate, read_gate, read_provider_gate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from skills_core.document import Document
     from skills_core.yaml12 import JsonValue
 
-__all__ = ["Evaluation", "Frontmatter", "ToolDeclaration", "name_fault", "parse_frontmatter"]
+__all__ = [
+    "Evaluation",
+    "Frontmatter",
+    "ToolDeclaration",
+    "is_folder_name",
+    "name_fault",
+    "name_length",
+    "parse_frontmatter",
+    "similar_fields",
+    "unknown_fields",
+    "unquoted_fields",
+    "written_length",
+]
 
 NAME_LIMIT = 64
 DESCRIPTION_LIMIT = 1024
@@ -131,6 +143,38 @@ def parse_frontmatter(document: Document, folder: str | None, path: str) -> tupl
     return front, capped(sorted(dict.fromkeys(reader.found), key=lambda diagnostic: diagnostic.line or 0))
 
 
+def unknown_fields(fields: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the top-level fields that nobody knows."""
+    return tuple(key for key in fields if key not in _KNOWN_FIELDS)
+
+
+def similar_fields(key: str) -> tuple[str, ...]:
+    """Return up to two known fields that may have been meant by `key`, the likeliest first."""
+    return tuple(difflib.get_close_matches(key[:100], _KNOWN_FIELDS, n=2))
+
+
+def written_length(front: Frontmatter, key: str) -> int:
+    """Count the characters of a text as hosts do, with the blanks around it."""
+    return len(str(front.raw.get(key) or ""))
+
+
+def unquoted_fields(document: Document) -> tuple[str, ...]:
+    """Return the fields, as `metadata.jdai.skillKey` or `tools[0].name`, that would be strings if they were quoted."""
+    reader = FieldReader(document.fields, {}, "")
+    _read(reader)
+    return tuple(reader.unquoted)
+
+
+def is_folder_name(name: str) -> bool:
+    """Tell whether a skill in a folder of this name can have a name that keeps all rules."""
+    return 0 < name_length(name) <= NAME_LIMIT and name_fault(name) is None
+
+
+def name_length(name: str) -> int:
+    """Count the characters of a name as the reference validator does, after NFKC normalisation."""
+    return len(unicodedata.normalize("NFKC", name))
+
+
 def name_fault(name: str) -> str | None:
     """Say which naming rule of agentskills.io `name` breaks, or None.
 
@@ -207,7 +251,7 @@ def _read_tools(reader: FieldReader) -> tuple[ToolDeclaration, ...]:
     tools: list[ToolDeclaration] = []
     for number, entry in enumerate(reader.mappings("tools")):
         prefix = f"tools[{number}]."
-        tool = FieldReader(entry, {}, reader.path, prefix, reader.lines.get("tools"), reader.found)
+        tool = FieldReader(entry, {}, reader.path, prefix, reader.lines.get("tools"), reader.found, reader.unquoted)
         name = tool.text("name")
         if not name:
             reader.add(
@@ -226,8 +270,9 @@ def _check_name(name: str, folder: str | None, reader: FieldReader) -> None:
         message = f"name is missing; the folder's name {folder!r} stands in for it" if folder else "name is missing"
         reader.add(Severity.WARNING, Reason.MISSING_NAME, message, "name")
         return
-    if len(name) > NAME_LIMIT:
-        message = f"name has {len(name)} characters; the limit is {NAME_LIMIT}"
+    length = name_length(name)
+    if length > NAME_LIMIT:
+        message = f"name has {length} characters; the limit is {NAME_LIMIT}"
         reader.add(Severity.WARNING, Reason.NAME_TOO_LONG, message, "name")
     fault = name_fault(name)
     if fault is not None:
@@ -239,21 +284,21 @@ def _check_name(name: str, folder: str | None, reader: FieldReader) -> None:
 
 def _check_texts(front: Frontmatter, reader: FieldReader) -> None:
     if not front.description:
-        message = "description is missing or empty; say what the skill does and when to use it"
+        message = "description is missing or empty"
         reader.add(Severity.ERROR, Reason.MISSING_DESCRIPTION, message, "description")
-    if len(front.description) > DESCRIPTION_LIMIT:
-        message = f"description has {len(front.description)} characters; the limit is {DESCRIPTION_LIMIT}"
+    length = written_length(front, "description")
+    if length > DESCRIPTION_LIMIT:
+        message = f"description has {length} characters; the limit is {DESCRIPTION_LIMIT}"
         reader.add(Severity.WARNING, Reason.DESCRIPTION_TOO_LONG, message, "description")
-    if front.compatibility is not None and not 1 <= len(front.compatibility) <= COMPATIBILITY_LIMIT:
-        message = (
-            f"compatibility has {len(front.compatibility)} characters; from 1 to {COMPATIBILITY_LIMIT} are allowed"
-        )
+    length = written_length(front, "compatibility") if front.compatibility else 0
+    if front.compatibility is not None and not 1 <= length <= COMPATIBILITY_LIMIT:
+        message = f"compatibility has {length} characters; from 1 to {COMPATIBILITY_LIMIT} are allowed"
         reader.add(Severity.WARNING, Reason.COMPATIBILITY_TOO_LONG, message, "compatibility")
 
 
 def _check_unknown(reader: FieldReader) -> None:
-    for number, key in enumerate(key for key in reader.fields if key not in _KNOWN_FIELDS):
+    for number, key in enumerate(unknown_fields(reader.fields)):
         # Looking for what was meant takes its time, and what is beyond the limit is only counted.
-        close = difflib.get_close_matches(key[:100], _KNOWN_FIELDS, n=1) if number < MAX_ALIKE else []
+        close = similar_fields(key)[:1] if number < MAX_ALIKE else ()
         hint = f"; did you mean {close[0]!r}?" if close else ""
         reader.add(Severity.WARNING, Reason.UNKNOWN_FIELD, f"unknown field {key[:100]!r}{hint}", key)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Hidden", "find_hidden"]
+__all__ = ["Hidden", "find_hidden", "without_hidden"]
 
 _CONTROLS = bytes([*range(0x09), 0x0B, 0x0C, *range(0x0E, 0x20), 0x7F])
 
@@ -74,6 +74,11 @@ def find_hidden(text: str) -> tuple[Hidden, ...]:
         Hidden(_KINDS[kind], len(matches), matches[0][0], text.count("\n", 0, matches[0].start()) + 1)
         for kind, matches in found.items()
     )
+
+
+def without_hidden(text: str) -> str:
+    """Return `text` without what `find_hidden` finds in it; what is left may count as hidden in its new place."""
+    return _HIDDEN.sub(lambda match: match[0] if match.lastgroup is None else "", text)
 
 
 def _matches(text: str) -> Iterator[re.Match[str]]:

@@ -68,14 +68,14 @@ def _stops(diagnostic: Diagnostic, strictness: Strictness) -> bool:
 def _hidden(text: str, document: Document, path: str) -> Iterator[Diagnostic]:
     """Tell of characters that nobody sees, as they stand in the file or as escapes in its YAML."""
     for each in find_hidden(text.removeprefix("\ufeff")):
-        message = f"{each}: a model reads what you do not see here; remove them, or check what they say"
+        message = f"{each}: a model reads what you do not see here"
         yield Diagnostic(Severity.WARNING, Reason.HIDDEN_CHARACTERS, message, path, each.line)
     if "\\" not in text:
         return
     for name, value in document.fields.items():
         for each in find_hidden(_text_of(value)):
             if each.first not in text:
-                message = f"{name}: {each}, written as escapes; remove them, or check what they say"
+                message = f"{name}: {each}, written as escapes"
                 yield Diagnostic(Severity.WARNING, Reason.HIDDEN_CHARACTERS, message, path, document.lines.get(name))
 
 

@@ -33,10 +33,10 @@ MAX_FILES = 4096
 """Most files of one skill that are served; the Skills extension publishes skills of up to 512."""
 
 _REFUSALS = {
-    Reason.SYMLINK: "symbolic links are not followed, so this is not served; put a copy here, or set follow_symlinks",
+    Reason.SYMLINK: "symbolic links are not followed, so this is not served",
     Reason.SYMLINK_OUTSIDE: "this link leads out of what it must stay in, in a circle, or nowhere, so it is not served",
     Reason.SPECIAL_FILE: "this is no regular file, so it is not served",
-    Reason.UNREADABLE: "this cannot be read, so it is not served; check its permissions",
+    Reason.UNREADABLE: "this cannot be read, so it is not served",
     Reason.SCAN_LIMIT: "the scan's bound was reached above this folder, so it is not served",
 }
 
@@ -72,7 +72,9 @@ def load_content(
 def _load_main(reading: SkillReading, main: str, before: SkillContent | None) -> Instructions:
     listing = reading.tree[reading.folder]
     if main == OTHER_SPELLING:
-        reading.note(Severity.WARNING, Reason.FILE_NAME_CASE, f"the file should be named {MAIN_FILE}", main)
+        reading.note(
+            Severity.WARNING, Reason.FILE_NAME_CASE, f"the file is named {main}, which not every reader looks for", main
+        )
     plain = dict(listing.files)
     # Only a file that is listed can be the one from before: what is refused now may bear its name.
     if before and before.main and before.main.path == main and main in plain and reading.keep(main, plain[main]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING
 
-from skills_core.frontmatter import DESCRIPTION_LIMIT, NAME_LIMIT, name_fault
+from skills_core.frontmatter import DESCRIPTION_LIMIT, NAME_LIMIT, name_fault, name_length, written_length
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,9 +30,9 @@ def publication_fault(instructions: Instructions, files: Mapping[str, SkillFile]
         "its SKILL.md is not named so": main is None or posixpath.basename(main.path) != "SKILL.md",
         "other parsers cannot read its frontmatter, or read it differently": not instructions.verbatim,
         "it has no name": not front.name,
-        "its name breaks the naming rules": bool(name_fault(front.name)) or len(front.name) > NAME_LIMIT,
+        "its name breaks the naming rules": bool(name_fault(front.name)) or name_length(front.name) > NAME_LIMIT,
         "its name has letters beyond a to z, which many hosts refuse": not front.name.isascii(),
-        f"its description is longer than {DESCRIPTION_LIMIT} characters": len(_raw_description(front.raw))
+        f"its description is longer than {DESCRIPTION_LIMIT} characters": written_length(front, "description")
         > DESCRIPTION_LIMIT,
         "it has a file with a backslash in its name, which hosts refuse": any("\\" in path for path in files),
         "its frontmatter has a name or a description that is no string": not _are_strings(front.raw),
@@ -40,11 +40,6 @@ def publication_fault(instructions: Instructions, files: Mapping[str, SkillFile]
         f"its files have {size} bytes; the limit is {MAX_PUBLISHED_SIZE}": size > MAX_PUBLISHED_SIZE,
     }
     return next((fault for fault, holds in faults.items() if holds), None)
-
-
-def _raw_description(raw: Mapping[str, object]) -> str:
-    # Hosts count the blanks around it as well.
-    return str(raw.get("description") or "")
 
 
 def _are_strings(raw: Mapping[str, object]) -> bool:

@@ -54,7 +54,7 @@ class SkillReading:
     @property
     def folder_name(self) -> str:
         """The name of the folder, printable."""
-        return printable(self.folder.rpartition("/")[2] or self.source.root.name)
+        return self.source.name_of(self.folder)
 
     def within_source(self, path: str) -> str:
         """Return a path relative to the root of the source."""

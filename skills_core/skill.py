@@ -74,6 +74,11 @@ class Instructions:
     fault: Reason | None = None
     verbatim: bool = True
 
+    @property
+    def description(self) -> str:
+        """What the skill does and when to use it."""
+        return self.frontmatter.description
+
 
 @dataclass(frozen=True, slots=True)
 class SkillContent:

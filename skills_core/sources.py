@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skills_core.diagnostics import Reason
+from skills_core.diagnostics import Reason, printable
 from skills_core.errors import InvalidSourceError
 
 if TYPE_CHECKING:
@@ -79,6 +79,10 @@ class Source:
     below: tuple[str, ...] = ()
     kinds: frozenset[SkillKind] = frozenset({SkillKind.FOLDER, SkillKind.DOCUMENT})
     gitignore: bool = False
+
+    def name_of(self, folder: str) -> str:
+        """Return the name of a folder below the root, or of the root for `""`, as printable text."""
+        return printable(folder.rpartition("/")[2] or self.root.name)
 
 
 def explicit_sources(

@@ -48,7 +48,16 @@ from skills_core._yaml_scalars import (
     resolve_tagged,
 )
 
-__all__ = ["JsonValue", "YamlError", "YamlFault", "YamlMapping", "YamlNote", "YamlNoteKind", "load_mapping"]
+__all__ = [
+    "JsonValue",
+    "YamlError",
+    "YamlFault",
+    "YamlMapping",
+    "YamlNote",
+    "YamlNoteKind",
+    "load_mapping",
+    "visit_events",
+]
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 
@@ -144,7 +153,7 @@ def load_mapping(text: str) -> YamlMapping:
         except UnfitError as error:
             raise YamlError(YamlFault.SYNTAX, str(error)) from None
     builder = _Builder(text, restore)
-    _feed(text, builder)
+    _feed(text, builder.take)
     if builder.root is None:
         raise YamlError(YamlFault.NOT_A_MAPPING, "there are no fields")
     return YamlMapping(builder.root, builder.lines, tuple(builder.notes))
@@ -174,11 +183,16 @@ else:
     _new_parser = CParser
 
 
-def _feed(text: str, builder: "_Builder") -> None:
+def visit_events(text: str, take: Callable[[Event], None]) -> None:
+    """Hand each event of a text that `load_mapping` reads to `take`; their marks are places in `text`."""
+    _feed(carry(text if text.endswith("\n") else text + "\n")[0], take)
+
+
+def _feed(text: str, take: Callable[[Event], None]) -> None:
     parser = _new_parser(text)
     try:
         while (event := parser.get_event()) is not None:
-            builder.take(event)
+            take(event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         message = error.problem or error.context or "not readable as YAML"

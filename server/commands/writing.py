@@ -7,12 +7,9 @@ from typing import Annotated
 
 import typer
 
-from server.commands.opening import open_quietly
 from server.commands.options import AsJson, FollowSymlinks, Strict
-from server.console import NO, WRONG_USE, fail, print_json, print_text
-from server.report import folder_of, validation_object
-from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
-from skills_core.skill import State
+from server.console import NO, WRONG_USE, print_json, print_text
+from server.report import validation_lines, validation_object
 
 __all__ = ["init", "validate"]
 
@@ -35,34 +32,26 @@ def validate(
         typer.Argument(metavar="PATH...", help="Skill folders, SKILL.md files, or folders of skills."),
     ],
     *,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="First mend what is mechanical in each SKILL.md; the body stays as it is.")
+    ] = False,
     strict: Strict = False,
     follow_symlinks: FollowSymlinks = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check skills against the rules of their format."""
-    results = [result for path in paths for result in _validate(path, strict=strict, follow_symlinks=follow_symlinks)]
+    """Check skills against the rules of their format, and say how to mend what breaks them."""
+    from server.commands.validating import check, mend_all, place_of, with_faults
+
+    places = [place_of(path) for path in paths]
+    mended = mend_all(places) if fix else []
+    results = [each for place in places for each in check(place, strict=strict, follow_symlinks=follow_symlinks)]
+    results = with_faults(results, mended)
     if as_json:
-        print_json(validation_object(results))
+        print_json(validation_object(results, mended))
     else:
-        for _, _, diagnostics in results:
-            for diagnostic in diagnostics:
-                print_text(str(diagnostic))
-        valid = sum(1 for _, is_valid, _ in results if is_valid)
-        print_text(f"{len(results)} checked: {valid} valid, {len(results) - valid} invalid")
-    if not all(is_valid for _, is_valid, _ in results):
+        for line in validation_lines(results, mended):
+            print_text(line)
+    if all(place.fault is not None for place in places):
+        raise typer.Exit(WRONG_USE)
+    if not all(result.valid for result in results):
         raise typer.Exit(NO)
-
-
-def _validate(path: Path, *, strict: bool, follow_symlinks: bool) -> list[tuple[str, bool, tuple[Diagnostic, ...]]]:
-    """Return (path, valid, diagnostics) for each skill at or below `path`."""
-    single = path.is_file()
-    if single and path.name.lower() != "skill.md":
-        fail(f"{path}: this is no SKILL.md; name the skill's folder", WRONG_USE)
-    library = open_quietly([path.parent if single else path], strict=strict, follow_symlinks=follow_symlinks)
-    skills = [skill for skill in library.catalog.skills if not (single and skill.content.folder)]
-    if not skills:
-        where = printable(str(path))
-        message = "there is no SKILL.md here or in any folder below"
-        return [(where, False, (Diagnostic(Severity.ERROR, Reason.MISSING_SKILL_FILE, message, where),))]
-    # Gates and names taken elsewhere say nothing about the skill itself.
-    return [(folder_of(skill), skill.state is not State.INVALID, skill.diagnostics) for skill in skills]

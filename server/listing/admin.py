@@ -69,9 +69,13 @@ def _list(items: dict[str, Any], description: str | None = None) -> dict[str, An
     return {**schema, "description": description} if description else schema
 
 
-_DIAGNOSTICS = _list(
-    _object(severity=_enum(Severity), code=_TEXT, message=_TEXT, path=_TEXT, line={"type": ["integer", "null"]})
-)
+_DIAGNOSTIC = {
+    "severity": _enum(Severity),
+    "code": _TEXT,
+    "message": _TEXT,
+    "path": _TEXT,
+    "line": {"type": ["integer", "null"]},
+}
 
 _SKILL = _object(
     name=_TEXT,
@@ -84,12 +88,14 @@ _SKILL = _object(
     source=_TEXT,
     path=_TEXT,
     uri=_TEXT,
+    id=_TEXT_OR_NULL,
     digest=_TEXT_OR_NULL,
+    last_modified={"type": ["integer", "null"]},
     description=_TEXT,
     primary_credential={"anyOf": [_object(name=_TEXT, set=_FLAG), {"type": "null"}]},
     model_invocable=_FLAG,
     user_invocable=_FLAG,
-    diagnostics=_DIAGNOSTICS,
+    diagnostics=_list(_object(**_DIAGNOSTIC, fix=_TEXT_OR_NULL)),
 )
 
 _SOURCE = _object(
@@ -113,7 +119,7 @@ _STATUS: dict[str, Any] = {
         },
         "additionalProperties": False,
     },
-    "outputSchema": _object(skills=_list(_SKILL), problems=_DIAGNOSTICS, sources=_list(_SOURCE)),
+    "outputSchema": _object(skills=_list(_SKILL), problems=_list(_object(**_DIAGNOSTIC)), sources=_list(_SOURCE)),
     "annotations": {
         "title": "Status of all skills",
         "readOnlyHint": True,

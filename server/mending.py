@@ -1,0 +1,144 @@
+"""Write what `validate --fix` mends: a SKILL.md is replaced as a whole or not at all, and keeps its mode.
+
+What is to be written is decided in `skills_core.authoring.fixes`. Nothing is written through a link or outside of the
+folder that was named, and nothing over a file that somebody changed meanwhile.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skills_core.authoring.fixes import Fix, fix_main
+from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
+from skills_core.errors import FileRefusedError
+from skills_core.files import Fingerprint, Location, Reader
+from skills_core.names import MAIN_FILE, OTHER_SPELLING
+from skills_core.reading import MAX_MAIN_SIZE
+from skills_core.sources import SkillKind
+
+if TYPE_CHECKING:
+    from skills_core.skill import Skill
+
+__all__ = ["Mended", "mend"]
+
+_NEW_FILE = (
+    os.O_WRONLY
+    | os.O_CREAT
+    | os.O_EXCL
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_NOINHERIT", 0)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """What was done to one SKILL.md, whose `path` is printable text; `fault` says why it could not be written."""
+
+    path: str
+    fixes: tuple[Fix, ...] = ()
+    fault: Diagnostic | None = None
+
+
+def mend(skill: Skill) -> Mended | None:
+    """Mend the SKILL.md of a skill on disk; None where there is nothing to do, or it was reached by a link.
+
+    Single documents and convention files have rules of their own and stay as they are.
+    """
+    main = skill.content.main
+    if main is None or main.linked is not None or skill.content.kind is not SkillKind.FOLDER:
+        return None
+    location = Location(skill.source.root, skill.content.folder)
+    shown = printable(str(location.path / main.path))
+    try:
+        with Reader() as reader:
+            fixes = _mend(reader, location, main.path, skill.source.name_of(skill.content.folder))
+    except (OSError, FileRefusedError) as error:
+        why = error.message if isinstance(error, FileRefusedError) else (error.strerror or str(error)).lower()
+        fault = Diagnostic(Severity.ERROR, Reason.UNWRITABLE, f"cannot be mended: {why}", shown)
+        return Mended(shown, fault=fault)
+    return Mended(printable(str(location.path / MAIN_FILE)), fixes) if fixes else None
+
+
+def _mend(reader: Reader, location: Location, name: str, folder: str) -> tuple[Fix, ...]:
+    relative = f"{location.relative}/{name}" if location.relative else name
+    raw, fingerprint = reader.read(Location(location.root, relative), MAX_MAIN_SIZE)
+    fixed = fix_main(raw, folder)
+    fixes = fixed.fixes
+    with reader.within(location) as (handle, prefix):
+        place = _Folder(handle, prefix)
+        if name != MAIN_FILE and MAIN_FILE in place.names():
+            raise FileExistsError(errno.EEXIST, f"there is a {MAIN_FILE} by now")
+        if fixed.fixes:
+            place.replace(name, fixed.raw, fingerprint)
+        if name == OTHER_SPELLING:
+            place.rename(name, MAIN_FILE)
+            fixes = (Fix(Reason.FILE_NAME_CASE, f"renamed {name} to {MAIN_FILE}", 1), *fixes)
+    return fixes
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A folder to write into: by its handle, or by a prefix for paths where the system has no handles."""
+
+    handle: int | None
+    prefix: str
+
+    def replace(self, name: str, raw: bytes, before: Fingerprint) -> None:
+        """Put `raw` in place of a file that still is as it was when it was read.
+
+        Raises:
+            OSError: the file has changed, or cannot be written.
+        """
+        status = os.stat(self.prefix + name, dir_fd=self.handle, follow_symlinks=False)
+        if not stat.S_ISREG(status.st_mode) or Fingerprint.of(status) != before:
+            raise BlockingIOError(errno.EAGAIN, "it has just been changed; try again")
+        temporary = f".skillserve-{secrets.token_hex(8)}"
+        descriptor = os.open(self.prefix + temporary, _NEW_FILE, 0o600, dir_fd=self.handle)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(raw)
+                stream.flush()
+                _like(descriptor, status)
+                os.fsync(descriptor)
+            self._move(temporary, name)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(self.prefix + temporary, dir_fd=self.handle)
+            raise
+
+    def rename(self, name: str, to: str) -> None:
+        """Give a file another name; on a disk that holds both for one, the spelling changes.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        self._move(name, to)
+        if to not in self.names():
+            # Some disks that ignore case take this for no change.
+            temporary = f".skillserve-{secrets.token_hex(8)}"
+            self._move(name, temporary)
+            self._move(temporary, to)
+
+    def names(self) -> list[str]:
+        """Return the names in the folder as they are spelled there."""
+        return os.listdir(self.prefix if self.handle is None else self.handle)  # noqa: PTH208 - of a handle
+
+    def _move(self, name: str, to: str) -> None:
+        os.replace(self.prefix + name, self.prefix + to, src_dir_fd=self.handle, dst_dir_fd=self.handle)
+
+
+def _like(descriptor: int, status: os.stat_result) -> None:
+    """Give an open file the owner and the mode of another, as far as the system has them and this user may."""
+    if hasattr(os, "fchown"):
+        with suppress(OSError):
+            os.fchown(descriptor, status.st_uid, status.st_gid)
+    if hasattr(os, "fchmod"):
+        os.fchmod(descriptor, stat.S_IMODE(status.st_mode))

@@ -1,0 +1,122 @@
+"""Where each field of a frontmatter stands in its text, so that one can be edited and all other characters stay.
+
+Reads what `yaml12` reads. Knows nothing of what the fields mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from yaml import AliasEvent, CollectionEndEvent, CollectionStartEvent, MappingStartEvent, ScalarEvent
+
+from skills_core.yaml12 import visit_events
+
+if TYPE_CHECKING:
+    from yaml import Event
+
+__all__ = ["Place", "Span", "read_layout"]
+
+
+class Span(NamedTuple):
+    """A part of a text: the positions of its first character and of the one after its last."""
+
+    start: int
+    end: int
+
+    def of(self, text: str) -> str:
+        """Return the part."""
+        return text[self.start : self.end]
+
+    def replaced(self, text: str, new: str) -> str:
+        """Return `text` with `new` in place of the part."""
+        return text[: self.start] + new + text[self.end :]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one field of a mapping is: its key and its value, each None where it is no scalar without properties.
+
+    `plain` tells that the value is not in quotes and no block.
+    """
+
+    key: Span | None
+    value: Span | None
+    plain: bool
+
+
+def read_layout(yaml: str) -> dict[str, Place]:
+    """Return the place of each field by its path, as in `name`, `metadata.jdai.skillKey` or `tools[0].name`.
+
+    `yaml` is a frontmatter that `load_mapping` reads. Of a key that is repeated the last place counts.
+    """
+    reader = _Reader(yaml)
+    visit_events(yaml, reader.take)
+    return reader.places
+
+
+class _Mark(Protocol):
+    """Line and column of an event, both from 0."""
+
+    @property
+    def line(self) -> int: ...
+    @property
+    def column(self) -> int: ...
+
+
+@dataclass(slots=True)
+class _Open:
+    """A collection whose end has not come yet; in a list, `count` numbers the items and `name` is unused."""
+
+    path: str
+    mapping: bool
+    name: str | None = None
+    key: Span | None = None
+    count: int = 0
+
+
+@dataclass(slots=True)
+class _Reader:
+    text: str
+    places: dict[str, Place] = field(default_factory=dict)
+    stack: list[_Open] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.rows = [0]
+        for line in self.text.split("\n"):
+            self.rows.append(self.rows[-1] + len(line) + 1)
+
+    def take(self, event: Event) -> None:
+        if isinstance(event, CollectionEndEvent):
+            self.stack.pop()
+        elif isinstance(event, ScalarEvent | AliasEvent | CollectionStartEvent):
+            self._node(event)
+
+    def _node(self, event: ScalarEvent | AliasEvent | CollectionStartEvent) -> None:
+        top = self.stack[-1] if self.stack else None
+        scalar = event if isinstance(event, ScalarEvent) and event.anchor is None and event.tag is None else None
+        span = self._span(event) if scalar else None
+        if top is not None and top.mapping and top.name is None:
+            top.name, top.key = str(getattr(event, "value", "")), span
+            return
+        path = self._path(top)
+        if top is not None and top.mapping:
+            self.places[path] = Place(top.key, span, plain=scalar is not None and not scalar.style)
+            top.name = None
+        if isinstance(event, CollectionStartEvent):
+            self.stack.append(_Open(path, isinstance(event, MappingStartEvent)))
+
+    def _path(self, top: _Open | None) -> str:
+        if top is None:
+            return ""
+        if top.mapping:
+            return f"{top.path}.{top.name}" if top.path else str(top.name)
+        top.count += 1
+        return f"{top.path}[{top.count - 1}]"
+
+    def _span(self, event: Event) -> Span:
+        return Span(self._position(event.start_mark), self._position(event.end_mark))
+
+    def _position(self, mark: _Mark | None) -> int:
+        return min(self.rows[mark.line] + mark.column, len(self.text)) if mark else 0

@@ -1,0 +1,129 @@
+"""One skill or an exception, for programs that have no use for diagnostics: `read_skill` and `parse_skill`.
+
+Every reason that stops a skill belongs to one class of errors, as in adk-skill; the catalog has the same as data.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
+from skills_core.errors import (
+    FileRefusedError,
+    InvalidFrontmatterError,
+    InvalidSkillError,
+    InvalidSkillsRootError,
+    MissingFieldError,
+    SkillIoError,
+    SkillYamlError,
+)
+from skills_core.files import Location, Reader, is_absence
+from skills_core.folders import find_main, list_folder
+from skills_core.instructions import parse_instructions
+from skills_core.names import MAIN_FILE, OTHER_SPELLING
+from skills_core.reading import MAX_MAIN_SIZE
+from skills_core.sources import Strictness
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skills_core.skill import Instructions
+
+__all__ = ["ERROR_OF", "parse_skill", "read_skill"]
+
+ERROR_OF: Mapping[Reason, type[InvalidSkillError]] = MappingProxyType(
+    {
+        **dict.fromkeys((Reason.MISSING_DIRECTORY, Reason.NOT_A_DIRECTORY), InvalidSkillsRootError),
+        **dict.fromkeys((Reason.MISSING_SKILL_FILE, Reason.UNREADABLE, Reason.TOO_LARGE), SkillIoError),
+        **dict.fromkeys((Reason.SYMLINK, Reason.SPECIAL_FILE, Reason.NOT_UTF8), SkillIoError),
+        **dict.fromkeys((Reason.INVALID_YAML, Reason.YAML_LIMIT, Reason.YAML_REPAIRED), SkillYamlError),
+        **dict.fromkeys((Reason.DUPLICATE_KEY, Reason.NOT_JSON), SkillYamlError),
+        **dict.fromkeys((Reason.MISSING_NAME, Reason.MISSING_DESCRIPTION), MissingFieldError),
+        **dict.fromkeys((Reason.EMPTY, Reason.MISSING_FRONTMATTER), InvalidFrontmatterError),
+        **dict.fromkeys((Reason.UNCLOSED_FRONTMATTER, Reason.UNKNOWN_FIELD), InvalidFrontmatterError),
+        **dict.fromkeys((Reason.INVALID_NAME, Reason.NAME_TOO_LONG, Reason.NAME_MISMATCH), InvalidFrontmatterError),
+        **dict.fromkeys((Reason.DESCRIPTION_TOO_LONG, Reason.COMPATIBILITY_TOO_LONG), InvalidFrontmatterError),
+        Reason.INVALID_FIELD: InvalidFrontmatterError,
+    }
+)
+"""The class of errors for each reason that stops a skill, be it for its breach of a rule where that is strict."""
+
+_FIELD_OF = {
+    **dict.fromkeys((Reason.MISSING_NAME, Reason.INVALID_NAME, Reason.NAME_TOO_LONG, Reason.NAME_MISMATCH), "name"),
+    **dict.fromkeys((Reason.MISSING_DESCRIPTION, Reason.DESCRIPTION_TOO_LONG), "description"),
+    Reason.COMPATIBILITY_TOO_LONG: "compatibility",
+}
+
+
+def read_skill(path: str | os.PathLike[str], strictness: Strictness = Strictness.REQUIRED) -> Instructions:
+    """Read the skill in a folder, which is named itself or by its SKILL.md; links below it are not followed.
+
+    Name and description have to be there, or as `strictness` says. What else is worth telling is in the result's
+    `diagnostics`.
+
+    Raises:
+        InvalidSkillsRootError: there is no such folder.
+        SkillIoError: there is no SKILL.md, or it cannot be read.
+        SkillYamlError: the frontmatter is no YAML that all parsers read.
+        MissingFieldError: name or description is missing.
+        InvalidFrontmatterError: there is no frontmatter, or it breaks a rule.
+    """
+    named = Path(path)
+    by_file = named.name in {MAIN_FILE, OTHER_SPELLING} and not _is_folder(named)
+    folder = named.parent if by_file else named
+    if not _is_folder(folder):
+        missing = not os.path.lexists(folder)
+        reason = Reason.MISSING_DIRECTORY if missing else Reason.NOT_A_DIRECTORY
+        raise _error(reason, "there is no such folder" if missing else "this is no folder with a SKILL.md", named)
+    root = folder.resolve()
+    with Reader() as reader:
+        main = named.name if by_file else _main_of(reader, root)
+        try:
+            raw, _ = reader.read(Location(root, main), MAX_MAIN_SIZE)
+        except FileRefusedError as error:
+            absent = not os.path.lexists(root / main)
+            reason = Reason.MISSING_SKILL_FILE if absent else error.reason
+            raise _error(reason, error.message, root / main) from None
+    return parse_skill(raw, root / main, strictness)
+
+
+def parse_skill(
+    content: bytes | str, path: str | os.PathLike[str], strictness: Strictness = Strictness.REQUIRED
+) -> Instructions:
+    """Understand the content of a SKILL.md; `path` is where it lies or would lie, and its folder gives the name.
+
+    Raises:
+        SkillIoError: the content is no UTF-8.
+        SkillYamlError: the frontmatter is no YAML that all parsers read.
+        MissingFieldError: name or description is missing.
+        InvalidFrontmatterError: there is no frontmatter, or it breaks a rule.
+    """
+    raw = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+    where = Path(path)
+    instructions = parse_instructions(raw, printable(where.parent.name), printable(str(where)), strictness)
+    if instructions.fault is None:
+        return instructions
+    first = next(each for each in instructions.diagnostics if each.code is instructions.fault)
+    raise ERROR_OF[first.code](where, first, _FIELD_OF.get(first.code), instructions.diagnostics)
+
+
+def _is_folder(path: Path) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112 - of a path that cannot be looked at, `Path` raises
+
+
+def _main_of(reader: Reader, root: Path) -> str:
+    """Return how the SKILL.md of a folder is spelled; `SKILL.md` where there is none."""
+    try:
+        with reader.entries(Location(root, "")) as entries:
+            return find_main(list_folder(entries, fingerprints=False)) or MAIN_FILE
+    except OSError as error:
+        reason = Reason.MISSING_DIRECTORY if is_absence(error) else Reason.UNREADABLE
+        raise _error(reason, (error.strerror or "cannot be read").lower(), root) from None
+
+
+def _error(reason: Reason, message: str, path: Path) -> InvalidSkillError:
+    diagnostic = Diagnostic(Severity.ERROR, reason, message, printable(str(path)))
+    return ERROR_OF[reason](path, diagnostic, None, (diagnostic,))

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_core import (
+    Instructions,
+    InvalidFrontmatterError,
+    InvalidSkillError,
+    InvalidSkillsRootError,
+    MissingFieldError,
+    Reason,
+    SkillIoError,
+    SkillYamlError,
+    Strictness,
+    parse_skill,
+    read_skill,
+)
+from skills_core.authoring.advice import ADVICE
+from skills_core.strict import ERROR_OF
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+NEVER_STOPS = {
+    *(Reason.FILE_NAME_CASE, Reason.HIDDEN_CHARACTERS, Reason.MISSING_REFERENCE, Reason.TOO_MANY_FILES),
+    *(Reason.NOT_PUBLISHED, Reason.DUPLICATE_NAME, Reason.UNWRITABLE),
+    # Of a skill below a source: one that is asked for by its path has no scan and follows no link.
+    *(Reason.SCAN_LIMIT, Reason.SYMLINK_OUTSIDE),
+}
+KINDS = {SkillIoError, SkillYamlError, InvalidFrontmatterError, MissingFieldError, InvalidSkillsRootError}
+
+
+def test_each_reason_that_stops_a_skill_belongs_to_one_class_of_errors() -> None:
+    assert set(ERROR_OF) == set(ADVICE) - NEVER_STOPS
+    assert set(ERROR_OF.values()) == KINDS
+    assert all(kind.__bases__ == (InvalidSkillError,) for kind in KINDS)
+
+
+def test_a_skill_is_read_by_its_folder_or_its_file(tmp_path: Path, write_skill: Callable[..., Path]) -> None:
+    folder = write_skill(tmp_path, "a", body="Do it.", fields="version: '1'\nnobody: knows")
+    by_folder, by_file = read_skill(folder), read_skill(str(folder / "SKILL.md"))
+    assert by_folder == by_file
+    assert (by_folder.name, by_folder.description, by_folder.body) == ("a", "Does a thing.", "Do it.")
+    assert [each.code for each in by_folder.diagnostics] == [Reason.UNKNOWN_FIELD]
+    (folder / "SKILL.md").rename(folder / "skill.md")
+    assert read_skill(folder).name == "a"
+
+
+CONTENTS = {
+    "no UTF-8": (b"---\nname: \xff\n---\n", SkillIoError, "not_utf8", None, 2),
+    "no text": ("---\nname: a\ndescription: \ud800\n---\n", SkillIoError, "not_utf8", None, 3),
+    "nothing": ("", InvalidFrontmatterError, "empty", None, None),
+    "no fence": ("# Title", InvalidFrontmatterError, "missing_frontmatter", None, 1),
+    "one fence": ("---\nname: a\n", InvalidFrontmatterError, "unclosed_frontmatter", None, 1),
+    "no YAML": ("---\n- a\n---\n", SkillYamlError, "invalid_yaml", None, 2),
+    "too deep": (f"---\nname: {'[' * 99}\n---\n", SkillYamlError, "yaml_limit", None, 2),
+    "no name": ("---\ndescription: d\n---\n", MissingFieldError, "missing_name", "name", None),
+    "an empty name": ("---\ndescription: d\nname: ''\n---\n", MissingFieldError, "missing_name", "name", 3),
+    "no description": ("---\nname: a\n---\n", MissingFieldError, "missing_description", "description", None),
+}
+
+
+@pytest.mark.parametrize(("content", "kind", "reason", "field", "line"), CONTENTS.values(), ids=CONTENTS)
+def test_what_stops_a_skill_is_raised_with_path_line_and_field(
+    content: str | bytes, kind: type[InvalidSkillError], reason: str, field: str | None, line: int | None
+) -> None:
+    with pytest.raises(kind) as caught:
+        parse_skill(content, "a/SKILL.md")
+    error = caught.value
+    assert (error.path.as_posix(), error.reason, error.field, error.line) == ("a/SKILL.md", reason, field, line)
+    assert error.message in str(error)
+    assert error.reason in [each.code for each in error.diagnostics]
+
+
+STRICT = {
+    "a repair": ("description: a: b", SkillYamlError, None),
+    "a key twice": ("description: d\nlicense: a\nlicense: b", SkillYamlError, None),
+    "no JSON": ("description: d\nhomepage: .nan", SkillYamlError, None),
+    "another name": ("description: d\nname: b", SkillYamlError, None),  # said twice
+    "a long description": (f"description: {'d' * 1025}", InvalidFrontmatterError, "description"),
+    "an unknown field": ("description: d\nnobody: knows", InvalidFrontmatterError, None),
+    "a number": ("description: d\nversion: 5", InvalidFrontmatterError, None),
+}
+
+
+@pytest.mark.parametrize(("yaml", "kind", "field"), STRICT.values(), ids=STRICT)
+def test_where_it_is_strict_every_breach_of_a_rule_is_raised(
+    yaml: str, kind: type[InvalidSkillError], field: str | None
+) -> None:
+    content = f"---\nname: a\n{yaml}\n---\n"
+    assert parse_skill(content, "a/SKILL.md").fault is None
+    with pytest.raises(kind) as caught:
+        parse_skill(content, "a/SKILL.md", Strictness.STRICT)
+    assert caught.value.field == field
+
+
+def test_where_it_is_lenient_the_folder_gives_a_missing_name() -> None:
+    assert parse_skill("---\ndescription: d\n---\n", "a/SKILL.md", Strictness.LENIENT).name == "a"
+
+
+def test_a_place_without_a_skill_says_what_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes.txt").write_text("x")
+    expected = {
+        "nowhere": (InvalidSkillsRootError, Reason.MISSING_DIRECTORY),
+        "nowhere/SKILL.md": (InvalidSkillsRootError, Reason.MISSING_DIRECTORY),
+        "nul\0": (InvalidSkillsRootError, Reason.MISSING_DIRECTORY),
+        "notes.txt": (InvalidSkillsRootError, Reason.NOT_A_DIRECTORY),
+        "empty": (SkillIoError, Reason.MISSING_SKILL_FILE),
+        "empty/SKILL.md": (SkillIoError, Reason.MISSING_SKILL_FILE),
+    }
+    for path, (kind, reason) in expected.items():
+        with pytest.raises(kind) as caught:
+            read_skill(tmp_path / path)
+        assert caught.value.reason is reason
+        assert [each.code for each in caught.value.diagnostics] == [reason]
+
+
+def test_a_file_that_cannot_be_read_is_an_error_of_input_and_output(
+    tmp_path: Path, write_skill: Callable[..., Path]
+) -> None:
+    write_skill(tmp_path, "large", body="x" * 1024 * 1024)
+    with pytest.raises(SkillIoError) as caught:
+        read_skill(tmp_path / "large")
+    assert caught.value.reason is Reason.TOO_LARGE
+    (tmp_path / "folder" / "SKILL.md").mkdir(parents=True)
+    with pytest.raises(SkillIoError):
+        read_skill(tmp_path / "folder")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege")
+def test_a_link_for_a_skill_file_is_not_followed(tmp_path: Path, write_skill: Callable[..., Path]) -> None:
+    folder = write_skill(tmp_path, "a")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "SKILL.md").symlink_to(folder / "SKILL.md")
+    for path in ("b", "b/SKILL.md"):
+        with pytest.raises(SkillIoError) as caught:
+            read_skill(tmp_path / path)
+        assert caught.value.reason is Reason.SYMLINK
+
+
+LINES = st.sampled_from(["name: a", "name: B", "description: d", "x: y: z", "a: .nan", "a: [", "version: 1"])
+CONTENT = st.one_of(
+    st.binary(max_size=200),
+    st.text(max_size=200).map("---\n{}\n---\n".format),
+    st.lists(LINES).map(lambda lines: "\n".join(["---", *lines, "---"])),
+)
+
+
+def outcome(content: str | bytes, strictness: Strictness) -> Instructions | type[InvalidSkillError]:
+    try:
+        return parse_skill(content, "a/SKILL.md", strictness)
+    except InvalidSkillError as error:
+        return type(error)
+
+
+@given(CONTENT, st.sampled_from(Strictness))
+def test_any_content_is_a_skill_or_one_of_the_errors(content: str | bytes, strictness: Strictness) -> None:
+    became = outcome(content, strictness)
+    if isinstance(became, Instructions):
+        assert became.fault is None
+        assert became.description
+    else:
+        assert became in KINDS
