@@ -53,7 +53,7 @@ class Host:
 
     async def index(self) -> SkillIndex:
         """Return the search index of the current catalog, renewed by what changed since it was last asked for."""
-        skills = tuple(skill for skill in self.library.catalog.active if skill.model_invocable)
+        skills = self.library.catalog.offered
         if self._index.skills != skills:
             self._index = await anyio.to_thread.run_sync(self._index.extended, skills)
         return self._index

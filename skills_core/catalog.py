@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from copy import copy
 from dataclasses import dataclass, field
+from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skills_core.conflicts import NOTHING_SETTLED, Settlement
 from skills_core.errors import UnknownFileError, UnknownSkillError
@@ -15,12 +16,12 @@ from skills_core.skill import Skill, SkillFile, State
 from skills_core.uris import SCHEME, decode_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from skills_core.diagnostics import Diagnostic
     from skills_core.sources import Source
 
-__all__ = ["Catalog", "FoundSource"]
+__all__ = ["Catalog", "FoundSource", "order_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,9 @@ class FoundSource:
 class Catalog:
     """All skills found, in the order of name and path; `active` are those that are served, `conditional` have gates.
 
-    `problems` are diagnostics about sources rather than skills; `sources` are in order of precedence; `settlement`
-    is how names came out. Build one with `decisions.build_catalog`.
+    `offered` are those of the active ones that a model may activate by itself, in the order of their keys. `problems`
+    are diagnostics about sources rather than skills; `sources` are in order of precedence; `settlement` is how names
+    came out. Build one with `decisions.build_catalog`.
     """
 
     skills: tuple[Skill, ...] = ()
@@ -47,6 +49,7 @@ class Catalog:
     settlement: Settlement = field(default=NOTHING_SETTLED, compare=False)
     conditional: tuple[Skill, ...] = field(init=False, compare=False)
     active: tuple[Skill, ...] = field(init=False)
+    offered: tuple[Skill, ...] = field(init=False, compare=False)
     _by_key: Mapping[str, Skill] = field(init=False, compare=False)
     _by_path: Mapping[str, Skill] = field(init=False, compare=False)
     _paths: tuple[str, ...] = field(init=False, compare=False)
@@ -57,6 +60,8 @@ class Catalog:
         conditional = tuple(skill for skill in self.skills if skill.frontmatter.gates)
         object.__setattr__(self, "conditional", conditional)
         object.__setattr__(self, "active", active)
+        offered = [skill for skill in active if skill.model_invocable]
+        object.__setattr__(self, "offered", tuple(sorted(offered, key=attrgetter("key"))))
         object.__setattr__(self, "_by_key", MappingProxyType({skill.key: skill for skill in active}))
         object.__setattr__(self, "_by_path", MappingProxyType({skill.path: skill for skill in active}))
         object.__setattr__(self, "_paths", tuple(sorted(self._by_path)))
@@ -72,15 +77,14 @@ class Catalog:
         problems: tuple[Diagnostic, ...],
         sources: tuple[FoundSource, ...],
     ) -> Catalog:
-        """Return the catalog with the second skill of each pair for the first, of the same name, place and state."""
+        """Return the catalog with the second skill of each pair for the first.
+
+        Both have the same name, place, key and state, and both or neither may be activated by models.
+        """
         catalog = copy(self)
         for name in ("skills", "active", "conditional"):
-            skills = list(getattr(self, name))
-            numbers = list(map(id, skills))
-            for old, new in pairs:
-                if id(old) in numbers:
-                    skills[numbers.index(id(old))] = new
-            object.__setattr__(catalog, name, tuple(skills))
+            object.__setattr__(catalog, name, _replaced(getattr(self, name), pairs, order_of))
+        object.__setattr__(catalog, "offered", _replaced(self.offered, pairs, attrgetter("key")))
         served = [new for _, new in pairs if new.state is State.ACTIVE]
         by_key = MappingProxyType({**self._by_key, **{skill.key: skill for skill in served}})
         by_path = MappingProxyType({**self._by_path, **{skill.path: skill for skill in served}})
@@ -155,6 +159,23 @@ class Catalog:
         if file is None:
             raise UnknownFileError(skill.key, path, skill.content.files)
         return file
+
+
+def order_of(skill: Skill) -> tuple[str, str, str]:
+    """Return by what the skills of a catalog are in order: name, path, and the place of the source."""
+    return skill.name, skill.path, str(skill.source.root)
+
+
+def _replaced(
+    skills: tuple[Skill, ...], pairs: Sequence[tuple[Skill, Skill]], order: Callable[[Skill], Any]
+) -> tuple[Skill, ...]:
+    """Return skills, which are in `order`, with the second of each pair for the first, where that is there."""
+    result = list(skills)
+    for old, new in pairs:
+        for number in range(bisect_left(result, order(old), key=order), bisect_right(result, order(old), key=order)):
+            if result[number] is old:
+                result[number] = new
+    return tuple(result)
 
 
 def _children(skill: Skill, inside: str) -> dict[str, tuple[Skill, SkillFile] | None]:

@@ -196,6 +196,8 @@ class _Paths:
         yield _joined(prefix, base, last, name)
         for number in count(2):
             yield _joined(prefix, base, f"{last}-{number}", name)
+            # A skill may stand at the prefix itself, so that nothing fits below it.
+            yield _joined(f"{prefix}-{number}", base, name)
 
 
 def _joined(*parts: str) -> str:

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from skills_core.catalog import Catalog, FoundSource
+from skills_core.catalog import Catalog, FoundSource, order_of
 from skills_core.conflicts import Candidate, Placement, settle
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.gates import Environment, Exclusion, evaluate_gate, primary_credential
@@ -56,7 +56,7 @@ def build_catalog(sources: Sequence[LoadedSource], environment: Environment, bef
     skills += [_untrusted(candidate) for candidate in sound if candidate.rank in untrusted]
     skills += [_invalid(candidate) for candidate in candidates if candidate.content.instructions.fault is not None]
     skills = [same_or_new(known.get(_place_of(skill)), with_credential(skill, environment)) for skill in skills]
-    skills.sort(key=lambda skill: (skill.name, skill.path, str(skill.source.root)))
+    skills.sort(key=order_of)
     problems = tuple(problem for loaded in sources for problem in loaded.problems)
     return Catalog(tuple(skills), problems + environment.problems, _found(sources, skills, environment), settlement)
 

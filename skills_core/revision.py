@@ -94,6 +94,7 @@ def _are_alike(old: SkillContent, new: SkillContent) -> bool:
         and new.instructions.fault is None
         and old.instructions.frontmatter.requires == new.instructions.frontmatter.requires
         and old.instructions.frontmatter.gates == new.instructions.frontmatter.gates
+        and old.instructions.frontmatter.model_invocable == new.instructions.frontmatter.model_invocable
     )
 
 

@@ -6,7 +6,6 @@ stand behind them.
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from server.listing import admin
@@ -29,7 +28,6 @@ __all__ = [
     "describe",
     "instructions",
     "list_result",
-    "offered",
 ]
 
 ACTIVATE = "activate_skill"
@@ -44,16 +42,9 @@ MAX_TAGS = 50
 _READ_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 
 
-def offered(catalog: Catalog) -> tuple[Skill, ...]:
-    """Return the skills that a model may activate by itself, by key."""
-    return tuple(
-        sorted([skill for skill in catalog.active if skill.frontmatter.model_invocable], key=attrgetter("key"))
-    )
-
-
 def instructions(catalog: Catalog) -> str | None:
     """Return the server's instructions: the rule, with the skills that apply to every message."""
-    skills = offered(catalog)
+    skills = catalog.offered
     if not skills:
         return None
     always = [skill for skill in skills if skill.frontmatter.always_on]
@@ -66,7 +57,7 @@ def instructions(catalog: Catalog) -> str | None:
 
 def list_result(catalog: Catalog, settings: Settings) -> dict[str, Any]:
     """Return the result of `tools/list`: no tools for skills where there is no skill for them."""
-    skills = offered(catalog)
+    skills = catalog.offered
     tools = [_activate(skills, settings)] if skills else []
     # A skill that only users may call has files all the same.
     tools += [_read_file()] if catalog.active else []

@@ -48,6 +48,17 @@ def test_a_skill_of_higher_precedence_shadows_the_same_name_even_when_gated_out(
     ]
 
 
+@pytest.mark.parametrize("taken", [["explicit-2"], ["explicit-2", "explicit-2-2"]])
+def test_a_place_is_found_whatever_names_are_taken(
+    taken: list[str], tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    for folder in (*taken, "a"):
+        write_skill(tmp_path / "one", folder)
+    write_skill(tmp_path / "two", "a/b")
+    skill = load(tmp_path / "one", tmp_path / "two").catalog.skill("b")
+    assert skill.path.rpartition("/")[2] == "b"
+
+
 def test_an_invalid_skill_shadows_nothing(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
