@@ -6,7 +6,6 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from copy import copy
 from dataclasses import dataclass, field
-from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from skills_core.skill import Skill, SkillFile, State
 from skills_core.uris import SCHEME, decode_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from skills_core.diagnostics import Diagnostic
     from skills_core.sources import Source
@@ -38,9 +37,9 @@ class FoundSource:
 class Catalog:
     """All skills found, in the order of name and path; `active` are those that are served, `conditional` have gates.
 
-    `offered` are those of the active ones that a model may activate by itself, in the order of their keys. `problems`
-    are diagnostics about sources rather than skills; `sources` are in order of precedence; `settlement` is how names
-    came out. Build one with `decisions.build_catalog`.
+    `offered` are those of the active ones that a model may activate by itself: those that are always on first, then by
+    key. `problems` are diagnostics about sources rather than skills; `sources` are in order of precedence; `settlement`
+    is how names came out. Build one with `decisions.build_catalog`.
     """
 
     skills: tuple[Skill, ...] = ()
@@ -50,8 +49,8 @@ class Catalog:
     conditional: tuple[Skill, ...] = field(init=False, compare=False)
     active: tuple[Skill, ...] = field(init=False)
     offered: tuple[Skill, ...] = field(init=False, compare=False)
-    _by_key: Mapping[str, Skill] = field(init=False, compare=False)
-    _by_path: Mapping[str, Skill] = field(init=False, compare=False)
+    _by_key: MappingProxyType[str, Skill] = field(init=False, compare=False)
+    _by_path: MappingProxyType[str, Skill] = field(init=False, compare=False)
     _paths: tuple[str, ...] = field(init=False, compare=False)
     _depth: int = field(init=False, compare=False)
 
@@ -61,7 +60,7 @@ class Catalog:
         object.__setattr__(self, "conditional", conditional)
         object.__setattr__(self, "active", active)
         offered = [skill for skill in active if skill.model_invocable]
-        object.__setattr__(self, "offered", tuple(sorted(offered, key=attrgetter("key"))))
+        object.__setattr__(self, "offered", tuple(sorted(offered, key=_order_of_offer)))
         object.__setattr__(self, "_by_key", MappingProxyType({skill.key: skill for skill in active}))
         object.__setattr__(self, "_by_path", MappingProxyType({skill.path: skill for skill in active}))
         object.__setattr__(self, "_paths", tuple(sorted(self._by_path)))
@@ -79,17 +78,19 @@ class Catalog:
     ) -> Catalog:
         """Return the catalog with the second skill of each pair for the first.
 
-        Both have the same name, place, key and state, and both or neither may be activated by models.
+        Both have the same name, place, key and state, and are offered to models alike.
         """
         catalog = copy(self)
         for name in ("skills", "active", "conditional"):
             object.__setattr__(catalog, name, _replaced(getattr(self, name), pairs, order_of))
-        object.__setattr__(catalog, "offered", _replaced(self.offered, pairs, attrgetter("key")))
+        object.__setattr__(catalog, "offered", _replaced(self.offered, pairs, _order_of_offer))
         served = [new for _, new in pairs if new.state is State.ACTIVE]
-        by_key = MappingProxyType({**self._by_key, **{skill.key: skill for skill in served}})
-        by_path = MappingProxyType({**self._by_path, **{skill.path: skill for skill in served}})
-        object.__setattr__(catalog, "_by_key", by_key)
-        object.__setattr__(catalog, "_by_path", by_path)
+        # To copy a mapping and change it is many times as fast as to build it again.
+        by_key, by_path = self._by_key.copy(), self._by_path.copy()
+        by_key |= {skill.key: skill for skill in served}
+        by_path |= {skill.path: skill for skill in served}
+        object.__setattr__(catalog, "_by_key", MappingProxyType(by_key))
+        object.__setattr__(catalog, "_by_path", MappingProxyType(by_path))
         object.__setattr__(catalog, "problems", problems)
         object.__setattr__(catalog, "sources", sources)
         return catalog
@@ -164,6 +165,10 @@ class Catalog:
 def order_of(skill: Skill) -> tuple[str, str, str]:
     """Return by what the skills of a catalog are in order: name, path, and the place of the source."""
     return skill.name, skill.path, str(skill.source.root)
+
+
+def _order_of_offer(skill: Skill) -> tuple[bool, str]:
+    return not skill.frontmatter.always_on, skill.key
 
 
 def _replaced(

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from itertools import chain
-from operator import attrgetter
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from skills_core.diagnostics import one_line, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
+    from skills_core.catalog import Catalog
     from skills_core.skill import Skill
 
 __all__ = [
@@ -119,24 +118,21 @@ def render_request(skill: Skill, message: str | None) -> str:
     )
 
 
-def render_catalog(skills: Sequence[Skill], budget: int) -> CatalogText:
-    """Return the rule and the catalog of `skills`, within `budget` characters.
+def render_catalog(catalog: Catalog, budget: int) -> CatalogText:
+    """Return the rule and the entries of the skills that `catalog` offers to models, within `budget` characters.
 
     Always-on skills come first, then all by name; whole entries only. What does not fit is counted in the text.
     """
-    by_name = sorted(skills, key=attrgetter("key"))
-    always = [skill for skill in by_name if skill.frontmatter.always_on]
-    ordered = chain(always, (skill for skill in by_name if not skill.frontmatter.always_on)) if always else by_name
     entries: list[str] = []
     # The frame: the rule, the tags, and the sentence on what is not shown.
     left = budget - len(RULE) - 160
-    for skill in ordered:
+    for skill in catalog.offered:
         entry = render_entry(skill)
         left -= len(entry) + 1
         if left < 0:
             break
         entries.append(entry)
-    hidden = len(skills) - len(entries)
+    hidden = len(catalog.offered) - len(entries)
     lines = [RULE, "<available_skills>", *entries, "</available_skills>"]
     if hidden:
         lines.append(f"{hidden} more skills are not shown here: find_skills finds them by what they do.")

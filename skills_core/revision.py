@@ -95,6 +95,7 @@ def _are_alike(old: SkillContent, new: SkillContent) -> bool:
         and old.instructions.frontmatter.requires == new.instructions.frontmatter.requires
         and old.instructions.frontmatter.gates == new.instructions.frontmatter.gates
         and old.instructions.frontmatter.model_invocable == new.instructions.frontmatter.model_invocable
+        and old.instructions.frontmatter.always_on == new.instructions.frontmatter.always_on
     )
 
 

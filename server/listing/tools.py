@@ -6,6 +6,7 @@ stand behind them.
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from server.listing import admin
@@ -47,7 +48,7 @@ def instructions(catalog: Catalog) -> str | None:
     skills = catalog.offered
     if not skills:
         return None
-    always = [skill for skill in skills if skill.frontmatter.always_on]
+    always = list(takewhile(lambda skill: skill.frontmatter.always_on, skills))
     text = f"{RULE} Its description lists them; find_skills searches them."
     if always:
         names = ", ".join(skill.key for skill in always)
@@ -58,7 +59,7 @@ def instructions(catalog: Catalog) -> str | None:
 def list_result(catalog: Catalog, settings: Settings) -> dict[str, Any]:
     """Return the result of `tools/list`: no tools for skills where there is no skill for them."""
     skills = catalog.offered
-    tools = [_activate(skills, settings)] if skills else []
+    tools = [_activate(catalog, settings)] if skills else []
     # A skill that only users may call has files all the same.
     tools += [_read_file()] if catalog.active else []
     tools += [_find()] if skills else []
@@ -70,15 +71,15 @@ def describe(skill: Skill) -> tuple[object, ...]:
     return skill.key, skill.model_invocable, skill.frontmatter.always_on, render_entry(skill)
 
 
-def _activate(skills: tuple[Skill, ...], settings: Settings) -> dict[str, Any]:
-    names = [skill.key for skill in skills]
-    name: dict[str, Any] = {"type": "string", "description": "The skill's name.", "enum": names[: settings.enum_limit]}
-    if len(names) > settings.enum_limit:
+def _activate(catalog: Catalog, settings: Settings) -> dict[str, Any]:
+    names = [skill.key for skill in catalog.offered[: settings.enum_limit]]
+    name: dict[str, Any] = {"type": "string", "description": "The skill's name.", "enum": names}
+    if len(catalog.offered) > settings.enum_limit:
         name["description"] += " Any other name that find_skills returns is accepted as well."
     return {
         "name": ACTIVATE,
         "title": "Activate a skill",
-        "description": render_catalog(skills, settings.catalog_budget).text,
+        "description": render_catalog(catalog, settings.catalog_budget).text,
         "inputSchema": {
             "type": "object",
             "properties": {

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import skills_core
-from skills_core import Library, Reason, Skill, State, render_activation, render_catalog
+from skills_core import Catalog, Library, Reason, Skill, State, render_activation, render_catalog
 from skills_core.yaml12 import load_mapping
 
 REPOSITORY = Path(skills_core.__file__).parents[1]
@@ -136,7 +136,7 @@ def check_sound(skill: Skill) -> None:
     assert json.loads(raw) == skill.frontmatter.raw
     told = [f"{found}{found.message}" for found in skill.diagnostics]
     texts = [skill.key, skill.uri, skill.detail, skill.description, skill.body, *told]
-    texts += [render_activation(skill), render_catalog([skill], 10_000).text]
+    texts += [render_activation(skill), render_catalog(Catalog((skill,)), 10_000).text]
     "".join(texts).encode("utf-8")
     assert all(len(text) < 1_000 for text in told)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core import render_activation, render_catalog, render_request
+from skills_core import Catalog, render_activation, render_catalog, render_request
 from skills_core.rendering import RULE, parameters_of
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def entries(text: str) -> list[str]:
 
 
 def test_a_catalog_opens_with_the_rule_and_lists_always_on_skills_first_then_by_name(many: tuple[Skill, ...]) -> None:
-    catalog = render_catalog(many, 100_000)
+    catalog = render_catalog(Catalog(many), 100_000)
     assert catalog.text.startswith(f"{RULE}\n<available_skills>\n")
     assert entries(catalog.text) == ["zz-always", "zz-star", *(f"s{number:02}" for number in range(40))]
     assert (catalog.shown, catalog.hidden) == (42, 0)
@@ -202,9 +202,9 @@ def test_a_catalog_opens_with_the_rule_and_lists_always_on_skills_first_then_by_
 def test_a_catalog_keeps_its_budget_with_whole_entries_and_counts_what_is_hidden(
     budget: int, many: tuple[Skill, ...]
 ) -> None:
-    catalog = render_catalog(many, budget)
+    catalog = render_catalog(Catalog(many), budget)
     assert len(catalog.text) <= budget
-    assert entries(catalog.text) == entries(render_catalog(many, 100_000).text)[: catalog.shown]
+    assert entries(catalog.text) == entries(render_catalog(Catalog(many), 100_000).text)[: catalog.shown]
     assert catalog.shown + catalog.hidden == len(many)
     assert catalog.hidden > 0
     assert f"\n{catalog.hidden} more skills are not shown here: find_skills finds them" in catalog.text
@@ -212,24 +212,24 @@ def test_a_catalog_keeps_its_budget_with_whole_entries_and_counts_what_is_hidden
 
 @pytest.mark.parametrize("budget", [-1, 0, 100])
 def test_a_budget_too_small_for_any_entry_still_gives_the_rule(budget: int, many: tuple[Skill, ...]) -> None:
-    catalog = render_catalog(many, budget)
+    catalog = render_catalog(Catalog(many), budget)
     assert (catalog.shown, catalog.hidden) == (0, len(many))
     assert catalog.text.startswith(RULE)
 
 
 def test_the_order_of_skills_never_changes_the_catalog(many: tuple[Skill, ...]) -> None:
-    assert render_catalog(many[::-1], 1500) == render_catalog(many, 1500)
+    assert render_catalog(Catalog(many[::-1]), 1500) == render_catalog(Catalog(many), 1500)
 
 
 def test_an_entry_is_one_escaped_line_with_its_triggers_first(make: Callable[..., Skill]) -> None:
     description = '"Reads <b> & writes.\\n\\n  Twice."'
     skill = make("x", description=description, fields="triggers: [one, '*', two words]\nwhen_to_use: Use it.")
-    assert render_catalog([skill], 10_000).text.split("\n")[2] == (
+    assert render_catalog(Catalog((skill,)), 10_000).text.split("\n")[2] == (
         '<skill name="x">Triggers: one, two words. Reads &lt;b&gt; &amp; writes. Twice. Use it.</skill>'
     )
 
 
 def test_a_very_long_entry_is_cut_and_says_so(make: Callable[..., Skill]) -> None:
-    line = render_catalog([make(description="word " * 1000)], 10_000).text.split("\n")[2]
+    line = render_catalog(Catalog((make(description="word " * 1000),)), 10_000).text.split("\n")[2]
     assert line.endswith("…</skill>")
     assert len(line) < 1600
