@@ -296,3 +296,23 @@ async def test_a_skill_that_is_linked_into_place_is_followed_like_any_other(
         (skills / "linked").unlink()
         await session.until_told("tools")
         assert await session.enum() == []
+
+
+async def test_single_files_are_served_and_followed_like_skill_folders(connect: Connect, skills: Path) -> None:
+    documents = skills / ".skills"
+    documents.mkdir(parents=True)
+    (skills / "AGENTS.md").write_text("# How we work\n\nTest first.\n", encoding="utf-8")
+    (documents / "notes.md").write_text("# Notes\n", encoding="utf-8")
+    async with connect() as session:
+        assert await session.enum() == ["agents"]
+        assert "Test first." in await session.activate("agents")
+        assert [prompt.name for prompt in (await session.client.list_prompts()).prompts] == ["agents"]
+        (contents,) = (await session.client.read_resource("skill://agents/AGENTS.md")).contents
+        assert contents.text == "# How we work\n\nTest first.\n"
+        (documents / "notes.md").write_text("---\nname: notes\ndescription: d\n---\nNow a skill.\n", encoding="utf-8")
+        await session.until_told("tools")
+        assert await session.enum() == ["agents", "notes"]
+        assert "Now a skill." in await session.activate("notes")
+        (skills / "AGENTS.md").unlink()
+        await session.settled()
+        assert await session.enum() == ["notes"]
