@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from skills_core.yaml12 import JsonValue
+    from skills_core.format.yaml12 import JsonValue
 
 __all__ = ["JdaiFiles", "JdaiSettings"]
 

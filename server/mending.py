@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from skills_core.authoring.fixes import Fix, fix_main
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
+from skills_core.disk.files import Fingerprint, Location, Reader
+from skills_core.disk.names import MAIN_FILE, OTHER_SPELLING
 from skills_core.errors import FileRefusedError
-from skills_core.files import Fingerprint, Location, Reader
-from skills_core.names import MAIN_FILE, OTHER_SPELLING
-from skills_core.reading import MAX_MAIN_SIZE
+from skills_core.loading.reading import MAX_MAIN_SIZE
 from skills_core.sources import SkillKind
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from server.faults import InvalidRequestError
+from skills_core.disk.files import Fingerprint, read_file
 from skills_core.errors import FileRefusedError
-from skills_core.files import Fingerprint, read_file
 from skills_core.watcher import is_remote
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason
 from skills_core.errors import InvalidSourceError
-from skills_core.frontmatter import DESCRIPTION_LIMIT, NAME_LIMIT, name_fault
+from skills_core.format.frontmatter import DESCRIPTION_LIMIT, NAME_LIMIT, name_fault
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -33,7 +33,7 @@ from skills_core.errors import (
     UnknownFileError,
     UnknownSkillError,
 )
-from skills_core.frontmatter import Evaluation, Frontmatter, ToolDeclaration
+from skills_core.format.frontmatter import Evaluation, Frontmatter, ToolDeclaration
 from skills_core.gates import Credential, Environment, Exclusion, Gate, SkillEntry, evaluate_gate
 from skills_core.library import Change, Library
 from skills_core.rendering import render_activation, render_catalog, render_request

@@ -14,7 +14,7 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, NamedTuple
 
 from skills_core.diagnostics import printable
-from skills_core.scan import parent
+from skills_core.disk.scan import parent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from skills_core.discovery import LoadedSource
+    from skills_core.loading.discovery import LoadedSource
     from skills_core.skill import SkillContent
     from skills_core.sources import Source
 

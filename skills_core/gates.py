@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skills_core.diagnostics import Diagnostic
-    from skills_core.fields import FieldReader
-    from skills_core.yaml12 import JsonValue
+    from skills_core.format.fields import FieldReader
+    from skills_core.format.yaml12 import JsonValue
 
 __all__ = [
     "Credential",

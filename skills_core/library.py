@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skills_core.decisions import build_catalog
-from skills_core.discovery import LoadedSource, load_source, reload_source
+from skills_core.loading.discovery import LoadedSource, load_source, reload_source
 from skills_core.revision import revise_catalog
 
 if TYPE_CHECKING:

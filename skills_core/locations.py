@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skills_core.names import DOCUMENTS
+from skills_core.disk.names import DOCUMENTS
 from skills_core.sources import ScanBounds, Scope, SkillKind, Source, Strictness
 
 if TYPE_CHECKING:

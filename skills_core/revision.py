@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skills_core.catalog import Catalog
-    from skills_core.discovery import LoadedSource
     from skills_core.gates import Environment
+    from skills_core.loading.discovery import LoadedSource
     from skills_core.skill import SkillContent
 
 __all__ = ["revise_catalog"]

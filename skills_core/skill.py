@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from skills_core.files import Location
+from skills_core.disk.files import Location
 from skills_core.sources import SkillKind
 from skills_core.uris import file_uri
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skills_core.diagnostics import Diagnostic, Reason
-    from skills_core.files import Fingerprint
-    from skills_core.frontmatter import Frontmatter
+    from skills_core.disk.files import Fingerprint
+    from skills_core.format.frontmatter import Frontmatter
     from skills_core.gates import Credential
     from skills_core.sources import Source
 

@@ -11,6 +11,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
+from skills_core.disk.files import Location, Reader, is_absence
+from skills_core.disk.folders import find_main, list_folder
+from skills_core.disk.names import MAIN_FILE, OTHER_SPELLING
 from skills_core.errors import (
     FileRefusedError,
     InvalidFrontmatterError,
@@ -20,11 +23,8 @@ from skills_core.errors import (
     SkillIoError,
     SkillYamlError,
 )
-from skills_core.files import Location, Reader, is_absence
-from skills_core.folders import find_main, list_folder
-from skills_core.instructions import parse_instructions
-from skills_core.names import MAIN_FILE, OTHER_SPELLING
-from skills_core.reading import MAX_MAIN_SIZE
+from skills_core.format.instructions import parse_instructions
+from skills_core.loading.reading import MAX_MAIN_SIZE
 from skills_core.sources import Strictness
 
 if TYPE_CHECKING:

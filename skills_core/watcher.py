@@ -21,9 +21,9 @@ import anyio
 import anyio.to_thread
 from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
-from skills_core.files import Fingerprint
-from skills_core.gitignore import FILE_NAME
-from skills_core.names import is_ignored
+from skills_core.disk.files import Fingerprint
+from skills_core.disk.gitignore import FILE_NAME
+from skills_core.disk.names import is_ignored
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence

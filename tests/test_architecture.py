@@ -122,6 +122,14 @@ def test_optional_rooms_build_on_the_core_and_never_the_other_way() -> None:
                 assert f"skills_core.{room}" in ROOMS, f"{name} imports {other}"
 
 
+@pytest.mark.parametrize(("lower", "higher"), [("disk", "format"), ("disk", "loading"), ("format", "loading")])
+def test_the_way_of_the_data_leads_from_disk_to_format_to_loading_and_never_back(lower: str, higher: str) -> None:
+    for name, path in modules().items():
+        if name.startswith(f"skills_core.{lower}"):
+            back = {other for other in imported(ast.walk(tree_of(path))) if other.startswith(f"skills_core.{higher}")}
+            assert not back, name
+
+
 def test_the_public_names_are_what_can_be_imported_and_nothing_else() -> None:
     public = {name for name in vars(skills_core) if not name.startswith("_")}
     submodules = {name for _, name, _ in pkgutil.iter_modules(skills_core.__path__)}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from server.commands.opening import open_quietly
 from server.report import Result, shown_place
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
-from skills_core.documents import may_be_document
+from skills_core.loading.documents import may_be_document
 from skills_core.skill import State
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import anyio
 from server.remote.client import RemoteError
 from skills_core.diagnostics import Diagnostic, Reason, Severity
 from skills_core.errors import EntryRefusedError
-from skills_core.publication import MAX_PUBLISHED_FILES
+from skills_core.loading.publication import MAX_PUBLISHED_FILES
 from skills_core.remote.disk_names import disk_faults
 from skills_core.remote.entries import parse_entry, path_below, shown
 from skills_core.remote.verification import (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from yaml import AliasEvent, CollectionEndEvent, CollectionStartEvent, MappingStartEvent, ScalarEvent
 
-from skills_core.yaml12 import visit_events
+from skills_core.format.yaml12 import visit_events
 
 if TYPE_CHECKING:
     from yaml import Event

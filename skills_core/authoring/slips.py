@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import MAX_ALIKE
-from skills_core.frontmatter import similar_fields, unknown_fields
+from skills_core.format.frontmatter import similar_fields, unknown_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, one_line
+from skills_core.disk.names import MAIN_FILE
 from skills_core.errors import EntryRefusedError
-from skills_core.frontmatter import NAME_LIMIT, name_fault
-from skills_core.names import MAIN_FILE
-from skills_core.publication import MAX_PUBLISHED_FILES, MAX_PUBLISHED_SIZE
-from skills_core.yaml12 import MAX_DEPTH
+from skills_core.format.frontmatter import NAME_LIMIT, name_fault
+from skills_core.format.yaml12 import MAX_DEPTH
+from skills_core.loading.publication import MAX_PUBLISHED_FILES, MAX_PUBLISHED_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skills_core.yaml12 import JsonValue
+    from skills_core.format.yaml12 import JsonValue
 
 __all__ = ["Entry", "EntryFile", "parse_entry", "path_below", "shown"]
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason, one_line
+from skills_core.disk.files import Location, Reader
 from skills_core.errors import FileRefusedError, InstallRefusedError
-from skills_core.files import Location, Reader
 from skills_core.remote.disk_names import ORIGIN_FILE, disk_faults
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ import json
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity
-from skills_core.document import parse_document
-from skills_core.frontmatter import DESCRIPTION_LIMIT
+from skills_core.format.document import parse_document
+from skills_core.format.frontmatter import DESCRIPTION_LIMIT
 from skills_core.remote.entries import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from skills_core.format.yaml12 import JsonValue
     from skills_core.remote.entries import Entry, EntryFile
-    from skills_core.yaml12 import JsonValue
 
 __all__ = ["entry_notes", "equal_as_json", "incomplete_entries", "verify_file", "verify_frontmatter"]
 

@@ -21,7 +21,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skills_core import Reason, State, files, render_activation
+from skills_core import Reason, State, render_activation
+from skills_core.disk import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import Reason, Severity
-from skills_core.document import Document, parse_document
+from skills_core.format.document import Document, parse_document
 
 HEAD = b"---\nname: a\ndescription: d\n---\n"
 

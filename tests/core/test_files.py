@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skills_core import FileRefusedError, Reason, State, UnknownFileError, files
-from skills_core.files import Location, read_file
+from skills_core import FileRefusedError, Reason, State, UnknownFileError
+from skills_core.disk import files
+from skills_core.disk.files import Location, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable

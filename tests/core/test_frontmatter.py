@@ -7,7 +7,7 @@ import pytest
 
 from skills_core import Evaluation, Gate, Instructions, Library, Reason, Severity, Skill, State, Strictness
 from skills_core import ToolDeclaration as Tool
-from skills_core.instructions import parse_instructions
+from skills_core.format.instructions import parse_instructions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import Reason, Severity, State, Strictness
-from skills_core.hidden import find_hidden
+from skills_core.format.hidden import find_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import skills_core
 from skills_core import Catalog, Library, Reason, Skill, State, render_activation, render_catalog
-from skills_core.yaml12 import load_mapping
+from skills_core.format.yaml12 import load_mapping
 
 REPOSITORY = Path(skills_core.__file__).parents[1]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skills_core import FileRefusedError, Reason, State
-from skills_core.files import read_file
+from skills_core.disk.files import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable

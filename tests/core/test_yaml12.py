@@ -15,8 +15,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skills_core import yaml12
-from skills_core.yaml12 import JsonValue, YamlError, YamlFault, YamlMapping, YamlNoteKind, load_mapping
+from skills_core.format import yaml12
+from skills_core.format.yaml12 import JsonValue, YamlError, YamlFault, YamlMapping, YamlNoteKind, load_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

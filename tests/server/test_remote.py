@@ -26,8 +26,8 @@ from server.remote.client import Limits, RemoteError, RemoteServer, connect
 from server.remote.fetching import Fetched, fetch_skills
 from server.remote.runs import Outcome, verify_server
 from skills_core import Diagnostic, Reason, Severity
+from skills_core.format.yaml12 import MAX_DEPTH
 from skills_core.remote.disk_names import ORIGIN_FILE
-from skills_core.yaml12 import MAX_DEPTH
 from tests.conftest import MakeSkill
 from tests.server.hostile import Hostile, Raw, RpcError, listed, running, serve_skill, skill_md
 from tests.server.sessions import REPOSITORY, Era, http_server, server_environment

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from skills_core import Reason, Strictness
 from skills_core.authoring.fixes import fix_main
-from skills_core.document import BOM, Fences, find_fences, parse_document
-from skills_core.hidden import find_hidden
-from skills_core.instructions import parse_instructions
+from skills_core.format.document import BOM, Fences, find_fences, parse_document
+from skills_core.format.hidden import find_hidden
+from skills_core.format.instructions import parse_instructions
 
 if TYPE_CHECKING:
     from skills_core import Diagnostic

@@ -34,7 +34,7 @@ from yaml import (
     SequenceStartEvent,
 )
 
-from skills_core._yaml_scalars import (
+from skills_core.format._yaml_scalars import (
     BINARY_TAG,
     MAP_TAG,
     NON_SPECIFIC_TAG,

@@ -7,14 +7,14 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason
-from skills_core.files import Fingerprint
-from skills_core.names import MAIN_FILE, OTHER_SPELLING, is_ignored
+from skills_core.disk.files import Fingerprint
+from skills_core.disk.names import MAIN_FILE, OTHER_SPELLING, is_ignored
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
 
-    from skills_core.files import Location
+    from skills_core.disk.files import Location
 
 __all__ = ["Listing", "find_main", "list_folder"]
 

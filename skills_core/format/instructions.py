@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity
-from skills_core.document import Document, has_frontmatter, parse_document
-from skills_core.documents import instruct_by_convention
-from skills_core.frontmatter import Frontmatter, parse_frontmatter
-from skills_core.hidden import find_hidden
+from skills_core.format.conventions import instruct_by_convention
+from skills_core.format.document import Document, has_frontmatter, parse_document
+from skills_core.format.frontmatter import Frontmatter, parse_frontmatter
+from skills_core.format.hidden import find_hidden
 from skills_core.skill import Instructions
 from skills_core.sources import Strictness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skills_core.yaml12 import JsonValue
+    from skills_core.format.yaml12 import JsonValue
 
 __all__ = ["no_instructions", "parse_convention", "parse_instructions"]
 

@@ -7,14 +7,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
-from skills_core.document_loader import load_document
-from skills_core.documents import find_documents
-from skills_core.files import Reader
-from skills_core.folders import Listing, find_main
-from skills_core.gitignore import FILE_NAME
-from skills_core.links import LinkIndex
-from skills_core.loader import load_content
-from skills_core.scan import Tree, parent, rescan, scan
+from skills_core.disk.files import Reader
+from skills_core.disk.folders import Listing, find_main
+from skills_core.disk.gitignore import FILE_NAME
+from skills_core.disk.links import LinkIndex
+from skills_core.disk.scan import Tree, parent, rescan, scan
+from skills_core.loading.document_loader import load_document
+from skills_core.loading.documents import find_documents
+from skills_core.loading.folder_loader import load_content
 from skills_core.skill import SkillContent, SkillFile
 from skills_core.sources import SkillKind
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from skills_core.files import Location
+    from skills_core.disk.files import Location
     from skills_core.sources import Source
 
 __all__ = ["LoadedSource", "load_source", "reload_source"]

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity
-from skills_core.yaml12 import YamlError, load_mapping
+from skills_core.format.yaml12 import YamlError, load_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skills_core.yaml12 import JsonValue
+    from skills_core.format.yaml12 import JsonValue
 
 __all__ = ["FieldReader"]
 

@@ -6,19 +6,19 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Severity, capped, printable
-from skills_core.document import has_frontmatter
-from skills_core.documents import strictness_at
 from skills_core.errors import FileRefusedError
-from skills_core.instructions import no_instructions, parse_convention, parse_instructions
-from skills_core.reading import MAX_MAIN_SIZE, SkillReading, is_same
+from skills_core.format.document import has_frontmatter
+from skills_core.format.instructions import no_instructions, parse_convention, parse_instructions
+from skills_core.loading.documents import strictness_at
+from skills_core.loading.reading import MAX_MAIN_SIZE, SkillReading, is_same
 from skills_core.skill import SkillContent, SkillFile
 from skills_core.sources import SkillKind
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-    from skills_core.files import Reader
-    from skills_core.scan import Tree
+    from skills_core.disk.files import Reader
+    from skills_core.disk.scan import Tree
     from skills_core.skill import Instructions
     from skills_core.sources import Source
 

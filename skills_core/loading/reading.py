@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
+from skills_core.disk.files import MAX_FILE_SIZE, Location
+from skills_core.disk.scan import locate
 from skills_core.errors import FileRefusedError
-from skills_core.files import MAX_FILE_SIZE, Location
-from skills_core.scan import locate
 from skills_core.skill import SkillFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
-    from skills_core.files import Fingerprint, Reader
-    from skills_core.scan import Tree
+    from skills_core.disk.files import Fingerprint, Reader
+    from skills_core.disk.scan import Tree
     from skills_core.skill import Instructions, SkillContent
     from skills_core.sources import Source
 

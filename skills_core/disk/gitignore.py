@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from skills_core.disk.files import Location
+from skills_core.disk.folders import Listing
 from skills_core.errors import FileRefusedError
-from skills_core.files import Location
-from skills_core.folders import Listing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pathspec import GitIgnoreSpec
 
-    from skills_core.files import Reader
+    from skills_core.disk.files import Reader
 
 __all__ = ["FILE_NAME", "GitIgnore"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING
 
-from skills_core.frontmatter import DESCRIPTION_LIMIT, NAME_LIMIT, name_fault, name_length, written_length
+from skills_core.format.frontmatter import DESCRIPTION_LIMIT, NAME_LIMIT, name_fault, name_length, written_length
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

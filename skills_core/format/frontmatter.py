@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import MAX_ALIKE, Diagnostic, Reason, Severity, capped
-from skills_core.fields import FieldReader
+from skills_core.format.fields import FieldReader
 from skills_core.gates import Gate, read_gate, read_provider_gate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from skills_core.document import Document
-    from skills_core.yaml12 import JsonValue
+    from skills_core.format.document import Document
+    from skills_core.format.yaml12 import JsonValue
 
 __all__ = [
     "Evaluation",

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skills_core.files import Fingerprint, Location
-from skills_core.names import MAIN_FILE, OTHER_SPELLING, is_ignored
+from skills_core.disk.files import Fingerprint, Location
+from skills_core.disk.names import MAIN_FILE, OTHER_SPELLING, is_ignored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

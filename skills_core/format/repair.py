@@ -11,10 +11,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skills_core.yaml12 import YamlError, load_mapping
+from skills_core.format.yaml12 import YamlError, load_mapping
 
 if TYPE_CHECKING:
-    from skills_core.yaml12 import YamlMapping
+    from skills_core.format.yaml12 import YamlMapping
 
 __all__ = ["Repair", "repair"]
 

@@ -9,21 +9,21 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason, Severity, capped
-from skills_core.documents import strictness_at
+from skills_core.disk.folders import find_main
+from skills_core.disk.names import MAIN_FILE, OTHER_SPELLING
 from skills_core.errors import FileRefusedError
-from skills_core.folders import find_main
-from skills_core.instructions import no_instructions, parse_instructions
-from skills_core.names import MAIN_FILE, OTHER_SPELLING
-from skills_core.publication import publication_fault
-from skills_core.reading import MAX_MAIN_SIZE, SkillReading, is_same
+from skills_core.format.instructions import no_instructions, parse_instructions
+from skills_core.loading.documents import strictness_at
+from skills_core.loading.publication import publication_fault
+from skills_core.loading.reading import MAX_MAIN_SIZE, SkillReading, is_same
 from skills_core.skill import SkillContent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
-    from skills_core.files import Fingerprint, Reader
-    from skills_core.scan import Tree
+    from skills_core.disk.files import Fingerprint, Reader
+    from skills_core.disk.scan import Tree
     from skills_core.skill import Instructions
     from skills_core.sources import Source
 

@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason
-from skills_core.files import Location, Reader, is_absence
-from skills_core.folders import Listing, find_main, list_folder
-from skills_core.gitignore import GitIgnore
-from skills_core.links import follow
+from skills_core.disk.files import Location, Reader, is_absence
+from skills_core.disk.folders import Listing, find_main, list_folder
+from skills_core.disk.gitignore import GitIgnore
+from skills_core.disk.links import follow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from skills_core.files import Fingerprint
+    from skills_core.disk.files import Fingerprint
     from skills_core.sources import Source
 
 __all__ = ["Tree", "locate", "parent", "rescan", "scan"]

@@ -8,30 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skills_core.folders import find_main
-from skills_core.frontmatter import DESCRIPTION_LIMIT, Frontmatter
-from skills_core.names import DOCUMENTS
+from skills_core.disk.folders import find_main
+from skills_core.disk.names import DOCUMENTS
+from skills_core.format.conventions import CONVENTIONS
 from skills_core.sources import SkillKind, Strictness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from skills_core.folders import Listing
+    from skills_core.disk.folders import Listing
     from skills_core.sources import Source
 
-__all__ = ["find_documents", "instruct_by_convention", "may_be_document", "strictness_at"]
-
-_NAMES = {
-    "AGENTS.MD": "agents",
-    "AGENT.MD": "agents",
-    "CLAUDE.MD": "claude",
-    "GEMINI.MD": "gemini",
-    "COPILOT.MD": "copilot",
-    "SKILLS.MD": "skills",
-    "SOUL.MD": "soul",
-}
-# Convention files, whose case does not matter, and the skills that they make.
+__all__ = ["find_documents", "may_be_document", "strictness_at"]
 
 _AT_ROOT_ONLY = "SOUL.MD"
 
@@ -40,9 +29,6 @@ _SUPPORT = frozenset({"references", "agents", "scripts"})
 
 _BUILT = frozenset({"target", "dist", "build", "coverage"})
 # Folders of copies: a convention file there says nothing new.
-
-_FIRST_LINE = 120
-# Characters of a first line that stands for a description, where it is no heading.
 
 
 def strictness_at(source: Source, path: str) -> Strictness:
@@ -65,14 +51,14 @@ def find_documents(source: Source, tree: Mapping[str, Listing], folder: str) -> 
 
 def may_be_document(path: Path) -> bool:
     """Tell whether the file at an absolute path may be a skill by itself, in a source that is its folder."""
-    return path.name.upper() in _NAMES or (DOCUMENTS in path.parts and path.name.lower().endswith(".md"))
+    return path.name.upper() in CONVENTIONS or (DOCUMENTS in path.parts and path.name.lower().endswith(".md"))
 
 
 def _kind(source: Source, folder: str, name: str, *, below: bool) -> SkillKind | None:
     if below:
         is_document = SkillKind.DOCUMENT in source.kinds and name.lower().endswith(".md")
         return SkillKind.DOCUMENT if is_document else None
-    if SkillKind.CONVENTION not in source.kinds or name.upper() not in _NAMES:
+    if SkillKind.CONVENTION not in source.kinds or name.upper() not in CONVENTIONS:
         return None
     return None if folder and name.upper() == _AT_ROOT_ONLY else SkillKind.CONVENTION
 
@@ -88,12 +74,3 @@ def _is_in_skill(tree: Mapping[str, Listing], folder: str) -> bool:
             return False
         above = above.rpartition("/")[0]
     return True
-
-
-def instruct_by_convention(file_name: str, text: str) -> Frontmatter:
-    """Return what the name and the text of a convention file say in place of frontmatter."""
-    name = _NAMES[file_name.upper()]
-    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    heading = first.lstrip("#").strip() if first.startswith("#") else ""
-    description = heading[:DESCRIPTION_LIMIT] or first[:_FIRST_LINE] or f"Instructions of {file_name}"
-    return Frontmatter(raw={}, metadata={}, name=name, description=description, tags=("convention", f"{name}-md"))

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, capped
-from skills_core.repair import repair
-from skills_core.yaml12 import YamlError, YamlFault, YamlMapping, YamlNoteKind, load_mapping
+from skills_core.format.repair import repair
+from skills_core.format.yaml12 import YamlError, YamlFault, YamlMapping, YamlNoteKind, load_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skills_core.yaml12 import JsonValue
+    from skills_core.format.yaml12 import JsonValue
 
 __all__ = ["BOM", "Document", "Fences", "find_fences", "has_frontmatter", "parse_document"]
 

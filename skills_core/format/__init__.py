@@ -1,0 +1,1 @@
+"""From bytes to typed frontmatter: what a SKILL.md says, and what is wrong with it."""
