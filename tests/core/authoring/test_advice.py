@@ -11,14 +11,13 @@ from skills_core.authoring.advice import ADVICE
 
 ROOT = Path(skills_core.__file__).parents[1]
 
-CHECKING = (
-    *("document", "repair", "frontmatter", "fields", "instructions", "documents", "document_loader"),
-    *("loader", "reading", "files", "folders", "links", "scan"),
-    *("../server/commands/validating",),
-)
+CHECKING = [
+    *(path for room in ("disk", "format", "loading") for path in (ROOT / "skills_core" / room).glob("*.py")),
+    ROOT / "server" / "commands" / "validating.py",
+]
 """The modules whose every reason may come up when a skill is checked."""
 
-ALSO = ("decisions", "gates", "../server/mending")
+ALSO = [ROOT / "skills_core" / "decisions.py", ROOT / "skills_core" / "gates.py", ROOT / "server" / "mending.py"]
 """Modules that say more than that: of them only the reasons of diagnostics count."""
 
 
@@ -30,8 +29,8 @@ def given_in(tree: ast.AST) -> set[str]:
     }
 
 
-def tree_of(module: str) -> ast.Module:
-    return ast.parse((ROOT / "skills_core" / f"{module}.py").read_text(encoding="utf-8"))
+def tree_of(module: Path) -> ast.Module:
+    return ast.parse(module.read_text(encoding="utf-8"))
 
 
 def calls(tree: ast.AST) -> list[ast.Call]:
