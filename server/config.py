@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
+from skills_core.locations import USUAL_BOUNDS
 from skills_core.sources import Scope, Strictness
 from skills_core.watcher import WatchMode, WatchOptions
 
@@ -112,6 +113,10 @@ class Settings(BaseModel):
     follow_symlinks: bool = False
     trust_workspace: bool = False
     gitignore: bool = False
+    scan_depth: int = Field(default=USUAL_BOUNDS.depth, ge=0, le=100)
+    """Folders below the usual places that are looked into; directories that are named are bounded far higher."""
+    scan_folders: int = Field(default=USUAL_BOUNDS.folders, ge=1, le=1_000_000)
+    """Folders of each of the usual places that are looked into, in all."""
     conventions: Conventions = Conventions.NAMED
     sources: tuple[SourceSettings, ...] = ()
     """The user's own sources, used where no directory is named; so are the next two."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from server.config import Conventions, Settings, SourceSettings
 from skills_core.locations import default_sources, project_of
-from skills_core.sources import SkillKind, Source, Strictness, explicit_sources
+from skills_core.sources import ScanBounds, SkillKind, Source, Strictness, explicit_sources
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,8 +36,10 @@ def sources_of(directories: Sequence[Path] | None, settings: Settings, places: P
     own = [_configured(each, settings, None) for each in settings.sources]
     of_project = [_configured(each, settings, project) for each in settings.project_sources]
     whole_project = settings.conventions is Conventions.PROJECT
-    usual = default_sources(places, [*own, *of_project], settings.precedence, conventions=whole_project)
-    configured = {source.root for source in (*own, *of_project)}
+    bounds = ScanBounds(settings.scan_depth, settings.scan_folders)
+    added = [*own, *of_project]
+    usual = default_sources(places, added, settings.precedence, conventions=whole_project, bounds=bounds)
+    configured = {source.root for source in added}
     return tuple(source if source.root in configured else _with_defaults(source, settings) for source in usual)
 
 

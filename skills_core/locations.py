@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-__all__ = ["Places", "default_sources", "project_of"]
+__all__ = ["USUAL_BOUNDS", "Places", "default_sources", "project_of"]
 
 _KINDS = frozenset({SkillKind.FOLDER, SkillKind.DOCUMENT})
 
-_BOUNDS = ScanBounds(depth=6, folders=2000)
-# What nobody named may be anything; agentskills.io's guide gives these figures.
+USUAL_BOUNDS = ScanBounds(depth=6, folders=2000)
+"""What nobody named may be anything; agentskills.io's guide gives these figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +45,28 @@ def project_of(directory: Path, home: Path) -> Path:
 
 
 def default_sources(
-    places: Places, more: Iterable[Source] = (), precedence: Sequence[Scope] = (), *, conventions: bool = False
+    places: Places,
+    more: Iterable[Source] = (),
+    precedence: Sequence[Scope] = (),
+    *,
+    conventions: bool = False,
+    bounds: ScanBounds = USUAL_BOUNDS,
 ) -> tuple[Source, ...]:
     """Return the sources by precedence; a folder that several of them name counts once, where it stands highest.
 
     Sources in `more` stand before the others of their scope. The scopes in `precedence` come first, in that order,
     then those that it leaves out. With `conventions`, files such as `AGENTS.md` anywhere in the project are skills.
+    None of them is scanned beyond `bounds`.
     """
     scopes = list(dict.fromkeys([*precedence, *Scope]))
-    found = [*more, *_candidates(places, conventions=conventions)]
+    found = [*more, *_candidates(places, bounds, conventions=conventions)]
     sources: dict[Path, Source] = {}
     for source in sorted(found, key=lambda source: scopes.index(source.scope)):
         sources.setdefault(source.root, source)
     return tuple(sources.values())
 
 
-def _candidates(places: Places, *, conventions: bool) -> Iterator[Source]:
+def _candidates(places: Places, bounds: ScanBounds, *, conventions: bool) -> Iterator[Source]:
     def source(
         root: Path,
         scope: Scope,
@@ -71,7 +77,7 @@ def _candidates(places: Places, *, conventions: bool) -> Iterator[Source]:
         kinds: frozenset[SkillKind] = _KINDS,
     ) -> Source:
         return Source(
-            root.resolve(), scope, strictness, _BOUNDS, optional=True, project=project, below=below, kinds=kinds
+            root.resolve(), scope, strictness, bounds, optional=True, project=project, below=below, kinds=kinds
         )
 
     home, project = places.home, project_of(places.working_directory, places.home)

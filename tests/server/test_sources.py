@@ -151,6 +151,14 @@ def test_convention_files_of_the_whole_project_on_request_and_trust(places: Plac
         assert catalog_of(sources).active == ()
 
 
+def test_the_bounds_of_the_usual_places_can_be_others(places: Places) -> None:
+    write_skill(places.home / ".agents" / "skills" / "a" / "b", "deep")
+    for depth, found in ((2, set()), (3, {"deep"})):
+        catalog = catalog_of(sources_of(None, Settings(scan_depth=depth), places))
+        assert {skill.key for skill in catalog.active} == found
+        assert (Reason.SCAN_LIMIT in {problem.code for problem in catalog.problems}) == (not found)
+
+
 def test_strict_is_for_every_source(places: Places) -> None:
     write_skill(places.home / ".agents" / "skills", "b", fields="wrong: 1")
     sources = sources_of(None, Settings(strictness=Strictness.STRICT), places)
