@@ -24,8 +24,9 @@ $(STAMP): pyproject.toml constraints.txt
 serve: install
 	$(BIN)/skillserve serve "$(DIR)" --transport http --port $(PORT)
 
+# Most tests wait for other processes; more than four workers would get in each other's way.
 test: install
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadgroup
 
 lint: install
 	$(BIN)/ruff check .

@@ -35,6 +35,9 @@ from mcp import Client
 
 from server.config import Settings
 
+# The image is made once for all of them.
+pytestmark = pytest.mark.xdist_group("image")
+
 REPOSITORY = Path(__file__).parents[2]
 SAMPLES = REPOSITORY / "sample_skills"
 SERVICE: dict[str, Any] = yaml.safe_load((REPOSITORY / "compose.yaml").read_bytes())["services"]["skillserve"]

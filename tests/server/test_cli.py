@@ -206,8 +206,9 @@ def test_bad_files_are_diagnosed_and_nothing_else_is_affected(skills: Path, make
 def test_an_unreadable_skill_is_diagnosed_and_nothing_else_is_affected(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("fine")
     (make_skill("secret") / "SKILL.md").chmod(0)
-    for folder in (skills, *skills.parents[:3]):
-        folder.chmod(0o755)
+    for folder in (skills, *skills.parents):
+        if folder.name.startswith(("pytest-", "popen-", "test_", "skills")):
+            folder.chmod(0o755)
     code = (
         "import sys; from server.environment import current_environment; from skills_core import *;"
         "import os; os.setgid(65534); os.setuid(65534);"
