@@ -1,0 +1,54 @@
+"""What this product serves verifies, in both eras."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from server.remote.address import Address
+from server.remote.checking import RemoteSkill, check_files, list_skills
+from server.remote.client import connect
+from tests.conftest import MakeSkill
+from tests.server.remote.helpers import MIB, faults, tree, varied, verified
+from tests.server.sessions import Era, http_server
+
+
+async def test_all_that_this_product_serves_verifies_in_both_eras(
+    skills: Path, make_skill: MakeSkill, era: Era
+) -> None:
+    varied(make_skill)
+    mode = "legacy" if era == "handshake" else "auto"
+    async with http_server(skills) as url, connect(Address.parse(url), mode=mode) as server:
+        assert (server.protocol == "2026-07-28") == (era == "modern")
+        assert server.directory_read == (era == "modern")
+        checked = [await check_files(server, skill) for skill in await list_skills(server)]
+    assert [skill.diagnostics for skill in checked] == [()] * 6
+    assert sorted(skill.name for skill in checked) == ["inner", "odd", "outer", "plain", "refunds", "refunds"]
+    for skill in checked:
+        assert skill.entry is not None
+        assert dict(skill.contents) == tree(skills / skill.entry.path)
+
+
+async def test_a_skill_of_the_largest_size_there_is_verifies(skills: Path, make_skill: MakeSkill) -> None:
+    folder = make_skill("large", files={f"{number}.txt": b"" for number in range(508)})
+    # JSON spells each of these characters with two bytes, six, or as base64.
+    (folder / "lines.txt").write_bytes(b"\n" * (5 * MIB))
+    (folder / "control.txt").write_bytes(b"\x01" * (5 * MIB))
+    size = 6 * MIB - (folder / "SKILL.md").stat().st_size
+    (folder / "bytes.bin").write_bytes(bytes(size))
+    async with http_server(skills) as url:
+        outcome = await verified(url)
+    assert faults(outcome) == set()
+    (skill,) = outcome.results
+    assert isinstance(skill, RemoteSkill)
+    assert skill.entry is not None
+    assert (len(skill.entry.files), skill.entry.size) == (512, 16 * MIB)
+
+
+async def test_an_edit_while_a_skill_is_checked_is_no_lie(skills: Path, make_skill: MakeSkill) -> None:
+    folder = make_skill("one", files={"a.md": b"before"})
+    async with http_server(skills) as url, connect(Address.parse(url)) as server:
+        (skill,) = await list_skills(server)
+        (folder / "a.md").write_bytes(b"after!!")
+        checked = await check_files(server, skill)
+    assert checked.sound
+    assert checked.contents["a.md"] == b"after!!"
