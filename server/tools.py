@@ -42,6 +42,10 @@ MAX_ARGUMENTS = 100_000
 """Most characters of all arguments together: a body may repeat each of them."""
 
 
+_LEAST = 0.0001
+"""The least score worth returning, where scores have four digits."""
+
+
 class ToolHandlers:
     """The handlers of `tools/list` and `tools/call`."""
 
@@ -117,7 +121,7 @@ class ToolHandlers:
         if len(query) > MAX_QUERY or len(tags) > MAX_TAGS:
             raise InvalidRequestError(f"query may have {MAX_QUERY} characters, tags {MAX_TAGS} items")
         index = await self._host.index()
-        policy = SelectionPolicy(top_k=limit, min_score=0.0, include_tags=tuple(tags))
+        policy = SelectionPolicy(top_k=limit, min_score=_LEAST if query.strip() else 0.0, include_tags=tuple(tags))
         # Each query looks at every skill, so it must not hold up the other requests.
         found = await anyio.to_thread.run_sync(index.select, query, policy)
         matches = [_describe(match) for match in found]

@@ -37,7 +37,7 @@ from skills_core.format.frontmatter import Evaluation, Frontmatter, ToolDeclarat
 from skills_core.gates import Credential, Environment, Exclusion, Gate, SkillEntry, evaluate_gate
 from skills_core.library import Change, Library
 from skills_core.rendering import render_activation, render_catalog, render_request
-from skills_core.selection import Band, Match, SelectionPolicy, SkillIndex
+from skills_core.selection import Band, Match, SelectionPolicy, SkillIndex, SkillSearch
 from skills_core.skill import Instructions, Skill, SkillContent, SkillFile, State
 from skills_core.sources import ScanBounds, Scope, Source, Strictness, explicit_sources
 from skills_core.strict import parse_skill, read_skill
@@ -74,6 +74,7 @@ __all__ = [
     "SkillFile",
     "SkillIndex",
     "SkillIoError",
+    "SkillSearch",
     "SkillYamlError",
     "SkillsError",
     "Source",

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skills_core import Band, SelectionPolicy, SkillIndex
+from skills_core.selection.lexical import tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skills_core import Library
 
-ANY = SelectionPolicy(top_k=10, min_score=0.0)
+ANY = SelectionPolicy(top_k=10, min_score=0.001)
 
 
 @pytest.fixture
@@ -97,14 +98,71 @@ def test_a_match_must_reach_the_least_score(index: SkillIndex, bound: float, nam
 def test_tags_include_and_exclude_in_any_case_and_exclusion_wins(
     index: SkillIndex, include: tuple[str, ...], exclude: tuple[str, ...], names: list[str]
 ) -> None:
-    policy = SelectionPolicy(10, 0.0, include, exclude)
+    policy = SelectionPolicy(10, 0.001, include, exclude)
     assert [match.skill.name for match in index.select("leak", policy)] == names
 
 
 @pytest.mark.parametrize("query", ["", "  ", "?!"])
 def test_an_empty_query_with_tags_selects_by_tags_alone(index: SkillIndex, query: str) -> None:
-    found = index.select(query, SelectionPolicy(10, 1.0, include_tags=("emergency",)))
+    found = index.select(query, SelectionPolicy(10, 0.0, include_tags=("emergency",)))
     assert [(match.skill.name, match.score) for match in found] == [("gas-leak", 0.0), ("plumbing", 0.0)]
+    # Nothing scores above 0, so the default minimum leaves nothing.
+    assert index.select(query, SelectionPolicy(10, include_tags=("emergency",))) == []
+
+
+def test_a_score_of_nothing_suffices_where_nothing_is_the_least(index: SkillIndex) -> None:
+    found = index.select("plumbing", SelectionPolicy(10, 0.0))
+    assert [match.skill.name for match in found] == ["plumbing", "garden", "gas-leak", "twin", "twin"]
+    assert [match.score for match in found] == [2.0, 0.0, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("top_k", [0, -1])
+def test_none_of_the_best_is_nothing(index: SkillIndex, top_k: int) -> None:
+    assert index.select("leak", SelectionPolicy(top_k, 0.0)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Search the_code-base 2x", ["search", "the", "code", "base", "2x"]),
+        ("打开 Safari", ["打", "开", "safari"]),
+        ("Déjà vu", ["d", "é", "j", "à", "vu"]),
+        ("Жц", ["Ж", "ц"]),
+        ("tag: [x_y], !@#$%", ["tag", "x", "y"]),
+        ("", []),
+    ],
+)
+def test_tokens_are_runs_of_ascii_letters_and_digits_and_single_other_letters(text: str, expected: list[str]) -> None:
+    assert tokens(text) == expected
+
+
+def test_a_tag_of_several_words_is_found_by_each_of_them(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path, "a", description="Thing.", body="x", fields="tags: [Code-Search, search tools]")
+    index = SkillIndex().extended(load(tmp_path).catalog.active)
+    # Two tags have the word, and it counts once.
+    assert [match.score for match in index.select("search", ANY)] == [2.0]
+    assert [match.score for match in index.select("tools code", ANY)] == [4.0]
+    # As a filter a tag counts as a whole.
+    assert index.select("search", SelectionPolicy(10, 0.0, include_tags=("search",))) == []
+    assert len(index.select("search", SelectionPolicy(10, 0.0, include_tags=("CODE-search",)))) == 1
+
+
+def test_scores_are_counted_in_single_precision(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path, "a", description="Seven.", body=" ".join(f"w{number}" for number in range(100)))
+    index = SkillIndex().extended(load(tmp_path).catalog.active)
+    # 7 / 10 is no number of either precision, and reaches a minimum that is written alike.
+    assert len(index.select("w1 w2 w3 w4 w5 w6 w7", SelectionPolicy(1, 0.7))) == 1
+
+
+def test_a_match_says_which_words_were_found_where(index: SkillIndex) -> None:
+    found = index.select("emergency leak leak pump", ANY)
+    assert dict(found[0].why) == {"name": ("leak",), "tags": ("emergency",), "body": ("leak",)}
+    assert [match.relative for match in found] == pytest.approx([1.0, 3.5 / 12.0, 2 / math.sqrt(26) / 12.0])
+    assert [match.weak for match in found] == [False, False, True]
 
 
 def test_an_empty_query_without_tags_selects_nothing(index: SkillIndex) -> None:

@@ -1,0 +1,96 @@
+"""Texts in an index of SQLite's FTS5, in memory: which rows have a word, and how much of them it is.
+
+Knows rows of texts and nothing of skills. One connection; whoever shares an index between threads guards it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import weakref
+from contextlib import contextmanager
+from math import log
+from typing import TYPE_CHECKING
+
+from skills_core.selection.texts import FIELDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+__all__ = ["FullText"]
+
+# How much a word counts in each field, before it saturates; found on the first half of the labelled queries.
+_WEIGHTS = (6.0, 3.0, 3.0, 1.0)
+
+_COLUMNS = ", ".join(FIELDS)
+_TOKENIZE = "tokenize='porter unicode61'"
+_TABLES = (
+    # Without content: the texts are in memory already.
+    f"CREATE VIRTUAL TABLE texts USING fts5({_COLUMNS}, content='', {_TOKENIZE})",
+    "CREATE VIRTUAL TABLE terms USING fts5vocab(texts, row)",
+    f"CREATE VIRTUAL TABLE probe USING fts5(word, content='', {_TOKENIZE})",
+    "CREATE VIRTUAL TABLE stems USING fts5vocab(probe, instance)",
+)
+
+_SATURATIONS = f"SELECT rowid, -bm25(texts, {', '.join(map(str, _WEIGHTS))}) / ? FROM texts WHERE texts MATCH ?"  # noqa: S608
+
+
+class FullText:
+    """Rows of four texts each, by number."""
+
+    def __init__(self) -> None:
+        """Begin with no rows.
+
+        Raises:
+            sqlite3.Error: this build of SQLite has no FTS5.
+        """
+        self._db = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        weakref.finalize(self, self._db.close)
+        for table in _TABLES:
+            self._db.execute(table)
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Keep all changes that are made meanwhile, or none if there was an error."""
+        self._db.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def insert(self, row: int, texts: Sequence[str]) -> None:
+        """Add a row; `texts` are in the order of `FIELDS`."""
+        self._db.execute(f"INSERT INTO texts(rowid, {_COLUMNS}) VALUES (?, ?, ?, ?, ?)", (row, *texts))  # noqa: S608
+
+    def delete(self, row: int, texts: Sequence[str]) -> None:
+        """Take away a row; `texts` must be those that it was added with, which the index itself does not keep."""
+        command = f"INSERT INTO texts(texts, rowid, {_COLUMNS}) VALUES ('delete', ?, ?, ?, ?, ?)"  # noqa: S608
+        self._db.execute(command, (row, *texts))
+
+    def stems(self, words: Iterable[str]) -> dict[str, str]:
+        """Return the stem of each word that has one, as the index knows it, in the order of the words."""
+        listed = list(dict.fromkeys(words))
+        self._db.execute("BEGIN")
+        try:
+            self._db.executemany("INSERT INTO probe(rowid, word) VALUES (?, ?)", enumerate(listed))
+            rows = self._db.execute("SELECT doc, term FROM stems").fetchall()
+        finally:
+            self._db.execute("ROLLBACK")
+        return {listed[row]: term for row, term in sorted(rows)}
+
+    def counts(self, stems: Iterable[str]) -> dict[str, int]:
+        """Return in how many rows each of the stems is."""
+        found = {stem: self._db.execute("SELECT doc FROM terms WHERE term = ?", (stem,)).fetchone() for stem in stems}
+        return {stem: row[0] if row else 0 for stem, row in found.items()}
+
+    def saturations(self, word: str, count: int, total: int) -> list[tuple[int, float]]:
+        """Return the rows that have the word, in no order, with the part of BM25 that tells how much of each it is.
+
+        `count` is in how many of the `total` rows the word is.
+        """
+        # A word in quotes is never a part of the query language.
+        query = '"' + word.replace('"', '""') + '"'
+        # The engine's own weight of a rare word, which makes nothing of one that half of the rows have.
+        rarity = max(log((total - count + 0.5) / (count + 0.5)), 1e-6)
+        return self._db.execute(_SATURATIONS, (rarity, query)).fetchall()

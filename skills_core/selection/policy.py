@@ -1,0 +1,75 @@
+"""What both rankings take and return: the policy, the match, and the band of a score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from skills_core.skill import Skill
+
+__all__ = ["Band", "Match", "SelectionPolicy"]
+
+
+class Band(StrEnum):
+    """What a score means, as strength of intent."""
+
+    TRACE = "trace"
+    BROAD = "broad"
+    SPECIFIC = "specific"
+    HIGH = "high"
+
+    @classmethod
+    def of(cls, score: float) -> Band:
+        """Return the band of a score of adk-skill: from 1.0 broad, from 2.5 specific, from 5.0 high."""
+        if score < 1.0:
+            return cls.TRACE
+        if score < 2.5:  # noqa: PLR2004 - the source's own bounds
+            return cls.BROAD
+        return cls.SPECIFIC if score < 5.0 else cls.HIGH  # noqa: PLR2004 - likewise
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionPolicy:
+    """Which matches count: the best `top_k` with at least `min_score`, by tags (in any case) if given."""
+
+    top_k: int = 1
+    min_score: float = 1.0
+    include_tags: tuple[str, ...] = ()
+    exclude_tags: tuple[str, ...] = ()
+
+    def admission(self) -> Callable[[Iterable[str]], bool]:
+        """Return the test whether a skill with these tags may be selected; the policy's tags are folded once."""
+        included = frozenset(tag.casefold() for tag in self.include_tags)
+        excluded = frozenset(tag.casefold() for tag in self.exclude_tags)
+
+        def admits(tags: Iterable[str]) -> bool:
+            folded = {tag.casefold() for tag in tags}
+            return folded.isdisjoint(excluded) and (not included or not folded.isdisjoint(included))
+
+        return admits
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A skill with its score for one query.
+
+    `relative` is the score as a share of the best match's, from 0 to 1. `weak` tells that little of what was asked
+    for is in the skill. `why` maps fields of the skill (`name`, `description`, `tags`, `body`) to the words of the
+    query that they have.
+    """
+
+    skill: Skill
+    score: float
+    band: Band
+    relative: float = 1.0
+    weak: bool = False
+    why: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    @property
+    def order(self) -> tuple[float, str, str]:
+        """What matches are sorted by: the best first; ties by name, then by path."""
+        return -self.score, self.skill.name, self.skill.path

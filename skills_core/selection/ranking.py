@@ -1,0 +1,164 @@
+"""The default ranking: BM25 over stemmed words, fields weighted, from an index that follows the skills.
+
+Where SQLite lacks FTS5, adk-skill's score stands in.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections import defaultdict
+from math import log
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from skills_core.selection.fulltext import FullText
+from skills_core.selection.lexical import SkillIndex
+from skills_core.selection.policy import Band, Match, SelectionPolicy
+from skills_core.selection.reasons import Asked, reasons_for
+from skills_core.selection.texts import texts_of
+from skills_core.selection.words import query_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from skills_core.skill import Skill, SkillContent
+
+__all__ = ["ALL_THAT_MATCH", "SkillSearch"]
+
+logger = logging.getLogger(__name__)
+
+ALL_THAT_MATCH = SelectionPolicy(top_k=10, min_score=0.0)
+"""The first ten, whatever their score: no score separates what fits from what does not."""
+
+_LEAST = 0.0001
+"""What stands for "above 0" in a policy of the score that stands in."""
+
+_MANY, _MUCH = 500, 0.25
+"""A word is passed over that more than so many skills have, and more than this share of all."""
+
+
+class SkillSearch:
+    """A search over skills. It may be shared between threads."""
+
+    def __init__(self) -> None:
+        """Begin with no skills; each search brings its own."""
+        self._lock = Lock()
+        self._rows = _rows()
+        self._lexical = SkillIndex()
+
+    def select(self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy = ALL_THAT_MATCH) -> list[Match]:
+        """Return those of `skills` that match best, best first; ties are ordered by name, then by path.
+
+        The index is brought up to date with `skills` first, at the price of what is not the same as last time. A
+        query without words selects nothing, or with included tags all that has such a tag, with a score of 0.
+        """
+        with self._lock:
+            if self._rows is None:
+                return self._stand_in(skills, query, policy)
+            self._rows.follow(skills)
+            return self._rows.select(query, policy)
+
+    def _stand_in(self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy) -> list[Match]:
+        if self._lexical.skills is not skills:
+            self._lexical = self._lexical.extended(skills)
+        least = max(policy.min_score, _LEAST) if query_words(query) else policy.min_score
+        return self._lexical.select(
+            query, SelectionPolicy(policy.top_k, least, policy.include_tags, policy.exclude_tags)
+        )
+
+
+class _Rows:
+    """The contents of skills as rows of a full-text index."""
+
+    def __init__(self) -> None:
+        self._texts = FullText()
+        self._skills: tuple[Skill, ...] = ()
+        # By identity, for contents are frozen; the entry holds the content, so its id cannot be given to another.
+        self._row_of: dict[int, tuple[int, SkillContent]] = {}
+        self._at: dict[int, list[Skill]] = {}
+        self._next = 1
+
+    def follow(self, skills: tuple[Skill, ...]) -> None:
+        if self._skills is skills:
+            return
+        at: dict[int, list[Skill]] = {}
+        row_of: dict[int, tuple[int, SkillContent]] = {}
+        coming = self._next
+        with self._texts.changing():
+            for skill in skills:
+                key = id(skill.content)
+                entry = row_of.get(key) or self._row_of.get(key)
+                if entry is None:
+                    entry = coming, skill.content
+                    self._texts.insert(coming, texts_of(skill.content))
+                    coming += 1
+                row_of[key] = entry
+                at.setdefault(entry[0], []).append(skill)
+            for key in self._row_of.keys() - row_of.keys():
+                row, content = self._row_of[key]
+                self._texts.delete(row, texts_of(content))
+        self._skills, self._row_of, self._at, self._next = skills, row_of, at, coming
+
+    def select(self, query: str, policy: SelectionPolicy) -> list[Match]:
+        words = query_words(query)
+        if policy.top_k <= 0 or not (words or policy.include_tags):
+            return []
+        asked = self._asked(words)
+        found = self._best(self._scores(asked) if words else dict.fromkeys(self._at, 0.0), policy)
+        best = found[0][0] if found else 0.0
+        reasons = reasons_for([skill.content for _, skill in found], asked, self._texts.stems)
+        return [
+            Match(
+                skill,
+                score,
+                why.band,
+                score / best if best else 1.0,
+                bool(words) and why.band is Band.TRACE,
+                why.fields,
+            )
+            for (score, skill), why in zip(found, reasons, strict=True)
+        ]
+
+    def _asked(self, words: Iterable[str]) -> Asked:
+        """Weigh the words by how few skills have them; words of the same stem are one."""
+        stems = self._texts.stems(words)
+        counts = self._texts.counts(dict.fromkeys(stems.values()))
+        total = len(self._row_of)
+        word_of: dict[str, str] = {}
+        for word, stem in stems.items():
+            word_of.setdefault(stem, word)
+        weights = {stem: log(1 + (total - count + 0.5) / (count + 0.5)) for stem, count in counts.items()}
+        return Asked(word_of, weights, counts)
+
+    def _scores(self, asked: Asked) -> dict[int, float]:
+        total = len(self._row_of)
+        present = [stem for stem in asked.words if asked.counts[stem]]
+        # What many of many skills have tells little, and is what costs most to look up.
+        telling = [stem for stem in present if asked.counts[stem] <= max(_MANY, total * _MUCH)] or present
+        scores: dict[int, float] = defaultdict(float)
+        for stem in telling:
+            weight = asked.weights[stem]
+            for row, saturation in self._texts.saturations(asked.words[stem], asked.counts[stem], total):
+                scores[row] += weight * saturation
+        return scores
+
+    def _best(self, scores: Mapping[int, float], policy: SelectionPolicy) -> list[tuple[float, Skill]]:
+        admits = policy.admission() if policy.include_tags or policy.exclude_tags else None
+        kept: list[tuple[float, Skill]] = []
+        least = policy.min_score
+        for row, score in sorted(scores.items(), key=lambda pair: -pair[1]):
+            # All that tie with the last are wanted too, for names and paths have the last word.
+            if score < least or (len(kept) >= policy.top_k and score < kept[-1][0]):
+                break
+            kept += [(score, s) for s in self._at[row] if admits is None or admits(s.frontmatter.tags)]
+        kept.sort(key=lambda pair: (-pair[0], pair[1].name, pair[1].path))
+        return kept[: policy.top_k]
+
+
+def _rows() -> _Rows | None:
+    try:
+        return _Rows()
+    except sqlite3.Error as error:
+        logger.warning("skills are ranked by adk-skill's score, for SQLite has no full-text index here: %s", error)
+        return None

@@ -1,0 +1,78 @@
+"""What a query asks for: its words without those of talk, and texts folded so that spelling does not matter."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+__all__ = ["MAX_WORDS", "folded", "indexed", "query_words"]
+
+MAX_WORDS = 64
+"""Most words of a query that count: a page that somebody pasted must not hold up the others."""
+
+# People who talk to an assistant ask, thank and explain; what they want done is in the other words. One string, for a
+# list would be a page of quotes and commas.
+_TALK_TEXT = (
+    "a about able above actually after again all almost already also although always am an and another any anyone "
+    "anything are around as ask asked asking at away back basically be because been before being best better between "
+    "both but by came can cannot could did do does doing done dont down each either else enough even ever every "
+    "everything exactly few first for from get gets getting give given gives go goes going gonna good got guess guys "
+    "had happen has have having he hello help helps her here hey hi him his how however i id if ill im in instead "
+    "into is isnt it its ive just keep keeps kind know last least let lets like little look looking looks lot made "
+    "make makes making many may maybe me might mine more most much must my myself need needed needs never new next "
+    "no not now of off okay on once one only onto or other our out over own perhaps please pretty probably quickly "
+    "quite rather really right said same say saying see seem seems shall she should show so some somebody someone "
+    "something soon sort still stuff such sure take takes tell than thank thanks that thats the their them then "
+    "there these they thing things think this those though through to today together too tried try trying two under "
+    "until up us use used useful uses using very via wanna want wanted wants was way we well went were what whatever "
+    "whats when where whether which while who whole whose why will wish with within without wont would yes yet you "
+    "your yours"
+)
+_TALK = frozenset(_TALK_TEXT.split())
+
+_WORD = re.compile(r"[^\W_]+")
+_ACCENTS = re.compile("[\u0300-\u036f]")
+_APOSTROPHE = re.compile("(?<=[a-z])['\u2019](?=[a-z])")
+# Thai to Khmer, kana and ideographs, Hangul: where words are not, or not only, what stands between spaces.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
+)
+
+
+def folded(text: str) -> str:
+    """Return the text in lower case, without accents and without what is only a form of a letter."""
+    text = text.lower()
+    if text.isascii():
+        return text
+    plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.casefold()))
+    return unicodedata.normalize("NFC", plain)
+
+
+def indexed(text: str) -> str:
+    """Return the text folded, with scripts that put no spaces between words cut into letters and pairs of letters."""
+    text = folded(text)
+    return text if text.isascii() else _UNSPACED.sub(_cut, text)
+
+
+def query_words(query: str) -> list[str]:
+    """Return the distinct words that a query asks for, folded, in its order; at most `MAX_WORDS`.
+
+    Words of talk count only where there is nothing else.
+    """
+    text = _APOSTROPHE.sub("", folded(query))
+    text = text if text.isascii() else _UNSPACED.sub(_paired, text)
+    words = list(dict.fromkeys(_WORD.findall(text)))
+    return ([word for word in words if word not in _TALK] or words)[:MAX_WORDS]
+
+
+def _cut(run: re.Match[str]) -> str:
+    return f" {' '.join([*run[0], *_pairs(run[0])])} "
+
+
+def _paired(run: re.Match[str]) -> str:
+    return f" {' '.join(_pairs(run[0]) or run[0])} "
+
+
+def _pairs(run: str) -> list[str]:
+    return [run[at : at + 2] for at in range(len(run) - 1)]
