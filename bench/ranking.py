@@ -103,8 +103,10 @@ def print_quality(skills: tuple[Skill, ...], asked: Sequence[Query], nothing: Se
         for half in HALVES:
             for kind in KINDS:
                 _print_row(name, half, kind, [(q, rank(q.text)) for q in asked if (q.half, q.kind) == (half, kind)])
-        firm = sum(any(not match.weak for match in rank(text)) for text in nothing)
-        print(f"{name:8} no skill for it: {firm} of {len(nothing)} have a match that is not marked weak\n")
+        for number, half in enumerate(HALVES):
+            firm = [any(not match.weak for match in rank(text)) for text in nothing[number :: len(HALVES)]]
+            print(f"{name:8} {half:9} no skill for it: {sum(firm)} of {len(firm)} have a match that is not marked weak")
+        print()
         if misses:
             _print_misses([(q, rank(q.text)) for q in asked if q.half == HALVES[0]])
 
