@@ -162,14 +162,14 @@ class _Rows:
         return scores
 
     def _best(self, scores: Mapping[int, float], policy: SelectionPolicy) -> list[tuple[float, Skill]]:
-        admits = policy.admission() if policy.include_tags or policy.exclude_tags else None
+        admits = policy.admission()
         kept: list[tuple[float, Skill]] = []
         least = policy.min_score
         for row, score in sorted(scores.items(), key=lambda pair: -pair[1]):
             # All that tie with the last are wanted too, for names and paths have the last word.
             if score < least or (len(kept) >= policy.top_k and score < kept[-1][0]):
                 break
-            kept += [(score, s) for s in self._at[row].skills if admits is None or admits(s.frontmatter.tags)]
+            kept += [(score, s) for s in self._at[row].skills if admits(s.frontmatter.tags)]
         kept.sort(key=lambda pair: (-pair[0], pair[1].name, pair[1].path))
         return kept[: policy.top_k]
 

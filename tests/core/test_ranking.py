@@ -119,6 +119,11 @@ def test_folding_keeps_what_makes_a_word(text: str, expected: str) -> None:
     assert folded(text) == expected
 
 
+@given(text=st.text(st.characters(exclude_categories=())))
+def test_any_text_can_be_folded_for_an_index(text: str) -> None:
+    assert folded(text).encode("utf-8")[:0] == b""
+
+
 def test_tags_include_and_exclude_in_any_case(names: Names) -> None:
     assert names("pdf", SelectionPolicy(10, 0.0, include_tags=("DATA",))) == ["csv-tables"]
     assert names("pdf", SelectionPolicy(10, 0.0, exclude_tags=("paper",))) == ["csv-tables"]
