@@ -41,6 +41,7 @@ types: install
 
 bench: install
 	$(BIN)/python bench/run.py
+	$(BIN)/python bench/ranking.py
 
 conformance: install $(NODE_STAMP) $(PEERS_STAMP)
 	$(BIN)/python -m conformance.run

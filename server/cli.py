@@ -13,6 +13,7 @@ import typer
 from server.commands.looking import activate, show, status
 from server.commands.reloading import reload
 from server.commands.remote import fetch, verify
+from server.commands.searching import search
 from server.commands.serving import serve
 from server.commands.trusting import trust
 from server.commands.writing import init, validate
@@ -30,7 +31,7 @@ app = typer.Typer(
     help="The reference server for Agent Skills over MCP.",
 )
 
-for command in (serve, status, show, activate, validate, init, trust, reload, verify, fetch):
+for command in (serve, status, search, show, activate, validate, init, trust, reload, verify, fetch):
     app.command()(command)
 
 

@@ -14,7 +14,7 @@ from server.listing.snapshot import Snapshot
 from server.notifications import events_of
 from server.reading import VerifiedReader
 from skills_core.diagnostics import one_line
-from skills_core.selection import SkillIndex
+from skills_core.selection import SkillSearch
 from skills_core.watcher import watch, watch_files
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Host:
         self.bus = InMemorySubscriptionBus()
         self._snapshot = Snapshot(library.catalog, settings)
         self.reader = VerifiedReader(library, self.reload)
-        self._index = SkillIndex()
+        self.search = SkillSearch()
         self._reloading = anyio.Lock()
 
     @property
@@ -50,13 +50,6 @@ class Host:
         if self._snapshot.catalog is not catalog:
             self._snapshot = Snapshot(catalog, self.settings)
         return self._snapshot
-
-    async def index(self) -> SkillIndex:
-        """Return the search index of the current catalog, renewed by what changed since it was last asked for."""
-        skills = self.library.catalog.offered
-        if self._index.skills != skills:
-            self._index = await anyio.to_thread.run_sync(self._index.extended, skills)
-        return self._index
 
     async def reload(self, changed: Iterable[Path] | None = None) -> Change:
         """Bring the catalog up to date with the disk, and announce what that altered to all clients."""

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
     from server.choosing import StatusChoice
     from skills_core.catalog import Catalog
+    from skills_core.selection import Match
     from skills_core.skill import Skill
 
-__all__ = ["print_status"]
+__all__ = ["print_matches", "print_status"]
 
 _WIDE = 10_000
 _INDENT = 2
@@ -47,6 +48,21 @@ def print_status(catalog: Catalog, choice: StatusChoice) -> None:
     for diagnostic in (*catalog.problems, *found):
         if diagnostic.severity is not Severity.INFO:
             console.print(escape(str(diagnostic)), soft_wrap=True)
+
+
+def print_matches(matches: Sequence[Match]) -> None:
+    """Print a line for each match, best first: how well it fits, which words were found where, and what it does."""
+    console = Console(highlight=False)
+    console = console if console.is_terminal else Console(highlight=False, width=_WIDE)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("skill", "score", "band", "why", "description"):
+        table.add_column(heading, overflow="fold")
+    for match in matches:
+        band = f"{match.band.value}, weak" if match.weak else match.band.value
+        why = "; ".join(f"{field}: {' '.join(words)}" for field, words in match.why)
+        cells = (_key(match.skill), f"{match.score:.2f}", band, escape(why), escape(one_line(match.skill.description)))
+        table.add_row(*cells)
+    console.print(table if matches else "No skill matches: try the task, technology or file format in other words.")
 
 
 def _print_by_source(console: Console, catalog: Catalog, chosen: Iterable[Skill]) -> None:

@@ -9,19 +9,21 @@ from __future__ import annotations
 import base64
 import json
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
 from server.admin.tools import AdminTools
 from server.faults import InvalidRequestError
+from server.found import found_object
 from server.listing.envelope import text_block, tool_result
 from server.listing.resources import contents_of, mime_type
 from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, MAX_TAGS, READ
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
 from skills_core.rendering import activation_inputs, render_activation, render_request
-from skills_core.selection import SelectionPolicy
+from skills_core.selection import ALL_THAT_MATCH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
 
     from server.host import Host
     from skills_core.catalog import Catalog
-    from skills_core.selection import Match
     from skills_core.skill import Skill
 
 __all__ = ["ToolHandlers"]
@@ -40,10 +41,6 @@ logger = logging.getLogger(__name__)
 
 MAX_ARGUMENTS = 100_000
 """Most characters of all arguments together: a body may repeat each of them."""
-
-
-_LEAST = 0.0001
-"""The least score worth returning, where scores have four digits."""
 
 
 class ToolHandlers:
@@ -120,12 +117,11 @@ class ToolHandlers:
             raise InvalidRequestError(f"limit must be a whole number from 1 to {MAX_MATCHES}")
         if len(query) > MAX_QUERY or len(tags) > MAX_TAGS:
             raise InvalidRequestError(f"query may have {MAX_QUERY} characters, tags {MAX_TAGS} items")
-        index = await self._host.index()
-        policy = SelectionPolicy(top_k=limit, min_score=_LEAST if query.strip() else 0.0, include_tags=tuple(tags))
-        # Each query looks at every skill, so it must not hold up the other requests.
-        found = await anyio.to_thread.run_sync(index.select, query, policy)
-        matches = [_describe(match) for match in found]
-        structured = {"matches": matches}
+        policy = replace(ALL_THAT_MATCH, top_k=limit, include_tags=tuple(tags))
+        skills = self._host.snapshot.catalog.offered
+        # A search may look at every skill, so it must not hold up the other requests.
+        matches = await anyio.to_thread.run_sync(self._host.search.select, skills, query, policy)
+        structured = found_object(matches)
         text = json.dumps(structured, ensure_ascii=False) if matches else _nothing(query)
         return {**tool_result([text_block(text)]), "structuredContent": structured}
 
@@ -135,17 +131,6 @@ def _invocable(catalog: Catalog, name: str) -> Skill:
     if not skill.model_invocable:
         raise InvalidRequestError(f"The skill {name!r} is for the user to call, as /{skill.key}; a model may not.")
     return skill
-
-
-def _describe(match: Match) -> dict[str, Any]:
-    skill = match.skill
-    return {
-        "name": skill.key,
-        "description": skill.description,
-        "score": round(match.score, 4),
-        "band": match.band.value,
-        "uri": skill.uri,
-    }
 
 
 def _nothing(query: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from server.listing import admin
 from server.listing.envelope import cacheable
 from skills_core.rendering import RULE, render_catalog, render_entry
+from skills_core.selection import Band
 
 if TYPE_CHECKING:
     from server.config import Settings
@@ -39,6 +40,37 @@ DEFAULT_MATCHES = 10
 MAX_MATCHES = 100
 MAX_QUERY = 2000
 MAX_TAGS = 50
+
+_WORDS = {"type": "array", "items": {"type": "string"}}
+_MATCH = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "description": {"type": "string"},
+        "score": {"type": "number"},
+        "relative": {"type": "number", "description": "The score as a share of the best one's."},
+        "band": {"type": "string", "enum": [band.value for band in Band]},
+        "weak": {"type": "boolean", "description": "Little of the query is in the skill."},
+        "why": {
+            "type": "object",
+            "description": "The words of the query that were found, by field.",
+            "additionalProperties": _WORDS,
+        },
+        "uri": {"type": "string"},
+    },
+    "required": ["name", "description", "score", "relative", "band", "weak", "why", "uri"],
+}
+_MENU = {
+    "type": "object",
+    "description": "Where the first matches lie close together: a choice to make, not a best one.",
+    "properties": {"names": _WORDS, "hint": {"type": "string"}},
+    "required": ["names", "hint"],
+}
+_FOUND = {
+    "type": "object",
+    "properties": {"matches": {"type": "array", "items": _MATCH}, "menu": _MENU},
+    "required": ["matches"],
+}
 
 _READ_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 
@@ -121,23 +153,13 @@ def _read_file() -> dict[str, Any]:
 
 
 def _find() -> dict[str, Any]:
-    match = {
-        "type": "object",
-        "properties": {
-            "name": {"type": "string"},
-            "description": {"type": "string"},
-            "score": {"type": "number"},
-            "band": {"type": "string", "enum": ["trace", "broad", "specific", "high"]},
-            "uri": {"type": "string"},
-        },
-        "required": ["name", "description", "score", "band", "uri"],
-    }
     return {
         "name": FIND,
         "title": "Find skills",
         "description": (
             "Search all skills by what they do. Word the query as task, technology, file format and synonyms, "
-            "and try again in other words if nothing fits. Then call activate_skill with a name from the result."
+            "and try again in other words if nothing fits or the matches are marked weak. "
+            "Then call activate_skill with a name from the result."
         ),
         "inputSchema": {
             "type": "object",
@@ -159,10 +181,6 @@ def _find() -> dict[str, Any]:
             "required": ["query"],
             "additionalProperties": False,
         },
-        "outputSchema": {
-            "type": "object",
-            "properties": {"matches": {"type": "array", "items": match}},
-            "required": ["matches"],
-        },
+        "outputSchema": _FOUND,
         "annotations": {"title": "Find skills", **_READ_ONLY},
     }

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from ctypes import c_float
 from dataclasses import dataclass, field
-from struct import Struct
 from typing import TYPE_CHECKING
 
 from skills_core.selection.policy import Band, Match, SelectionPolicy
@@ -27,7 +27,6 @@ __all__ = ["SkillIndex", "tokens"]
 _TOKEN = re.compile(r"[A-Za-z0-9]+|[^\W_]")
 _FIELDS = ("name", "description", "tags", "body")
 _WEIGHTS = (4.0, 2.5, 2.0, 1.0)
-_SINGLE = Struct("f")
 
 
 def tokens(text: str) -> list[str]:
@@ -102,4 +101,4 @@ def _analyse(skill: Skill) -> _Words:
 
 def _single(number: float) -> float:
     """Return the number in single precision, which adk-skill counts in: it settles what ties and what just suffices."""
-    return float(_SINGLE.unpack(_SINGLE.pack(number))[0])
+    return c_float(number).value

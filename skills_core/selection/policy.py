@@ -46,6 +46,9 @@ class SelectionPolicy:
         included = frozenset(tag.casefold() for tag in self.include_tags)
         excluded = frozenset(tag.casefold() for tag in self.exclude_tags)
 
+        if not included and not excluded:
+            return lambda _: True
+
         def admits(tags: Iterable[str]) -> bool:
             folded = {tag.casefold() for tag in tags}
             return folded.isdisjoint(excluded) and (not included or not folded.isdisjoint(included))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections import defaultdict
+from dataclasses import dataclass, replace
 from math import log
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -63,9 +64,16 @@ class SkillSearch:
         if self._lexical.skills is not skills:
             self._lexical = self._lexical.extended(skills)
         least = max(policy.min_score, _LEAST) if query_words(query) else policy.min_score
-        return self._lexical.select(
-            query, SelectionPolicy(policy.top_k, least, policy.include_tags, policy.exclude_tags)
-        )
+        return self._lexical.select(query, replace(policy, min_score=least))
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of the index: its number, the content that its texts are from, and all skills that have this content."""
+
+    number: int
+    content: SkillContent
+    skills: tuple[Skill, ...] = ()
 
 
 class _Rows:
@@ -74,31 +82,41 @@ class _Rows:
     def __init__(self) -> None:
         self._texts = FullText()
         self._skills: tuple[Skill, ...] = ()
-        # By identity, for contents are frozen; the entry holds the content, so its id cannot be given to another.
-        self._row_of: dict[int, tuple[int, SkillContent]] = {}
-        self._at: dict[int, list[Skill]] = {}
+        # By identity, for both are frozen; the mappings hold them, so their ids cannot be given to others.
+        self._known: dict[int, Skill] = {}
+        self._of_content: dict[int, _Row] = {}
+        self._at: dict[int, _Row] = {}
         self._next = 1
 
     def follow(self, skills: tuple[Skill, ...]) -> None:
         if self._skills is skills:
             return
-        at: dict[int, list[Skill]] = {}
-        row_of: dict[int, tuple[int, SkillContent]] = {}
-        coming = self._next
+        coming = {id(skill): skill for skill in skills}
+        changed: dict[int, _Row] = {}
+        number = self._next
+        for skill in [skill for key, skill in self._known.items() if key not in coming]:
+            row = changed.get(id(skill.content)) or self._of_content[id(skill.content)]
+            changed[id(skill.content)] = replace(row, skills=tuple(other for other in row.skills if other is not skill))
+        for skill in [skill for key, skill in coming.items() if key not in self._known]:
+            key = id(skill.content)
+            row = changed.get(key) or self._of_content.get(key) or _Row(number, skill.content)
+            number = max(number, row.number + 1)
+            changed[key] = replace(row, skills=(*row.skills, skill))
+        self._write(changed)
+        self._skills, self._known, self._next = skills, coming, number
+
+    def _write(self, changed: Mapping[int, _Row]) -> None:
         with self._texts.changing():
-            for skill in skills:
-                key = id(skill.content)
-                entry = row_of.get(key) or self._row_of.get(key)
-                if entry is None:
-                    entry = coming, skill.content
-                    self._texts.insert(coming, texts_of(skill.content))
-                    coming += 1
-                row_of[key] = entry
-                at.setdefault(entry[0], []).append(skill)
-            for key in self._row_of.keys() - row_of.keys():
-                row, content = self._row_of[key]
-                self._texts.delete(row, texts_of(content))
-        self._skills, self._row_of, self._at, self._next = skills, row_of, at, coming
+            for key, row in changed.items():
+                if key not in self._of_content:
+                    self._texts.insert(row.number, texts_of(row.content))
+                elif not row.skills:
+                    self._texts.delete(row.number, texts_of(row.content))
+        for key, row in changed.items():
+            if row.skills:
+                self._of_content[key] = self._at[row.number] = row
+            else:
+                del self._of_content[key], self._at[row.number]
 
     def select(self, query: str, policy: SelectionPolicy) -> list[Match]:
         words = query_words(query)
@@ -124,7 +142,7 @@ class _Rows:
         """Weigh the words by how few skills have them; words of the same stem are one."""
         stems = self._texts.stems(words)
         counts = self._texts.counts(dict.fromkeys(stems.values()))
-        total = len(self._row_of)
+        total = len(self._at)
         word_of: dict[str, str] = {}
         for word, stem in stems.items():
             word_of.setdefault(stem, word)
@@ -132,7 +150,7 @@ class _Rows:
         return Asked(word_of, weights, counts)
 
     def _scores(self, asked: Asked) -> dict[int, float]:
-        total = len(self._row_of)
+        total = len(self._at)
         present = [stem for stem in asked.words if asked.counts[stem]]
         # What many of many skills have tells little, and is what costs most to look up.
         telling = [stem for stem in present if asked.counts[stem] <= max(_MANY, total * _MUCH)] or present
@@ -144,14 +162,14 @@ class _Rows:
         return scores
 
     def _best(self, scores: Mapping[int, float], policy: SelectionPolicy) -> list[tuple[float, Skill]]:
-        admits = policy.admission() if policy.include_tags or policy.exclude_tags else None
+        admits = policy.admission()
         kept: list[tuple[float, Skill]] = []
         least = policy.min_score
         for row, score in sorted(scores.items(), key=lambda pair: -pair[1]):
             # All that tie with the last are wanted too, for names and paths have the last word.
             if score < least or (len(kept) >= policy.top_k and score < kept[-1][0]):
                 break
-            kept += [(score, s) for s in self._at[row] if admits is None or admits(s.frontmatter.tags)]
+            kept += [(score, s) for s in self._at[row].skills if admits(s.frontmatter.tags)]
         kept.sort(key=lambda pair: (-pair[0], pair[1].name, pair[1].path))
         return kept[: policy.top_k]
 

@@ -19,7 +19,8 @@ __all__ = ["Asked", "Reasons", "reasons_for"]
 _WORD = re.compile(r"[^\W_]+")
 
 # Shares of what was asked for, found on the first half of the labelled queries.
-_HIGH, _SPECIFIC, _BROAD = 0.6, 0.35, 0.3
+_HIGH, _SPECIFIC, _BROAD = 0.6, 0.35, 0.12
+_BROAD_ANYWHERE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +46,12 @@ class Reasons:
 
     @property
     def band(self) -> Band:
-        """What the match means: most of what was asked for in front is high, a little of it anywhere a trace."""
+        """What the match means: most of what was asked for in front is high, hardly any of it a trace."""
         if self.front >= _HIGH:
             return Band.HIGH
         if self.front >= _SPECIFIC:
             return Band.SPECIFIC
-        return Band.BROAD if self.whole >= _BROAD else Band.TRACE
+        return Band.BROAD if self.front >= _BROAD or self.whole >= _BROAD_ANYWHERE else Band.TRACE
 
 
 def reasons_for(

@@ -45,6 +45,8 @@ def folded(text: str) -> str:
     text = text.lower()
     if text.isascii():
         return text
+    # Half of a surrogate pair, which YAML can spell, is no character that an index takes.
+    text = text.encode("utf-8", "replace").decode("utf-8")
     plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.casefold()))
     return unicodedata.normalize("NFC", plain)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import Band, SelectionPolicy, SkillSearch
-from skills_core.selection import ALL_THAT_MATCH
+from skills_core.selection import ALL_THAT_MATCH, menu_of
 from skills_core.selection.words import MAX_WORDS, folded, query_words
 
 if TYPE_CHECKING:
@@ -119,6 +119,11 @@ def test_folding_keeps_what_makes_a_word(text: str, expected: str) -> None:
     assert folded(text) == expected
 
 
+@given(text=st.text(st.characters(exclude_categories=())))
+def test_any_text_can_be_folded_for_an_index(text: str) -> None:
+    assert folded(text).encode("utf-8")[:0] == b""
+
+
 def test_tags_include_and_exclude_in_any_case(names: Names) -> None:
     assert names("pdf", SelectionPolicy(10, 0.0, include_tags=("DATA",))) == ["csv-tables"]
     assert names("pdf", SelectionPolicy(10, 0.0, exclude_tags=("paper",))) == ["csv-tables"]
@@ -182,3 +187,11 @@ def test_without_a_full_text_index_the_lexical_score_stands_in(
     assert found[0].score > found[1].score > 0
     tagged = search.select(library.catalog.offered, "", SelectionPolicy(10, 0.0, include_tags=("paper",)))
     assert [match.skill.name for match in tagged] == ["pdf-forms"]
+
+
+def test_a_menu_is_what_lies_within_a_tenth_of_the_best_and_is_not_weak(library: Library) -> None:
+    search, skills = SkillSearch(), library.catalog.offered
+    assert [match.skill.path for match in menu_of(search.select(skills, "same"))] == ["w/twin", "x/twin"]
+    assert menu_of(search.select(skills, "fill pdf form")) == ()
+    assert menu_of(search.select(skills, "same zebra quagga okapi")) == ()
+    assert menu_of([]) == ()

@@ -77,7 +77,9 @@ def test_by_default_the_best_match_of_at_least_one_point_is_selected(index: Skil
     assert index.select("w1") == []
 
 
-@pytest.mark.parametrize(("bound", "names"), [(1.25, ["gas-leak", "plumbing"]), (1.26, ["gas-leak"]), (5.1, [])])
+@pytest.mark.parametrize(
+    ("bound", "names"), [(1.25, ["gas-leak", "plumbing"]), (1.26, ["gas-leak"]), (5.1, []), (1e300, [])]
+)
 def test_a_match_must_reach_the_least_score(index: SkillIndex, bound: float, names: list[str]) -> None:
     assert [match.skill.name for match in index.select("leak", SelectionPolicy(10, bound))] == names
 

@@ -225,12 +225,41 @@ async def test_find_skills_answers_in_the_shape_that_its_schema_promises(
     connect: Connect, make_skill: MakeSkill
 ) -> None:
     make_skill("pdf-forms", description="Fill PDF forms.")
-    make_skill("csv-tables", description="Profile CSV tables.")
+    make_skill("csv-tables", description="Profile CSV tables, never a pdf.")
     async with connect() as session:
         tools = {tool.name: tool for tool in (await session.client.list_tools()).tools}
-        result = await session.client.call_tool("find_skills", {"query": "fill a pdf"})
+        result = await session.client.call_tool("find_skills", {"query": "fill a pdf form"})
         Draft202012Validator(tools["find_skills"].output_schema).validate(result.structured_content)
-        assert result.structured_content["matches"][0]["name"] == "pdf-forms"
+        best, second = result.structured_content["matches"]
+        assert (best["name"], best["relative"], best["band"], best["weak"]) == ("pdf-forms", 1.0, "high", False)
+        assert best["why"] == {"name": ["pdf", "form"], "description": ["fill", "pdf", "form"]}
+        assert second["name"] == "csv-tables"
+        assert second["relative"] < 0.9
+        assert "menu" not in result.structured_content
+
+
+async def test_find_skills_offers_a_menu_where_the_first_ones_lie_close_together(
+    connect: Connect, make_skill: MakeSkill
+) -> None:
+    for name in ("first", "other"):
+        make_skill(name, description="Fill PDF forms.")
+    make_skill("third", description="Convert a page of text to a PDF of many pages.")
+    async with connect() as session:
+        tools = {tool.name: tool for tool in (await session.client.list_tools()).tools}
+        result = await session.client.call_tool("find_skills", {"query": "fill pdf forms"})
+        Draft202012Validator(tools["find_skills"].output_schema).validate(result.structured_content)
+        assert result.structured_content["menu"]["names"] == ["first", "other"]
+        assert [match["name"] for match in result.structured_content["matches"]] == ["first", "other", "third"]
+
+
+async def test_find_skills_finds_what_was_edited_meanwhile(connect: Connect, make_skill: MakeSkill) -> None:
+    make_skill("moving", description="Fill forms.")
+    async with connect() as session:
+        assert (await session.client.call_tool("find_skills", {"query": "zebra"})).structured_content["matches"] == []
+        make_skill("moving", description="Draw a zebra.")
+        await session.until_told("tools")
+        (match,) = (await session.client.call_tool("find_skills", {"query": "zebra"})).structured_content["matches"]
+        assert match["name"] == "moving"
 
 
 async def test_without_an_active_skill_there_is_no_tool_and_no_instruction(

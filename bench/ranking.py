@@ -1,0 +1,175 @@
+"""Compare the two rankings of skills on labelled queries, and time the default one.
+
+`queries.json` has skills that exist for this alone, with two queries each: an explicit one, which names what the skill
+does, and an indirect one in a user's own words; two for each sample skill; and queries for which there is no skill.
+Every second skill and its queries are held out: nothing may be tuned on them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corpus import OBJECTS, VERBS, skill_name, write_corpus
+
+from skills_core import Environment, Library, SelectionPolicy, SkillIndex, SkillSearch, explicit_sources
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from skills_core import Match, Skill
+
+    Rank = Callable[[str], list[Match]]
+
+HERE = Path(__file__).parent
+HALVES = ("tuning", "held out")
+KINDS = ("explicit", "indirect")
+FIRST = 5
+TIMED = 200
+EDITS = 20
+
+
+@dataclass(frozen=True)
+class Query:
+    """A text, the name of the skill that it is for, how it asks, and in which half it is."""
+
+    text: str
+    skill: str
+    kind: str
+    half: str
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--among", type=Path, nargs="*", default=[], help="folders of skills to hide the right ones in")
+    parser.add_argument("--skills", type=int, default=10_000, help="how many generated skills to time with; 0 for none")
+    parser.add_argument("--misses", action="store_true", help="name the queries of the first half that failed")
+    options = parser.parse_args()
+    labelled = json.loads((HERE / "queries.json").read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as folder:
+        write_labelled(Path(folder), labelled["skills"])
+        skills = load([Path(folder), HERE.parent / "sample_skills", *options.among])
+        print_quality(skills, list(queries(labelled)), labelled["nothing"], misses=options.misses)
+    if options.skills:
+        with tempfile.TemporaryDirectory() as folder:
+            write_corpus(Path(folder) / "skills", options.skills)
+            print_times(Path(folder) / "skills")
+
+
+def queries(labelled: dict[str, list[dict[str, str]]]) -> Iterable[Query]:
+    """Return every labelled query; skills take turns between the halves."""
+    for number, skill in enumerate(labelled["skills"] + labelled["samples"]):
+        for kind in KINDS:
+            yield Query(skill[kind], skill["name"], kind, HALVES[number % 2])
+
+
+def write_labelled(root: Path, skills: Sequence[dict[str, object]]) -> None:
+    """Write the skills as folders; JSON is YAML."""
+    for skill in skills:
+        folder = root / str(skill["name"])
+        folder.mkdir()
+        front = "\n".join(f"{key}: {json.dumps(skill[key])}" for key in ("name", "description", "tags"))
+        (folder / "SKILL.md").write_text(f"---\n{front}\n---\n{skill['body']}\n", encoding="utf-8")
+
+
+def load(roots: Sequence[Path]) -> tuple[Skill, ...]:
+    """Return all skills that are active on a machine that lacks nothing."""
+    return library(roots).catalog.active
+
+
+def library(roots: Sequence[Path]) -> Library:
+    """Load folders as explicit sources."""
+    return Library(explicit_sources(roots), lambda: Environment(os="windows", has_bin=lambda _: True))
+
+
+def print_quality(skills: tuple[Skill, ...], asked: Sequence[Query], nothing: Sequence[str], *, misses: bool) -> None:
+    """Print how far in front each ranking puts the right skill."""
+    print(f"{len(skills)} skills, {len(asked)} queries\n")
+    print(f"{'ranking':8} {'half':9} {'kind':9} {'n':>3} {'recall@1':>9} {'recall@5':>9} {'MRR':>6} {'weak':>5}")
+    search, index = SkillSearch(), SkillIndex().extended(skills)
+    everything = SelectionPolicy(len(skills), 0.0)
+    rankings: dict[str, Rank] = {
+        "lexical": lambda query: index.select(query, SelectionPolicy(len(skills), 0.001)),
+        "default": lambda query: search.select(skills, query, everything),
+    }
+    for name, rank in rankings.items():
+        for half in HALVES:
+            for kind in KINDS:
+                _print_row(name, half, kind, [(q, rank(q.text)) for q in asked if (q.half, q.kind) == (half, kind)])
+        for number, half in enumerate(HALVES):
+            firm = [any(not match.weak for match in rank(text)) for text in nothing[number :: len(HALVES)]]
+            print(f"{name:8} {half:9} no skill for it: {sum(firm)} of {len(firm)} have a match that is not marked weak")
+        print()
+        if misses:
+            _print_misses([(q, rank(q.text)) for q in asked if q.half == HALVES[0]])
+
+
+def _place(query: Query, found: Sequence[Match]) -> int:
+    """Return the place of the right skill, from 1; 0 where it was not found."""
+    return next((place for place, match in enumerate(found, 1) if match.skill.name == query.skill), 0)
+
+
+def _print_row(name: str, half: str, kind: str, answers: Sequence[tuple[Query, list[Match]]]) -> None:
+    places = [_place(query, found) for query, found in answers]
+    first, among = (sum(0 < place <= bound for place in places) / len(places) for bound in (1, FIRST))
+    rank = sum(1 / place for place in places if place) / len(places)
+    weak = sum(found[place - 1].weak for place, (_, found) in zip(places, answers, strict=True) if place)
+    print(f"{name:8} {half:9} {kind:9} {len(places):3} {first:9.1%} {among:9.1%} {rank:6.3f} {weak:5}")
+
+
+def _print_misses(answers: Sequence[tuple[Query, list[Match]]]) -> None:
+    for query, found in answers:
+        place = _place(query, found)
+        if place != 1:
+            print(f"  {query.skill} at {place}: {query.text!r}; first {[match.skill.name for match in found[:3]]}")
+    print()
+
+
+def print_times(root: Path) -> None:
+    """Print what a query takes, and what it takes to follow an edit."""
+    served = library([root])
+    search, index = SkillSearch(), SkillIndex()
+    skills = served.catalog.offered
+    print(f"{len(skills)} generated skills")
+    print(f"  build the index: {_timed(lambda: search.select(skills, '')):.0f} ms")
+    index = index.extended(skills)
+    texts = [
+        f"please help me to {VERBS[turn % len(VERBS)]} the {OBJECTS[turn % len(OBJECTS)]} of row {turn} in a table"
+        for turn in range(TIMED)
+    ]
+    _print_times("query, default", [_timed(lambda text=text: search.select(skills, text)) for text in texts])  # type: ignore[misc]
+    policy = SelectionPolicy(10, 0.001)
+    _print_times("query, lexical", [_timed(lambda text=text: index.select(text, policy)) for text in texts[:EDITS]])  # type: ignore[misc]
+    edits = []
+    for number in range(EDITS):
+        path = root / skill_name(number) / "SKILL.md"
+        path.write_text(path.read_text(encoding="utf-8") + f"zebra{number}\n", encoding="utf-8")
+        served.reload([path])
+        changed = served.catalog.offered
+        edits.append(_timed(lambda changed=changed: search.select(changed, "")))  # type: ignore[misc]
+        (found,) = search.select(changed, f"zebra{number}")
+        if found.skill.name != skill_name(number):
+            raise SystemExit(f"the index did not follow an edit of {skill_name(number)}; it found {found.skill.name}")
+    _print_times("follow an edit", edits)
+
+
+def _timed(act: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    act()
+    return (time.perf_counter() - start) * 1000
+
+
+def _print_times(what: str, times: Sequence[float]) -> None:
+    high = statistics.quantiles(times, n=20)[-1]
+    print(f"  {what}: p50 {statistics.median(times):.1f} ms, p95 {high:.1f} ms")
+
+
+if __name__ == "__main__":
+    main()
