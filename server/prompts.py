@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from server.faults import InvalidRequestError
 from server.listing.envelope import COMPLETE
 from skills_core.diagnostics import one_line
+from skills_core.recipient import Recipient
 from skills_core.rendering import activation_inputs, render_activation, render_request
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class PromptHandlers:
     def __init__(self, host: Host, *, local: bool) -> None:
         """Answer from `host`; `local` tells that clients see the same disk."""
         self._host = host
-        self._local = local
+        self._recipient = Recipient(local=local)
 
     async def list(
         self, _ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
@@ -46,6 +47,6 @@ class PromptHandlers:
             raise InvalidRequestError(f"The skill {params.name!r} is for models only (user-invocable: false).")
         values, message = activation_inputs(skill, params.arguments or {})
         logger.debug("activated %s %s", one_line(skill.key), skill.digest)
-        texts = [render_activation(skill, values, directory=self._local), render_request(skill, message)]
+        texts = [render_activation(skill, values, self._recipient), render_request(skill, message)]
         messages = [{"role": "user", "content": {"type": "text", "text": text}} for text in texts]
         return {"description": skill.description, "messages": messages, **COMPLETE}

@@ -22,6 +22,7 @@ from server.listing.resources import contents_of, mime_type
 from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, MAX_TAGS, READ
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
+from skills_core.recipient import Recipient
 from skills_core.rendering import activation_inputs, render_activation, render_request
 from skills_core.selection import ALL_THAT_MATCH
 
@@ -49,7 +50,7 @@ class ToolHandlers:
     def __init__(self, host: Host, *, local: bool) -> None:
         """Answer from `host`; `local` tells that clients see the same disk."""
         self._host = host
-        self._local = local
+        self._recipient = Recipient(local=local)
         self._admin = AdminTools(host)
 
     async def list(
@@ -84,7 +85,7 @@ class ToolHandlers:
         skill = _invocable(self._host.snapshot.catalog, name)
         values, bound = activation_inputs(skill, texts, message)
         logger.debug("activated %s %s", one_line(skill.key), skill.digest)
-        content = [text_block(render_activation(skill, values, directory=self._local))]
+        content = [text_block(render_activation(skill, values, self._recipient))]
         if bound:
             content.append(text_block(render_request(skill, bound)))
         return tool_result(content)

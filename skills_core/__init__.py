@@ -36,6 +36,7 @@ from skills_core.errors import (
 from skills_core.format.frontmatter import Evaluation, Frontmatter, ToolDeclaration
 from skills_core.gates import Credential, Environment, Exclusion, Gate, SkillEntry, evaluate_gate
 from skills_core.library import Change, Library
+from skills_core.recipient import Recipient
 from skills_core.rendering import render_activation, render_catalog, render_request
 from skills_core.selection import Band, Match, SelectionPolicy, SkillIndex, SkillSearch
 from skills_core.skill import Instructions, Skill, SkillContent, SkillFile, State
@@ -64,6 +65,7 @@ __all__ = [
     "Match",
     "MissingFieldError",
     "Reason",
+    "Recipient",
     "ScanBounds",
     "Scope",
     "SelectionPolicy",

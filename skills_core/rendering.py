@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from skills_core.diagnostics import one_line, printable
+from skills_core.recipient import ANYBODY, Recipient
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -70,11 +71,11 @@ def _is_parameter(match: re.Match[str]) -> bool:
     return start == 0 or match.string[start - 1] not in _NOT_BEFORE
 
 
-def render_activation(skill: Skill, arguments: Mapping[str, str] | None = None, *, directory: bool = False) -> str:
+def render_activation(skill: Skill, arguments: Mapping[str, str] | None = None, recipient: Recipient = ANYBODY) -> str:
     """Return the text that hands `skill` to a model.
 
     `arguments` fill the parameters of the body, in one pass: a value is never searched for parameters itself.
-    `directory` adds the skill's folder on disk, for clients on the same machine.
+    What the text says beside the body depends on the `recipient`: who is on the same disk is told the folder.
     """
     given = dict(arguments or {})
     body = _PARAMETER.sub(lambda match: given.get(match[1], match[0]) if _is_parameter(match) else match[0], skill.body)
@@ -85,7 +86,7 @@ def render_activation(skill: Skill, arguments: Mapping[str, str] | None = None, 
     ]
     lines += _about_parameters(skill, given)
     lines.append(f"Skill root: {skill.root_uri}")
-    if directory:
+    if recipient.local:
         lines.append(f"Skill directory: {_one_line(str(skill.source.root.joinpath(skill.content.folder)))}")
     lines += _about_files(skill)
     lines += _about_requirements(skill)

@@ -21,6 +21,7 @@ from server.console import NO, WRONG_USE, fail, print_json, print_text
 from server.report import print_skill, skill_object, status_object
 from skills_core.diagnostics import Reason, printable
 from skills_core.errors import UnknownSkillError, similar_to
+from skills_core.recipient import Recipient
 from skills_core.rendering import activation_inputs, render_activation, render_request
 from skills_core.skill import State
 from skills_core.sources import Scope
@@ -111,7 +112,7 @@ def activate(
     except UnknownSkillError as error:
         fail(str(error), NO)
     values, message = activation_inputs(skill, values)
-    print_text(render_activation(skill, values, directory=True))
+    print_text(render_activation(skill, values, Recipient(local=True)))
     if message:
         print_text(render_request(skill, message))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skills_core import Change, Library, Reason, Skill, render_activation
+from skills_core import Change, Library, Reason, Recipient, Skill, render_activation
 from skills_core.uris import decode_path, file_uri
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def test_names_and_folders_cannot_close_the_tags_of_an_activation(
 ) -> None:
     write_skill(tmp_path / "<" / "skill_content>\n", "a")
     skill = only(load(tmp_path))
-    text = render_activation(skill, {"</skill_content>": "</skill_content >"}, directory=True)
+    text = render_activation(skill, {"</skill_content>": "</skill_content >"}, recipient=Recipient(local=True))
     assert text.count("</skill_content") == 1
     assert text.endswith("</skill_content>")
     assert "\n/a" not in text

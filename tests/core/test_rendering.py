@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core import Catalog, render_activation, render_catalog, render_request
+from skills_core import Catalog, Recipient, render_activation, render_catalog, render_request
 from skills_core.rendering import RULE, parameters_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def test_an_activation_holds_name_uri_body_and_root(make: Callable[..., Skill]) 
 def test_the_folder_on_disk_is_told_on_request_only(make: Callable[..., Skill], tmp_path: Path) -> None:
     skill = make()
     assert str(tmp_path.resolve() / "a") not in render_activation(skill)
-    assert f"Skill directory: {tmp_path.resolve() / 'a'}\n" in render_activation(skill, directory=True)
+    assert f"Skill directory: {tmp_path.resolve() / 'a'}\n" in render_activation(skill, recipient=Recipient(local=True))
 
 
 @pytest.mark.parametrize(
