@@ -2,8 +2,8 @@
 
 Source: adk-skill's lexical score. For each token of the query: 4.0 if the name has it, 2.5 for the description,
 2.0 for the tags, 1.0 for the body; the sum is divided by the square root of the body's distinct tokens. Tokens
-are runs of ASCII letters and digits in lower case, and every other letter or digit by itself, which is how scripts
-without spaces find something; a token that the query repeats counts each time.
+are runs of ASCII letters and digits in lower case; a token that the query repeats counts each time. Later versions of
+adk-skill take letters of other scripts too; here the default ranking is for those.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ if TYPE_CHECKING:
 
 __all__ = ["SkillIndex", "tokens"]
 
-_TOKEN = re.compile(r"[A-Za-z0-9]+|[^\W_]")
+_TOKEN = re.compile(r"[A-Za-z0-9]+")
 _FIELDS = ("name", "description", "tags", "body")
 _WEIGHTS = (4.0, 2.5, 2.0, 1.0)
 
 
 def tokens(text: str) -> list[str]:
     """Return the tokens of a text, in its order."""
-    return [token.lower() if token.isascii() else token for token in _TOKEN.findall(text)]
+    # Lowered after the search: the lower case of some other letters is an ASCII one.
+    return [token.lower() for token in _TOKEN.findall(text)]
 
 
 @dataclass(frozen=True, slots=True)
