@@ -8,40 +8,35 @@ from __future__ import annotations
 
 import base64
 import json
-import logging
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
+from server.activating import Activation
 from server.admin.tools import AdminTools
+from server.arguments import string
+from server.conversations import Conversations
 from server.faults import InvalidRequestError
 from server.found import found_object
 from server.listing.envelope import text_block, tool_result
 from server.listing.resources import contents_of, mime_type
 from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, MAX_TAGS, READ
-from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
-from skills_core.recipient import Recipient
-from skills_core.rendering import activation_inputs, render_activation, render_request
 from skills_core.selection import ALL_THAT_MATCH
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     import mcp_types as types
     from mcp.server.context import ServerRequestContext
 
     from server.host import Host
-    from skills_core.catalog import Catalog
-    from skills_core.skill import Skill
+
+    Call = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
 __all__ = ["ToolHandlers"]
-
-logger = logging.getLogger(__name__)
-
-MAX_ARGUMENTS = 100_000
-"""Most characters of all arguments together: a body may repeat each of them."""
 
 
 class ToolHandlers:
@@ -50,7 +45,8 @@ class ToolHandlers:
     def __init__(self, host: Host, *, local: bool) -> None:
         """Answer from `host`; `local` tells that clients see the same disk."""
         self._host = host
-        self._recipient = Recipient(local=local)
+        self._conversations = Conversations(local=local)
+        self._activation = Activation(host, local=local)
         self._admin = AdminTools(host)
 
     async def list(
@@ -61,37 +57,24 @@ class ToolHandlers:
             raise InvalidRequestError("invalid cursor; this list has one page")
         return self._host.snapshot.tools
 
-    async def call(self, _ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams) -> dict[str, Any]:
-        """Handle `tools/call`."""
-        skills = {ACTIVATE: self._call_activate, READ: self._call_read, FIND: self._call_find}
+    async def call(self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams) -> dict[str, Any]:
+        """Handle `tools/call`: the result of the tool, with news of skills that the model was given."""
+        conversation = self._conversations.of(ctx)
+        activate = partial(self._activation.call, ctx=ctx, conversation=conversation)
+        skills: dict[str, Call] = {ACTIVATE: activate, READ: self._call_read, FIND: self._call_find}
         offered = {**self._admin.calls, **(skills if self._host.snapshot.catalog.active else {})}
         tool = offered.get(params.name)
         if tool is None:
             raise InvalidRequestError(f"Unknown tool: {params.name[:200]}")
         try:
-            return await tool(params.arguments or {})
+            result = await tool(params.arguments or {})
         except SkillsError as error:
-            return tool_result([text_block(str(error))], is_error=True)
-
-    async def _call_activate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        name = _string(arguments, "name")
-        values = arguments.get("arguments") or {}
-        if not isinstance(values, dict):
-            raise InvalidRequestError('arguments must be an object of strings, such as {"format": "table"}')
-        texts = {str(key): value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
-        if sum(len(name) + len(text) for name, text in texts.items()) > MAX_ARGUMENTS:
-            raise InvalidRequestError(f"arguments may have {MAX_ARGUMENTS} characters in all; put more into a file")
-        message = _string(arguments, "message", default="")
-        skill = _invocable(self._host.snapshot.catalog, name)
-        values, bound = activation_inputs(skill, texts, message)
-        logger.debug("activated %s %s", one_line(skill.key), skill.digest)
-        content = [text_block(render_activation(skill, values, self._recipient))]
-        if bound:
-            content.append(text_block(render_request(skill, bound)))
-        return tool_result(content)
+            result = tool_result([text_block(str(error))], is_error=True)
+        news = conversation.news(self._host.snapshot.catalog)
+        return {**result, "content": [*result["content"], *map(text_block, news)]} if news else result
 
     async def _call_read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        name, path = _string(arguments, "skill"), _string(arguments, "path")
+        name, path = string(arguments, "skill"), string(arguments, "path")
         catalog = self._host.snapshot.catalog
         skill = catalog.skill(name)
         # Models pass on what they have seen: a relative path, or the file's URI.
@@ -109,7 +92,7 @@ class ToolHandlers:
         return tool_result([{"type": "resource", "resource": contents_of(uri, file, raw)}])
 
     async def _call_find(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        query = _string(arguments, "query")
+        query = string(arguments, "query")
         tags = arguments.get("tags") or []
         limit = arguments.get("limit", DEFAULT_MATCHES)
         if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
@@ -127,24 +110,5 @@ class ToolHandlers:
         return {**tool_result([text_block(text)]), "structuredContent": structured}
 
 
-def _invocable(catalog: Catalog, name: str) -> Skill:
-    skill = catalog.skill(name)
-    if not skill.model_invocable:
-        raise InvalidRequestError(f"The skill {name!r} is for the user to call, as /{skill.key}; a model may not.")
-    return skill
-
-
 def _nothing(query: str) -> str:
     return f"No skill matches {query[:200]!r}. Try the task, technology or file format in other words."
-
-
-def _string(arguments: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    value = arguments.get(name)
-    if value is None and default is not None:
-        return default
-    if value is None:
-        given = ", ".join(sorted(arguments))[:200] or "nothing"
-        raise InvalidRequestError(f"{name} is missing; the call has {given}")
-    if not isinstance(value, str):
-        raise InvalidRequestError(f"{name} must be a string")
-    return value

@@ -111,6 +111,10 @@ class Catalog:
             raise UnknownSkillError(name, self._by_key, because)
         return found
 
+    def at(self, path: str) -> Skill | None:
+        """Return the active skill with this path, None where there is none."""
+        return self._by_path.get(path)
+
     def file(self, uri: str) -> tuple[Skill, SkillFile] | None:
         """Return the file of an active skill that `uri` names, with the innermost skill that has it; else None."""
         path = decode_path(uri)

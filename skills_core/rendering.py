@@ -30,6 +30,7 @@ __all__ = [
     "render_catalog",
     "render_entry",
     "render_request",
+    "render_unchanged",
 ]
 
 FREE_ARGUMENT = "arguments"
@@ -71,11 +72,18 @@ def _is_parameter(match: re.Match[str]) -> bool:
     return start == 0 or match.string[start - 1] not in _NOT_BEFORE
 
 
-def render_activation(skill: Skill, arguments: Mapping[str, str] | None = None, recipient: Recipient = ANYBODY) -> str:
+def render_activation(
+    skill: Skill,
+    arguments: Mapping[str, str] | None = None,
+    recipient: Recipient = ANYBODY,
+    *,
+    replaces: str | None = None,
+) -> str:
     """Return the text that hands `skill` to a model.
 
     `arguments` fill the parameters of the body, in one pass: a value is never searched for parameters itself.
     What the text says beside the body depends on the `recipient`: who is on the same disk is told the folder.
+    It ends in a receipt, the digest of the skill. `replaces` is the digest of an older text that is to be forgotten.
     """
     given = dict(arguments or {})
     body = _PARAMETER.sub(lambda match: given.get(match[1], match[0]) if _is_parameter(match) else match[0], skill.body)
@@ -90,8 +98,19 @@ def render_activation(skill: Skill, arguments: Mapping[str, str] | None = None, 
         lines.append(f"Skill directory: {_one_line(str(skill.source.root.joinpath(skill.content.folder)))}")
     lines += _about_files(skill)
     lines += _about_requirements(skill)
+    if replaces:
+        lines.append(f"This text replaces the one of this skill that you were given before ({_one_line(replaces)}).")
+    lines.append(f"<skill_receipt digest={_attribute(skill.digest or '')}/>")
     lines.append("</skill_content>")
     return "\n".join(lines)
+
+
+def render_unchanged(skill: Skill) -> str:
+    """Return the line for a model that asks again for a skill that is as it was."""
+    return (
+        f"The skill {_one_line(skill.key)} has not changed since you loaded it (receipt {skill.digest}). "
+        "If its text is no longer before you, call activate_skill for it once more, with force: true."
+    )
 
 
 def activation_inputs(

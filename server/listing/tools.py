@@ -41,6 +41,9 @@ MAX_MATCHES = 100
 MAX_QUERY = 2000
 MAX_TAGS = 50
 
+MAX_RESULT = 500_000
+"""Longest activation that a client is asked to hand over whole, in characters: the most that Claude Code grants."""
+
 _WORDS = {"type": "array", "items": {"type": "string"}}
 _MATCH = {
     "type": "object",
@@ -125,12 +128,18 @@ def _activate(catalog: Catalog, settings: Settings) -> dict[str, Any]:
                     "type": "string",
                     "description": "The user's own words, where they bind how the skill is carried out.",
                 },
+                "have": {
+                    "type": "string",
+                    "description": "The digest in the receipt of the text that you still have: answered by one line "
+                    "if the skill has not changed.",
+                },
+                "force": {"type": "boolean", "description": "Return the text even if it has not changed."},
             },
             "required": ["name"],
             "additionalProperties": False,
         },
         "annotations": {"title": "Activate a skill", **_READ_ONLY},
-        "_meta": {"anthropic/alwaysLoad": True},
+        "_meta": {"anthropic/alwaysLoad": True, "anthropic/maxResultSizeChars": MAX_RESULT},
     }
 
 

@@ -31,11 +31,13 @@ def make(tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., L
     return skill
 
 
-def test_an_activation_holds_name_uri_body_and_root(make: Callable[..., Skill]) -> None:
-    assert render_activation(make(body="Do it.\n\nThen stop.")) == (
+def test_an_activation_holds_name_uri_body_and_root_and_ends_in_a_receipt(make: Callable[..., Skill]) -> None:
+    skill = make(body="Do it.\n\nThen stop.")
+    assert render_activation(skill) == (
         '<skill_content name="a" uri="skill://a/SKILL.md">\n'
         "Do it.\n\nThen stop.\n\n"
         "Skill root: skill://a/\n"
+        f'<skill_receipt digest="{skill.digest}"/>\n'
         "</skill_content>"
     )
 

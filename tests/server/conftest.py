@@ -51,16 +51,21 @@ def connect(skills: Path, transport: Transport, era: Era) -> Connect:
     """Connect to a server process for the folder `skills`, over each transport in each era."""
 
     @asynccontextmanager
-    async def connect(subscribe: tuple[str, ...] = (), **settings: str) -> AsyncGenerator[Session]:
+    async def connect(
+        subscribe: tuple[str, ...] = (), *, client_name: str = "test", **settings: str
+    ) -> AsyncGenerator[Session]:
         if transport == "stdio":
             command, *arguments = server_command(skills)
             parameters = StdioServerParameters(
                 command=command, args=arguments, cwd=REPOSITORY, env=server_environment(**settings)
             )
-            async with open_session(parameters, era, subscribe) as session:
+            async with open_session(parameters, era, subscribe, client_name=client_name) as session:
                 yield session
             return
-        async with http_server(skills, **settings) as url, open_session(url, era, subscribe) as session:
+        async with (
+            http_server(skills, **settings) as url,
+            open_session(url, era, subscribe, client_name=client_name) as session,
+        ):
             yield session
 
     return connect

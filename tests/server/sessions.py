@@ -16,6 +16,7 @@ import anyio
 from mcp import Client
 from mcp.client.client import ConnectMode
 from mcp.shared.exceptions import MCPDeprecationWarning
+from mcp_types import Implementation
 
 from server.host import Host
 
@@ -117,7 +118,9 @@ async def _address(stderr: AsyncIterator[bytes]) -> str:
 
 
 @asynccontextmanager
-async def open_session(target: Any, era: Era, subscribe: tuple[str, ...] = ()) -> AsyncGenerator[Session]:
+async def open_session(
+    target: Any, era: Era, subscribe: tuple[str, ...] = (), *, client_name: str = "test"
+) -> AsyncGenerator[Session]:
     """Connect a client, and listen for everything that it can be told."""
     session: Session
 
@@ -125,7 +128,8 @@ async def open_session(target: Any, era: Era, subscribe: tuple[str, ...] = ()) -
         await session.on_message(message)
 
     mode: ConnectMode = "legacy" if era == "handshake" else "2026-07-28"
-    async with Client(target, mode=mode, message_handler=on_message, cache=None) as client:
+    name = Implementation(name=client_name, version="1.0.0")
+    async with Client(target, mode=mode, message_handler=on_message, client_info=name, cache=None) as client:
         session = Session(client, era)
         if era == "handshake":
             with warnings.catch_warnings():

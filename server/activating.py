@@ -1,0 +1,92 @@
+"""Calls of `activate_skill`: a skill's text, or the line that says that it has not changed."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from typing import TYPE_CHECKING, Any
+
+from server.arguments import flag, string
+from server.clients import client_of
+from server.faults import InvalidRequestError
+from server.listing.envelope import text_block, tool_result
+from skills_core.diagnostics import one_line
+from skills_core.recipient import Recipient
+from skills_core.rendering import activation_inputs, render_activation, render_request, render_unchanged
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcp.server.context import ServerRequestContext
+
+    from server.conversations import Conversation
+    from server.host import Host
+    from skills_core.catalog import Catalog
+    from skills_core.skill import Skill
+
+__all__ = ["META_SKILL", "Activation"]
+
+logger = logging.getLogger(__name__)
+
+META_SKILL = "skillserve/skill"
+"""The key in `_meta` of an activation under which a host finds what to keep: name, URI, digest."""
+
+MAX_ARGUMENTS = 100_000
+"""Most characters of all arguments together: a body may repeat each of them."""
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+
+# A host that drops old results is asked to keep this one, by the protocol's own means.
+_KEEP = {"audience": ["assistant"], "priority": 1.0}
+
+
+class Activation:
+    """The handler of the tool."""
+
+    def __init__(self, host: Host, *, local: bool) -> None:
+        """Answer from `host`; `local` tells that clients see the same disk."""
+        self._host = host
+        self._recipient = Recipient(local=local)
+
+    async def call(
+        self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], conversation: Conversation
+    ) -> dict[str, Any]:
+        """Handle a call."""
+        skill = _invocable(self._host.snapshot.catalog, string(arguments, "name"))
+        values, message = activation_inputs(skill, _texts(arguments), string(arguments, "message", default=""))
+        have = string(arguments, "have", default="")
+        delivery = conversation.deliver(
+            skill,
+            values,
+            have=have if _DIGEST.fullmatch(have) else None,
+            force=flag(arguments, "force"),
+            keeps=not client_of(ctx).compacts,
+        )
+        logger.debug("activated %s %s%s", one_line(skill.key), skill.digest, "" if delivery.text else " (unchanged)")
+        if delivery.text:
+            text = render_activation(skill, values, self._recipient, replaces=delivery.replaces)
+        else:
+            text = render_unchanged(skill)
+        content = [{**text_block(text), "annotations": _KEEP}]
+        if message:
+            content.append(text_block(render_request(skill, message)))
+        about = {"name": skill.key, "uri": skill.uri, "digest": skill.digest, "unchanged": not delivery.text}
+        return {**tool_result(content), "_meta": {META_SKILL: about}}
+
+
+def _texts(arguments: Mapping[str, Any]) -> dict[str, str]:
+    values = arguments.get("arguments") or {}
+    if not isinstance(values, dict):
+        raise InvalidRequestError('arguments must be an object of strings, such as {"format": "table"}')
+    texts = {str(key): value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
+    if sum(len(name) + len(text) for name, text in texts.items()) > MAX_ARGUMENTS:
+        raise InvalidRequestError(f"arguments may have {MAX_ARGUMENTS} characters in all; put more into a file")
+    return texts
+
+
+def _invocable(catalog: Catalog, name: str) -> Skill:
+    skill = catalog.skill(name)
+    if not skill.model_invocable:
+        raise InvalidRequestError(f"The skill {name!r} is for the user to call, as /{skill.key}; a model may not.")
+    return skill

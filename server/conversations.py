@@ -1,0 +1,158 @@
+"""What each client's model was given, as far as a server can know: for short answers, and for news of changes.
+
+A connection is taken for one conversation: over stdio there is one, over HTTP one for each session of the handshake
+era. A request of the modern era over HTTP stands for itself, and remembers nothing. All of it is bounded; what is
+forgotten is sent again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from skills_core.diagnostics import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcp.server.context import ServerRequestContext
+
+    from skills_core.catalog import Catalog
+    from skills_core.skill import Skill, SkillContent
+
+__all__ = ["Conversation", "Conversations", "Delivery"]
+
+MAX_CONVERSATIONS = 1000
+MAX_LOADED = 200
+"""Most skills that are remembered of one conversation."""
+
+_MAX_FILES = 5
+# Files that are named when several have changed.
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How a skill is to be handed over: its text, or a line that says that it has not changed.
+
+    `replaces` is the digest of an older text that the model was given.
+    """
+
+    text: bool
+    replaces: str | None = None
+
+
+@dataclass(slots=True)
+class _Loaded:
+    """A skill as the model was given it, and as it was when the model last heard of it.
+
+    `short` tells that the model asked again since, and got the line.
+    """
+
+    key: str
+    given: SkillContent
+    known: SkillContent
+    values: Mapping[str, str]
+    short: bool = False
+
+
+class Conversation:
+    """What one model was given, as far as is known."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self._loaded: OrderedDict[str, _Loaded] = OrderedDict()
+        self._catalog: Catalog | None = None
+
+    def deliver(
+        self,
+        skill: Skill,
+        values: Mapping[str, str],
+        *,
+        have: str | None = None,
+        force: bool = False,
+        keeps: bool = True,
+    ) -> Delivery:
+        """Decide how to hand over `skill` with `values` for its parameters, and remember that.
+
+        `have` is the digest of the text that the model says it has, `keeps` tells that the client is not known to
+        drop what its model was given. After the line, the text is given to whoever asks again: nobody here can see
+        whether the model still has it.
+        """
+        before = self._loaded.get(skill.path)
+        remembered = before is not None and keeps and _is_same(before, skill, values)
+        claimed = have is not None and have == skill.digest and not values
+        short = (remembered or claimed) and not force and not (before is not None and before.short)
+        self._loaded[skill.path] = _Loaded(skill.key, skill.content, skill.content, dict(values), short)
+        self._loaded.move_to_end(skill.path)
+        if len(self._loaded) > MAX_LOADED:
+            self._loaded.popitem(last=False)
+        older = have or (_digest(before.given) if before is not None else None)
+        return Delivery(not short, older if older != skill.digest and not short else None)
+
+    def news(self, catalog: Catalog) -> list[str]:
+        """Return a line for each skill that the model was given and that has changed since; each change once."""
+        if self._catalog is catalog:
+            return []
+        self._catalog = catalog
+        lines: list[str] = []
+        for path, loaded in list(self._loaded.items()):
+            skill = catalog.at(path)
+            if skill is None:
+                del self._loaded[path]
+                lines.append(f"{_which(loaded)} is no longer there.")
+            elif skill.content is not loaded.known:
+                lines += _changed(loaded, skill)
+                loaded.known = skill.content
+        return lines
+
+
+class Conversations:
+    """The conversations of one server."""
+
+    def __init__(self, *, local: bool) -> None:
+        """`local` tells that there is a single client, which is at the other end of the pipe."""
+        self._local = local
+        self._by_session: OrderedDict[str, Conversation] = OrderedDict()
+
+    def of(self, ctx: ServerRequestContext[Any, Any]) -> Conversation:
+        """Return the conversation that a request belongs to; a new one where nothing ties requests together."""
+        session = "" if self._local else getattr(ctx.request, "headers", {}).get("mcp-session-id")
+        if session is None:
+            return Conversation()
+        conversation = self._by_session.setdefault(session, Conversation())
+        self._by_session.move_to_end(session)
+        if len(self._by_session) > MAX_CONVERSATIONS:
+            self._by_session.popitem(last=False)
+        return conversation
+
+
+def _is_same(before: _Loaded, skill: Skill, values: Mapping[str, str]) -> bool:
+    return before.values == values and _differing(before.given, skill.content) == []
+
+
+def _changed(loaded: _Loaded, skill: Skill) -> list[str]:
+    """Say what has changed of a skill, if it is news and not back to what the model was given."""
+    files = _differing(loaded.given, skill.content)
+    if not files or not _differing(loaded.known, skill.content):
+        return []
+    if _digest(loaded.given) != skill.digest:
+        return [f"{_which(loaded)} has changed: load it again with activate_skill."]
+    more = f" and {len(files) - _MAX_FILES} more" if len(files) > _MAX_FILES else ""
+    return [f"{_which(loaded)} has changed in its files {', '.join(map(one_line, files[:_MAX_FILES]))}{more}."]
+
+
+def _which(loaded: _Loaded) -> str:
+    return f"The skill {one_line(loaded.key)}, which you loaded,"
+
+
+def _digest(content: SkillContent) -> str | None:
+    return content.main.digest if content.main else None
+
+
+def _differing(one: SkillContent, other: SkillContent) -> list[str]:
+    """Return the paths of the files that only one of both has, or that differ, in order."""
+    if one is other:
+        return []
+    ours, theirs = ({path: file.digest for path, file in content.files.items()} for content in (one, other))
+    return sorted(path for path in ours.keys() | theirs.keys() if ours.get(path) != theirs.get(path))
