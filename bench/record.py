@@ -101,7 +101,7 @@ def _sample(tools: Message) -> list[str]:
 
 
 def _activation(name: str) -> Call:
-    return ("tools/call", {"name": "activate_skill", "arguments": {"name": name}})
+    return ("tools/call", {"name": "activate_skill", "arguments": {"name": name, "force": True}})
 
 
 def _reading(uri: str) -> Call:

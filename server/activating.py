@@ -64,6 +64,7 @@ class Activation:
             keeps=not client_of(ctx).compacts,
         )
         logger.debug("activated %s %s%s", one_line(skill.key), skill.digest, "" if delivery.text else " (unchanged)")
+        self._host.usage.add(skill.key)
         if delivery.text:
             text = render_activation(skill, values, self._recipient, replaces=delivery.replaces)
         else:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, SecretStr, ValidationError, field_validator
 
 from skills_core.locations import USUAL_BOUNDS
 from skills_core.sources import Scope, Strictness
@@ -43,7 +43,7 @@ FILE_NAME = "skillserve.toml"
 _PERSONAL = frozenset({"admin_token", "tools", "trust_workspace"})
 # What a file that came with a repository has no say in.
 
-_TABLES = frozenset({"sources", "project_sources"})
+_TABLES = frozenset({"client_budgets", "project_sources", "sources"})
 # Settings that files alone can express.
 
 _TOKEN = re.compile(r"[\x21-\x7e]{16,1024}")
@@ -131,6 +131,12 @@ class Settings(BaseModel):
     watch_poll_ms: int = Field(default=1000, ge=50, le=3_600_000)
     catalog_budget: int = Field(default=32_000, ge=500)
     """Longest catalog text for a model, in characters; about 8,000 tokens."""
+    client_budgets: dict[str, PositiveInt] = Field(default_factory=dict)
+    """The same for single clients by their key, which overrides what is known of them."""
+    pinned: tuple[str, ...] = ()
+    """Skills that are offered before all others, by name."""
+    usage: bool = True
+    """Whether it is remembered how often skills are used, so that those used most are offered first."""
     enum_limit: int = Field(default=1000, ge=1)
     """Most names in the enum of `activate_skill`; beyond it any active name is accepted all the same."""
     page_size: int = Field(default=500, ge=1, le=10_000)
@@ -190,7 +196,7 @@ def load_settings(
     except ValidationError as error:
         fault = error.errors()[0]
         name, *within = map(str, fault["loc"])
-        what = ".".join(["sources" if name in _TABLES else name, *within])
+        what = ".".join(["sources" if name == "project_sources" else name, *within])
         raise ConfigurationError(f"{merged[name][1]}: {what}: {fault['msg']}") from None
 
 

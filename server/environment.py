@@ -14,7 +14,7 @@ from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.gates import Environment
 from skills_core.locations import Places, project_of
 
-__all__ = ["Machine", "current_environment", "current_places", "runtime_folders"]
+__all__ = ["Machine", "current_environment", "current_places", "runtime_folders", "state_home"]
 
 _BUNDLED = Path(__file__).parent / "bundled_skills"
 
@@ -82,6 +82,14 @@ def runtime_folders() -> tuple[Path, ...]:
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     temporary = Path(os.environ.get("TMPDIR") or "/tmp") / f"skillserve-{os.geteuid()}"  # noqa: S108 - checked there
     return (*([Path(runtime) / "skillserve"] if runtime.startswith("/") else []), temporary)
+
+
+def state_home() -> Path:
+    """Return where what is to outlive a server is kept."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or current_places().home / "AppData" / "Local") / "skillserve"
+    given = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(given) if given.startswith("/") else current_places().home / ".local" / "state") / "skillserve"
 
 
 def _config_home(home: Path) -> Path:

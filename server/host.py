@@ -13,6 +13,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus
 from server.listing.snapshot import Snapshot
 from server.notifications import events_of
 from server.reading import VerifiedReader
+from server.usage import Usage
 from skills_core.diagnostics import one_line
 from skills_core.selection import SkillSearch
 from skills_core.watcher import watch, watch_files
@@ -32,13 +33,16 @@ logger = logging.getLogger(__name__)
 class Host:
     """A library being served. Handlers read `snapshot` once per request; all state behind it is derived."""
 
-    def __init__(self, library: Library, settings: Settings, files: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, library: Library, settings: Settings, files: Sequence[Path] = (), usage: Usage | None = None
+    ) -> None:
         """Serve `library`, whose gates depend on `files`; nothing is watched before `follow` runs."""
         self.library = library
         self.settings = settings
+        self.usage = usage or Usage()
         self._files = tuple(files)
         self.bus = InMemorySubscriptionBus()
-        self._snapshot = Snapshot(library.catalog, settings)
+        self._snapshot = Snapshot(library.catalog, settings, self.usage.before)
         self.reader = VerifiedReader(library, self.reload)
         self.search = SkillSearch()
         self._reloading = anyio.Lock()
@@ -48,7 +52,7 @@ class Host:
         """The lists of the current catalog."""
         catalog = self.library.catalog
         if self._snapshot.catalog is not catalog:
-            self._snapshot = Snapshot(catalog, self.settings)
+            self._snapshot = Snapshot(catalog, self.settings, self.usage.before)
         return self._snapshot
 
     async def reload(self, changed: Iterable[Path] | None = None) -> Change:

@@ -70,7 +70,7 @@ def events_of(before: Snapshot, after: Snapshot, change: Change) -> Iterator[Ser
 def _events_of_skills(before: Snapshot, after: Snapshot, change: Change) -> Iterator[ServerEvent]:
     pairs = _active_pairs(change)
     # With thousands of skills, a list of tools takes longer to make than all else that an edit costs.
-    if any(_differ(tools.describe, old, new) for old, new in pairs) and before.tools != after.tools:
+    if any(_differ(tools.describe, old, new) for old, new in pairs) and _is_other_offer(before, after):
         yield ToolsListChanged()
     if any(_differ(prompts.describe, old, new) for old, new in pairs):
         yield PromptsListChanged()
@@ -78,6 +78,10 @@ def _events_of_skills(before: Snapshot, after: Snapshot, change: Change) -> Iter
         yield ResourcesListChanged()
     for uri in dict.fromkeys(uri for old, new in pairs for uri in _updated_uris(old, new)):
         yield ResourceUpdated(uri)
+
+
+def _is_other_offer(before: Snapshot, after: Snapshot) -> bool:
+    return any(before.tools(budget) != after.tools(budget) for budget in before.budgets)
 
 
 def _is_other_status(change: Change) -> bool:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from server.http import HttpServer
+    from server.usage import Usage
     from skills_core.library import Library
 
 __all__ = ["serve"]
@@ -33,21 +34,23 @@ _EVERYWHERE = frozenset({"0.0.0.0", "[::]"})  # noqa: S104 - compared, not bound
 logger = logging.getLogger(__name__)
 
 
-def serve(library: Library, settings: Settings, files: Sequence[Path] = ()) -> None:
+def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usage: Usage | None = None) -> None:
     """Serve `library`, whose gates depend on `files`, until the client (over stdio) or the user ends it.
+
+    `usage` is how often its skills were used before, and takes note of the use from now on.
 
     Raises:
         AddressInUseError: the address for HTTP cannot be listened on.
     """
     if settings.transport is Transport.STDIO:
-        anyio.run(_serve_stdio, Host(library, settings, files))
+        anyio.run(_serve_stdio, Host(library, settings, files, usage))
         return
     from server.admin.sockets import admin_socket
     from server.http import HttpServer, checks_host, listen
 
     with listen(settings) as listener:
         port = listener.getsockname()[1]
-        host = Host(library, settings, files)
+        host = Host(library, settings, files, usage)
         server = HttpServer(SkillServer(host, local=False), host)
         # A signal that ends the process does so when all else has ended: nothing is left behind.
         with server.stopped_by_signals(), admin_socket(runtime_folders(), port) as admin:
@@ -62,6 +65,7 @@ async def _serve_stdio(host: Host) -> None:
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(host.follow)
+        tasks.start_soon(host.usage.keep)
         tasks.start_soon(_cancel_when_asked_to_stop, tasks.cancel_scope)
         tasks.start_soon(_reload_when_asked, host)
         await serve_stdio(SkillServer(host, local=True))
@@ -93,6 +97,7 @@ async def _serve_http(host: Host, server: HttpServer, listener: socket.socket, a
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(host.follow)
+        tasks.start_soon(host.usage.keep)
         tasks.start_soon(_reload_when_asked, host)
         if admin is not None:
             tasks.start_soon(serve_locally, host, admin)

@@ -17,6 +17,7 @@ import anyio.to_thread
 from server.activating import Activation
 from server.admin.tools import AdminTools
 from server.arguments import string
+from server.clients import budget_for, client_of
 from server.conversations import Conversations
 from server.faults import InvalidRequestError
 from server.found import found_object
@@ -50,12 +51,12 @@ class ToolHandlers:
         self._admin = AdminTools(host)
 
     async def list(
-        self, _ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
+        self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
     ) -> dict[str, Any]:
-        """Handle `tools/list`, a single page."""
+        """Handle `tools/list`, a single page with as much of the catalog as the client shows."""
         if params is not None and params.cursor is not None:
             raise InvalidRequestError("invalid cursor; this list has one page")
-        return self._host.snapshot.tools
+        return self._host.snapshot.tools(budget_for(client_of(ctx), self._host.settings))
 
     async def call(self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams) -> dict[str, Any]:
         """Handle `tools/call`: the result of the tool, with news of skills that the model was given."""

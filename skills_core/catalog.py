@@ -115,6 +115,11 @@ class Catalog:
         """Return the active skill with this path, None where there is none."""
         return self._by_path.get(path)
 
+    def offer(self, key: str) -> Skill | None:
+        """Return the skill with this key if a model may activate it, else None."""
+        skill = self._by_key.get(key)
+        return skill if skill is not None and skill.model_invocable else None
+
     def file(self, uri: str) -> tuple[Skill, SkillFile] | None:
         """Return the file of an active skill that `uri` names, with the innermost skill that has it; else None."""
         path = decode_path(uri)

@@ -16,7 +16,7 @@ from skills_core.diagnostics import one_line, printable
 from skills_core.recipient import ANYBODY, Recipient
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill
@@ -25,6 +25,8 @@ __all__ = [
     "FREE_ARGUMENT",
     "CatalogText",
     "activation_inputs",
+    "entries_within",
+    "in_order",
     "parameters_of",
     "render_activation",
     "render_catalog",
@@ -138,25 +140,38 @@ def render_request(skill: Skill, message: str | None) -> str:
     )
 
 
-def render_catalog(catalog: Catalog, budget: int) -> CatalogText:
+def render_catalog(catalog: Catalog, budget: int, first: Sequence[Skill] = ()) -> CatalogText:
     """Return the rule and the entries of the skills that `catalog` offers to models, within `budget` characters.
 
-    Always-on skills come first, then all by name; whole entries only. What does not fit is counted in the text.
+    `first` are those that come first, in their order; then come those that are always on, then all by name; whole
+    entries only. What does not fit is counted in the text.
     """
-    entries: list[str] = []
     # The frame: the rule, the tags, and the sentence on what is not shown.
-    left = budget - len(RULE) - 160
-    for skill in catalog.offered:
-        entry = render_entry(skill)
-        left -= len(entry) + 1
-        if left < 0:
-            break
-        entries.append(entry)
+    entries = entries_within(budget - len(RULE) - 160, in_order(catalog, first))
     hidden = len(catalog.offered) - len(entries)
     lines = [RULE, "<available_skills>", *entries, "</available_skills>"]
     if hidden:
         lines.append(f"{hidden} more skills are not shown here: find_skills finds them by what they do.")
     return CatalogText("\n".join(lines), len(entries), hidden)
+
+
+def in_order(catalog: Catalog, first: Sequence[Skill] = ()) -> Iterator[Skill]:
+    """Yield the skills that `catalog` offers to models, `first` before the others."""
+    yield from first
+    known = {skill.path for skill in first}
+    yield from (skill for skill in catalog.offered if skill.path not in known)
+
+
+def entries_within(room: int, skills: Iterable[Skill]) -> list[str]:
+    """Return the entries of as many of `skills`, from the first on, as have room with a line end after each."""
+    entries: list[str] = []
+    for skill in skills:
+        entry = render_entry(skill)
+        room -= len(entry) + 1
+        if room < 0:
+            break
+        entries.append(entry)
+    return entries
 
 
 def render_entry(skill: Skill) -> str:

@@ -13,18 +13,23 @@ from server.commands.opening import open_library, settings_with_logs
 from server.commands.options import ConventionFiles, Directories, FollowSymlinks, GitIgnored, Strict, TrustWorkspace
 from server.config import LogLevel, OptionalTool, Transport
 from server.console import WRONG_USE, fail
-from server.environment import Machine, current_places
+from server.environment import Machine, current_places, state_home
 from server.lean_sdk import defer_packages
 from skills_core.diagnostics import one_line
 from skills_core.watcher import WatchMode
 
 if TYPE_CHECKING:
+    from server.config import Settings
     from skills_core.library import Library
 
 __all__ = ["serve"]
 
 AllowedHosts = Annotated[
     list[str] | None, typer.Option(help="A Host header to accept over HTTP beside loopback; may be repeated.")
+]
+
+Pinned = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="Offer this skill before others; may be repeated.")
 ]
 
 
@@ -41,6 +46,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     conventions: ConventionFiles = None,
     gitignore: GitIgnored = False,
     tool: Annotated[list[OptionalTool] | None, typer.Option(help="Offer this tool too; may be repeated.")] = None,
+    pin: Pinned = None,
     watch: Annotated[WatchMode | None, typer.Option(help="How changes are noticed; auto by default.")] = None,
     watch_debounce_ms: Annotated[int | None, typer.Option(help="Quiet time that ends a burst; 250.")] = None,
     log_level: Annotated[LogLevel | None, typer.Option(help="How much goes to stderr; info by default.")] = None,
@@ -59,21 +65,27 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         conventions=conventions,
         gitignore=gitignore,
         tools=tuple(tool or ()),
+        pinned=tuple(pin or ()),
         watch=watch,
         watch_debounce_ms=watch_debounce_ms,
         log_level=log_level,
     )
     if settings.transport is Transport.STDIO and (sys.stdin is None or sys.stdout is None):
         fail("stdin or stdout is closed; a client speaks over both, or use --transport http", WRONG_USE)
-    library = open_library(directories, settings, machine)
+    _run(open_library(directories, settings, machine), settings, machine)
+
+
+def _run(library: Library, settings: Settings, machine: Machine) -> None:
     defer_packages()
     from server.serving import serve as run
+    from server.usage import Usage
 
     gc.freeze()
     gc.enable()
     _log_inactive(library)
+    usage = Usage(state_home() / "usage.db" if settings.usage else None)
     try:
-        run(library, settings, machine.files)
+        run(library, settings, machine.files, usage)
     except KeyboardInterrupt:
         return
 

@@ -9,8 +9,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from server.listing import prompts, resources, skills, tools
+from server.listing.offer import first_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from server.config import Settings
     from server.listing.paging import Pager
     from server.listing.skills import Child
@@ -26,21 +29,34 @@ _MAX_DIRECTORIES = 1000
 class Snapshot:
     """The lists of one catalog; each is built when it is first asked for."""
 
-    def __init__(self, catalog: Catalog, settings: Settings) -> None:
-        """Nothing is built yet."""
+    def __init__(self, catalog: Catalog, settings: Settings, used: Mapping[str, int] | None = None) -> None:
+        """Nothing is built yet. `used` is how often each skill was used, by its key."""
         self.catalog = catalog
         self.settings = settings
+        self._used = used or {}
+        self._tools: dict[int, dict[str, Any]] = {}
         self._directories: dict[str, Pager[Child]] = {}
 
     @cached_property
-    def tools(self) -> dict[str, Any]:
-        """The result of `tools/list`."""
-        return tools.list_result(self.catalog, self.settings)
+    def first(self) -> tuple[Skill, ...]:
+        """The skills that are offered to models before all others."""
+        return first_of(self.catalog, self.settings.pinned, self._used)
+
+    def tools(self, budget: int) -> dict[str, Any]:
+        """Return the result of `tools/list` with at most `budget` characters of the catalog."""
+        if budget not in self._tools:
+            self._tools[budget] = tools.list_result(self.catalog, self.settings, self.first, budget)
+        return self._tools[budget]
+
+    @property
+    def budgets(self) -> frozenset[int]:
+        """The budgets of the lists of tools that clients may have: that for all, and those that were asked for."""
+        return frozenset({self.settings.catalog_budget, *self._tools})
 
     @cached_property
     def tool_schemas(self) -> dict[str, dict[str, Any]]:
-        """The input schema of each tool by its name."""
-        return {tool["name"]: tool["inputSchema"] for tool in self.tools["tools"]}
+        """The input schema of each tool by its name; it is the same for all clients."""
+        return {tool["name"]: tool["inputSchema"] for tool in self.tools(self.settings.catalog_budget)["tools"]}
 
     @cached_property
     def instructions(self) -> str | None:

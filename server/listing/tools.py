@@ -6,15 +6,18 @@ stand behind them.
 
 from __future__ import annotations
 
-from itertools import takewhile
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from server.listing import admin
 from server.listing.envelope import cacheable
-from skills_core.rendering import RULE, render_catalog, render_entry
+from server.listing.offer import always_on
+from skills_core.rendering import RULE, entries_within, in_order, render_catalog, render_entry
 from skills_core.selection import Band
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from server.config import Settings
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill
@@ -40,6 +43,9 @@ DEFAULT_MATCHES = 10
 MAX_MATCHES = 100
 MAX_QUERY = 2000
 MAX_TAGS = 50
+
+MAX_INSTRUCTIONS = 2000
+"""Longest instructions in characters: some clients show no more."""
 
 MAX_RESULT = 500_000
 """Longest activation that a client is asked to hand over whole, in characters: the most that Claude Code grants."""
@@ -80,25 +86,31 @@ _READ_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": 
 
 def instructions(catalog: Catalog) -> str | None:
     """Return the server's instructions: the rule, with the skills that apply to every message."""
-    skills = catalog.offered
-    if not skills:
+    if not catalog.offered:
         return None
-    always = list(takewhile(lambda skill: skill.frontmatter.always_on, skills))
-    text = f"{RULE} Its description lists them; find_skills searches them."
-    if always:
-        names = ", ".join(skill.key for skill in always)
-        text += f" These apply to every task, so activate them first: {names}."
-    return text
+    always = always_on(catalog)
+    text = f"{RULE} The description of activate_skill lists them; find_skills searches them."
+    if not always:
+        return text
+    text += "\nThese apply to every task, so activate them first:\n<available_skills>\n"
+    entries = entries_within(MAX_INSTRUCTIONS - len(text) - 100, always)
+    text += "\n".join([*entries, "</available_skills>"])
+    more = len(always) - len(entries)
+    return f"{text}\nAnd {more} more, which stand first in the description of activate_skill." if more else text
 
 
-def list_result(catalog: Catalog, settings: Settings) -> dict[str, Any]:
-    """Return the result of `tools/list`: no tools for skills where there is no skill for them."""
+def list_result(catalog: Catalog, settings: Settings, first: Sequence[Skill], budget: int) -> dict[str, Any]:
+    """Return the result of `tools/list` with at most `budget` characters of the catalog, `first` in front.
+
+    There are no tools for skills where there is no skill for them.
+    """
     skills = catalog.offered
-    tools = [_activate(catalog, settings)] if skills else []
+    tools = [_activate(catalog, settings, first, budget)] if skills else []
     # A skill that only users may call has files all the same.
     tools += [_read_file()] if catalog.active else []
     tools += [_find()] if skills else []
-    return {"tools": tools + admin.tools(settings), **cacheable(settings)}
+    # What is right for one client is cut by another.
+    return {"tools": tools + admin.tools(settings), **cacheable(settings), "cacheScope": "private"}
 
 
 def describe(skill: Skill) -> tuple[object, ...]:
@@ -106,15 +118,15 @@ def describe(skill: Skill) -> tuple[object, ...]:
     return skill.key, skill.model_invocable, skill.frontmatter.always_on, render_entry(skill)
 
 
-def _activate(catalog: Catalog, settings: Settings) -> dict[str, Any]:
-    names = [skill.key for skill in catalog.offered[: settings.enum_limit]]
+def _activate(catalog: Catalog, settings: Settings, first: Sequence[Skill], budget: int) -> dict[str, Any]:
+    names = [skill.key for skill in islice(in_order(catalog, first), settings.enum_limit)]
     name: dict[str, Any] = {"type": "string", "description": "The skill's name.", "enum": names}
     if len(catalog.offered) > settings.enum_limit:
         name["description"] += " Any other name that find_skills returns is accepted as well."
     return {
         "name": ACTIVATE,
         "title": "Activate a skill",
-        "description": render_catalog(catalog, settings.catalog_budget).text,
+        "description": render_catalog(catalog, budget, first).text,
         "inputSchema": {
             "type": "object",
             "properties": {

@@ -38,7 +38,13 @@ def server_command(skills: Path, *flags: str) -> list[str]:
 
 def server_environment(**settings: str) -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("SKILLSERVE_")}
-    return {**inherited, "PYTHONPATH": str(REPOSITORY), "SKILLSERVE_WATCH_DEBOUNCE_MS": "60", **settings}
+    return {
+        **inherited,
+        "PYTHONPATH": str(REPOSITORY),
+        "SKILLSERVE_WATCH_DEBOUNCE_MS": "60",
+        "SKILLSERVE_USAGE": "false",
+        **settings,
+    }
 
 
 @dataclass

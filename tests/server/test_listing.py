@@ -37,7 +37,12 @@ def test_every_list_says_how_long_it_may_be_kept(skills: Path, make_skill: MakeS
     make_skill("one")
     settings = Settings(watch=WatchMode.OFF)
     snapshot = Snapshot(catalog_of(skills), settings)
-    pages = [snapshot.prompts.page(None), snapshot.resources.page(None), snapshot.skills.page(None), snapshot.tools]
+    pages = [
+        snapshot.prompts.page(None),
+        snapshot.resources.page(None),
+        snapshot.skills.page(None),
+        snapshot.tools(1000),
+    ]
     for page in (*pages, resources.templates(snapshot.catalog, settings)):
         assert page.items() >= cacheable(settings).items()
 
