@@ -38,14 +38,14 @@ BUNDLED = (
 )
 
 
-def write_corpus(root: Path, count: int) -> None:
-    """Write skills 0 to count - 1 below `root`, which must not exist yet."""
+def write_corpus(root: Path, count: int, *, bundled: bool = True) -> None:
+    """Write skills 0 to count - 1 below `root`, which must not exist yet; without `bundled`, the SKILL.md alone."""
     root.mkdir(parents=True)
     for number in range(count):
         rng = Random(f"skill {number}")  # noqa: S311 - the same text each time is wanted, not secrecy
         folder = root / skill_name(number)
         _write(folder / "SKILL.md", _skill_md(folder.name, rng))
-        for path in BUNDLED:
+        for path in BUNDLED if bundled else ():
             _write(folder / path, _bundled(path, rng))
 
 

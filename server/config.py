@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, SecretStr, ValidationError, field_validator
 
 from skills_core.locations import USUAL_BOUNDS
+from skills_core.rendering import MAX_ENTRY
 from skills_core.sources import Scope, Strictness
 from skills_core.watcher import WatchMode, WatchOptions
 
@@ -131,6 +132,8 @@ class Settings(BaseModel):
     watch_poll_ms: int = Field(default=1000, ge=50, le=3_600_000)
     catalog_budget: int = Field(default=32_000, ge=500)
     """Longest catalog text for a model, in characters; about 8,000 tokens."""
+    entry_limit: int = Field(default=MAX_ENTRY, ge=20, le=MAX_ENTRY)
+    """Longest text of one skill in the catalog, in characters."""
     client_budgets: dict[str, PositiveInt] = Field(default_factory=dict)
     """The same for single clients by their key, which overrides what is known of them."""
     pinned: tuple[str, ...] = ()

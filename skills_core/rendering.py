@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FREE_ARGUMENT",
+    "MAX_ENTRY",
     "CatalogText",
     "activation_inputs",
     "entries_within",
@@ -140,14 +141,14 @@ def render_request(skill: Skill, message: str | None) -> str:
     )
 
 
-def render_catalog(catalog: Catalog, budget: int, first: Sequence[Skill] = ()) -> CatalogText:
+def render_catalog(catalog: Catalog, budget: int, first: Sequence[Skill] = (), longest: int = MAX_ENTRY) -> CatalogText:
     """Return the rule and the entries of the skills that `catalog` offers to models, within `budget` characters.
 
     `first` are those that come first, in their order; then come those that are always on, then all by name; whole
-    entries only. What does not fit is counted in the text.
+    entries only, of which each has a text of at most `longest` characters. What does not fit is counted in the text.
     """
     # The frame: the rule, the tags, and the sentence on what is not shown.
-    entries = entries_within(budget - len(RULE) - 160, in_order(catalog, first))
+    entries = entries_within(budget - len(RULE) - 160, in_order(catalog, first), longest)
     hidden = len(catalog.offered) - len(entries)
     lines = [RULE, "<available_skills>", *entries, "</available_skills>"]
     if hidden:
@@ -162,11 +163,11 @@ def in_order(catalog: Catalog, first: Sequence[Skill] = ()) -> Iterator[Skill]:
     yield from (skill for skill in catalog.offered if skill.path not in known)
 
 
-def entries_within(room: int, skills: Iterable[Skill]) -> list[str]:
+def entries_within(room: int, skills: Iterable[Skill], longest: int = MAX_ENTRY) -> list[str]:
     """Return the entries of as many of `skills`, from the first on, as have room with a line end after each."""
     entries: list[str] = []
     for skill in skills:
-        entry = render_entry(skill)
+        entry = render_entry(skill, longest)
         room -= len(entry) + 1
         if room < 0:
             break
@@ -174,14 +175,14 @@ def entries_within(room: int, skills: Iterable[Skill]) -> list[str]:
     return entries
 
 
-def render_entry(skill: Skill) -> str:
-    """Return what the catalog says of one skill."""
+def render_entry(skill: Skill, longest: int = MAX_ENTRY) -> str:
+    """Return what the catalog says of one skill; the text in it has at most `longest` characters."""
     front = skill.frontmatter
     triggers = ", ".join(trigger for trigger in front.triggers if trigger != "*")
     parts = [f"Triggers: {triggers}." if triggers else "", front.description, front.when_to_use or ""]
     text = " ".join(" ".join(part.split()) for part in parts if part)
-    if len(text) > MAX_ENTRY:
-        text = text[: MAX_ENTRY - 1].rstrip() + "…"
+    if len(text) > longest:
+        text = text[: longest - 1].rstrip() + "…"
     return f"<skill name={_attribute(skill.key)}>{escape(text)}</skill>"
 
 

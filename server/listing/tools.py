@@ -126,7 +126,7 @@ def _activate(catalog: Catalog, settings: Settings, first: Sequence[Skill], budg
     return {
         "name": ACTIVATE,
         "title": "Activate a skill",
-        "description": render_catalog(catalog, budget, first).text,
+        "description": render_catalog(catalog, budget, first, settings.entry_limit).text,
         "inputSchema": {
             "type": "object",
             "properties": {

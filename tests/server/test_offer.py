@@ -98,6 +98,18 @@ def test_pinned_skills_come_first_then_those_always_on_then_those_used_most_then
     assert activate["inputSchema"]["properties"]["name"]["enum"] == ["g", "b", "always", "e"]
 
 
+def test_shorter_entries_show_more_skills(fifty: Path) -> None:
+    catalog = catalog_of(fifty)
+    long, short = (
+        shown(Snapshot(catalog, Settings(entry_limit=limit)).tools(2000)["tools"][0]["description"])
+        for limit in (1536, 30)
+    )
+    assert len(long) < 15
+    assert len(short) > 25
+    text = Snapshot(catalog, Settings(entry_limit=30)).tools(2000)["tools"][0]["description"]
+    assert '<skill name="s00">Does thing 0. Use it for that…</skill>' in text
+
+
 def test_instructions_carry_what_is_always_on_within_their_bound(skills: Path) -> None:
     for number in range(30):
         write_skill(skills, f"rule-{number:02}", description="Apply this. " * 12, fields="triggers: ['*']")

@@ -1,0 +1,65 @@
+"""Measure what a client is sent before it asks for anything: the size of tools/list by catalog and client."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from corpus import write_corpus
+
+from server.clients import KNOWN_CLIENTS, UNKNOWN, ClientProfile, budget_for, profile_of
+from server.config import Settings
+from server.listing.snapshot import Snapshot
+from skills_core import Catalog, Environment, Library, explicit_sources
+
+SIZES = (20, 100, 1000, 10_000, 60_000)
+CLIENTS = (UNKNOWN, profile_of("claude-code", KNOWN_CLIENTS))
+REPEATS = 5
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--skills", type=int, nargs="+", default=SIZES, help="sizes of the catalog")
+    options = parser.parse_args()
+    print("skills  client        tools/list  description  entries  enum   instructions  to make it")
+    for count in options.skills:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder) / "skills"
+            write_corpus(root, count, bundled=False)
+            catalog = Library(explicit_sources([root]), environment).catalog
+            for client in CLIENTS:
+                print_row(catalog, client)
+
+
+def environment() -> Environment:
+    """Return a machine that lacks nothing."""
+    return Environment(os="linux", has_bin=lambda _: True)
+
+
+def print_row(catalog: Catalog, client: ClientProfile) -> None:
+    """Print what one client is sent: sizes in bytes of JSON, lengths in characters."""
+    settings = Settings()
+    budget = budget_for(client, settings)
+    times = []
+    for _ in range(REPEATS):
+        snapshot = Snapshot(catalog, settings)
+        start = time.perf_counter()
+        result = snapshot.tools(budget)
+        times.append((time.perf_counter() - start) * 1000)
+    size = len(json.dumps(result, ensure_ascii=False).encode())
+    activate = result["tools"][0]
+    text = activate["description"]
+    entries, names = text.count("<skill name="), len(activate["inputSchema"]["properties"]["name"]["enum"])
+    print(
+        f"{len(catalog.offered):6}  {client.key:12}  {size:8} B  {len(text):11}  {entries:7}  {names:5}"
+        f"  {len(snapshot.instructions or ''):12}  {statistics.median(times):7.2f} ms"
+    )
+
+
+if __name__ == "__main__":
+    main()
