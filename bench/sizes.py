@@ -45,12 +45,9 @@ def print_row(catalog: Catalog, client: ClientProfile) -> None:
     """Print what one client is sent: sizes in bytes of JSON, lengths in characters."""
     settings = Settings()
     budget = budget_for(client, settings)
-    times = []
-    for _ in range(REPEATS):
-        snapshot = Snapshot(catalog, settings)
-        start = time.perf_counter()
-        result = snapshot.tools(budget)
-        times.append((time.perf_counter() - start) * 1000)
+    snapshot = Snapshot(catalog, settings)
+    result = snapshot.tools(budget)
+    times = [_timed(Snapshot(catalog, settings), budget) for _ in range(REPEATS)]
     size = len(json.dumps(result, ensure_ascii=False).encode())
     activate = result["tools"][0]
     text = activate["description"]
@@ -59,6 +56,12 @@ def print_row(catalog: Catalog, client: ClientProfile) -> None:
         f"{len(catalog.offered):6}  {client.key:12}  {size:8} B  {len(text):11}  {entries:7}  {names:5}"
         f"  {len(snapshot.instructions or ''):12}  {statistics.median(times):7.2f} ms"
     )
+
+
+def _timed(snapshot: Snapshot, budget: int) -> float:
+    start = time.perf_counter()
+    snapshot.tools(budget)
+    return (time.perf_counter() - start) * 1000
 
 
 if __name__ == "__main__":
