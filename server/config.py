@@ -41,7 +41,7 @@ __all__ = [
 ENV_PREFIX = "SKILLSERVE_"
 FILE_NAME = "skillserve.toml"
 
-_PERSONAL = frozenset({"admin_token", "tools", "trust_workspace"})
+_PERSONAL = frozenset({"admin_token", "reranker", "tools", "trust_workspace"})
 # What a file that came with a repository has no say in.
 
 _TABLES = frozenset({"client_budgets", "project_sources", "sources"})
@@ -136,6 +136,8 @@ class Settings(BaseModel):
     """Longest text of one skill in the catalog, in characters."""
     client_budgets: dict[str, PositiveInt] = Field(default_factory=dict)
     """The same for single clients by their key, which overrides what is known of them."""
+    reranker: str | None = Field(default=None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+    """A second opinion on searches, as `package.module:name`; its code runs in the server."""
     pinned: tuple[str, ...] = ()
     """Skills that are offered before all others, by name."""
     usage: bool = True

@@ -13,6 +13,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus
 from server.listing.snapshot import Snapshot
 from server.notifications import events_of
 from server.reading import VerifiedReader
+from server.reranking import load_reranker
 from server.usage import Usage
 from skills_core.diagnostics import one_line
 from skills_core.selection import SkillSearch
@@ -44,7 +45,7 @@ class Host:
         self.bus = InMemorySubscriptionBus()
         self._snapshot = Snapshot(library.catalog, settings, self.usage.before)
         self.reader = VerifiedReader(library, self.reload)
-        self.search = SkillSearch()
+        self.search = SkillSearch(load_reranker(settings.reranker))
         self._reloading = anyio.Lock()
 
     @property

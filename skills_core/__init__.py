@@ -38,7 +38,7 @@ from skills_core.gates import Credential, Environment, Exclusion, Gate, SkillEnt
 from skills_core.library import Change, Library
 from skills_core.recipient import Recipient
 from skills_core.rendering import render_activation, render_catalog, render_request
-from skills_core.selection import Band, Match, SelectionPolicy, SkillIndex, SkillSearch
+from skills_core.selection import Band, Match, Reranker, SelectionPolicy, SkillIndex, SkillSearch
 from skills_core.skill import Instructions, Skill, SkillContent, SkillFile, State
 from skills_core.sources import ScanBounds, Scope, Source, Strictness, explicit_sources
 from skills_core.strict import parse_skill, read_skill
@@ -66,6 +66,7 @@ __all__ = [
     "MissingFieldError",
     "Reason",
     "Recipient",
+    "Reranker",
     "ScanBounds",
     "Scope",
     "SelectionPolicy",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from skills_core.gates import Environment
 
-__all__ = ["open_library", "open_quietly", "settings_with_logs"]
+__all__ = ["open_library", "open_quietly", "settings_of", "settings_with_logs"]
 
 
 def settings_with_logs(machine: Machine, **flags: object) -> Settings:
@@ -31,7 +31,7 @@ def settings_with_logs(machine: Machine, **flags: object) -> Settings:
     Raises:
         ConfigurationError: a setting cannot be used.
     """
-    settings = _settings(machine, flags)
+    settings = settings_of(machine, flags)
     logging.basicConfig(
         stream=sys.stderr,
         level=settings.log_level.upper(),
@@ -66,10 +66,15 @@ def open_quietly(directories: Sequence[Path] | None, **flags: object) -> Library
         InvalidSourceError: a directory is missing, or is a file.
     """
     machine = Machine(current_places())
-    return open_library(directories, _settings(machine, flags), machine)
+    return open_library(directories, settings_of(machine, flags), machine)
 
 
-def _settings(machine: Machine, flags: Mapping[str, object]) -> Settings:
+def settings_of(machine: Machine, flags: Mapping[str, object]) -> Settings:
+    """Return the settings with `flags` on top, of which one that is false, None or empty counts as not given.
+
+    Raises:
+        ConfigurationError: a setting cannot be used.
+    """
     given = {name: flag for name, flag in flags.items() if flag is not False}
     if given.pop("strict", None):
         given["strictness"] = Strictness.STRICT

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from server.commands.opening import open_quietly
+from server.commands.opening import open_library, settings_of
 from server.commands.options import AsJson, Directories, FollowSymlinks, TrustWorkspace
 from server.console import NO, print_json
+from server.environment import Machine, current_places
 from server.found import match_object
 from server.report import shown_place
+from server.reranking import load_reranker
 from skills_core.diagnostics import printable
 from skills_core.selection import SelectionPolicy, SkillIndex, SkillSearch
 
@@ -45,10 +47,12 @@ def search(  # noqa: PLR0913 - one parameter for each flag
     trust_workspace: TrustWorkspace = False,
 ) -> None:
     """Find the skills that answer a query, best first. The exit code is 1 where there is none."""
-    catalog = open_quietly(directories, follow_symlinks=follow_symlinks, trust_workspace=trust_workspace).catalog
+    machine = Machine(current_places())
+    settings = settings_of(machine, {"follow_symlinks": follow_symlinks, "trust_workspace": trust_workspace})
+    catalog = open_library(directories, settings, machine).catalog
     policy = SelectionPolicy(limit, min_score or 0.0, tuple(tag or ()), tuple(exclude_tag or ()))
     if ranking is Ranking.DEFAULT:
-        matches = SkillSearch().select(catalog.active, query, policy)
+        matches = SkillSearch(load_reranker(settings.reranker)).select(catalog.active, query, policy)
     else:
         matches = _by_words(catalog.active, query, policy, all_scores=min_score is not None)
     if as_json:

@@ -14,6 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from skills_core.selection.fulltext import FullText
+from skills_core.selection.fusion import DEPTH, fused
 from skills_core.selection.lexical import SkillIndex
 from skills_core.selection.policy import Band, Match, SelectionPolicy
 from skills_core.selection.reasons import Asked, reasons_for
@@ -23,6 +24,7 @@ from skills_core.selection.words import query_words
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from skills_core.selection.fusion import Reranker
     from skills_core.skill import Skill, SkillContent
 
 __all__ = ["ALL_THAT_MATCH", "SkillSearch"]
@@ -42,8 +44,9 @@ _MANY, _MUCH = 500, 0.25
 class SkillSearch:
     """A search over skills. It may be shared between threads."""
 
-    def __init__(self) -> None:
-        """Begin with no skills; each search brings its own."""
+    def __init__(self, reranker: Reranker | None = None) -> None:
+        """Begin with no skills; each search brings its own. A `reranker` is asked too, and has as much of a say."""
+        self._reranker = reranker
         self._lock = Lock()
         self._rows = _rows()
         self._lexical = SkillIndex()
@@ -54,6 +57,18 @@ class SkillSearch:
         The index is brought up to date with `skills` first, at the price of what is not the same as last time. A
         query without words selects nothing, or with included tags all that has such a tag, with a score of 0.
         """
+        if self._reranker is None or not query_words(query):
+            return self._by_words(skills, query, policy)
+        matches = self._by_words(skills, query, replace(policy, top_k=max(policy.top_k, DEPTH), min_score=0.0))
+        admits = policy.admission()
+        try:
+            ranked = list(self._reranker(query, [skill for skill in skills if admits(skill.frontmatter.tags)]))
+        except Exception:
+            logger.exception("the reranker failed; skills are ranked by their words alone")
+            return self._by_words(skills, query, policy)
+        return [match for match in fused(matches, ranked, policy.top_k) if match.score >= policy.min_score]
+
+    def _by_words(self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy) -> list[Match]:
         with self._lock:
             if self._rows is None:
                 return self._stand_in(skills, query, policy)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
-from tests.conftest import MakeSkill
+from tests.conftest import MakeSkill, write_skill
+from tests.server.sessions import REPOSITORY, server_environment
 from tests.server.test_cli import run
 
 SEARCH = {
@@ -88,3 +92,35 @@ def test_people_get_a_table_or_are_told_that_nothing_matches(skills: Path) -> No
 
 def test_an_unknown_ranking_is_wrong_use(skills: Path) -> None:
     assert run("search", "leak", skills, "--ranking", "best").returncode == 2
+
+
+def test_a_second_opinion_is_asked_where_a_setting_names_it(tmp_path: Path) -> None:
+    skills = tmp_path / "two"
+    write_skill(skills, "pdf-forms", description="Fill in forms.")
+    write_skill(skills, "travel", description="Plan a trip.")
+    (tmp_path / "opinions.py").write_text(
+        "def backwards(query, skills):\n    return sorted(skills, key=lambda skill: skill.name, reverse=True)\n"
+        "nothing = 3\n"
+    )
+    path = {"PYTHONPATH": f"{REPOSITORY}{os.pathsep}{tmp_path}"}
+
+    def found(reranker: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "server", "search", "forms", str(skills), "--json"]
+        environment = server_environment(SKILLSERVE_RERANKER=reranker, **path)
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
+
+    assert [match["name"] for match in json.loads(found("opinions:backwards").stdout)["matches"]] == [
+        "pdf-forms",
+        "travel",
+    ]
+    assert [match["name"] for match in json.loads(found("").stdout)["matches"]] == ["pdf-forms"]
+    for wrong, why in {
+        "opinions:nothing": "expected a function",
+        "opinions:gone": "AttributeError",
+        "no_such_module:f": "ModuleNotFoundError",
+        "not a name": "reranker",
+    }.items():
+        failed = found(wrong)
+        assert failed.returncode == 2
+        assert why in failed.stderr
+        assert "Traceback" not in failed.stderr

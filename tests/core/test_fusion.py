@@ -1,0 +1,98 @@
+"""A second opinion on a search, and how both rankings become one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from skills_core import Band, Library, Match, SelectionPolicy, Skill, SkillSearch
+from skills_core.selection.fusion import DEPTH, fused
+
+TEN = SelectionPolicy(top_k=10, min_score=0.0)
+
+
+@pytest.fixture
+def skills(tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]) -> tuple[Skill, ...]:
+    write_skill(tmp_path, "pdf-forms", description="Fill in forms.", fields="tags: [office]")
+    write_skill(tmp_path, "invoices", description="Read bills.")
+    write_skill(tmp_path, "travel", description="Plan a trip.", fields="tags: [office]")
+    write_skill(tmp_path, "forms-lint", description="Check web forms.")
+    return load(tmp_path).catalog.offered
+
+
+def by_name(*names: str) -> Callable[[str, Sequence[Skill]], Iterable[Skill]]:
+    def rank(_: str, skills: Sequence[Skill]) -> Iterable[Skill]:
+        known = {skill.name: skill for skill in skills}
+        return [known[name] for name in names if name in known]
+
+    return rank
+
+
+def names(matches: Iterable[Match]) -> list[str]:
+    return [match.skill.name for match in matches]
+
+
+def test_what_both_find_comes_first_and_what_only_the_second_finds_is_there(skills: tuple[Skill, ...]) -> None:
+    plain = SkillSearch().select(skills, "forms", TEN)
+    assert set(names(plain)) == {"pdf-forms", "forms-lint"}
+    found = SkillSearch(by_name("travel", names(plain)[1])).select(skills, "forms", TEN)
+    # 1/62 + 1/62, then 1/61 and 1/61 by name.
+    assert names(found) == [names(plain)[1], *sorted([names(plain)[0], "travel"])]
+    travel = next(match for match in found if match.skill.name == "travel")
+    assert (travel.score, travel.relative, travel.band, travel.weak) == (1 / 61, 0.0, Band.TRACE, False)
+
+
+def test_a_second_opinion_sees_only_what_may_be_found(skills: tuple[Skill, ...]) -> None:
+    policy = SelectionPolicy(10, 0.0, include_tags=("office",))
+    found = SkillSearch(by_name("invoices", "travel")).select(skills, "forms", policy)
+    assert set(names(found)) == {"pdf-forms", "travel"}
+
+
+def test_a_second_opinion_that_fails_costs_only_itself(
+    skills: tuple[Skill, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(_: str, __: Sequence[Skill]) -> Iterable[Skill]:
+        raise RuntimeError("no vectors today")
+
+    with caplog.at_level(logging.ERROR):
+        assert SkillSearch(fails).select(skills, "forms", TEN) == SkillSearch().select(skills, "forms", TEN)
+    assert "the reranker failed" in caplog.text
+
+
+def test_nobody_is_asked_about_a_query_without_words(skills: tuple[Skill, ...]) -> None:
+    def never(_: str, __: Sequence[Skill]) -> Iterable[Skill]:
+        raise AssertionError
+
+    policy = SelectionPolicy(10, 0.0, include_tags=("office",))
+    assert names(SkillSearch(never).select(skills, "", policy)) == ["pdf-forms", "travel"]
+
+
+@given(data=st.data())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_places_alone_decide_and_better_ones_never_cost_a_skill_its_place(
+    data: st.DataObject, skills: tuple[Skill, ...]
+) -> None:
+    words = data.draw(st.permutations(skills))[: data.draw(st.integers(0, 4))]
+    second = data.draw(st.lists(st.sampled_from(skills), max_size=8))
+    matches = [Match(skill, 9.0 - place, Band.HIGH) for place, skill in enumerate(words)]
+    found = fused(matches, second, 10)
+    assert {match.skill.path for match in found} == {skill.path for skill in (*words, *second)}
+    assert [match.order for match in found] == sorted(match.order for match in found)
+    # Who is first in both is first.
+    if words and second and words[0] is second[0]:
+        assert found[0].skill is words[0]
+    assert fused(matches, second, 1) == found[:1]
+
+
+def test_only_the_beginning_of_a_ranking_counts(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    for number in range(DEPTH + 3):
+        write_skill(tmp_path, f"s{number:03}")
+    many = load(tmp_path).catalog.offered
+    assert len(fused([], (skill for skill in many), 1000)) == DEPTH
