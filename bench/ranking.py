@@ -1,8 +1,9 @@
 """Compare the two rankings of skills on labelled queries, and time the default one.
 
 `queries.json` has skills that exist for this alone, with two queries each: an explicit one, which names what the skill
-does, and an indirect one in a user's own words; two for each sample skill; and queries for which there is no skill.
-Every second skill and its queries are held out: nothing may be tuned on them.
+does, and an indirect one in a user's own words; two for each sample skill, and for some public ones, which are asked
+where `--among` names their folder; queries for which there is no skill; and near-misses, whose words are those of a
+skill that is not meant. Every second skill and its queries are held out: nothing may be tuned on them.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from corpus import OBJECTS, VERBS, skill_name, write_corpus
 
 from skills_core import Environment, Library, SelectionPolicy, SkillIndex, SkillSearch, explicit_sources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from skills_core import Match, Skill
 
@@ -56,18 +57,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_labelled(Path(folder), labelled["skills"])
         skills = load([Path(folder), HERE.parent / "sample_skills", *options.among])
-        print_quality(skills, list(queries(labelled)), labelled["nothing"], misses=options.misses)
+        print_quality(skills, labelled, misses=options.misses)
     if options.skills:
         with tempfile.TemporaryDirectory() as folder:
             write_corpus(Path(folder) / "skills", options.skills)
             print_times(Path(folder) / "skills")
 
 
-def queries(labelled: dict[str, list[dict[str, str]]]) -> Iterable[Query]:
-    """Return every labelled query; skills take turns between the halves."""
-    for number, skill in enumerate(labelled["skills"] + labelled["samples"]):
-        for kind in KINDS:
-            yield Query(skill[kind], skill["name"], kind, HALVES[number % 2])
+def queries(labelled: Mapping[str, Any], present: Container[str]) -> Iterable[Query]:
+    """Return every labelled query for a skill that is present; skills take turns between the halves."""
+    for number, skill in enumerate(labelled["skills"] + labelled["samples"] + labelled["elsewhere"]):
+        if skill["name"] in present:
+            for kind in KINDS:
+                yield Query(skill[kind], skill["name"], kind, HALVES[number % 2])
 
 
 def write_labelled(root: Path, skills: Sequence[dict[str, object]]) -> None:
@@ -89,8 +91,9 @@ def library(roots: Sequence[Path]) -> Library:
     return Library(explicit_sources(roots), lambda: Environment(os="windows", has_bin=lambda _: True))
 
 
-def print_quality(skills: tuple[Skill, ...], asked: Sequence[Query], nothing: Sequence[str], *, misses: bool) -> None:
-    """Print how far in front each ranking puts the right skill."""
+def print_quality(skills: tuple[Skill, ...], labelled: Mapping[str, Any], *, misses: bool) -> None:
+    """Print how far in front each ranking puts the right skill, and how often a wrong one."""
+    asked = list(queries(labelled, {skill.name for skill in skills}))
     print(f"{len(skills)} skills, {len(asked)} queries\n")
     print(f"{'ranking':8} {'half':9} {'kind':9} {'n':>3} {'recall@1':>9} {'recall@5':>9} {'MRR':>6} {'weak':>5}")
     search, index = SkillSearch(), SkillIndex().extended(skills)
@@ -104,8 +107,7 @@ def print_quality(skills: tuple[Skill, ...], asked: Sequence[Query], nothing: Se
             for kind in KINDS:
                 _print_row(name, half, kind, [(q, rank(q.text)) for q in asked if (q.half, q.kind) == (half, kind)])
         for number, half in enumerate(HALVES):
-            firm = [any(not match.weak for match in rank(text)) for text in nothing[number :: len(HALVES)]]
-            print(f"{name:8} {half:9} no skill for it: {sum(firm)} of {len(firm)} have a match that is not marked weak")
+            _print_wrong(name, half, rank, *(labelled[key][number :: len(HALVES)] for key in ("nothing", "near")))
         print()
         if misses:
             _print_misses([(q, rank(q.text)) for q in asked if q.half == HALVES[0]])
@@ -122,6 +124,20 @@ def _print_row(name: str, half: str, kind: str, answers: Sequence[tuple[Query, l
     rank = sum(1 / place for place in places if place) / len(places)
     weak = sum(found[place - 1].weak for place, (_, found) in zip(places, answers, strict=True) if place)
     print(f"{name:8} {half:9} {kind:9} {len(places):3} {first:9.1%} {among:9.1%} {rank:6.3f} {weak:5}")
+
+
+def _print_wrong(name: str, half: str, rank: Rank, nothing: Sequence[str], near: Sequence[Mapping[str, str]]) -> None:
+    """Print how often a skill is called good that is not, and how often the one whose words were borrowed is first."""
+    firm = sum(any(not match.weak for match in rank(text)) for text in nothing)
+    print(f"{name:8} {half:9} no skill for it: {firm} of {len(nothing)} have a match that is not marked weak")
+    lured = [found[0] for query in near if (found := rank(query["text"])) and found[0].skill.name == query["not"]]
+    meant = [query for query in near if "skill" in query]
+    right = sum(_place(Query(query["text"], query["skill"], "", ""), rank(query["text"])) == 1 for query in meant)
+    unmarked = sum(not match.weak for match in lured)
+    print(
+        f"{name:8} {half:9} near-misses: the wrong skill is first in {len(lured)} of {len(near)}, {unmarked} of them "
+        f"not marked weak; the right one, where there is one, in {right} of {len(meant)}"
+    )
 
 
 def _print_misses(answers: Sequence[tuple[Query, list[Match]]]) -> None:
