@@ -26,7 +26,7 @@ from mcp.server.subscriptions import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from server.faults import InvalidRequestError
-from server.listing import prompts, resources, tools
+from server.listing import context, prompts, resources, tools
 from server.listing.admin import STATUS_URI, offers_status
 from server.report import skill_object
 from skills_core.skill import State
@@ -72,12 +72,16 @@ def _events_of_skills(before: Snapshot, after: Snapshot, change: Change) -> Iter
     # With thousands of skills, a list of tools takes longer to make than all else that an edit costs.
     if any(_differ(tools.describe, old, new) for old, new in pairs) and before.tools != after.tools:
         yield ToolsListChanged()
-    if any(_differ(prompts.describe, old, new) for old, new in pairs):
+    if _is_other_prompt(before, after) or any(_differ(prompts.describe, old, new) for old, new in pairs):
         yield PromptsListChanged()
     if any(_differ(resources.describe_all, old, new) for old, new in pairs):
         yield ResourcesListChanged()
     for uri in dict.fromkeys(uri for old, new in pairs for uri in _updated_uris(old, new)):
         yield ResourceUpdated(uri)
+
+
+def _is_other_prompt(before: Snapshot, after: Snapshot) -> bool:
+    return context.offers_prompt(before.catalog) != context.offers_prompt(after.catalog)
 
 
 def _is_other_status(change: Change) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 
 from server.admin.tools import AdminTools
+from server.context import ContextRequests
 from server.faults import InvalidRequestError
 from server.found import found_object
 from server.listing.envelope import text_block, tool_result
@@ -51,6 +52,7 @@ class ToolHandlers:
         self._host = host
         self._local = local
         self._admin = AdminTools(host)
+        self._context = ContextRequests(host, local=local)
 
     async def list(
         self, _ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
@@ -63,7 +65,7 @@ class ToolHandlers:
     async def call(self, _ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams) -> dict[str, Any]:
         """Handle `tools/call`."""
         skills = {ACTIVATE: self._call_activate, READ: self._call_read, FIND: self._call_find}
-        offered = {**self._admin.calls, **(skills if self._host.snapshot.catalog.active else {})}
+        offered = {**self._admin.calls, **self._context.calls, **(skills if self._host.snapshot.catalog.active else {})}
         tool = offered.get(params.name)
         if tool is None:
             raise InvalidRequestError(f"Unknown tool: {params.name[:200]}")

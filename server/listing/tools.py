@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from server.listing import admin
+from server.listing import admin, context
 from server.listing.envelope import cacheable
 from skills_core.rendering import RULE, render_catalog, render_entry
 from skills_core.selection import Band
@@ -95,7 +95,7 @@ def list_result(catalog: Catalog, settings: Settings) -> dict[str, Any]:
     # A skill that only users may call has files all the same.
     tools += [_read_file()] if catalog.active else []
     tools += [_find()] if skills else []
-    return {"tools": tools + admin.tools(settings), **cacheable(settings)}
+    return {"tools": tools + context.tools(catalog, settings) + admin.tools(settings), **cacheable(settings)}
 
 
 def describe(skill: Skill) -> tuple[object, ...]:
