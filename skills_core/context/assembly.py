@@ -80,6 +80,8 @@ def assemble_context(
     call = match_skill_call(message, catalog)
     offered = catalog.offered if call is None else [skill for skill in catalog.offered if skill is not call.skill]
     section = section_of(message, offered, bounds.section)
+    for skill in section.skills:
+        logger.debug("context: in the section %s %s", one_line(skill.key), skill.digest)
     context = AssembledContext((), section.always, section.triggered, section.left_out)
     before = [section.text] if section.text else []
     if call is not None:
@@ -89,7 +91,7 @@ def assemble_context(
     selected, menu = _chosen(message, section, ranking)
     if selected is not None:
         _tell("selected", selected.skill, selected)
-        before += [prompt_block(selected.skill, bounds.injected), *_about_cut(selected.skill, bounds.injected)]
+        before += [prompt_block(selected.skill, bounds.injected), *_about_rest(selected.skill, bounds.injected)]
     elif menu:
         before.append(_menu_text(menu))
     text = "\n\n".join([*before, _request(message)] if message.strip() else before) if before else message
@@ -111,10 +113,14 @@ def _chosen(message: str, section: Section, ranking: Ranking) -> tuple[Match | N
     return hit, menu
 
 
-def _about_cut(skill: Skill, max_chars: int) -> list[str]:
-    if len(skill.body) <= max_chars:
+def _about_rest(skill: Skill, max_chars: int) -> list[str]:
+    """Say how to get what the block does not hold: the rest of a long body, and the skill's files."""
+    cut = len(contained(skill.body)) > max_chars
+    if not cut and len(skill.content.files) <= 1:
         return []
-    return [f"The skill {one_line(skill.key)} is cut above. Call activate_skill with its name for all of it."]
+    rest = "Only the beginning of" if cut else "Only the text of"
+    name = contained(one_line(skill.key))
+    return [f"{rest} the skill {name} stands above. Call activate_skill with its name for all of it."]
 
 
 def _menu_text(menu: Sequence[Match]) -> str:

@@ -93,7 +93,20 @@ def test_what_is_in_the_section_takes_no_part_in_the_choice(catalog_of: Callable
 
 def test_a_hit_is_cut_at_its_bound_and_says_how_to_get_the_rest(catalog_of: Callable[..., Catalog]) -> None:
     found = assembled(catalog_of(pdf={**PDF, "body": "é" * 100}), "fill pdf forms", injected=10)
-    assert f"[skill:pdf]\n{'é' * 10}\n[/skill]\n\nThe skill pdf is cut above. Call activate_skill" in found.text
+    assert (
+        f"[skill:pdf]\n{'é' * 10}\n[/skill]\n\nOnly the beginning of the skill pdf stands above. Call activate_skill"
+        in found.text
+    )
+
+
+def test_a_hit_with_files_says_how_to_get_them(catalog_of: Callable[..., Catalog]) -> None:
+    text = assembled(catalog_of(pdf={**PDF, "files": {"forms.md": "x"}}), "fill pdf forms").text
+    assert "[/skill]\n\nOnly the text of the skill pdf stands above. Call activate_skill" in text
+
+
+def test_a_body_that_is_longer_once_it_is_harmless_says_that_it_is_cut(catalog_of: Callable[..., Catalog]) -> None:
+    text = assembled(catalog_of(pdf={**PDF, "body": "[/skill]"}), "fill pdf forms", injected=8).text
+    assert "[skill:pdf]\n[\\/skill\n[/skill]\n\nOnly the beginning of" in text
 
 
 def test_the_section_holds_whole_skills_within_its_budget_and_names_the_others(
