@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import mcp_types as types
 
 from server.faults import InvalidRequestError
+from server.listing.context import WITH_SKILLS, offers_prompt
 from server.listing.envelope import COMPLETE
 from server.listing.resources import TEMPLATE
 from skills_core.errors import UnknownSkillError
@@ -63,9 +64,11 @@ class CompletionHandlers:
         """Handle `completion/complete`: what begins like the value first, then what contains it."""
         catalog = self._host.snapshot.catalog
         name, value = params.argument.name, params.argument.value
-        if isinstance(params.ref, types.PromptReference):
+        if isinstance(params.ref, types.PromptReference) and params.ref.name == WITH_SKILLS and offers_prompt(catalog):
+            candidates: Iterable[str] = ()
+        elif isinstance(params.ref, types.PromptReference):
             skill = catalog.skill(params.ref.name)
-            candidates: Iterable[str] = choices_of(skill, name) if skill.user_invocable else ()
+            candidates = choices_of(skill, name) if skill.user_invocable else ()
         elif params.ref.uri == TEMPLATE:
             context = (params.context.arguments if params.context else None) or {}
             candidates = _template_values(catalog, name, context.get("skill"))

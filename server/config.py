@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, SecretStr, ValidationError, field_validator
 
+from skills_core.context import MAX_INJECTED_CHARS
 from skills_core.locations import USUAL_BOUNDS
 from skills_core.rendering import MAX_ENTRY
 from skills_core.sources import Scope, Strictness
@@ -76,6 +77,7 @@ class OptionalTool(StrEnum):
 
     SKILLS_STATUS = "skills_status"
     RELOAD_SKILLS = "reload_skills"
+    SKILL_CONTEXT = "skill_context"
 
 
 class Conventions(StrEnum):
@@ -144,6 +146,8 @@ class Settings(BaseModel):
     """Whether it is remembered how often skills are used, so that those used most are offered first."""
     enum_limit: int = Field(default=1000, ge=1)
     """Most names in the enum of `activate_skill`; beyond it any active name is accepted all the same."""
+    max_injected_chars: int = Field(default=MAX_INJECTED_CHARS, ge=1, le=1_000_000)
+    """Most code points of a skill's body that a search puts before a message."""
     page_size: int = Field(default=500, ge=1, le=10_000)
     log_level: LogLevel = LogLevel.INFO
 

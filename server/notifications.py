@@ -26,7 +26,7 @@ from mcp.server.subscriptions import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from server.faults import InvalidRequestError
-from server.listing import prompts, resources, tools
+from server.listing import context, prompts, resources, tools
 from server.listing.admin import STATUS_URI, offers_status
 from server.report import skill_object
 from skills_core.skill import State
@@ -72,7 +72,7 @@ def _events_of_skills(before: Snapshot, after: Snapshot, change: Change) -> Iter
     # With thousands of skills, a list of tools takes longer to make than all else that an edit costs.
     if any(_differ(tools.describe, old, new) for old, new in pairs) and _is_other_offer(before, after):
         yield ToolsListChanged()
-    if any(_differ(prompts.describe, old, new) for old, new in pairs):
+    if _is_other_prompt(before, after) or any(_differ(prompts.describe, old, new) for old, new in pairs):
         yield PromptsListChanged()
     if any(_differ(resources.describe_all, old, new) for old, new in pairs):
         yield ResourcesListChanged()
@@ -82,6 +82,10 @@ def _events_of_skills(before: Snapshot, after: Snapshot, change: Change) -> Iter
 
 def _is_other_offer(before: Snapshot, after: Snapshot) -> bool:
     return any(before.tools(budget) != after.tools(budget) for budget in before.budgets)
+
+
+def _is_other_prompt(before: Snapshot, after: Snapshot) -> bool:
+    return context.offers_prompt(before.catalog) != context.offers_prompt(after.catalog)
 
 
 def _is_other_status(change: Change) -> bool:

@@ -1,7 +1,7 @@
-"""Requests for prompts: skills as slash commands.
+"""Requests for prompts: skills as slash commands, and the skills for a message.
 
-The first message is byte for byte what `activate_skill` returns for the same arguments; the second is the
-user's: the free text as binding context, or the literal `/name`.
+The first message of a skill's prompt is byte for byte what `activate_skill` returns for the same arguments; the second
+is the user's: the free text as binding context, or the literal `/name`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from server.context import ContextRequests
 from server.faults import InvalidRequestError
+from server.listing.context import WITH_SKILLS
 from server.listing.envelope import COMPLETE
 from skills_core.diagnostics import one_line
 from skills_core.recipient import Recipient
@@ -33,6 +35,7 @@ class PromptHandlers:
         """Answer from `host`; `local` tells that clients see the same disk."""
         self._host = host
         self._recipient = Recipient(local=local)
+        self._context = ContextRequests(host)
 
     async def list(
         self, _ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
@@ -42,6 +45,8 @@ class PromptHandlers:
 
     async def get(self, _ctx: ServerRequestContext[Any, Any], params: types.GetPromptRequestParams) -> dict[str, Any]:
         """Handle `prompts/get`."""
+        if params.name == WITH_SKILLS and self._context.offers_prompt:
+            return await self._context.prompt(params.arguments or {}, self._recipient)
         skill = self._host.snapshot.catalog.skill(params.name)
         if not skill.user_invocable:
             raise InvalidRequestError(f"The skill {params.name!r} is for models only (user-invocable: false).")

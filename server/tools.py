@@ -18,6 +18,7 @@ from server.activating import Activation
 from server.admin.tools import AdminTools
 from server.arguments import string
 from server.clients import budget_for, client_of
+from server.context import ContextRequests
 from server.conversations import Conversations
 from server.faults import InvalidRequestError
 from server.found import found_object
@@ -25,6 +26,7 @@ from server.listing.envelope import text_block, tool_result
 from server.listing.resources import contents_of, mime_type
 from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, MAX_TAGS, READ
 from skills_core.errors import SkillsError
+from skills_core.recipient import Recipient
 from skills_core.selection import ALL_THAT_MATCH
 
 if TYPE_CHECKING:
@@ -49,6 +51,8 @@ class ToolHandlers:
         self._conversations = Conversations(local=local)
         self._activation = Activation(host, local=local)
         self._admin = AdminTools(host)
+        self._recipient = Recipient(local=local)
+        self._context = ContextRequests(host)
 
     async def list(
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
@@ -63,7 +67,11 @@ class ToolHandlers:
         conversation = self._conversations.of(ctx)
         activate = partial(self._activation.call, ctx=ctx, conversation=conversation)
         skills: dict[str, Call] = {ACTIVATE: activate, READ: self._call_read, FIND: self._call_find}
-        offered = {**self._admin.calls, **(skills if self._host.snapshot.catalog.active else {})}
+        offered = {
+            **self._admin.calls,
+            **self._context.calls(self._recipient),
+            **(skills if self._host.snapshot.catalog.active else {}),
+        }
         tool = offered.get(params.name)
         if tool is None:
             raise InvalidRequestError(f"Unknown tool: {params.name[:200]}")

@@ -95,13 +95,17 @@ class Catalog:
         object.__setattr__(catalog, "sources", sources)
         return catalog
 
+    def get(self, name: str) -> Skill | None:
+        """Return the active skill whose key or path is `name`, None where there is none."""
+        return self._by_key.get(name) or self._by_path.get(name)
+
     def skill(self, name: str) -> Skill:
         """Return the active skill that answers to `name`: its key, its path, or the URI of its SKILL.md.
 
         Raises:
             UnknownSkillError: no active skill does.
         """
-        found = self._by_key.get(name) or self._by_path.get(name)
+        found = self.get(name)
         if found is None and name.startswith(SCHEME):
             at = self.file(name)
             found = at[0] if at is not None and at[1] is at[0].content.main else None

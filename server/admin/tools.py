@@ -26,7 +26,7 @@ class AdminTools:
         self._host = host
         known = {OptionalTool.SKILLS_STATUS: self._status, OptionalTool.RELOAD_SKILLS: self._reload}
         self.calls: dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]] = {
-            name.value: known[name] for name in host.settings.tools
+            name.value: known[name] for name in known if name in host.settings.tools
         }
 
     async def _status(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ _NAMES = {"type": "array", "items": _TEXT}
 def tools(settings: Settings) -> list[dict[str, Any]]:
     """Return the entries of the tools that are switched on, in one order."""
     known = {OptionalTool.SKILLS_STATUS: _STATUS, OptionalTool.RELOAD_SKILLS: _RELOAD}
-    return [known[name] for name in OptionalTool if name in settings.tools]
+    return [known[name] for name in known if name in settings.tools]
 
 
 def offers_status(settings: Settings) -> bool:

@@ -1,9 +1,10 @@
-"""Each skill that a user may invoke, as it stands in `prompts/list`."""
+"""Each skill that a user may invoke, as it stands in `prompts/list`, and the prompt for a message with its skills."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from server.listing import context
 from server.listing.envelope import cacheable
 from server.listing.paging import Pager
 from skills_core.diagnostics import printable
@@ -37,7 +38,14 @@ def describe(skill: Skill) -> dict[str, Any] | None:
     }
 
 
-def pager(catalog: Catalog, settings: Settings) -> Pager[Skill]:
-    """Return the pages of the list, by key."""
-    items = sorted((skill.key, skill) for skill in catalog.active if skill.user_invocable)
-    return Pager(items, settings.page_size, "prompts", describe, cacheable(settings))
+def pager(catalog: Catalog, settings: Settings) -> Pager[Skill | None]:
+    """Return the pages of the list, by name; None stands for the prompt that is no skill."""
+    items: list[tuple[str, Skill | None]] = [(skill.key, skill) for skill in catalog.active if skill.user_invocable]
+    if context.offers_prompt(catalog):
+        items.append((context.WITH_SKILLS, None))
+    items.sort(key=lambda item: item[0])
+    return Pager(items, settings.page_size, "prompts", _listed, cacheable(settings))
+
+
+def _listed(skill: Skill | None) -> dict[str, Any] | None:
+    return context.prompt() if skill is None else describe(skill)

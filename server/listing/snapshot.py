@@ -64,7 +64,7 @@ class Snapshot:
         return tools.instructions(self.catalog)
 
     @cached_property
-    def prompts(self) -> Pager[Skill]:
+    def prompts(self) -> Pager[Skill | None]:
         """The pages of `prompts/list`."""
         return prompts.pager(self.catalog, self.settings)
 

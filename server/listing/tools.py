@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from server.listing import admin
+from server.listing import admin, context
 from server.listing.envelope import cacheable
 from server.listing.offer import always_on
 from skills_core.rendering import RULE, entries_within, in_order, render_catalog, render_entry
@@ -109,8 +109,9 @@ def list_result(catalog: Catalog, settings: Settings, first: Sequence[Skill], bu
     # A skill that only users may call has files all the same.
     tools += [_read_file()] if catalog.active else []
     tools += [_find()] if skills else []
+    tools += [*context.tools(catalog, settings), *admin.tools(settings)]
     # What is right for one client is cut by another.
-    return {"tools": tools + admin.tools(settings), **cacheable(settings), "cacheScope": "private"}
+    return {"tools": tools, **cacheable(settings), "cacheScope": "private"}
 
 
 def describe(skill: Skill) -> tuple[object, ...]:

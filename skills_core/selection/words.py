@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["MAX_WORDS", "folded", "indexed", "query_words"]
+__all__ = ["MAX_WORDS", "folded", "indexed", "phrase", "query_words"]
 
 MAX_WORDS = 64
 """Most words of a query that count: a page that somebody pasted must not hold up the others."""
@@ -34,10 +34,13 @@ _WORD = re.compile(r"[^\W_]+")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _APOSTROPHE = re.compile("(?<=[a-z])['\u2019](?=[a-z])")
 # Thai to Khmer, kana and ideographs, Hangul: where words are not, or not only, what stands between spaces.
-_UNSPACED = re.compile(
+_UNSPACED_LETTER = (
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
-    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
+    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]"
 )
+_UNSPACED = re.compile(f"{_UNSPACED_LETTER}+")
+# A sign counts by itself, so that "c" and "c++" differ; hyphens and underscores are as good as spaces.
+_PIECE = re.compile(rf"{_UNSPACED_LETTER}|(?:(?!{_UNSPACED_LETTER})[^\W_])+|[^\w\s-]")
 
 
 def folded(text: str) -> str:
@@ -47,7 +50,8 @@ def folded(text: str) -> str:
         return text
     # Half of a surrogate pair, which YAML can spell, is no character that an index takes.
     text = text.encode("utf-8", "replace").decode("utf-8")
-    plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.casefold()))
+    # What is only a form of a capital, as in mathematics, is one after it was normalised.
+    plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.casefold())).casefold()
     return unicodedata.normalize("NFC", plain)
 
 
@@ -55,6 +59,14 @@ def indexed(text: str) -> str:
     """Return the text folded, with scripts that put no spaces between words cut into letters and pairs of letters."""
     text = folded(text)
     return text if text.isascii() else _UNSPACED.sub(_cut, text)
+
+
+def phrase(text: str) -> str:
+    """Return the words and signs of a text, folded, each between two spaces: what lies in it whole is a part of it.
+
+    Every letter of a script without spaces is a word.
+    """
+    return f" {' '.join(_PIECE.findall(folded(text)))} "
 
 
 def query_words(query: str) -> list[str]:

@@ -81,6 +81,6 @@ async def test_a_server_that_watches_nothing_reloads_when_it_is_asked_to(skills:
                 process.send_signal(signal.SIGHUP)
                 await until("reloaded as asked: 1 added, 0 removed, 0 updated")
                 listed = await client.list_prompts()
-                assert [prompt.name for prompt in listed.prompts] == ["one", "two"]
+                assert [prompt.name for prompt in listed.prompts] == ["one", "two", "with_skills"]
         finally:
             process.terminate()

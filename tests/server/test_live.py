@@ -235,7 +235,7 @@ async def test_a_cursor_of_the_list_before_a_change_goes_on_where_it_was(
             page = await session.client.list_prompts(cursor=cursor)
             seen += [prompt.name for prompt in page.prompts]
             cursor = page.next_cursor
-        assert seen == ["a", "b", "e"]
+        assert seen == ["a", "b", "e", "with_skills"]
 
 
 async def test_a_subscriber_hears_of_a_file_that_appears_and_of_one_that_returns(
@@ -306,7 +306,7 @@ async def test_single_files_are_served_and_followed_like_skill_folders(connect: 
     async with connect() as session:
         assert await session.enum() == ["agents"]
         assert "Test first." in await session.activate("agents")
-        assert [prompt.name for prompt in (await session.client.list_prompts()).prompts] == ["agents"]
+        assert [prompt.name for prompt in (await session.client.list_prompts()).prompts] == ["agents", "with_skills"]
         (contents,) = (await session.client.read_resource("skill://agents/AGENTS.md")).contents
         assert contents.text == "# How we work\n\nTest first.\n"
         (documents / "notes.md").write_text("---\nname: notes\ndescription: d\n---\nNow a skill.\n", encoding="utf-8")

@@ -60,7 +60,10 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
     call("find_skills", query="thing", tags=["t"], limit=3),
     ("resources/list", {"cursor": "b25lAABub3Rlcy5tZA=="}),
     ("resources/directory/read", {"uri": "skill://one", "cursor": None}),
+    call("skill_context", message="/one thing"),
     ("prompts/get", {"name": "one", "arguments": {"a": "b", "arguments": "c"}}),
+    ("prompts/get", {"name": "with_skills", "arguments": {"message": "thing"}}),
+    complete({"type": "ref/prompt", "name": "with_skills"}, "message"),
     complete({"type": "ref/prompt", "name": "one"}, "a"),
     complete(TEMPLATE, "skill"),
     complete(TEMPLATE, "path", skill="one"),
@@ -238,7 +241,7 @@ def process(skills: Path, make_skill: MakeSkill) -> Iterator[Callable[..., Proce
     started: list[Process] = []
 
     def start(*flags: str) -> Process:
-        started.append(Process(skills, *flags))
+        started.append(Process(skills, "--tool", "skill_context", *flags))
         return started[-1]
 
     yield start
@@ -321,7 +324,9 @@ REPEATING: list[tuple[str, dict[str, Any]]] = [
     call("activate_skill", name="one", message=HALF),
     call("activate_skill", name="one", arguments={"a": HALF}),
     call("read_skill_file", skill="one", path=f"skill://one/{HALF}"),
+    call("skill_context", message=f"/one {HALF}"),
     ("prompts/get", {"name": "one", "arguments": {"arguments": HALF}}),
+    ("prompts/get", {"name": "with_skills", "arguments": {"message": f"/one {HALF}"}}),
     ("skills/get", {"uri": f"skill://{HALF}"}),
 ]
 

@@ -91,8 +91,10 @@ async def everything_of(client: Any) -> list[str]:
     prompts = await client.list_prompts()
     answers = [await client.list_tools(), resources, prompts, await client.list_resource_templates()]
     answers += [await client.read_resource(resource.uri) for resource in resources.resources]
-    answers += [await client.get_prompt(prompt.name, {"arguments": "x"}) for prompt in prompts.prompts]
-    answers += [await client.call_tool("activate_skill", {"name": prompt.name}) for prompt in prompts.prompts]
+    skills = [prompt.name for prompt in prompts.prompts if prompt.name != "with_skills"]
+    answers += [await client.get_prompt(name, {"arguments": "x"}) for name in skills]
+    answers += [await client.get_prompt("with_skills", {"message": "token secret"})]
+    answers += [await client.call_tool("activate_skill", {"name": name}) for name in skills]
     answers += [await client.call_tool("find_skills", {"query": "token secret"})]
     answers += [await client.call_tool(name, {}) for name in ("skills_status", "reload_skills")]
     return [answer.model_dump_json() for answer in answers]

@@ -189,7 +189,7 @@ async def test_a_skill_for_users_only_is_a_prompt_but_in_no_enum_and_the_mirror(
     async with connect() as session:
         assert await session.enum() == ["for-models"]
         prompts = (await session.client.list_prompts()).prompts
-        assert [prompt.name for prompt in prompts] == ["by-mention", "for-users"]
+        assert [prompt.name for prompt in prompts] == ["by-mention", "for-users", "with_skills"]
         description = (await session.client.list_tools()).tools[0].description
         assert "for-users" not in description
 

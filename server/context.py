@@ -1,0 +1,87 @@
+"""Requests for the context of a message: the prompt `with_skills` and the tool `skill_context`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
+
+from server.config import OptionalTool
+from server.faults import InvalidRequestError
+from server.found import match_object
+from server.listing.context import MAX_MESSAGE, MESSAGE, offers_prompt, offers_tool
+from server.listing.context import prompt as prompt_entry
+from server.listing.envelope import COMPLETE, text_block, tool_result
+from skills_core.context import ContextBounds, assemble_context
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from server.host import Host
+    from skills_core.context import AssembledContext
+    from skills_core.recipient import Recipient
+    from skills_core.selection import Match
+    from skills_core.skill import Skill
+
+__all__ = ["ContextRequests"]
+
+
+class ContextRequests:
+    """Answers both from the host."""
+
+    def __init__(self, host: Host) -> None:
+        """Answer from `host`."""
+        self._host = host
+
+    def calls(self, recipient: Recipient) -> dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]]:
+        """Return the tool by its name, where it is there now, as it answers the `recipient`."""
+        there = offers_tool(self._host.snapshot.catalog, self._host.settings)
+        return {OptionalTool.SKILL_CONTEXT.value: partial(self._call, recipient=recipient)} if there else {}
+
+    @property
+    def offers_prompt(self) -> bool:
+        """Whether the prompt is there now."""
+        return offers_prompt(self._host.snapshot.catalog)
+
+    async def prompt(self, arguments: Mapping[str, Any], recipient: Recipient) -> dict[str, Any]:
+        """Return the result of `prompts/get`: each text as a message of the user."""
+        found = await self._assembled(arguments, recipient)
+        messages = [{"role": "user", "content": text_block(text)} for text in found.texts]
+        return {"description": prompt_entry()["description"], "messages": messages, **COMPLETE}
+
+    async def _call(self, arguments: Mapping[str, Any], recipient: Recipient) -> dict[str, Any]:
+        found = await self._assembled(arguments, recipient)
+        return {**tool_result([text_block(text) for text in found.texts]), "structuredContent": _structured(found)}
+
+    async def _assembled(self, arguments: Mapping[str, Any], recipient: Recipient) -> AssembledContext:
+        message = arguments.get(MESSAGE)
+        if not isinstance(message, str):
+            raise InvalidRequestError("message is missing, or no string; expected the user's words")
+        if len(message) > MAX_MESSAGE:
+            raise InvalidRequestError(f"message may have {MAX_MESSAGE} characters")
+        catalog = self._host.snapshot.catalog
+        ranking = partial(self._host.search.select, catalog.offered)
+        bounds = ContextBounds(injected=self._host.settings.max_injected_chars)
+        # A search may look at every skill, so it must not hold up the other requests.
+        return await anyio.to_thread.run_sync(partial(assemble_context, message, catalog, ranking, bounds, recipient))
+
+
+def _structured(found: AssembledContext) -> dict[str, Any]:
+    return {
+        "text": found.text,
+        "always": [_named(skill) for skill in found.always],
+        "triggered": [{**_named(each.skill), "triggers": list(each.triggers)} for each in found.triggered],
+        "left_out": [skill.key for skill in found.left_out],
+        "called": _named(found.call.skill) if found.call else None,
+        "selected": _scored(found.selected) if found.selected else None,
+        "menu": [_scored(match) for match in found.menu],
+    }
+
+
+def _named(skill: Skill) -> dict[str, Any]:
+    return {"name": skill.key, "digest": skill.digest, "uri": skill.uri}
+
+
+def _scored(match: Match) -> dict[str, Any]:
+    return {**_named(match.skill), **match_object(match)}

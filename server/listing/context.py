@@ -1,0 +1,107 @@
+"""What is offered to whoever puts prompts together: the prompt `with_skills` and the tool `skill_context`.
+
+Both are there while a model may use at least one skill; the tool only where settings name it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from server.config import OptionalTool
+from skills_core.selection import Band
+
+if TYPE_CHECKING:
+    from server.config import Settings
+    from skills_core.catalog import Catalog
+
+__all__ = ["MAX_MESSAGE", "MESSAGE", "WITH_SKILLS", "offers_prompt", "offers_tool", "prompt", "tools"]
+
+WITH_SKILLS = "with_skills"
+MESSAGE = "message"
+
+MAX_MESSAGE = 100_000
+"""Most characters of a message."""
+
+_TEXT = {"type": "string"}
+_NAMED = {"name": _TEXT, "digest": _TEXT, "uri": _TEXT}
+_FOUND = {
+    **_NAMED,
+    "score": {"type": "number"},
+    "relative": {"type": "number", "description": "The score as a share of the best one's."},
+    "band": {"type": "string", "enum": [band.value for band in Band]},
+    "weak": {"type": "boolean"},
+    "why": {"type": "object", "additionalProperties": {"type": "array", "items": _TEXT}},
+}
+
+
+def offers_prompt(catalog: Catalog) -> bool:
+    """Tell whether the prompt is there: there is something to offer, and no skill has its name."""
+    return bool(catalog.offered) and catalog.get(WITH_SKILLS) is None
+
+
+def offers_tool(catalog: Catalog, settings: Settings) -> bool:
+    """Tell whether the tool is there."""
+    return bool(catalog.offered) and OptionalTool.SKILL_CONTEXT in settings.tools
+
+
+def prompt() -> dict[str, Any]:
+    """Return the prompt as it stands in `prompts/list`."""
+    return {
+        "name": WITH_SKILLS,
+        "title": "With skills",
+        "description": "Send a message together with the skills that apply to it.",
+        "arguments": [{"name": MESSAGE, "description": "What you want to say.", "required": True}],
+    }
+
+
+def tools(catalog: Catalog, settings: Settings) -> list[dict[str, Any]]:
+    """Return the tool as it stands in `tools/list`, if it is there."""
+    return [_SKILL_CONTEXT] if offers_tool(catalog, settings) else []
+
+
+def _object(**properties: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON Schema
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def _list(items: dict[str, Any], description: str) -> dict[str, Any]:
+    return {"type": "array", "items": items, "description": description}
+
+
+def _or_null(schema: dict[str, Any], description: str) -> dict[str, Any]:
+    return {"anyOf": [schema, {"type": "null"}], "description": description}
+
+
+_SKILL_CONTEXT: dict[str, Any] = {
+    "name": OptionalTool.SKILL_CONTEXT.value,
+    "title": "Skills for a message",
+    "description": (
+        "For programs that put a prompt together: return a user's message with the skills that apply to it, and which "
+        "these are. A model calls activate_skill instead."
+    ),
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            MESSAGE: {"type": "string", "maxLength": MAX_MESSAGE, "description": "The user's message, as it was typed."}
+        },
+        "required": [MESSAGE],
+        "additionalProperties": False,
+    },
+    "outputSchema": _object(
+        text=_TEXT,
+        always=_list(_object(**_NAMED), "Skills that go with every message."),
+        triggered=_list(
+            _object(**_NAMED, triggers={"type": "array", "items": _TEXT}), "Skills with a trigger in the message."
+        ),
+        left_out=_list(_TEXT, "Names of those that were too long for the text, which names them too."),
+        called=_or_null(_object(**_NAMED), "The skill that the message calls, as /name does."),
+        selected=_or_null(_object(**_FOUND), "The skill that the search found."),
+        menu=_list(_object(**_FOUND), "Where the first matches lie close together: a choice to make."),
+    ),
+    "annotations": {
+        "title": "Skills for a message",
+        "readOnlyHint": True,
+        "destructiveHint": False,
+        "idempotentHint": True,
+        "openWorldHint": False,
+    },
+}

@@ -1,0 +1,61 @@
+"""What goes with a message: the skill that is called, triggered or found, its text, and the tools that it may use.
+
+Pure functions over skills and rankings; knows nothing of who sends the message. `calls` reads slash commands,
+`triggers` and `section` are what goes with a message by its words, `rankings` and `injection` what is found for it;
+`assembly` puts these together. `strategies` and `coordinator` choose one skill with its tools. `blocks` is how a
+skill's words stand in a text.
+"""
+
+from skills_core.context.assembly import AssembledContext, ContextBounds, assemble_context
+from skills_core.context.calls import SkillCall, activation_of, match_skill_call, request_of, stack_activations
+from skills_core.context.coordinator import ContextCoordinator
+from skills_core.context.injection import MAX_INJECTED_CHARS, Injection, Message, TextPart, inject
+from skills_core.context.rankings import Ranking, by_full_text, by_shared_words
+from skills_core.context.strategies import (
+    ByName,
+    ByQuery,
+    ByTag,
+    CoordinatorConfig,
+    MissingTools,
+    Rejected,
+    Rejection,
+    Resolution,
+    SkillContext,
+    Strategy,
+    ToolRegistry,
+)
+from skills_core.context.triggers import Triggered, always_on, triggered_by
+
+__all__ = [
+    "MAX_INJECTED_CHARS",
+    "AssembledContext",
+    "ByName",
+    "ByQuery",
+    "ByTag",
+    "ContextBounds",
+    "ContextCoordinator",
+    "CoordinatorConfig",
+    "Injection",
+    "Message",
+    "MissingTools",
+    "Ranking",
+    "Rejected",
+    "Rejection",
+    "Resolution",
+    "SkillCall",
+    "SkillContext",
+    "Strategy",
+    "TextPart",
+    "ToolRegistry",
+    "Triggered",
+    "activation_of",
+    "always_on",
+    "assemble_context",
+    "by_full_text",
+    "by_shared_words",
+    "inject",
+    "match_skill_call",
+    "request_of",
+    "stack_activations",
+    "triggered_by",
+]

@@ -1,0 +1,152 @@
+"""The coordinator: from strategies to one context, whose instruction names no tool that is not there.
+
+Source: adk-skill's `ContextCoordinator`.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Generic, TypeVar, assert_never
+
+from skills_core.context.blocks import instruction_of
+from skills_core.context.strategies import (
+    ByName,
+    ByQuery,
+    ByTag,
+    CoordinatorConfig,
+    MissingTools,
+    Rejected,
+    Rejection,
+    Resolution,
+    SkillContext,
+)
+from skills_core.diagnostics import one_line
+from skills_core.selection.policy import Band, Match
+from skills_core.skill import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from skills_core.context.strategies import Strategy, ToolRegistry
+    from skills_core.skill import Skill
+
+__all__ = ["NAMED_SCORE", "ContextCoordinator"]
+
+logger = logging.getLogger(__name__)
+
+ToolT = TypeVar("ToolT")
+
+NAMED_SCORE = (2 - 2**-23) * 2.0**127
+"""The score of a skill that was named, as in adk-skill: the greatest number of single precision."""
+
+
+class ContextCoordinator(Generic[ToolT]):
+    """Chooses one of some skills and binds the tools that it may use. It may be shared between threads."""
+
+    def __init__(
+        self, skills: Iterable[Skill], registry: ToolRegistry[ToolT], config: CoordinatorConfig | None = None
+    ) -> None:
+        """Choose among `skills`, of which only active ones are ever taken; tools come from `registry`."""
+        self._skills = tuple(skills)
+        self._registry = registry
+        self._config = config or CoordinatorConfig()
+        self._ranking = self._config.ranking(self._skills)
+
+    def build_context(self, query: str) -> SkillContext[ToolT] | None:
+        """Return the context for a query, None where there is none."""
+        return self.resolve([ByQuery(query)]).context
+
+    def build_context_by_name(self, name: str) -> SkillContext[ToolT] | None:
+        """Return the context of the skill of that name, None where there is none."""
+        return self.resolve([ByName(name)]).context
+
+    def resolve(self, strategies: Sequence[Strategy]) -> Resolution[ToolT]:
+        """Try each strategy, then the generalist if there is one; the first skill that can be taken is it.
+
+        The matches of a query are tried in their order, up to the policy's `top_k`.
+        """
+        rejected: list[Rejected] = []
+        for strategy, fallback in self._attempts(strategies):
+            matches = self._matches(strategy)
+            if not matches:
+                reason = Rejection.UNKNOWN_NAME if isinstance(strategy, ByName) else Rejection.NO_MATCH
+                rejected.append(_rejected(Rejected(strategy, reason)))
+            for match in matches:
+                outcome = self._bound(strategy, match, fallback=fallback)
+                if isinstance(outcome, SkillContext):
+                    return Resolution(_taken(outcome), tuple(rejected))
+                rejected.append(_rejected(outcome))
+        return Resolution(None, tuple(rejected))
+
+    def _attempts(self, strategies: Sequence[Strategy]) -> Iterator[tuple[Strategy, bool]]:
+        yield from ((strategy, False) for strategy in strategies)
+        if self._config.generalist is not None:
+            yield self._config.generalist, True
+
+    def _matches(self, strategy: Strategy) -> Sequence[Match]:
+        policy = self._config.policy
+        match strategy:
+            case ByName(name):
+                named = [skill for skill in self._skills if name in {skill.key, skill.path}]
+                # One that is not active may have the name of one that is.
+                named.sort(key=lambda skill: skill.state is not State.ACTIVE)
+                return [Match(skill, NAMED_SCORE, Band.HIGH) for skill in named[:1]]
+            case ByQuery(query):
+                return self._ranking(query, policy)
+            case ByTag(tag):
+                return self._ranking("", replace(policy, include_tags=(tag,), top_k=1, min_score=0.0))
+            case _:
+                assert_never(strategy)
+
+    def _bound(self, strategy: Strategy, match: Match, *, fallback: bool) -> SkillContext[ToolT] | Rejected:
+        skill = match.skill
+        if skill.state is not State.ACTIVE:
+            return Rejected(strategy, Rejection.NOT_ACTIVE, match)
+        entries = tuple(dict.fromkeys(skill.frontmatter.allowed_tools or ()))
+        found = {entry: tool for entry in entries if (tool := self._tool(entry)) is not None}
+        missing = tuple(entry for entry in entries if entry not in found)
+        if missing and self._config.treatment is MissingTools.STRICT:
+            return Rejected(strategy, Rejection.MISSING_TOOLS, match, missing)
+        instruction = instruction_of(skill, tuple(found), self._config.max_instruction_chars)
+        tools = tuple({id(tool): tool for tool in found.values()}.values())
+        return SkillContext(instruction, tools, tuple(found), missing, match, strategy, fallback)
+
+    def _tool(self, entry: str) -> ToolT | None:
+        """Return the tool of an entry such as `Bash(git:*)`: the one of that name, else that of the name before `(`."""
+        tool = self._registry.resolve(entry)
+        name = entry.partition("(")[0].strip()
+        return self._registry.resolve(name) if tool is None and name not in {"", entry} else tool
+
+
+def _taken(context: SkillContext[ToolT]) -> SkillContext[ToolT]:
+    by = f"{_described(context.strategy)}{' (generalist)' if context.fallback else ''}"
+    logger.info("context: %s %s", _scored(context.match), by)
+    if context.omitted:
+        tools = ", ".join(map(one_line, context.omitted))
+        logger.warning("context: %s does without tools that are not there: %s", one_line(context.skill.key), tools)
+    return context
+
+
+def _rejected(rejected: Rejected) -> Rejected:
+    what = _scored(rejected.match) if rejected.match else "nothing"
+    missing = f": {', '.join(map(one_line, rejected.missing))}" if rejected.missing else ""
+    logger.info("context: rejected %s %s: %s%s", what, _described(rejected.strategy), rejected.reason, missing)
+    return rejected
+
+
+def _scored(match: Match) -> str:
+    return f"{one_line(match.skill.key)} {match.skill.digest} score {match.score:.6g}"
+
+
+def _described(strategy: Strategy) -> str:
+    """Return a strategy for a log, which holds no words of users."""
+    match strategy:
+        case ByName(name):
+            return f"by the name {one_line(name[:100])}"
+        case ByTag(tag):
+            return f"by the tag {one_line(tag[:100])}"
+        case ByQuery():
+            return "by a query"
+        case _:
+            assert_never(strategy)

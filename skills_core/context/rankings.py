@@ -1,0 +1,33 @@
+"""Which skills a program may be given without naming them, and what ranks them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from skills_core.selection import SkillIndex, SkillSearch
+from skills_core.selection.policy import Match, SelectionPolicy
+from skills_core.skill import State
+
+if TYPE_CHECKING:
+    from skills_core.skill import Skill
+
+__all__ = ["Ranking", "by_full_text", "by_shared_words"]
+
+Ranking: TypeAlias = Callable[[str, SelectionPolicy], Sequence[Match]]
+"""What returns the best matches for a query, best first."""
+
+
+def by_shared_words(skills: Iterable[Skill]) -> Ranking:
+    """Return adk-skill's ranking of those of `skills` that are active and that a model may choose."""
+    return SkillIndex().extended(_offered(skills)).select
+
+
+def by_full_text(skills: Iterable[Skill]) -> Ranking:
+    """Return the default ranking of those of `skills` that are active and that a model may choose."""
+    offered, search = _offered(skills), SkillSearch()
+    return lambda query, policy: search.select(offered, query, policy)
+
+
+def _offered(skills: Iterable[Skill]) -> tuple[Skill, ...]:
+    return tuple(skill for skill in skills if skill.state is State.ACTIVE and skill.model_invocable)
