@@ -11,6 +11,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
@@ -117,7 +119,7 @@ class Conversations:
 
     def of(self, ctx: ServerRequestContext[Any, Any]) -> Conversation:
         """Return the conversation that a request belongs to; a new one where nothing ties requests together."""
-        session = "" if self._local else getattr(ctx.request, "headers", {}).get("mcp-session-id")
+        session = "" if self._local else _session_of(ctx)
         if session is None:
             return Conversation()
         conversation = self._by_session.setdefault(session, Conversation())
@@ -125,6 +127,14 @@ class Conversations:
         if len(self._by_session) > MAX_CONVERSATIONS:
             self._by_session.popitem(last=False)
         return conversation
+
+
+def _session_of(ctx: ServerRequestContext[Any, Any]) -> str | None:
+    """Return the session of a request over HTTP, None in the modern era, which has none."""
+    if ctx.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
+        return None
+    session: str | None = getattr(ctx.request, "headers", {}).get("mcp-session-id")
+    return session
 
 
 def _is_same(before: _Loaded, skill: Skill, values: Mapping[str, str]) -> bool:
