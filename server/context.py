@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
+from server.arguments import string
 from server.config import OptionalTool
 from server.faults import InvalidRequestError
 from server.found import match_object
@@ -55,16 +56,17 @@ class ContextRequests:
         return {**tool_result([text_block(text) for text in found.texts]), "structuredContent": _structured(found)}
 
     async def _assembled(self, arguments: Mapping[str, Any], recipient: Recipient) -> AssembledContext:
-        message = arguments.get(MESSAGE)
-        if not isinstance(message, str):
-            raise InvalidRequestError("message is missing, or no string; expected the user's words")
+        message = string(arguments, MESSAGE)
         if len(message) > MAX_MESSAGE:
             raise InvalidRequestError(f"message may have {MAX_MESSAGE} characters")
         catalog = self._host.snapshot.catalog
         ranking = partial(self._host.search.select, catalog.offered)
         bounds = ContextBounds(injected=self._host.settings.max_injected_chars)
         # A search may look at every skill, so it must not hold up the other requests.
-        return await anyio.to_thread.run_sync(partial(assemble_context, message, catalog, ranking, bounds, recipient))
+        found = await anyio.to_thread.run_sync(assemble_context, message, catalog, ranking, bounds, recipient)
+        if found.call is not None:
+            self._host.usage.add(found.call.skill.key)
+        return found
 
 
 def _structured(found: AssembledContext) -> dict[str, Any]:

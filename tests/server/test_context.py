@@ -16,6 +16,7 @@ from mcp_types import INVALID_PARAMS, PromptReference
 from server.config import Settings
 from server.environment import current_environment
 from server.listing.snapshot import Snapshot
+from server.usage import Usage, read_counts
 from skills_core import Catalog, Library, explicit_sources
 from tests.conftest import MakeSkill
 from tests.server.sessions import Connect, ConnectHosted, Session
@@ -225,3 +226,15 @@ async def test_each_decision_is_in_the_log_with_score_and_digest_and_without_the
     assert f"context: selected pdf {digest} score " in caplog.text
     assert "secretly" not in caplog.text
     assert json.dumps(told.structured_content)
+
+
+async def test_a_skill_that_a_message_calls_counts_as_used_and_one_that_is_found_does_not(
+    in_memory: ConnectHosted, skills: Path, tmp_path: Path
+) -> None:
+    usage = Usage(tmp_path / "usage.db")
+    async with in_memory(skills) as session:
+        session.host.usage = usage
+        await with_skills(session, "/git now")
+        await with_skills(session, "fill pdf forms")
+    usage.write()
+    assert read_counts(tmp_path / "usage.db") == {"git": 1}
