@@ -24,7 +24,10 @@ def write_skill(
     folder.mkdir(parents=True, exist_ok=True)
     extra = fields.rstrip("\n") + "\n" if fields else ""
     text = f"---\nname: {folder.name}\ndescription: {description}\n{extra}---\n\n{body}\n"
-    (folder / "SKILL.md").write_text(text, encoding="utf-8", newline="\n")
+    # As editors do: a server that looks in between sees the old text or the new one, not the beginning of it.
+    half = root / f".{folder.name}.half"
+    half.write_text(text, encoding="utf-8", newline="\n")
+    half.replace(folder / "SKILL.md")
     for path, content in (files or {}).items():
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)

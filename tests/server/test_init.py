@@ -77,6 +77,7 @@ async def test_a_server_that_watches_nothing_reloads_when_it_is_asked_to(skills:
             await until("stop  ")
             url = next(line.split()[-1] for line in log.splitlines() if line.strip().startswith("address"))
             async with Client(url, mode="2026-07-28", cache=None) as client:
+                await client.list_prompts()
                 make_skill("two")
                 process.send_signal(signal.SIGHUP)
                 await until("reloaded as asked: 1 added, 0 removed, 0 updated")

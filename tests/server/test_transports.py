@@ -173,11 +173,20 @@ async def test_stdin_from_a_file_is_served_by_the_sdks_transport(
     assert json.loads(done.stdout.splitlines()[0])["id"] == 1
 
 
-async def test_what_prints_to_stdout_while_serving_does_not_reach_the_wire(skills: Path, make_skill: MakeSkill) -> None:
+async def test_what_prints_to_stdout_while_serving_does_not_reach_the_wire(
+    skills: Path, make_skill: MakeSkill, tmp_path: Path
+) -> None:
     make_skill("one")
+    serving, printed = tmp_path / "serving", tmp_path / "printed"
     code = (
-        "import os, sys, threading, server.cli\n"
-        "threading.Timer(1.5, lambda: (print('stray', flush=True), os.write(1, b'stray\\n'))).start()\n"
+        "import os, pathlib, sys, threading, time, server.cli\n"
+        "def stray():\n"
+        f"    while not os.path.exists({str(serving)!r}):\n"
+        "        time.sleep(0.01)\n"
+        "    print('stray', flush=True)\n"
+        "    os.write(1, b'stray\\n')\n"
+        f"    pathlib.Path({str(printed)!r}).touch()\n"
+        "threading.Thread(target=stray, daemon=True).start()\n"
         f"sys.argv = ['skillserve', 'serve', {str(skills)!r}]\nserver.cli.main()\n"
     )
     command = [server_command(skills)[0], "-c", code]
@@ -186,7 +195,10 @@ async def test_what_prints_to_stdout_while_serving_does_not_reach_the_wire(skill
     ) as process:
         pipe = Pipe(process)
         await pipe.ask("server/discover", MODERN, 1)
-        await anyio.sleep(2)
+        serving.touch()
+        with anyio.fail_after(30):
+            while not printed.exists():  # noqa: ASYNC110 - another process sets it
+                await anyio.sleep(0.01)
         await pipe.send("server/discover", MODERN, 2)
         assert (await pipe.receive())["id"] == 2
         process.kill()
