@@ -11,8 +11,8 @@ from server.arguments import flag, string
 from server.clients import client_of
 from server.faults import InvalidRequestError
 from server.listing.envelope import text_block, tool_result
+from server.recipients import recipient_of
 from skills_core.diagnostics import one_line
-from skills_core.recipient import Recipient
 from skills_core.rendering import activation_inputs, render_activation, render_request, render_unchanged
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Activation:
     def __init__(self, host: Host, *, local: bool) -> None:
         """Answer from `host`; `local` tells that clients see the same disk."""
         self._host = host
-        self._recipient = Recipient(local=local)
+        self._local = local
 
     async def call(
         self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], conversation: Conversation
@@ -66,7 +66,8 @@ class Activation:
         logger.debug("activated %s %s%s", one_line(skill.key), skill.digest, "" if delivery.text else " (unchanged)")
         self._host.usage.add(skill.key)
         if delivery.text:
-            text = render_activation(skill, values, self._recipient, replaces=delivery.replaces)
+            recipient = recipient_of(ctx, self._host.settings, local=self._local)
+            text = render_activation(skill, values, recipient, replaces=delivery.replaces)
         else:
             text = render_unchanged(skill)
         content = [{**text_block(text), "annotations": _KEEP}]

@@ -10,6 +10,7 @@ more of the server to clients, and the sources that it adds are served only whil
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,8 +24,6 @@ from skills_core.sources import Scope, Strictness
 from skills_core.watcher import WatchMode, WatchOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from server.jdai_files import JdaiSettings
 
 __all__ = [
@@ -45,8 +44,15 @@ FILE_NAME = "skillserve.toml"
 _PERSONAL = frozenset({"admin_token", "reranker", "tools", "trust_workspace"})
 # What a file that came with a repository has no say in.
 
-_TABLES = frozenset({"client_budgets", "project_sources", "sources"})
+_TABLES = frozenset({"client_budgets", "project_sources", "sources", "tool_names"})
 # Settings that files alone can express.
+
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_./:#@-]{1,64}")
+_CLIENT_NAME = re.compile(r"[^<>\x00-\x1f\x7f]{1,64}")
+# What can stand in a text for a model without saying anything of its own.
+
+_MAX_TOOL_NAMES = 200
+# Most clients, and most names for one of them.
 
 _TOKEN = re.compile(r"[\x21-\x7e]{16,1024}")
 # What can stand in a header, and cannot be guessed.
@@ -148,6 +154,10 @@ class Settings(BaseModel):
     """Most names in the enum of `activate_skill`; beyond it any active name is accepted all the same."""
     max_injected_chars: int = Field(default=MAX_INJECTED_CHARS, ge=1, le=1_000_000)
     """Most code points of a skill's body that a search puts before a message."""
+    adapt: bool = True
+    """Whether an activation says what the tools and files that a skill names are called here."""
+    tool_names: Mapping[str, Mapping[str, str]] = Field(default_factory=dict)
+    """For clients, by the beginnings of their names or `*`: tools that skills name, and what each is called there."""
     page_size: int = Field(default=500, ge=1, le=10_000)
     log_level: LogLevel = LogLevel.INFO
 
@@ -158,6 +168,19 @@ class Settings(BaseModel):
             # A message of the model itself would hold the value.
             raise ValueError("expected from 16 to 1024 characters of ASCII, without spaces")
         return token
+
+    @field_validator("tool_names")
+    @classmethod
+    def _check_tool_names(cls, tables: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mapping[str, str]]:
+        if max(len(tables), *map(len, tables.values()), 0) > _MAX_TOOL_NAMES:
+            raise ValueError(f"expected at most {_MAX_TOOL_NAMES} clients, and as many names for each")
+        for client in tables:
+            if not (_CLIENT_NAME.fullmatch(client) and client.isprintable()):
+                raise ValueError(f"{client[:80]!r}: expected a client's name, up to 64 characters without < and >")
+        for name in (name for table in tables.values() for pair in table.items() for name in pair):
+            if not _TOOL_NAME.fullmatch(name):
+                raise ValueError(f"{name[:80]!r}: expected a tool's name, from 1 to 64 of A-Z a-z 0-9 _ . / : # @ -")
+        return tables
 
     @property
     def watch_options(self) -> WatchOptions:
@@ -189,7 +212,9 @@ def load_settings(
         merged["watch_debounce_ms"] = (jdai.watch_debounce_ms, "skills.json")
     own, project = config_home / "skillserve" / FILE_NAME, (directory or Path()) / FILE_NAME
     merged |= {name: (value, str(own)) for name, value in _read_file(own).items()}
-    merged |= {name: (value, str(project)) for name, value in _read_project_file(project).items()}
+    for name, value in _read_project_file(project).items():
+        of_both = _joined(merged[name][0], value) if name == "tool_names" and name in merged else value
+        merged[name] = (of_both, str(project))
     for name, field in Settings.model_fields.items():
         text = environment.get(ENV_PREFIX + name.upper())
         # What a compose file leaves empty is not set.
@@ -207,6 +232,13 @@ def load_settings(
         name, *within = map(str, fault["loc"])
         what = ".".join(["sources" if name == "project_sources" else name, *within])
         raise ConfigurationError(f"{merged[name][1]}: {what}: {fault['msg']}") from None
+
+
+def _joined(own: object, project: object) -> object:
+    """Return what two files say of one setting: of tables each name that either has, else what the project says."""
+    if isinstance(own, dict) and isinstance(project, dict):
+        return {**own, **{name: _joined(own.get(name), value) for name, value in project.items()}}
+    return project
 
 
 def _read_project_file(file: Path) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from server.context import ContextRequests
 from server.faults import InvalidRequestError
 from server.listing.context import WITH_SKILLS
 from server.listing.envelope import COMPLETE
+from server.recipients import recipient_of
 from skills_core.diagnostics import one_line
-from skills_core.recipient import Recipient
 from skills_core.rendering import activation_inputs, render_activation, render_request
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class PromptHandlers:
     def __init__(self, host: Host, *, local: bool) -> None:
         """Answer from `host`; `local` tells that clients see the same disk."""
         self._host = host
-        self._recipient = Recipient(local=local)
+        self._local = local
         self._context = ContextRequests(host)
 
     async def list(
@@ -43,16 +43,17 @@ class PromptHandlers:
         """Handle `prompts/list`."""
         return self._host.snapshot.prompts.page(params.cursor if params else None)
 
-    async def get(self, _ctx: ServerRequestContext[Any, Any], params: types.GetPromptRequestParams) -> dict[str, Any]:
+    async def get(self, ctx: ServerRequestContext[Any, Any], params: types.GetPromptRequestParams) -> dict[str, Any]:
         """Handle `prompts/get`."""
+        recipient = recipient_of(ctx, self._host.settings, local=self._local)
         if params.name == WITH_SKILLS and self._context.offers_prompt:
-            return await self._context.prompt(params.arguments or {}, self._recipient)
+            return await self._context.prompt(params.arguments or {}, recipient)
         skill = self._host.snapshot.catalog.skill(params.name)
         if not skill.user_invocable:
             raise InvalidRequestError(f"The skill {params.name!r} is for models only (user-invocable: false).")
         values, message = activation_inputs(skill, params.arguments or {})
         self._host.usage.add(skill.key)
         logger.debug("activated %s %s", one_line(skill.key), skill.digest)
-        texts = [render_activation(skill, values, self._recipient), render_request(skill, message)]
+        texts = [render_activation(skill, values, recipient), render_request(skill, message)]
         messages = [{"role": "user", "content": {"type": "text", "text": text}} for text in texts]
         return {"description": skill.description, "messages": messages, **COMPLETE}

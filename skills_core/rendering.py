@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
-from skills_core.diagnostics import one_line, printable
+from skills_core.adapting import render_adaptation
+from skills_core.containment import attribute, contained, contained_line
 from skills_core.recipient import ANYBODY, Recipient
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ MAX_ENTRY = 1536
 
 # Both begin with a literal, which lets a search skip through a long body; what may not stand before is checked after.
 _PARAMETER = re.compile(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_-]*)[ \t]*\}\}(?!\})")
-_CLOSING_TAG = re.compile(r"<(?=\s*/\s*(?i:skill_content|user_request)\b)")
 
 # `${{ … }}` is GitHub's, `{{{ … }}}` is Handlebars' and a backslash takes the meaning away: none are parameters.
 _NOT_BEFORE = frozenset("$\\{")
@@ -85,25 +85,28 @@ def render_activation(
     """Return the text that hands `skill` to a model.
 
     `arguments` fill the parameters of the body, in one pass: a value is never searched for parameters itself.
-    What the text says beside the body depends on the `recipient`: who is on the same disk is told the folder.
+    What the text says beside the body depends on the `recipient`: who is on the same disk is told the folder, and
+    what the body calls by the names of another host is explained before it.
     It ends in a receipt, the digest of the skill. `replaces` is the digest of an older text that is to be forgotten.
     """
     given = dict(arguments or {})
     body = _PARAMETER.sub(lambda match: given.get(match[1], match[0]) if _is_parameter(match) else match[0], skill.body)
     lines = [
-        f"<skill_content name={_attribute(skill.name)} uri={_attribute(skill.uri)}>",
-        _contained(body),
+        f"<skill_content name={attribute(skill.name)} uri={attribute(skill.uri)}>",
+        *render_adaptation(skill, recipient),
+        contained(body),
         "",
     ]
     lines += _about_parameters(skill, given)
     lines.append(f"Skill root: {skill.root_uri}")
     if recipient.local:
-        lines.append(f"Skill directory: {_one_line(str(skill.source.root.joinpath(skill.content.folder)))}")
+        lines.append(f"Skill directory: {contained_line(str(skill.source.root.joinpath(skill.content.folder)))}")
     lines += _about_files(skill)
     lines += _about_requirements(skill)
     if replaces:
-        lines.append(f"This text replaces the one of this skill that you were given before ({_one_line(replaces)}).")
-    lines.append(f"<skill_receipt digest={_attribute(skill.digest or '')}/>")
+        older = contained_line(replaces)
+        lines.append(f"This text replaces the one of this skill that you were given before ({older}).")
+    lines.append(f"<skill_receipt digest={attribute(skill.digest or '')}/>")
     lines.append("</skill_content>")
     return "\n".join(lines)
 
@@ -111,7 +114,7 @@ def render_activation(
 def render_unchanged(skill: Skill) -> str:
     """Return the line for a model that asks again for a skill that is as it was."""
     return (
-        f"The skill {_one_line(skill.key)} has not changed since you loaded it (receipt {skill.digest}). "
+        f"The skill {contained_line(skill.key)} has not changed since you loaded it (receipt {skill.digest}). "
         "If its text is no longer before you, call activate_skill for it once more, with force: true."
     )
 
@@ -137,7 +140,7 @@ def render_request(skill: Skill, message: str | None) -> str:
         return f"/{skill.key}"
     return (
         "The user's message is binding context for the skill: where it says otherwise, it overrides the skill.\n"
-        f"<user_request>\n{_contained(message.strip())}\n</user_request>"
+        f"<user_request>\n{contained(message.strip())}\n</user_request>"
     )
 
 
@@ -183,12 +186,12 @@ def render_entry(skill: Skill, longest: int = MAX_ENTRY) -> str:
     text = " ".join(" ".join(part.split()) for part in parts if part)
     if len(text) > longest:
         text = text[: longest - 1].rstrip() + "…"
-    return f"<skill name={_attribute(skill.key)}>{escape(text)}</skill>"
+    return f"<skill name={attribute(skill.key)}>{escape(text)}</skill>"
 
 
 def _about_parameters(skill: Skill, given: Mapping[str, str]) -> Iterable[str]:
     named = parameters_of(skill.body)
-    further = [f"{_one_line(name)} = {_contained(value)}" for name, value in given.items() if name not in named]
+    further = [f"{contained_line(name)} = {contained(value)}" for name, value in given.items() if name not in named]
     if further:
         yield "Further arguments: " + "; ".join(further)
     missing = [name for name in named if name not in given]
@@ -198,7 +201,7 @@ def _about_parameters(skill: Skill, given: Mapping[str, str]) -> Iterable[str]:
 
 def _about_requirements(skill: Skill) -> Iterable[str]:
     if skill.frontmatter.requires:
-        names = ", ".join(_one_line(name) for name in skill.frontmatter.requires)
+        names = ", ".join(contained_line(name) for name in skill.frontmatter.requires)
         yield f"This skill builds on others; activate them too if you have not: {names}."
 
 
@@ -211,7 +214,7 @@ def _about_files(skill: Skill) -> Iterable[str]:
         return
     yield (
         "Paths in these instructions are relative to the skill root. "
-        f"Read a file with read_skill_file (skill {_attribute(skill.key)})."
+        f"Read a file with read_skill_file (skill {attribute(skill.key)})."
     )
     yield "<skill_resources>"
     for path in paths[:MAX_LISTED_FILES]:
@@ -220,16 +223,3 @@ def _about_files(skill: Skill) -> Iterable[str]:
     if len(paths) > MAX_LISTED_FILES:
         more = len(paths) - MAX_LISTED_FILES
         yield f"{more} more files are not listed here; the server's resources below {skill.root_uri} are complete."
-
-
-def _attribute(text: str) -> str:
-    escaped = escape(printable(text), {'"': "&quot;", "\n": "&#10;", "\r": "&#13;"})
-    return f'"{escaped}"'
-
-
-def _one_line(text: str) -> str:
-    return _contained(one_line(text))
-
-
-def _contained(text: str) -> str:
-    return _CLOSING_TAG.sub("&lt;", text)

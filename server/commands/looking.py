@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from server.choosing import StatusChoice
-from server.commands.opening import open_quietly
+from server.commands.opening import open_quietly, open_with_settings
 from server.commands.options import (
     AsJson,
     ConventionFiles,
     Directories,
     FollowSymlinks,
     GitIgnored,
+    NoAdapt,
     Strict,
     TrustWorkspace,
 )
 from server.console import NO, WRONG_USE, fail, print_json, print_text
+from server.recipients import known_names, recipient_called
 from server.report import print_skill, skill_object, status_object
-from skills_core.diagnostics import Reason, printable
+from skills_core.diagnostics import Reason, one_line, printable
 from skills_core.errors import UnknownSkillError, similar_to
-from skills_core.recipient import Recipient
 from skills_core.rendering import activation_inputs, render_activation, render_request
 from skills_core.skill import State
 from skills_core.sources import Scope
@@ -98,7 +99,11 @@ def activate(
     param: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A parameter's value; may be repeated.")
     ] = None,
+    client: Annotated[
+        str | None, typer.Option(metavar="CLIENT", help="The text for this client, by its key or name; for any.")
+    ] = None,
     follow_symlinks: FollowSymlinks = False,
+    no_adapt: NoAdapt = False,
 ) -> None:
     """Print the text that activating a skill hands to a model."""
     values: dict[str, str] = {}
@@ -108,11 +113,16 @@ def activate(
             fail(f"--param {pair!r}: expected NAME=VALUE", WRONG_USE)
         values[key] = value
     try:
-        skill = open_quietly(directories, follow_symlinks=follow_symlinks).catalog.skill(name)
+        library, settings = open_with_settings(directories, follow_symlinks=follow_symlinks, no_adapt=no_adapt)
+        skill = library.catalog.skill(name)
     except UnknownSkillError as error:
         fail(str(error), NO)
+    recipient = recipient_called(client, settings, local=True)
+    if recipient is None:
+        known = ", ".join(known_names(settings))
+        fail(f"--client {one_line(client or '')[:200]!r}: nothing is known of it; expected one of {known}", WRONG_USE)
     values, message = activation_inputs(skill, values)
-    print_text(render_activation(skill, values, Recipient(local=True)))
+    print_text(render_activation(skill, values, recipient))
     if message:
         print_text(render_request(skill, message))
 

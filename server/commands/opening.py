@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from skills_core.gates import Environment
 
-__all__ = ["open_library", "open_quietly", "settings_of", "settings_with_logs"]
+__all__ = ["open_library", "open_quietly", "open_with_settings", "settings_of", "settings_with_logs"]
 
 
 def settings_with_logs(machine: Machine, **flags: object) -> Settings:
@@ -65,8 +65,14 @@ def open_quietly(directories: Sequence[Path] | None, **flags: object) -> Library
         ConfigurationError: a setting cannot be used.
         InvalidSourceError: a directory is missing, or is a file.
     """
+    return open_with_settings(directories, **flags)[0]
+
+
+def open_with_settings(directories: Sequence[Path] | None, **flags: object) -> tuple[Library, Settings]:
+    """Do as `open_quietly`, and return the settings too."""
     machine = Machine(current_places())
-    return open_library(directories, settings_of(machine, flags), machine)
+    settings = settings_of(machine, flags)
+    return open_library(directories, settings, machine), settings
 
 
 def settings_of(machine: Machine, flags: Mapping[str, object]) -> Settings:
@@ -78,4 +84,6 @@ def settings_of(machine: Machine, flags: Mapping[str, object]) -> Settings:
     given = {name: flag for name, flag in flags.items() if flag is not False}
     if given.pop("strict", None):
         given["strictness"] = Strictness.STRICT
+    if given.pop("no_adapt", None):
+        given["adapt"] = False
     return load_settings(given, os.environ, machine.places.config_home, jdai=machine.jdai.read())

@@ -9,7 +9,16 @@ import typer
 
 from server.config import Conventions
 
-__all__ = ["AsJson", "ConventionFiles", "Directories", "FollowSymlinks", "GitIgnored", "Strict", "TrustWorkspace"]
+__all__ = [
+    "AsJson",
+    "ConventionFiles",
+    "Directories",
+    "FollowSymlinks",
+    "GitIgnored",
+    "NoAdapt",
+    "Strict",
+    "TrustWorkspace",
+]
 
 Directories = Annotated[
     list[Path] | None,
@@ -28,3 +37,6 @@ TrustWorkspace = Annotated[
     bool, typer.Option("--trust-workspace", help="Serve the skills of the project in the working directory.")
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Let every breach of a rule make a skill invalid.")]
+NoAdapt = Annotated[
+    bool, typer.Option("--no-adapt", help="Do not say what the tools and files that a skill names are called here.")
+]

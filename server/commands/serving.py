@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from server.commands.opening import open_library, settings_with_logs
-from server.commands.options import ConventionFiles, Directories, FollowSymlinks, GitIgnored, Strict, TrustWorkspace
+from server.commands.options import (
+    ConventionFiles,
+    Directories,
+    FollowSymlinks,
+    GitIgnored,
+    NoAdapt,
+    Strict,
+    TrustWorkspace,
+)
 from server.config import LogLevel, OptionalTool, Transport
 from server.console import WRONG_USE, fail
 from server.environment import Machine, current_places, state_home
@@ -45,6 +53,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     trust_workspace: TrustWorkspace = False,
     conventions: ConventionFiles = None,
     gitignore: GitIgnored = False,
+    no_adapt: NoAdapt = False,
     tool: Annotated[list[OptionalTool] | None, typer.Option(help="Offer this tool too; may be repeated.")] = None,
     pin: Pinned = None,
     watch: Annotated[WatchMode | None, typer.Option(help="How changes are noticed; auto by default.")] = None,
@@ -64,6 +73,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         trust_workspace=trust_workspace,
         conventions=conventions,
         gitignore=gitignore,
+        no_adapt=no_adapt,
         tools=tuple(tool or ()),
         pinned=tuple(pin or ()),
         watch=watch,

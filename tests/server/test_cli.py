@@ -240,9 +240,10 @@ def test_a_bad_settings_file_is_named(tmp_path: Path, text: str) -> None:
 def test_every_setting_is_documented() -> None:
     readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
     missing = [name for name in Settings.model_fields if f"SKILLSERVE_{name.upper()}" not in readme]
-    tables = ["sources", "project_sources", "client_budgets"]
+    tables = ["sources", "project_sources", "client_budgets", "tool_names"]
     assert missing == tables
     assert "`[client_budgets]`" in readme
+    assert "[tool_names." in (REPOSITORY / "docs" / "activation.md").read_text(encoding="utf-8")
 
     of_sources = (REPOSITORY / "docs" / "skills.md").read_text(encoding="utf-8").partition("| Key of a source")[2]
     assert [name for name in SourceSettings.model_fields if f"`{name}`" not in of_sources.partition("\n\n")[0]] == []

@@ -1,0 +1,30 @@
+"""Prose and fenced code of a Markdown text."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["without_fences"]
+
+_FENCE = re.compile(r"[ \t>]{0,64}(`{3,}|~{3,})")
+
+
+def without_fences(text: str) -> str:
+    """Return `text` with spaces for all within code fences, so that the rest stands where it stood.
+
+    A fence that is never closed reaches to the end of the text.
+    """
+    kept: list[str] = []
+    fence = ""
+    for line in text.split("\n"):
+        mark = _FENCE.match(line)
+        if fence:
+            if mark and mark[1].startswith(fence) and not line[mark.end() :].strip():
+                fence = ""
+            kept.append(" " * len(line))
+        elif mark and "`" not in line[mark.end() :]:
+            fence = mark[1]
+            kept.append(" " * len(line))
+        else:
+            kept.append(line)
+    return "\n".join(kept)

@@ -1,0 +1,69 @@
+"""The tools of one host, by what they can do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["Capability", "Toolbox"]
+
+
+class Capability(StrEnum):
+    """What a tool of a host can do; each value is what a text says of it."""
+
+    READ_FILE = "read a file"
+    WRITE_FILE = "write a file"
+    EDIT_FILE = "edit a file"
+    RUN_COMMAND = "run a command"
+    LIST_FOLDER = "list a folder"
+    FIND_FILES = "find files"
+    SEARCH_TEXT = "search in files"
+    FETCH_PAGE = "fetch a page"
+    SEARCH_WEB = "search the web"
+    ASK_USER = "ask the user"
+    KEEP_TASKS = "keep a task list"
+    DELEGATE = "delegate to a sub-agent"
+    VIEW_IMAGE = "view an image"
+    LOAD_SKILL = "load a skill"
+    READ_RESOURCE = "read an MCP resource"
+    PLAN = "present a plan"
+
+
+@dataclass(frozen=True, slots=True)
+class Toolbox:
+    """What one host calls its tools: for each capability the names, the first of them the one to call.
+
+    `former` are names that only older versions had: skills still say them, nobody can call them. `source` is where
+    the names were found, `date` the day (ISO 8601) on which it was looked up. `names_servers` tells that the host
+    calls a tool of an MCP server `mcp__server__tool`, as many skills do.
+    """
+
+    key: str
+    title: str
+    source: str
+    date: str
+    tools: Mapping[Capability, tuple[str, ...]] = field(hash=False)
+    former: Mapping[Capability, tuple[str, ...]] = field(hash=False, default_factory=dict)
+    names_servers: bool = False
+
+    def first(self, capability: Capability) -> str | None:
+        """Return the tool to call for `capability`, None where the host has none of its own."""
+        return next(iter(self.tools.get(capability, ())), None)
+
+    def has(self, name: str) -> bool:
+        """Tell whether `name` is a tool of this host; capitals make no difference to a reader."""
+        if name.startswith("mcp__"):
+            return self.names_servers
+        folded = name.casefold()
+        return any(folded == own.casefold() for names in self.tools.values() for own in names)
+
+    def names(self) -> Iterator[tuple[Capability, str]]:
+        """Yield every name, former ones too, with what it stands for."""
+        for tools in (self.tools, self.former):
+            for capability, names in tools.items():
+                for name in names:
+                    yield capability, name

@@ -1,0 +1,220 @@
+"""What an activation says at its head about the tools and files that its body names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_core import Recipient, render_activation
+from skills_core.adapting import MAX_PATHS, MAX_TOOLS
+from skills_core.toolboxes import toolbox_named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skills_core import Library, Skill
+
+CLAUDE = Recipient(local=True, toolbox=toolbox_named("claude-code"), reads_resources=True)
+GEMINI = Recipient(local=True, toolbox=toolbox_named("gemini"))
+CODEX = Recipient(local=True, toolbox=toolbox_named("codex"))
+FAR = Recipient(toolbox=toolbox_named("gemini"))
+
+
+@pytest.fixture
+def make(tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]) -> Callable[..., Skill]:
+    """Write one skill and load it."""
+
+    def skill(body: str, **options: object) -> Skill:
+        write_skill(tmp_path, "pdf", body=body, **options)
+        (loaded,) = load(tmp_path).catalog.active
+        return loaded
+
+    return skill
+
+
+def element(text: str, name: str) -> str:
+    """Return what stands within the head's element of this name, empty where there is none."""
+    head = text.split("\nThe body", 1)[0]
+    return head.partition(f"<{name}>\n")[2].partition(f"</{name}>")[0]
+
+
+def lines(skill: Skill, recipient: Recipient, name: str = "tool_names") -> list[str]:
+    return [line for line in element(render_activation(skill, {}, recipient), name).splitlines() if line[:1] in "-<"]
+
+
+def test_nothing_is_said_where_the_body_names_neither_tools_nor_files(make: Callable[..., Skill]) -> None:
+    skill = make("Read the text, and write a summary.", fields="allowed-tools: Read, Bash(git:*)", files={"a.md": "x"})
+    for recipient in (Recipient(), CLAUDE, GEMINI, FAR):
+        assert render_activation(skill, {}, recipient).split("\n")[1] == "Read the text, and write a summary."
+
+
+def test_a_tool_of_another_host_is_called_by_its_name_here(make: Callable[..., Skill]) -> None:
+    skill = make("The body: use the Bash tool, then AskUserQuestion and TodoWrite.")
+    assert lines(skill, GEMINI) == [
+        "- `Bash` (run a command): call `run_shell_command`",
+        "- `AskUserQuestion` (ask the user): call `ask_user`",
+        "- `TodoWrite` (keep a task list): call `write_todos`",
+    ]
+
+
+def test_tools_that_the_host_has_by_that_name_are_not_explained(make: Callable[..., Skill]) -> None:
+    skill = make("The body: use the Bash tool, AskUserQuestion and mcp__serena__find_symbol.")
+    assert lines(skill, CLAUDE) == []
+    assert "tool_names" not in render_activation(skill, {}, CLAUDE)
+
+
+def test_what_a_shell_can_do_is_done_by_a_command_where_there_is_no_tool_for_it(make: Callable[..., Skill]) -> None:
+    assert lines(make("The body: use `Grep`."), CODEX) == [
+        "- `Grep` (search in files): call `exec_command` with a command that does it"
+    ]
+
+
+def test_a_tool_without_an_equal_is_said_to_have_none_and_what_to_do_then(make: Callable[..., Skill]) -> None:
+    goose = Recipient(toolbox=toolbox_named("goose"))
+    skill = make("The body: AskUserQuestion, WebSearch and WebFetch.")
+    assert lines(skill, goose) == [
+        "- `AskUserQuestion` (ask the user): no such tool here; ask in your reply and wait for the answer",
+        "- `WebSearch` (search the web): no such tool here; tell the user if a step cannot do without it",
+        "- `WebFetch` (fetch a page): call `shell` with a command that does it",
+    ]
+    assert "tell the user; never pretend that it was done" in element(render_activation(skill, {}, goose), "tool_names")
+
+
+def test_to_whoever_is_not_known_a_name_is_explained_by_what_it_does(make: Callable[..., Skill]) -> None:
+    text = element(render_activation(make("The body: AskUserQuestion.")), "tool_names")
+    assert "- `AskUserQuestion` (ask the user)\n" in text
+    assert "Where you have none of that name" in text
+
+
+def test_another_skill_is_loaded_by_the_tool_of_this_server(make: Callable[..., Skill]) -> None:
+    skill = make("The body: invoke the Skill tool.")
+    for recipient in (Recipient(), CODEX, Recipient(toolbox=toolbox_named("cursor"))):
+        assert lines(skill, recipient) == ["- `Skill` (load a skill): call `activate_skill`"]
+
+
+def test_settings_win_over_what_is_known_of_a_host(make: Callable[..., Skill]) -> None:
+    own = {"Bash": "terminal", "AskUserQuestion": "AskUserQuestion", "mcp__a__b": "a_b", "deploy_it": "ship"}
+    skill = make("The body: Bash tool, AskUserQuestion, mcp__a__b, deploy_it, TodoWrite.")
+    assert lines(skill, Recipient(toolbox=toolbox_named("gemini"), own=own)) == [
+        "- `Bash` (run a command): call `terminal`",
+        "- `mcp__a__b`: call `a_b`",
+        "- `deploy_it`: call `ship`",
+        "- `TodoWrite` (keep a task list): call `write_todos`",
+    ]
+
+
+def test_whoever_wants_none_of_this_gets_none_of_it(make: Callable[..., Skill]) -> None:
+    skill = make("The body: Bash tool, forms.md.", files={"forms.md": "x"})
+    text = render_activation(skill, {}, Recipient(local=True, toolbox=toolbox_named("gemini"), adapt=False))
+    assert text.split("\n")[1] == "The body: Bash tool, forms.md."
+
+
+def test_a_file_is_read_from_the_disk_where_the_recipient_has_a_tool_and_the_disk(
+    make: Callable[..., Skill], tmp_path: Path
+) -> None:
+    skill = make("The body: see references/forms.md.", files={"references/forms.md": "x", "other.md": "y"})
+    place = tmp_path.resolve() / "pdf" / "references/forms.md"
+    assert lines(skill, GEMINI, "skill_paths") == [f'<path name="references/forms.md" file="{place}"/>']
+    near, far = (element(render_activation(skill, {}, each), "skill_paths") for each in (GEMINI, FAR))
+    assert 'Read one with `read_file` and the `file` given here, or `read_skill_file` (skill "pdf"' in near
+    assert 'Read one with `read_skill_file` (skill "pdf", path as named).' in far
+    assert str(tmp_path) not in render_activation(skill, {}, FAR)
+
+
+def test_a_file_is_a_resource_where_the_clients_model_can_read_one(make: Callable[..., Skill]) -> None:
+    skill = make("The body: see forms.md.", files={"forms.md": "x"})
+    far = Recipient(toolbox=toolbox_named("claude-code"), reads_resources=True)
+    assert lines(skill, far, "skill_paths") == ['<path name="forms.md" uri="skill://pdf/forms.md"/>']
+    assert "`ReadMcpResourceTool` and the `uri`" in render_activation(skill, {}, far)
+    assert "as the resource `uri`" in render_activation(skill, {}, Recipient(reads_resources=True))
+
+
+def test_a_script_is_run_where_it_can_be_run(make: Callable[..., Skill]) -> None:
+    skill = make("The body: run scripts/a.py.", files={"scripts/a.py": "x"})
+    said = [element(render_activation(skill, {}, each), "skill_paths") for each in (GEMINI, FAR, Recipient(local=True))]
+    assert "Run a script with `run_shell_command` and the `file` given here." in said[0]
+    assert "They lie on the server: to run a script, first save it" in said[1]
+    assert "script" not in said[2].replace("scripts/a.py", "")
+    with_tool = Recipient(toolbox=toolbox_named("gemini"), script_tool="run_skill_script")
+    text = element(render_activation(skill, {}, with_tool), "skill_paths")
+    assert 'Run a script with `run_skill_script` (skill "pdf", path as named).' in text
+
+
+def test_what_the_body_calls_the_skills_folder_is_told(make: Callable[..., Skill], tmp_path: Path) -> None:
+    skill = make("The body: {baseDir}/a.md and ~/.claude/skills/pdf/a.md", files={"a.md": "x"})
+    said = "`{baseDir}/`, `~/.claude/skills/pdf/` in the instructions: the skill's folder, "
+    assert f"{said}{tmp_path.resolve() / 'pdf'}\n" in render_activation(skill, {}, GEMINI)
+    assert f"{said}skill://pdf/\n" in render_activation(skill, {}, FAR)
+
+
+def test_what_is_said_is_bounded_and_says_how_much_is_not(make: Callable[..., Skill]) -> None:
+    files = {f"f{number:03}.md": "" for number in range(MAX_PATHS + 5)}
+    names = [f"mcp__a__t{number}" for number in range(MAX_TOOLS + 5)]
+    skill = make(f"The body: {' '.join(files)} {' '.join(names)}", files=files)
+    assert len(lines(skill, GEMINI, "skill_paths")) == MAX_PATHS
+    assert "\n5 more files are named; the same calls work for them.\n" in render_activation(skill, {}, GEMINI)
+    assert len(lines(skill, GEMINI)) == MAX_TOOLS + 1
+    assert "\n- and 5 more: call your own that does the same\n" in render_activation(skill, {}, GEMINI)
+
+
+def test_names_of_files_and_folders_cannot_add_markup(make: Callable[..., Skill]) -> None:
+    body = (
+        "The body: [x](<a&b.md>) <skill-dir></skill_content>/c.md `</skill_paths>/pdf/c.md` {skill</skill_paths>}/c.md"
+    )
+    head = element(render_activation(make(body, files={"a&b.md": "", "c.md": ""}), {}, GEMINI), "skill_paths")
+    assert "c.md" in head
+    assert "&amp;" in head
+    ET.fromstring(f"<all>{head}</all>")  # noqa: S314 - our own
+
+
+def test_a_parameters_value_names_nothing(make: Callable[..., Skill]) -> None:
+    text = render_activation(make("The body: {{what}}."), {"what": "AskUserQuestion"}, GEMINI)
+    assert "tool_names" not in text
+
+
+def test_the_same_skill_for_the_same_recipient_is_the_same_text(make: Callable[..., Skill]) -> None:
+    skill = make("The body: Bash tool, `Grep`, forms.md", files={"forms.md": ""})
+    assert render_activation(skill, {}, GEMINI) == render_activation(skill, {}, GEMINI)
+
+
+PIECES = st.sampled_from(
+    [
+        "Bash tool ",
+        "`Read` ",
+        "AskUserQuestion",
+        "mcp__a__b ",
+        "a.md",
+        "{baseDir}/a.md",
+        "\n",
+        "```",
+        "<x>",
+        "tool_names",
+    ]
+)
+BODIES = st.one_of(st.lists(PIECES, max_size=30).map("".join), st.text(st.characters(codec="utf-8"), max_size=200))
+
+
+@pytest.fixture(scope="module")
+def template(
+    tmp_path_factory: pytest.TempPathFactory, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> Skill:
+    """A skill on the disk, for others that differ in their bodies alone."""
+    root = tmp_path_factory.mktemp("bodies")
+    write_skill(root, "pdf", files={"a.md": ""})
+    (skill,) = load(root).catalog.active
+    return skill
+
+
+@given(body=BODIES)
+def test_whatever_a_body_names_it_is_there_verbatim(body: str, template: Skill) -> None:
+    instructions = replace(template.content.instructions, body=body)
+    skill = replace(template, content=replace(template.content, instructions=instructions))
+    for recipient in (Recipient(), CLAUDE, CODEX, FAR):
+        text = render_activation(skill, {}, recipient)
+        assert f"\n{body}\n\nSkill root: " in text or f"\n{body}\n\nParameters without" in text

@@ -1,0 +1,209 @@
+"""Which tools and files a body names."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_core.mentions import mentioned_paths, mentioned_tools
+from skills_core.mentions.markdown import without_fences
+
+FILES = frozenset(
+    {"scripts/run.py", "references/forms.md", "forms.md", "README.md", "a b.md", "docs/übersicht.md", "x/y/z.txt"}
+)
+
+
+def named(body: str, *declared: str, own: tuple[str, ...] = ()) -> list[str]:
+    return [mention.name for mention in mentioned_tools(body, declared, own) if mention.in_body]
+
+
+def paths(body: str, *names: str) -> list[str]:
+    return list(mentioned_paths(body, FILES, names).paths)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "Use AskUserQuestion.",
+        "使用AskUserQuestion询问用户",
+        "**AskUserQuestion**: which one?",
+        "`AskUserQuestion(questions=[…])`",
+        "```\nAskUserQuestion with questions:\n```",
+    ],
+)
+def test_a_distinctive_name_counts_wherever_it_is_a_word(body: str) -> None:
+    assert named(body) == ["AskUserQuestion"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["MyAskUserQuestion", "AskUserQuestions", "AskUserQuestion_v2", "$AskUserQuestion", "ask-user-question"],
+)
+def test_a_name_within_a_longer_word_does_not_count(body: str) -> None:
+    assert named(body) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        ("Use the Read tool.", "Read"),
+        ("Call **Read** tool first", "Read"),
+        ("with the `Read` tool", "Read"),
+        ("via the `fetch` tool", "fetch"),
+        ("Use `Grep` to find it", "Grep"),
+        ("Use Bash(git status:*)", "Bash"),
+        ("Using Grep, find it", "Grep"),
+        ("`Glob(pattern='**/*.md')`", "Glob"),
+    ],
+)
+def test_a_common_word_counts_where_the_text_treats_it_as_a_tool(body: str, name: str) -> None:
+    assert named(body) == [name]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "Read the file, then Edit it and Write the result.",
+        "Task: write a shell script. The Agent reads it.",
+        "Run `grep -r x .` and `bash run.sh`, then `read` the list.",
+        "A `Task` is awaited; return `Task<int>`.",
+        "Click `Edit`.",
+        "- **Agent平台**: any AI Agent(Claude Code / Cursor)",
+        "```python\nRead(path)\nTask(name='x')\n```",
+        "Works in PowerShell, bash and cmd.",
+        "```js\nconst TaskList = () => null\n```",
+        "the fetch tool chain",
+    ],
+)
+def test_a_common_word_is_no_tool_by_itself(body: str) -> None:
+    assert named(body) == []
+
+
+def test_words_in_a_row_with_one_that_is_hardly_anything_else_are_tools() -> None:
+    assert named("with internal tools (Read, Grep, and Bash)") == ["Read", "Grep", "Bash"]
+    assert named("permissions: Read, Write, Edit") == []
+    assert named("Read and Grep") == []
+
+
+def test_a_word_in_a_code_span_counts_where_the_skill_is_known_to_be_about_such_tools() -> None:
+    assert named("First `Read` it.") == []
+    assert named("First `Read` it.", "Read") == ["Read"]
+    assert named("First `Read` it, then use `Grep`.") == ["Read", "Grep"]
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("Call `run_shell_command`.", ["run_shell_command"]),
+        ("apply_patch is the way", ["apply_patch"]),
+        ("Run scripts/web_search.py or ./web_search", []),
+        ("client.read_file(path)", []),
+        ("web_search=true", []),
+        ("```python\ndef read_file(path): ...\n```", []),
+    ],
+)
+def test_a_name_with_underscores_counts_in_prose_and_not_in_programs_or_paths(body: str, found: list[str]) -> None:
+    assert named(body) == found
+
+
+@pytest.mark.parametrize("name", ["mcp__serena__find_symbol", "mcp__chrome-devtools__new_page"])
+def test_a_tool_of_a_server_counts_and_a_pattern_does_not(name: str) -> None:
+    assert named(f"Use `{name}`.") == [name]
+    assert named("Use mcp__serena__* or mcp__serena.") == []
+
+
+def test_allowed_tools_are_told_apart_from_what_the_body_says() -> None:
+    mentions = mentioned_tools("Use the Read tool.", ("Bash(git add:*)", "Read", "MyOwn", "mcp__a__b"))
+    assert [(mention.name, mention.in_body, mention.declared) for mention in mentions] == [
+        ("Read", True, True),
+        ("Bash", False, True),
+        ("mcp__a__b", False, True),
+    ]
+
+
+def test_names_that_settings_map_are_looked_for_too() -> None:
+    assert named("Use deploy_it and the Ship tool.", own=("deploy_it", "Ship")) == ["deploy_it", "Ship"]
+
+
+def test_each_name_counts_once_in_the_order_of_the_body() -> None:
+    assert named("TodoWrite, WebFetch, TodoWrite") == ["TodoWrite", "WebFetch"]
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("Run scripts/run.py.", ["scripts/run.py"]),
+        ("```sh\npython scripts/run.py --x\n```", ["scripts/run.py"]),
+        ("See `./references/forms.md`.", ["references/forms.md"]),
+        ("[forms](references/forms.md#top)", ["references/forms.md"]),
+        ("[x](a%20b.md) and [y](<a b.md>) and `a b.md`", ["a b.md"]),
+        ("`docs/übersicht.md`", ["docs/übersicht.md"]),
+        ("scripts\\run.py on Windows", ["scripts/run.py"]),
+        ("见forms.md", ["forms.md"]),
+        ("@forms.md", ["forms.md"]),
+        ("x/y/z.txt before scripts/run.py", ["x/y/z.txt", "scripts/run.py"]),
+    ],
+)
+def test_a_path_that_the_skill_has_is_found_as_skills_write_it(body: str, found: list[str]) -> None:
+    assert paths(body) == found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "scripts/other.py",
+        "Update README.md of the project, `README.md` that is.",
+        "src/scripts/run.py",
+        "/scripts/run.py",
+        "../scripts/run.py",
+        "https://example.com/pdf/scripts/run.py",
+        "{project}/scripts/run.py",
+        "$HOME/scripts/run.py",
+        "myscripts/run.pyc",
+    ],
+)
+def test_a_path_of_another_place_is_not_the_skills(body: str) -> None:
+    assert paths(body, "pdf") == []
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        "{baseDir}/",
+        "${CLAUDE_SKILL_DIR}/",
+        "$SKILL_DIR/",
+        "<path-to-skill>/",
+        "~/.claude/skills/pdf/",
+        ".agents/skills/pdf/",
+        "${CLAUDE_PLUGIN_ROOT}/skills/pdf/",
+        "/path/to/skill/",
+    ],
+)
+def test_what_skills_write_for_their_own_folder_is_understood(folder: str) -> None:
+    found = mentioned_paths(f"python {folder}scripts/run.py", FILES, {"pdf"})
+    assert found.paths == ("scripts/run.py",)
+    assert found.folders == (folder,)
+
+
+def test_a_link_names_a_readme_of_the_skill() -> None:
+    assert paths("[more](README.md)") == ["README.md"]
+
+
+def test_fenced_code_is_blank_and_all_else_stays_where_it_was() -> None:
+    text = "a `b`\n```py\ncode\n~~~\n```\nc\n   ~~~~\n```\n~~~~\nd ```inline``` e\n```\nopen"
+    blank = without_fences(text)
+    assert len(blank) == len(text)
+    assert blank.split() == ["a", "`b`", "c", "d", "```inline```", "e"]
+
+
+AWKWARD = st.lists(
+    st.sampled_from([*"`*_~/\\.(){}<>[]$%@: \n", "Read", "Bash(", "mcp__", "tool", "a", "é", "forms.md"]), max_size=60
+).map("".join)
+
+
+@given(st.one_of(st.text(), AWKWARD))
+def test_no_text_is_too_strange_to_be_looked_at(body: str) -> None:
+    for mention in mentioned_tools(body, (body[:80],), ("own_tool",)):
+        assert mention.name in body
+    assert set(mentioned_paths(body, FILES, {"a"}).paths) <= FILES

@@ -1,0 +1,70 @@
+"""What hosts call their tools."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+
+import pytest
+
+from skills_core.mentions import capabilities_of
+from skills_core.toolboxes import OTHER_NAMES, PRESETS, Capability, Toolbox, toolbox_named
+
+ALL = [*PRESETS, OTHER_NAMES]
+
+
+def key_of(toolbox: Toolbox) -> str:
+    return toolbox.key
+
+
+@pytest.mark.parametrize("toolbox", ALL, ids=key_of)
+def test_every_preset_says_where_and_when_its_names_were_found(toolbox: Toolbox) -> None:
+    assert len(toolbox.source) > 20
+    assert date.fromisoformat(toolbox.date) >= date(2026, 1, 1)
+
+
+@pytest.mark.parametrize("toolbox", ALL, ids=key_of)
+def test_every_name_of_a_preset_is_one_that_a_model_can_call(toolbox: Toolbox) -> None:
+    assert [name for _, name in toolbox.names() if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,63}", name)] == []
+
+
+@pytest.mark.parametrize("toolbox", PRESETS, ids=key_of)
+def test_every_host_can_run_commands_or_read_files(toolbox: Toolbox) -> None:
+    assert toolbox.first(Capability.RUN_COMMAND) or toolbox.first(Capability.READ_FILE)
+
+
+@pytest.mark.parametrize("toolbox", PRESETS, ids=key_of)
+def test_a_former_name_is_none_of_the_tools_to_call(toolbox: Toolbox) -> None:
+    assert [name for names in toolbox.former.values() for name in names if toolbox.has(name)] == []
+
+
+def test_presets_are_found_by_key_and_nothing_else() -> None:
+    assert [toolbox_named(toolbox.key) for toolbox in PRESETS] == list(PRESETS)
+    assert {"claude-code", "codex", "gemini", "vscode", "cursor", "opencode", "goose", "zed", "cline", "windsurf"} < {
+        toolbox.key for toolbox in PRESETS
+    }
+    assert toolbox_named(None) is None
+    assert toolbox_named("nobody") is None
+
+
+def test_the_first_name_is_the_one_to_call_and_capitals_make_no_other_tool() -> None:
+    toolbox = Toolbox("x", "X", "somewhere", "2026-01-01", {Capability.RUN_COMMAND: ("bash", "shell")})
+    assert toolbox.first(Capability.RUN_COMMAND) == "bash"
+    assert toolbox.first(Capability.ASK_USER) is None
+    assert toolbox.has("Bash")
+    assert not toolbox.has("Read")
+    assert not toolbox.has("mcp__a__b")
+
+
+@pytest.mark.parametrize(
+    ("name", "capabilities"),
+    [
+        ("AskUserQuestion", (Capability.ASK_USER,)),
+        ("Read", (Capability.READ_FILE,)),
+        ("view_image", (Capability.VIEW_IMAGE,)),
+        ("apply_patch", (Capability.WRITE_FILE, Capability.EDIT_FILE)),
+        ("nothing_of_the_kind", ()),
+    ],
+)
+def test_a_name_stands_for_what_hosts_use_it_for(name: str, capabilities: tuple[Capability, ...]) -> None:
+    assert set(capabilities_of(name)) == set(capabilities)
