@@ -1,11 +1,23 @@
 """What is known of the clients that connect: how much of a text they show, and what they can do.
 
 `profile` is what can be known of a client, `known` holds the facts with their sources, and `connected` tells which
-client sent a request. Facts change with versions of clients, so each bears the date on which it was true.
+client sent a request; `document` shows the facts to people. Facts change with versions of clients, so each bears the
+date on which it was true.
 """
 
 from server.clients.connected import client_of
 from server.clients.known import KNOWN_CLIENTS
-from server.clients.profile import UNKNOWN, ClientProfile, Evidence, Limit, profile_of
+from server.clients.profile import UNKNOWN, ClientProfile, Evidence, Fact, Limit, NativeListing, Overflow, profile_of
 
-__all__ = ["KNOWN_CLIENTS", "UNKNOWN", "ClientProfile", "Evidence", "Limit", "client_of", "profile_of"]
+__all__ = [
+    "KNOWN_CLIENTS",
+    "UNKNOWN",
+    "ClientProfile",
+    "Evidence",
+    "Fact",
+    "Limit",
+    "NativeListing",
+    "Overflow",
+    "client_of",
+    "profile_of",
+]
