@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from skills_core.gates import Environment
 
-__all__ = ["open_library", "open_quietly", "settings_with_logs"]
+__all__ = ["open_library", "open_quietly", "open_with_settings", "settings_with_logs"]
 
 
 def settings_with_logs(machine: Machine, **flags: object) -> Settings:
@@ -65,8 +65,19 @@ def open_quietly(directories: Sequence[Path] | None, **flags: object) -> Library
         ConfigurationError: a setting cannot be used.
         InvalidSourceError: a directory is missing, or is a file.
     """
+    return open_with_settings(directories, **flags)[0]
+
+
+def open_with_settings(directories: Sequence[Path] | None, **flags: object) -> tuple[Library, Settings]:
+    """Do as `open_quietly` does, and return the settings too.
+
+    Raises:
+        ConfigurationError: a setting cannot be used.
+        InvalidSourceError: a directory is missing, or is a file.
+    """
     machine = Machine(current_places())
-    return open_library(directories, _settings(machine, flags), machine)
+    settings = _settings(machine, flags)
+    return open_library(directories, settings, machine), settings
 
 
 def _settings(machine: Machine, flags: Mapping[str, object]) -> Settings:
