@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,25 +30,24 @@ CHARACTERS_A_TOKEN = 4
 
 _Value = TypeVar("_Value")
 
+# Every start of a server loads this module: a named tuple is made in a third of the time that a dataclass takes.
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+
+class Evidence(NamedTuple):
     """Where a fact was found, and on which day it was true (ISO 8601)."""
 
     source: str
     date: str
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(NamedTuple):
     """How many characters of a text reach the model, or a name may have."""
 
     characters: int
     evidence: Evidence
 
 
-@dataclass(frozen=True, slots=True)
-class Fact(Generic[_Value]):
+class Fact(NamedTuple, Generic[_Value]):
     """Something that is known of a client."""
 
     value: _Value
@@ -68,8 +67,7 @@ class Overflow(StrEnum):
     """What comes after the last that fits is left out."""
 
 
-@dataclass(frozen=True, slots=True)
-class NativeListing:
+class NativeListing(NamedTuple):
     """How a client lists the skills that it finds in folders by itself.
 
     The budget is a number of `characters`, or that many per cent of the model's context window; with neither, all are
@@ -90,8 +88,7 @@ class NativeListing:
         return self.characters
 
 
-@dataclass(frozen=True, slots=True)
-class Commands:
+class Commands(NamedTuple):
     """The slash commands that come with a client: their names without the slash, separated by spaces."""
 
     listed: str

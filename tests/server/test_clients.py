@@ -122,12 +122,11 @@ def test_the_document_says_what_the_data_say() -> None:
 
 def test_the_document_can_be_printed() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "server.clients.document"],
+        [sys.executable, "-X", "utf8", "-m", "server.clients.document"],
         capture_output=True,
         text=True,
         encoding="utf-8",
         check=True,
         timeout=30,
-        env=None,
     )
     assert done.stdout == facts_document()
