@@ -272,7 +272,6 @@ _CHATGPT = ClientProfile(
     title="ChatGPT",
     names=("openai-mcp", "chatgpt"),
     named=Evidence("github.com/basicmachines-co/basic-memory/pull/1035", "2026-07-03"),
-    prompts=Fact(value=False, evidence=_REGISTRY),
     list_changed=Fact(
         value=False,
         evidence=Evidence("community.openai.com/t/1395374: a button refreshes the tools of a server", "2026-11-21"),
