@@ -8,16 +8,20 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from corpus import write_corpus
 
-from server.clients import KNOWN_CLIENTS, UNKNOWN, ClientProfile, budget_for, profile_of
+from server.clients import KNOWN_CLIENTS, UNKNOWN, ClientProfile, profile_of, room_for
 from server.config import Settings
 from server.listing.snapshot import Snapshot
 from skills_core import Catalog, Environment, Library, explicit_sources
 
+if TYPE_CHECKING:
+    from server.listing.offer import Room
+
 SIZES = (20, 100, 1000, 10_000, 60_000)
-CLIENTS = (UNKNOWN, profile_of("claude-code", KNOWN_CLIENTS))
+CLIENTS = (UNKNOWN, *(profile_of(name, KNOWN_CLIENTS) for name in ("claude-code", "claude-ai")))
 REPEATS = 5
 
 
@@ -44,10 +48,10 @@ def environment() -> Environment:
 def print_row(catalog: Catalog, client: ClientProfile) -> None:
     """Print what one client is sent: sizes in bytes of JSON, lengths in characters."""
     settings = Settings()
-    budget = budget_for(client, settings)
+    room = room_for(client, settings)
     snapshot = Snapshot(catalog, settings)
-    result = snapshot.tools(budget)
-    times = [_timed(Snapshot(catalog, settings), budget) for _ in range(REPEATS)]
+    result = snapshot.tools(room)
+    times = [_timed(Snapshot(catalog, settings), room) for _ in range(REPEATS)]
     size = len(json.dumps(result, ensure_ascii=False).encode())
     activate = result["tools"][0]
     text = activate["description"]
@@ -58,9 +62,9 @@ def print_row(catalog: Catalog, client: ClientProfile) -> None:
     )
 
 
-def _timed(snapshot: Snapshot, budget: int) -> float:
+def _timed(snapshot: Snapshot, room: Room) -> float:
     start = time.perf_counter()
-    snapshot.tools(budget)
+    snapshot.tools(room)
     return (time.perf_counter() - start) * 1000
 
 

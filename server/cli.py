@@ -16,6 +16,7 @@ from server.commands.remote import fetch, verify
 from server.commands.searching import search
 from server.commands.serving import serve
 from server.commands.trusting import trust
+from server.commands.visibility import visibility
 from server.commands.writing import init, validate
 from server.config import ConfigurationError
 from server.console import WRONG_USE, fail
@@ -31,7 +32,7 @@ app = typer.Typer(
     help="The reference server for Agent Skills over MCP.",
 )
 
-for command in (serve, status, search, show, activate, validate, init, trust, reload, verify, fetch):
+for command in (serve, status, search, visibility, show, activate, validate, init, trust, reload, verify, fetch):
     app.command()(command)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skills_core.selection import Match
     from skills_core.skill import Skill
 
-__all__ = ["print_matches", "print_status"]
+__all__ = ["console_for_people", "print_matches", "print_status"]
 
 _WIDE = 10_000
 _INDENT = 2
@@ -52,8 +52,7 @@ def print_status(catalog: Catalog, choice: StatusChoice) -> None:
 
 def print_matches(matches: Sequence[Match]) -> None:
     """Print a line for each match, best first: how well it fits, which words were found where, and what it does."""
-    console = Console(highlight=False)
-    console = console if console.is_terminal else Console(highlight=False, width=_WIDE)
+    console = console_for_people()
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("skill", "score", "band", "why", "description"):
         table.add_column(heading, overflow="fold")
@@ -63,6 +62,12 @@ def print_matches(matches: Sequence[Match]) -> None:
         cells = (_key(match.skill), f"{match.score:.2f}", band, escape(why), escape(one_line(match.skill.description)))
         table.add_row(*cells)
     console.print(table if matches else "No skill matches: try the task, technology or file format in other words.")
+
+
+def console_for_people() -> Console:
+    """Return a console of a terminal's width, or for what reads a pipe of any."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_WIDE)
 
 
 def _print_by_source(console: Console, catalog: Catalog, chosen: Iterable[Skill]) -> None:

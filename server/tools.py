@@ -17,7 +17,7 @@ import anyio.to_thread
 from server.activating import Activation
 from server.admin.tools import AdminTools
 from server.arguments import string
-from server.clients import budget_for, client_of
+from server.clients import client_of, room_for
 from server.context import ContextRequests
 from server.conversations import Conversations
 from server.faults import InvalidRequestError
@@ -60,7 +60,7 @@ class ToolHandlers:
         """Handle `tools/list`, a single page with as much of the catalog as the client shows."""
         if params is not None and params.cursor is not None:
             raise InvalidRequestError("invalid cursor; this list has one page")
-        return self._host.snapshot.tools(budget_for(client_of(ctx), self._host.settings))
+        return self._host.snapshot.tools(room_for(client_of(ctx), self._host.settings))
 
     async def call(self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams) -> dict[str, Any]:
         """Handle `tools/call`: the result of the tool, with news of skills that the model was given."""

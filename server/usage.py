@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["MAX_REMEMBERED", "Usage", "read_counts"]
+__all__ = ["MAX_REMEMBERED", "Usage", "read_counts", "usage_file"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +32,11 @@ WRITE_SECONDS = 30.0
 _TABLE = "CREATE TABLE IF NOT EXISTS usage (skill TEXT PRIMARY KEY, count INTEGER NOT NULL) WITHOUT ROWID"
 _ADD = "INSERT INTO usage VALUES (?, ?) ON CONFLICT (skill) DO UPDATE SET count = count + excluded.count"
 _MOST = "SELECT skill, count FROM usage ORDER BY count DESC, skill LIMIT ?"
+
+
+def usage_file(state: Path) -> Path:
+    """Return where counts are kept below the folder for what outlives a server."""
+    return state / "usage.db"
 
 
 def read_counts(file: Path) -> dict[str, int]:

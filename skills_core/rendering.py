@@ -35,6 +35,7 @@ __all__ = [
     "render_entry",
     "render_request",
     "render_unchanged",
+    "room_for_entries",
 ]
 
 FREE_ARGUMENT = "arguments"
@@ -150,13 +151,17 @@ def render_catalog(catalog: Catalog, budget: int, first: Sequence[Skill] = (), l
     `first` are those that come first, in their order; then come those that are always on, then all by name; whole
     entries only, of which each has a text of at most `longest` characters. What does not fit is counted in the text.
     """
-    # The frame: the rule, the tags, and the sentence on what is not shown.
-    entries = entries_within(budget - len(RULE) - 160, in_order(catalog, first), longest)
+    entries = entries_within(room_for_entries(budget), in_order(catalog, first), longest)
     hidden = len(catalog.offered) - len(entries)
     lines = [RULE, "<available_skills>", *entries, "</available_skills>"]
     if hidden:
         lines.append(f"{hidden} more skills are not shown here: find_skills finds them by what they do.")
     return CatalogText("\n".join(lines), len(entries), hidden)
+
+
+def room_for_entries(budget: int) -> int:
+    """Return what a budget leaves for entries beside the rule, the tags, and the sentence on what is not shown."""
+    return budget - len(RULE) - 160
 
 
 def in_order(catalog: Catalog, first: Sequence[Skill] = ()) -> Iterator[Skill]:
@@ -185,7 +190,7 @@ def render_entry(skill: Skill, longest: int = MAX_ENTRY) -> str:
     parts = [f"Triggers: {triggers}." if triggers else "", front.description, front.when_to_use or ""]
     text = " ".join(" ".join(part.split()) for part in parts if part)
     if len(text) > longest:
-        text = text[: longest - 1].rstrip() + "…"
+        text = text[: longest - 1].rstrip() + "…" if longest > 0 else ""
     return f"<skill name={attribute(skill.key)}>{escape(text)}</skill>"
 
 

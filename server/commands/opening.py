@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from skills_core.gates import Environment
 
-__all__ = ["open_library", "open_quietly", "open_with_settings", "settings_of", "settings_with_logs"]
+__all__ = ["open_library", "open_quietly", "open_with_settings", "settings_with_logs"]
 
 
 def settings_with_logs(machine: Machine, **flags: object) -> Settings:
@@ -31,7 +31,7 @@ def settings_with_logs(machine: Machine, **flags: object) -> Settings:
     Raises:
         ConfigurationError: a setting cannot be used.
     """
-    settings = settings_of(machine, flags)
+    settings = _settings(machine, flags)
     logging.basicConfig(
         stream=sys.stderr,
         level=settings.log_level.upper(),
@@ -69,13 +69,18 @@ def open_quietly(directories: Sequence[Path] | None, **flags: object) -> Library
 
 
 def open_with_settings(directories: Sequence[Path] | None, **flags: object) -> tuple[Library, Settings]:
-    """Do as `open_quietly`, and return the settings too."""
+    """Do as `open_quietly` does, and return the settings too.
+
+    Raises:
+        ConfigurationError: a setting cannot be used.
+        InvalidSourceError: a directory is missing, or is a file.
+    """
     machine = Machine(current_places())
-    settings = settings_of(machine, flags)
+    settings = _settings(machine, flags)
     return open_library(directories, settings, machine), settings
 
 
-def settings_of(machine: Machine, flags: Mapping[str, object]) -> Settings:
+def _settings(machine: Machine, flags: Mapping[str, object]) -> Settings:
     """Return the settings with `flags` on top, of which one that is false, None or empty counts as not given.
 
     Raises:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from server.commands.opening import open_library, settings_of
+from server.commands.opening import open_with_settings
 from server.commands.options import AsJson, Directories, FollowSymlinks, TrustWorkspace
 from server.console import NO, print_json
-from server.environment import Machine, current_places
 from server.found import match_object
 from server.report import shown_place
 from server.reranking import load_reranker
@@ -47,14 +46,14 @@ def search(  # noqa: PLR0913 - one parameter for each flag
     trust_workspace: TrustWorkspace = False,
 ) -> None:
     """Find the skills that answer a query, best first. The exit code is 1 where there is none."""
-    machine = Machine(current_places())
-    settings = settings_of(machine, {"follow_symlinks": follow_symlinks, "trust_workspace": trust_workspace})
-    catalog = open_library(directories, settings, machine).catalog
+    library, settings = open_with_settings(
+        directories, follow_symlinks=follow_symlinks, trust_workspace=trust_workspace
+    )
     policy = SelectionPolicy(limit, min_score or 0.0, tuple(tag or ()), tuple(exclude_tag or ()))
     if ranking is Ranking.DEFAULT:
-        matches = SkillSearch(load_reranker(settings.reranker)).select(catalog.active, query, policy)
+        matches = SkillSearch(load_reranker(settings.reranker)).select(library.catalog.active, query, policy)
     else:
-        matches = _by_words(catalog.active, query, policy, all_scores=min_score is not None)
+        matches = _by_words(library.catalog.active, query, policy, all_scores=min_score is not None)
     if as_json:
         print_json({"matches": [_object(match) for match in matches]})
     else:

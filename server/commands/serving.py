@@ -88,12 +88,12 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
 def _run(library: Library, settings: Settings, machine: Machine) -> None:
     defer_packages()
     from server.serving import serve as run
-    from server.usage import Usage
+    from server.usage import Usage, usage_file
 
     gc.freeze()
     gc.enable()
     _log_inactive(library)
-    usage = Usage(state_home() / "usage.db" if settings.usage else None)
+    usage = Usage(usage_file(state_home()) if settings.usage else None)
     try:
         run(library, settings, machine.files, usage)
     except KeyboardInterrupt:

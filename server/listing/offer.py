@@ -1,17 +1,25 @@
-"""In which order skills are offered to models."""
+"""In which order skills are offered to models, and how much room there is for them."""
 
 from __future__ import annotations
 
+import json
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill
 
-__all__ = ["always_on", "first_of"]
+__all__ = ["Room", "always_on", "first_of", "names_within", "size_of"]
+
+
+class Room(NamedTuple):
+    """How much a client shows: characters of the catalog, and bytes of a tool's input schema, None for any."""
+
+    catalog: int
+    schema: int | None = None
 
 
 def first_of(catalog: Catalog, pinned: tuple[str, ...], used: Mapping[str, int]) -> tuple[Skill, ...]:
@@ -30,3 +38,19 @@ def first_of(catalog: Catalog, pinned: tuple[str, ...], used: Mapping[str, int])
 def always_on(catalog: Catalog) -> tuple[Skill, ...]:
     """Return the offered skills that apply to every message."""
     return tuple(takewhile(lambda skill: skill.frontmatter.always_on, catalog.offered))
+
+
+def names_within(room: int, names: Iterable[str]) -> list[str]:
+    """Return as many of `names`, from the first on, as have room as members of a list in JSON, in bytes."""
+    fitting: list[str] = []
+    for name in names:
+        room -= size_of(name) + 1
+        if room < 0:
+            break
+        fitting.append(name)
+    return fitting
+
+
+def size_of(value: object) -> int:
+    """Return how many bytes a value takes as JSON without blanks."""
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass"))

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from server.listing import prompts, resources, skills, tools
-from server.listing.offer import first_of
+from server.listing.offer import Room, first_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ class Snapshot:
         self.catalog = catalog
         self.settings = settings
         self._used = used or {}
-        self._tools: dict[int, dict[str, Any]] = {}
+        self._tools: dict[Room, dict[str, Any]] = {}
         self._directories: dict[str, Pager[Child]] = {}
 
     @cached_property
@@ -42,21 +42,21 @@ class Snapshot:
         """The skills that are offered to models before all others."""
         return first_of(self.catalog, self.settings.pinned, self._used)
 
-    def tools(self, budget: int) -> dict[str, Any]:
-        """Return the result of `tools/list` with at most `budget` characters of the catalog."""
-        if budget not in self._tools:
-            self._tools[budget] = tools.list_result(self.catalog, self.settings, self.first, budget)
-        return self._tools[budget]
+    def tools(self, room: Room) -> dict[str, Any]:
+        """Return the result of `tools/list` for a client that has so much room."""
+        if room not in self._tools:
+            self._tools[room] = tools.list_result(self.catalog, self.settings, self.first, room)
+        return self._tools[room]
 
     @property
-    def budgets(self) -> frozenset[int]:
-        """The budgets of the lists of tools that clients may have: that for all, and those that were asked for."""
-        return frozenset({self.settings.catalog_budget, *self._tools})
+    def rooms(self) -> frozenset[Room]:
+        """The rooms that clients may have lists of tools for: the usual one, and those that were asked for."""
+        return frozenset({Room(self.settings.catalog_budget), *self._tools})
 
     @cached_property
     def tool_schemas(self) -> dict[str, dict[str, Any]]:
-        """The input schema of each tool by its name; it is the same for all clients."""
-        return {tool["name"]: tool["inputSchema"] for tool in self.tools(self.settings.catalog_budget)["tools"]}
+        """The input schema of each tool by its name, with as many names as there is room for."""
+        return {tool["name"]: tool["inputSchema"] for tool in self.tools(Room(self.settings.catalog_budget))["tools"]}
 
     @cached_property
     def instructions(self) -> str | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from server.listing import admin, context
 from server.listing.envelope import cacheable
-from server.listing.offer import always_on
+from server.listing.offer import Room, always_on, names_within, size_of
 from skills_core.rendering import RULE, entries_within, in_order, render_catalog, render_entry
 from skills_core.selection import Band
 
@@ -99,13 +99,13 @@ def instructions(catalog: Catalog) -> str | None:
     return f"{text}\nAnd {more} more, which stand first in the description of activate_skill." if more else text
 
 
-def list_result(catalog: Catalog, settings: Settings, first: Sequence[Skill], budget: int) -> dict[str, Any]:
-    """Return the result of `tools/list` with at most `budget` characters of the catalog, `first` in front.
+def list_result(catalog: Catalog, settings: Settings, first: Sequence[Skill], room: Room) -> dict[str, Any]:
+    """Return the result of `tools/list` for a client that has so much `room`, the skills that are `first` in front.
 
     There are no tools for skills where there is no skill for them.
     """
     skills = catalog.offered
-    tools = [_activate(catalog, settings, first, budget)] if skills else []
+    tools = [_activate(catalog, settings, first, room)] if skills else []
     # A skill that only users may call has files all the same.
     tools += [_read_file()] if catalog.active else []
     tools += [_find()] if skills else []
@@ -119,41 +119,46 @@ def describe(skill: Skill) -> tuple[object, ...]:
     return skill.key, skill.model_invocable, skill.frontmatter.always_on, render_entry(skill)
 
 
-def _activate(catalog: Catalog, settings: Settings, first: Sequence[Skill], budget: int) -> dict[str, Any]:
+def _activate(catalog: Catalog, settings: Settings, first: Sequence[Skill], room: Room) -> dict[str, Any]:
     names = [skill.key for skill in islice(in_order(catalog, first), settings.enum_limit)]
-    name: dict[str, Any] = {"type": "string", "description": "The skill's name.", "enum": names}
-    if len(catalog.offered) > settings.enum_limit:
-        name["description"] += " Any other name that find_skills returns is accepted as well."
+    schema = _activation_schema(names, len(catalog.offered))
+    if room.schema is not None and size_of(schema) > room.schema:
+        # A client that drops a tool for the size of its schema would have none for skills.
+        bare = size_of(_activation_schema([], len(catalog.offered)))
+        schema = _activation_schema(names_within(room.schema - bare, names), len(catalog.offered))
     return {
         "name": ACTIVATE,
         "title": "Activate a skill",
-        "description": render_catalog(catalog, budget, first, settings.entry_limit).text,
-        "inputSchema": {
-            "type": "object",
-            "properties": {
-                "name": name,
-                "arguments": {
-                    "type": "object",
-                    "additionalProperties": {"type": "string"},
-                    "description": "Values for the skill's {{parameters}}, by name.",
-                },
-                "message": {
-                    "type": "string",
-                    "description": "The user's own words, where they bind how the skill is carried out.",
-                },
-                "have": {
-                    "type": "string",
-                    "description": "The digest in the receipt of the text that you still have: answered by one line "
-                    "if the skill has not changed.",
-                },
-                "force": {"type": "boolean", "description": "Return the text even if it has not changed."},
-            },
-            "required": ["name"],
-            "additionalProperties": False,
-        },
+        "description": render_catalog(catalog, room.catalog, first, settings.entry_limit).text,
+        "inputSchema": schema,
         "annotations": {"title": "Activate a skill", **_READ_ONLY},
         "_meta": {"anthropic/alwaysLoad": True, "anthropic/maxResultSizeChars": MAX_RESULT},
     }
+
+
+def _activation_schema(names: Sequence[str], offered: int) -> dict[str, Any]:
+    name: dict[str, Any] = {"type": "string", "description": "The skill's name.", "enum": names}
+    if offered > len(names):
+        name["description"] += " Any other name that find_skills returns is accepted as well."
+    properties = {
+        "name": name,
+        "arguments": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "description": "Values for the skill's {{parameters}}, by name.",
+        },
+        "message": {
+            "type": "string",
+            "description": "The user's own words, where they bind how the skill is carried out.",
+        },
+        "have": {
+            "type": "string",
+            "description": "The digest in the receipt of the text that you still have: answered by one line if the "
+            "skill has not changed.",
+        },
+        "force": {"type": "boolean", "description": "Return the text even if it has not changed."},
+    }
+    return {"type": "object", "properties": properties, "required": ["name"], "additionalProperties": False}
 
 
 def _read_file() -> dict[str, Any]:

@@ -11,6 +11,7 @@ from server.config import Settings, Transport
 from server.environment import current_environment
 from server.listing import resources
 from server.listing.envelope import cacheable
+from server.listing.offer import Room
 from server.listing.snapshot import Snapshot
 from skills_core import Catalog, Library, explicit_sources
 from skills_core.watcher import WatchMode
@@ -41,7 +42,7 @@ def test_every_list_says_how_long_it_may_be_kept(skills: Path, make_skill: MakeS
         snapshot.prompts.page(None),
         snapshot.resources.page(None),
         snapshot.skills.page(None),
-        snapshot.tools(1000),
+        snapshot.tools(Room(1000)),
     ]
     for page in (*pages, resources.templates(snapshot.catalog, settings)):
         assert page.items() >= cacheable(settings).items()

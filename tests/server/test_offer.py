@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from server.clients import KNOWN_CLIENTS, UNKNOWN, budget_for, profile_of
+from server.clients import KNOWN_CLIENTS, UNKNOWN, profile_of, room_for
 from server.config import ConfigurationError, Settings, load_settings
+from server.listing.offer import Room, size_of
 from server.listing.snapshot import Snapshot
 from server.listing.tools import MAX_INSTRUCTIONS
 from server.usage import MAX_REMEMBERED, Usage, read_counts
@@ -46,7 +47,7 @@ def fifty(skills: Path) -> Path:
 async def test_a_client_that_cuts_is_sent_what_it_shows(connect: Connect) -> None:
     async with connect(client_name="claude-code") as session:
         text = await description(session)
-        assert len(text) <= 2000
+        assert len(text) <= 2048
         assert len(shown(text)) > 10
         assert text.endswith(
             f"\n{50 - len(shown(text))} more skills are not shown here: find_skills finds them by what they do."
@@ -57,24 +58,24 @@ async def test_a_client_that_cuts_is_sent_what_it_shows(connect: Connect) -> Non
 
 
 async def test_no_cache_may_hand_the_list_for_one_client_to_another(fifty: Path) -> None:
-    result = Snapshot(catalog_of(fifty), Settings(transport="http")).tools(2000)  # type: ignore[arg-type]
+    result = Snapshot(catalog_of(fifty), Settings(transport="http")).tools(Room(2000))  # type: ignore[arg-type]
     assert result["cacheScope"] == "private"
 
 
 @pytest.mark.parametrize(
     ("settings", "known", "unknown"),
     [
-        (Settings(), 2000, 32_000),
+        (Settings(), 2048, 32_000),
         (Settings(catalog_budget=1000), 1000, 1000),
         (Settings(client_budgets={"claude-code": 9000}), 9000, 32_000),
-        (Settings(client_budgets={"unknown": 700}), 2000, 700),
+        (Settings(client_budgets={"unknown": 700}), 2048, 700),
     ],
 )
 def test_what_is_set_for_a_client_counts_more_than_what_is_known_of_it(
     settings: Settings, known: int, unknown: int
 ) -> None:
-    assert budget_for(CLAUDE_CODE, settings) == known
-    assert budget_for(UNKNOWN, settings) == unknown
+    assert room_for(CLAUDE_CODE, settings) == Room(known)
+    assert room_for(UNKNOWN, settings) == Room(unknown)
 
 
 def test_budgets_of_clients_stand_in_a_file(tmp_path: Path) -> None:
@@ -93,7 +94,7 @@ def test_pinned_skills_come_first_then_those_always_on_then_those_used_most_then
     write_skill(skills, "mine", fields="disable-model-invocation: true")
     used = {"c": 2, "e": 5, "gone": 9, "f": 2, "mine": 7, "g": 1}
     settings = Settings(pinned=("g", "nobody", "b", "mine"), enum_limit=4)
-    (activate, *_) = Snapshot(catalog_of(skills), settings, used).tools(10_000)["tools"]
+    (activate, *_) = Snapshot(catalog_of(skills), settings, used).tools(Room(10_000))["tools"]
     assert shown(activate["description"]) == ["g", "b", "always", "e", "c", "f", "a", "d"]
     assert activate["inputSchema"]["properties"]["name"]["enum"] == ["g", "b", "always", "e"]
 
@@ -101,13 +102,26 @@ def test_pinned_skills_come_first_then_those_always_on_then_those_used_most_then
 def test_shorter_entries_show_more_skills(fifty: Path) -> None:
     catalog = catalog_of(fifty)
     long, short = (
-        shown(Snapshot(catalog, Settings(entry_limit=limit)).tools(2000)["tools"][0]["description"])
+        shown(Snapshot(catalog, Settings(entry_limit=limit)).tools(Room(2000))["tools"][0]["description"])
         for limit in (1536, 30)
     )
     assert len(long) < 15
     assert len(short) > 25
-    text = Snapshot(catalog, Settings(entry_limit=30)).tools(2000)["tools"][0]["description"]
+    text = Snapshot(catalog, Settings(entry_limit=30)).tools(Room(2000))["tools"][0]["description"]
     assert '<skill name="s00">Does thing 0. Use it for that…</skill>' in text
+
+
+def test_a_client_that_drops_a_tool_for_its_size_gets_as_many_names_as_it_takes(skills: Path) -> None:
+    for number in range(700):
+        write_skill(skills, f"a-skill-with-a-name-of-some-length-{number:03}")
+    snapshot = Snapshot(catalog_of(skills), Settings())
+    rooms = [room_for(profile_of(name, KNOWN_CLIENTS), Settings()) for name in ("claude-ai", "somebody")]
+    small, whole = (snapshot.tools(room)["tools"][0]["inputSchema"] for room in rooms)
+    assert size_of(small) <= 16_384 < size_of(whole)
+    names = small["properties"]["name"]["enum"]
+    assert names == whole["properties"]["name"]["enum"][: len(names)]
+    assert 300 < len(names) < 700
+    assert "Any other name that find_skills returns is accepted" in small["properties"]["name"]["description"]
 
 
 def test_instructions_carry_what_is_always_on_within_their_bound(skills: Path) -> None:

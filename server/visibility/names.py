@@ -1,0 +1,94 @@
+"""Skills whose names get into each other's way, or into a client's."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from skills_core.skill import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from server.clients import ClientProfile
+    from skills_core.catalog import Catalog
+    from skills_core.skill import Skill
+
+__all__ = ["NameClash", "NameClashKind", "name_clashes", "plain_name"]
+
+_PARTS = re.compile(r"[^\W_]+")
+_SHORTEST_PLURAL = 4
+
+
+class NameClashKind(StrEnum):
+    """How names clash."""
+
+    SHADOWED = "shadowed"
+    """Several sources have the name; the one of higher precedence is served."""
+
+    SHARED = "shared"
+    """Several skills of one source have the name; they are served under their paths."""
+
+    ALIKE = "alike"
+    """The names differ by case, separators or a plural alone."""
+
+    COMMAND = "command"
+    """A client has a slash command of that name."""
+
+
+@dataclass(frozen=True, slots=True)
+class NameClash:
+    """Skills that clash by name; `clients` are those that have a command of the name."""
+
+    kind: NameClashKind
+    skills: tuple[Skill, ...]
+    clients: tuple[ClientProfile, ...] = ()
+
+
+def name_clashes(catalog: Catalog, clients: Iterable[ClientProfile]) -> tuple[NameClash, ...]:
+    """Return what clashes by name, the skills in the order of the catalog."""
+    named = [skill for skill in catalog.skills if skill.state in {State.ACTIVE, State.SHADOWED}]
+    return (*_same(named), *_alike(catalog.active), *_commands(catalog.active, tuple(clients)))
+
+
+def plain_name(name: str) -> str:
+    """Return a name without what people overlook: case, separators, and the plural of each word."""
+    return "".join(_singular(part) for part in _PARTS.findall(name.casefold()))
+
+
+def _same(skills: Iterable[Skill]) -> Iterator[NameClash]:
+    for group in _groups(skills, lambda skill: skill.name):
+        served = [skill for skill in group if skill.state is State.ACTIVE]
+        if len(served) < len(group):
+            yield NameClash(NameClashKind.SHADOWED, group)
+        if len(served) > 1:
+            yield NameClash(NameClashKind.SHARED, tuple(served))
+
+
+def _alike(skills: Iterable[Skill]) -> Iterator[NameClash]:
+    for group in _groups(skills, lambda skill: plain_name(skill.name)):
+        if len({skill.name for skill in group}) > 1:
+            yield NameClash(NameClashKind.ALIKE, group)
+
+
+def _commands(skills: Iterable[Skill], clients: tuple[ClientProfile, ...]) -> Iterator[NameClash]:
+    commands = [(client, client.commands.names) for client in clients if client.commands]
+    for skill in skills:
+        having = tuple(client for client, names in commands if skill.name.lower() in names)
+        if having:
+            yield NameClash(NameClashKind.COMMAND, (skill,), having)
+
+
+def _groups(skills: Iterable[Skill], key: Callable[[Skill], str]) -> Iterator[tuple[Skill, ...]]:
+    """Yield the skills that share a key that is not empty."""
+    groups: dict[str, list[Skill]] = defaultdict(list)
+    for skill in skills:
+        groups[key(skill)].append(skill)
+    return (tuple(group) for shared, group in groups.items() if shared and len(group) > 1)
+
+
+def _singular(word: str) -> str:
+    return word[:-1] if len(word) >= _SHORTEST_PLURAL and word.endswith("s") and not word.endswith("ss") else word

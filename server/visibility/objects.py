@@ -1,0 +1,143 @@
+"""The JSON object that `visibility --json` prints; docs/clients.md documents it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from server.clients.document import FACTS
+from server.clients.profile import Commands, Fact, Limit
+from server.report import shown_place
+from server.visibility.advice import advice
+from server.visibility.entries import Entry, Obstacle, tokens
+from skills_core.diagnostics import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from server.clients import ClientProfile
+    from server.visibility.meaning import MeaningClashes
+    from server.visibility.names import NameClash
+    from server.visibility.native import Native
+    from server.visibility.overview import ClientView, Overview
+    from server.visibility.repacking import Repacking
+    from server.visibility.served import Served
+    from skills_core.skill import Skill
+
+__all__ = ["overview_object"]
+
+
+def overview_object(overview: Overview) -> dict[str, Any]:
+    """Return the whole object."""
+    catalog = overview.catalog
+    return {
+        "skills": {
+            "active": len(catalog.active),
+            "for_models": len(catalog.offered),
+            "for_users": sum(skill.user_invocable for skill in catalog.active),
+        },
+        "context_window": overview.window,
+        "clients": [_client(view) for view in overview.views],
+        "clashes": {"names": [_name(clash) for clash in overview.names], "meaning": _meaning(overview.meaning)},
+    }
+
+
+def _client(view: ClientView) -> dict[str, Any]:
+    return {
+        "client": view.client.key,
+        "title": view.client.title,
+        "known": _known(view.client),
+        "served": _served(view.served, prompts_known=view.client.prompts is not None),
+        "native": _native(view.native) if view.native else None,
+        "repacking": _repacking(view.repacking),
+        "advice": list(advice(view)),
+    }
+
+
+def _known(client: ClientProfile) -> dict[str, Any]:
+    """Return the facts that decide what is shown, each with its source."""
+    known: dict[str, Any] = {}
+    for field in FACTS:
+        fact = getattr(client, field)
+        if fact is not None and not isinstance(fact, Commands):
+            value = fact.characters if isinstance(fact, Limit) else fact.value if isinstance(fact, Fact) else None
+            known[field] = {"value": value, "source": fact.evidence.source, "date": fact.evidence.date}
+    return known
+
+
+def _served(served: Served, *, prompts_known: bool) -> dict[str, Any]:
+    return {
+        "budget": served.budget,
+        "description": {"characters": served.length, "seen": served.seen, "tokens": tokens(served.seen)},
+        "schema_bytes": served.schema,
+        "entries": _entries((shown.skill, shown.entry) for shown in served.skills),
+        "reasons": {
+            obstacle.value: keys
+            for obstacle in Obstacle
+            if (keys := _keys(shown.skill for shown in served.skills if obstacle in shown.obstacles))
+        },
+        "in_enum": sum(shown.in_enum for shown in served.skills),
+        "prompts": sum(bool(shown.prompt) for shown in served.skills) if prompts_known else None,
+    }
+
+
+def _native(native: Native) -> dict[str, Any]:
+    return {
+        "budget": native.budget,
+        "characters": native.length,
+        "tokens": tokens(native.length),
+        "entries": _entries(native.skills),
+    }
+
+
+def _repacking(repacking: Repacking) -> dict[str, Any]:
+    return {
+        "shown": repacking.shown,
+        "offered": repacking.offered,
+        "lengths": [{"characters": length, "shown": shown} for length, shown in repacking.lengths],
+        "longest_that_shows_all": repacking.best,
+        "shortest_first": repacking.shortest_first,
+        "longest": [{"key": printable(skill.key), "characters": size} for skill, size in repacking.longest],
+    }
+
+
+def _name(clash: NameClash) -> dict[str, Any]:
+    return {
+        "kind": clash.kind.value,
+        "skills": [
+            {
+                "name": printable(skill.name),
+                "key": printable(skill.key),
+                "state": skill.state.value,
+                "path": shown_place(skill),
+            }
+            for skill in clash.skills
+        ],
+        "clients": [client.key for client in clash.clients],
+    }
+
+
+def _meaning(clashes: MeaningClashes) -> dict[str, Any]:
+    return {
+        "compared": clashes.compared,
+        "left_out": clashes.left_out,
+        "pairs": [
+            {
+                "skill": printable(pair.skill.key),
+                "rival": printable(pair.rival.key),
+                "share": round(pair.share, 3),
+                "back": round(pair.back, 3),
+                "words": list(pair.words),
+            }
+            for pair in clashes.pairs
+        ],
+    }
+
+
+def _entries(skills: Iterable[tuple[Skill, Entry]]) -> dict[str, list[str]]:
+    """Return the skills by what became of their entries."""
+    listed = list(skills)
+    return {entry.value: _keys(skill for skill, became in listed if became is entry) for entry in Entry}
+
+
+def _keys(skills: Iterable[Skill]) -> list[str]:
+    return [printable(skill.key) for skill in skills]

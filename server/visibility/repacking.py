@@ -1,0 +1,119 @@
+"""What shorter texts, another order or pins would change in a catalog of a given budget.
+
+Everything is found by rendering, so that whatever the rendering does counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import unescape
+
+from skills_core.rendering import (
+    MAX_ENTRY,
+    entries_within,
+    in_order,
+    render_catalog,
+    render_entry,
+    room_for_entries,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from server.listing.snapshot import Snapshot
+    from skills_core.skill import Skill
+
+__all__ = ["LENGTHS", "Repacker", "Repacking", "largest", "text_of"]
+
+LENGTHS = (300, 250, 200, 150, 100)
+"""Lengths of texts that are tried; below the last, a description tells a model little more than the name."""
+
+_LONGEST = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Repacking:
+    """What would change how many of `offered` skills a budget shows.
+
+    `lengths` are what texts of at most so many characters would show, `best` the longest that shows all (None where
+    not even the names fit), `shortest_first` how many the order by length would show. `longest` are the longest texts
+    by skill, `unseen` the skills that are not shown, in their order.
+    """
+
+    budget: int
+    offered: int
+    shown: int
+    lengths: tuple[tuple[int, int], ...]
+    best: int | None
+    shortest_first: int
+    longest: tuple[tuple[Skill, int], ...]
+    unseen: tuple[Skill, ...]
+
+    @property
+    def advised(self) -> tuple[int, int] | None:
+        """The longest of the lengths that shows most, with how many it shows; None where none shows more."""
+        most = max((shown for _, shown in self.lengths), default=0)
+        fitting = [(length, shown) for length, shown in self.lengths if shown == most > self.shown]
+        return fitting[0] if fitting else None
+
+
+class Repacker:
+    """Renders the catalog of one snapshot again and again; what it made for one budget serves the next."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        """Nothing is rendered yet."""
+        self._catalog = snapshot.catalog
+        self._first = snapshot.first
+        self._limit = snapshot.settings.entry_limit
+        self._texts = [(skill, len(text_of(skill, self._limit))) for skill in in_order(self._catalog, self._first)]
+        self._found: dict[int, Repacking] = {}
+
+    def repacking(self, budget: int) -> Repacking:
+        """Return what would change for a catalog of at most `budget` characters."""
+        if budget not in self._found:
+            self._found[budget] = self._repacking(budget)
+        return self._found[budget]
+
+    def _repacking(self, budget: int) -> Repacking:
+        total, longest = len(self._texts), max((size for _, size in self._texts), default=0)
+        shown = self._shown(budget, self._limit)
+        lengths = [] if shown == total else [length for length in LENGTHS if length < longest]
+        return Repacking(
+            budget,
+            total,
+            shown,
+            tuple((length, self._shown(budget, length)) for length in lengths),
+            largest(0, longest, lambda length: self._shown(budget, length) == total),
+            self._shortest_first(budget),
+            self._longest(),
+            tuple(skill for skill, _ in self._texts[shown:]),
+        )
+
+    def _shown(self, budget: int, length: int) -> int:
+        return render_catalog(self._catalog, budget, self._first, length).shown
+
+    def _shortest_first(self, budget: int) -> int:
+        ordered = sorted((skill for skill, _ in self._texts), key=lambda skill: len(render_entry(skill, self._limit)))
+        return len(entries_within(room_for_entries(budget), ordered, self._limit))
+
+    def _longest(self) -> tuple[tuple[Skill, int], ...]:
+        return tuple(sorted(self._texts, key=lambda pair: (-pair[1], pair[0].key))[:_LONGEST])
+
+
+def text_of(skill: Skill, longest: int = MAX_ENTRY) -> str:
+    """Return what the catalog says of a skill beside its name, in at most `longest` characters."""
+    entry = render_entry(skill, longest)
+    return unescape(entry[entry.index(">") + 1 : entry.rindex("<")])
+
+
+def largest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
+    """Return the largest of the numbers from `low` to `high` for which `holds` holds, as it then does for all below."""
+    if holds(high):
+        return high
+    if not holds(low):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low

@@ -1,0 +1,23 @@
+"""Skills as values, for what needs no disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from skills_core.catalog import Catalog
+from skills_core.format.frontmatter import Frontmatter
+from skills_core.skill import Instructions, Skill, SkillContent, State
+from skills_core.sources import Source
+
+
+def skill_of(name: str, description: str = "Does a thing.", body: str = "Do it.", **fields: Any) -> Skill:
+    """Return an active skill; `fields` are those of its frontmatter."""
+    front = Frontmatter(raw={}, metadata={}, name=name, description=description, **fields)
+    content = SkillContent(name, Instructions(name, front, body), {}, None)
+    return Skill(content, Source(Path("/skills")), name, name, State.ACTIVE)
+
+
+def catalog_of(*descriptions: str) -> Catalog:
+    """Return a catalog of skills with these descriptions."""
+    return Catalog(tuple(skill_of(f"skill-{number:03}", text) for number, text in enumerate(descriptions)))

@@ -1,0 +1,74 @@
+"""What shorter texts or another order would change."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server.config import Settings
+from server.listing.snapshot import Snapshot
+from server.visibility.repacking import Repacker, largest, text_of
+from skills_core.catalog import Catalog
+from tests.server.visibility.conftest import catalog_of, skill_of
+
+TEXTS = st.lists(st.integers(1, 500).map(lambda size: "word " * (size // 5) + "x"), max_size=15)
+
+
+def repacker(catalog: Catalog, entry_limit: int = 1536) -> Repacker:
+    # A length below what settings take is tried all the same.
+    return Repacker(Snapshot(catalog, Settings.model_construct(entry_limit=entry_limit)))
+
+
+@given(TEXTS, st.integers(500, 5000))
+def test_shorter_texts_never_show_less_and_the_best_length_shows_all(texts: list[str], budget: int) -> None:
+    found = repacker(catalog_of(*texts)).repacking(budget)
+    assert found.offered == len(texts)
+    assert found.shown + len(found.unseen) == found.offered
+    shown = [found.shown, *(count for _, count in found.lengths)]
+    assert shown == sorted(shown)
+    assert found.shortest_first >= found.shown
+    if found.best is not None:
+        assert repacker(catalog_of(*texts), found.best).repacking(budget).shown == found.offered
+    for length, count in found.lengths:
+        assert (count == found.offered) == (found.best is not None and length <= found.best)
+
+
+def test_a_catalog_that_fits_needs_no_advice() -> None:
+    found = repacker(catalog_of("Short.", "Also short.")).repacking(5000)
+    assert (found.shown, found.lengths, found.advised, found.unseen) == (2, (), None, ())
+    assert found.best == len("Also short.")
+
+
+def test_the_longest_length_that_shows_most_is_advised() -> None:
+    found = repacker(catalog_of(*["word " * 60] * 10)).repacking(2048)
+    length, shown = found.advised or (0, 0)
+    assert shown > found.shown
+    assert dict(found.lengths)[length] == shown
+    assert all(count < shown for other, count in found.lengths if other > length)
+
+
+def test_where_not_even_names_fit_no_length_shows_all() -> None:
+    assert repacker(catalog_of(*["Text."] * 100)).repacking(500).best is None
+
+
+def test_always_on_skills_stay_first_when_texts_are_cut() -> None:
+    first = skill_of("z-first", "word " * 100, triggers=("*",))
+    others = catalog_of(*["word " * 100] * 20).skills
+    found = repacker(Catalog((*others, first))).repacking(2048)
+    assert first not in found.unseen
+    assert found.longest[0][1] == len(text_of(first))
+
+
+def test_the_longest_texts_are_named() -> None:
+    found = repacker(catalog_of("a" * 10, "b" * 30, "c" * 20)).repacking(5000)
+    assert [(skill.key, size) for skill, size in found.longest] == [
+        ("skill-001", 30),
+        ("skill-002", 20),
+        ("skill-000", 10),
+    ]
+
+
+@given(st.integers(0, 50), st.integers(-1, 60))
+def test_the_largest_number_that_holds_is_found(high: int, bound: int) -> None:
+    expected = None if bound < 0 else min(bound, high)
+    assert largest(0, high, lambda number: number <= bound) == expected
