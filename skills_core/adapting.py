@@ -5,6 +5,7 @@ Only what this body needs is said, and nothing where it names neither. The body 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
@@ -29,6 +30,9 @@ MAX_FOLDERS = 3
 
 MAX_SEARCHED = 262_144
 """Characters of a body that are looked at; no instructions are longer, and whoever asks waits for it."""
+
+_REMEMBERED = 512
+# Bodies of which it is remembered what they name.
 
 _BY_COMMAND = frozenset(
     {
@@ -62,8 +66,13 @@ def render_adaptation(skill: Skill, recipient: Recipient) -> list[str]:
     return [*_tool_names(body, skill, recipient), *_skill_paths(body, skill, recipient)]
 
 
+# A skill is activated again and again, and its body does not change; to look through a long one takes milliseconds.
+_tools_in = lru_cache(_REMEMBERED)(mentioned_tools)
+_paths_in = lru_cache(_REMEMBERED)(mentioned_paths)
+
+
 def _tool_names(body: str, skill: Skill, recipient: Recipient) -> Iterator[str]:
-    mentions = mentioned_tools(body, skill.frontmatter.allowed_tools or (), recipient.own)
+    mentions = _tools_in(body, tuple(skill.frontmatter.allowed_tools or ()), frozenset(recipient.own))
     said = [line for mention in mentions if mention.in_body and (line := _tool(mention.name, recipient))]
     if not said:
         return
@@ -117,8 +126,9 @@ def _instead(capabilities: tuple[Capability, ...], toolbox: Toolbox | None) -> s
 def _skill_paths(body: str, skill: Skill, recipient: Recipient) -> Iterator[str]:
     main = skill.content.main
     names = {name for name in (PurePosixPath(skill.content.folder).name, skill.name) if name}
-    found = mentioned_paths(body, skill.content.files, names)
-    paths = [path for path in found.paths if path.isprintable() and (main is None or path != main.path)]
+    files = frozenset(path for path in skill.content.files if main is None or path != main.path)
+    found = _paths_in(body, files, frozenset(names))
+    paths = [path for path in found.paths if path.isprintable()]
     if not paths:
         return
     folder = skill.source.root.joinpath(skill.content.folder)

@@ -21,7 +21,7 @@ _LONGEST = 1024
 # No path that is longer can be one of a skill's.
 
 # Patterns are compiled when the first body is looked at: no start waits for them.
-_PATH_LIKE = r"(?a)[A-Za-z0-9_.~@+%/\\-]+"
+_PATH_LIKE = r"(?a)(?<![A-Za-z0-9_.~@+%/\\-])[A-Za-z0-9_~@+%-]*+[./\\][A-Za-z0-9_.~@+%/\\-]*+"
 _WHOLE = r"`([^`\n]{1,255})`|\]\(<([^<>\n]{1,255})>|\]\(([^()\n]{1,255})\)"
 _PLACEHOLDER = r"(?:\$?\{[^{}\s]{1,48}\}|<[^<>\s]{1,48}>)\Z"
 _STANDS_FOR_FOLDER = r"(?i)skill|base_?dir"
@@ -95,7 +95,7 @@ def _in_tokens(
     """Yield where each path stands, the file that it names, and what stands before it for the skill's folder."""
     for match in re.finditer(_PATH_LIKE, body):
         token = match[0]
-        if len(token) > _LONGEST or not ("." in token or "/" in token):
+        if len(token) > _LONGEST:
             continue
         at = match.start()
         text = token.replace("\\", "/").rstrip(".").removeprefix("@")

@@ -37,7 +37,7 @@ _TELLING = frozenset({"Bash", "Glob", "Grep"})
 # Patterns are compiled when the first body is looked at: no start waits for them.
 _WORD = r"(?a)(?<![\w$-])[A-Za-z][A-Za-z0-9_-]*"
 _SPAN = r"(?<!`)`([^`\n]{1,400})`(?!`)"
-_CALL = r"(?a)([A-Za-z]{2,12})\((?=[a-z_]\w{0,40}[ \t]{0,4}[=:]|[\w. -]{1,40}:\S|[\"'{*)])"
+_ARGUMENT = r"(?=[a-z_]\w{0,40}[ \t]{0,4}[=:]|[\w. -]{1,40}:\S|[\"'{*)])"
 _LISTED = "Read Write Edit Bash Glob Grep Task Skill Agent LS".replace(" ", "|")
 _LIST = rf"(?a)\b(?:{_LISTED})(?:(?:, (?:and |or )?| and | or |/)(?:{_LISTED})\b){{2,8}}"
 _USED = r"(?a)\b[Uu]s(?:e|ing) (Glob|Grep)\b"
@@ -110,6 +110,13 @@ class _Search:
         self._further = further
         self._certain: dict[str, int] = {}
         self._likely: dict[str, int] = {}
+        # To list the words costs little, and most bodies name no tool at all.
+        words = {word for word in set(re.findall(_WORD, body)) if len(word) <= MAX_NAME and _is_tool(word, further)}
+        if not words and not further:
+            return
+        named = "|".join(sorted(map(re.escape, words), key=len, reverse=True)) or r"\b\B"
+        self._names = re.compile(rf"(?a)(?<![\w$-])(?:{named})(?![A-Za-z0-9_-])")
+        self._calls = re.compile(rf"(?a)(?<![\w.$])({named})\({_ARGUMENT}")
         prose = without_fences(body)
         self._look_at_words(prose, fenced=False)
         if prose != body:
@@ -133,10 +140,8 @@ class _Search:
 
     def _look_at_words(self, text: str, *, fenced: bool) -> None:
         """Find distinctive names, and words with "tool" behind them. In fenced code only what nobody else writes."""
-        for match in re.finditer(_WORD, text):
+        for match in self._names.finditer(text):
             name = match[0]
-            if len(name) > MAX_NAME or not _is_tool(name, self._further):
-                continue
             if not _is_distinctive(name):
                 if not fenced and _called_tool(text, match):
                     self._add(self._certain, name, match.start())
@@ -158,12 +163,10 @@ class _Search:
 
     def _look_at_calls(self, text: str) -> None:
         """Find words that are called, with arguments such as tools get."""
-        for match in re.finditer(_CALL, text):
+        for match in self._calls.finditer(text):
             name = match[1]
-            if name[0].isupper() and _is_tool(name, self._further) and not _is_distinctive(name):
-                before = text[match.start() - 1 : match.start()]
-                if not (before and (before.isalnum() or before in "._$")):
-                    self._add(self._certain if name in _TELLING else self._likely, name, match.start())
+            if name[0].isupper() and not _is_distinctive(name):
+                self._add(self._certain if name in _TELLING else self._likely, name, match.start())
 
     def _look_at_lists(self, text: str) -> None:
         """Find words in a row of three and more such words, one of which is hardly anything else; and what is used."""
