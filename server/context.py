@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from server.host import Host
     from skills_core.context import AssembledContext
-    from skills_core.recipient import Recipient
+    from skills_core.rendering.recipient import Recipient
     from skills_core.selection import Match
     from skills_core.skill import Skill
 

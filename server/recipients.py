@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from server.clients import KNOWN_CLIENTS, UNKNOWN, ClientProfile, client_of, profile_of
-from skills_core.recipient import Recipient
+from skills_core.rendering.recipient import Recipient
 from skills_core.toolboxes import PRESETS, toolbox_named
 
 if TYPE_CHECKING:

@@ -68,8 +68,8 @@ from skills_core.errors import (
 from skills_core.format.frontmatter import Evaluation, Frontmatter, ToolDeclaration
 from skills_core.gates import Credential, Environment, Exclusion, Gate, SkillEntry, evaluate_gate
 from skills_core.library import Change, Library
-from skills_core.recipient import Recipient
 from skills_core.rendering import render_activation, render_catalog, render_request
+from skills_core.rendering.recipient import Recipient
 from skills_core.selection import Band, Match, Reranker, SelectionPolicy, SkillIndex, SkillSearch
 from skills_core.skill import Instructions, Skill, SkillContent, SkillFile, State
 from skills_core.sources import ScanBounds, Scope, Source, Strictness, explicit_sources

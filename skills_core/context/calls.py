@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skills_core.recipient import ANYBODY, Recipient
 from skills_core.rendering import FREE_ARGUMENT, activation_inputs, render_activation, render_request
+from skills_core.rendering.recipient import ANYBODY, Recipient
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

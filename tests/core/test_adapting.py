@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import Recipient, render_activation
-from skills_core.adapting import MAX_PATHS, MAX_TOOLS
+from skills_core.rendering.adapting import MAX_PATHS, MAX_TOOLS
 from skills_core.toolboxes import toolbox_named
 
 if TYPE_CHECKING:

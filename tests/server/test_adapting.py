@@ -8,7 +8,7 @@ import pytest
 
 from server.config import ConfigurationError, Settings, load_settings
 from server.recipients import known_names, recipient_called
-from skills_core.recipient import Recipient
+from skills_core.rendering.recipient import Recipient
 from skills_core.toolboxes import PRESETS
 from tests.conftest import MakeSkill
 from tests.server.sessions import Connect, ConnectHosted

@@ -1,69 +1,44 @@
-"""The text that models see: one renderer for tool, prompt, command line and runs.
+"""An activation: the text that hands a skill to a model, and what goes with it.
 
-Activation text is built from a snapshot alone, so the same skill with the same arguments gives the same bytes on
-every surface. Whatever strangers wrote is escaped so that it cannot close our tags; the body is otherwise
+It is built from a snapshot alone, so the same skill with the same arguments gives the same bytes on every surface to
+the same recipient. Whatever strangers wrote is escaped so that it cannot close our tags; the body is otherwise
 verbatim.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
-from skills_core.adapting import render_adaptation
-from skills_core.containment import attribute, contained, contained_line
-from skills_core.recipient import ANYBODY, Recipient
+from skills_core.rendering.adapting import render_adaptation
+from skills_core.rendering.containment import attribute, contained, contained_line
+from skills_core.rendering.recipient import ANYBODY, Recipient
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-    from skills_core.catalog import Catalog
     from skills_core.skill import Skill
 
 __all__ = [
     "FREE_ARGUMENT",
-    "MAX_ENTRY",
-    "CatalogText",
     "activation_inputs",
-    "entries_within",
-    "in_order",
     "parameters_of",
     "render_activation",
-    "render_catalog",
-    "render_entry",
     "render_request",
     "render_unchanged",
-    "room_for_entries",
 ]
 
 FREE_ARGUMENT = "arguments"
 """The prompt argument that holds what a user typed after the command."""
 
 MAX_LISTED_FILES = 100
-MAX_ENTRY = 1536
-"""Longest catalog entry in characters: some hosts show no more of one."""
 
 # Both begin with a literal, which lets a search skip through a long body; what may not stand before is checked after.
 _PARAMETER = re.compile(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_-]*)[ \t]*\}\}(?!\})")
 
 # `${{ … }}` is GitHub's, `{{{ … }}}` is Handlebars' and a backslash takes the meaning away: none are parameters.
 _NOT_BEFORE = frozenset("$\\{")
-
-RULE = (
-    "When a task matches one of these skills, call activate_skill with its name before anything else, then follow "
-    "the instructions it returns."
-)
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogText:
-    """The catalog for a model: the text, and how many skills it shows and does not show."""
-
-    text: str
-    shown: int
-    hidden: int
 
 
 def parameters_of(body: str) -> tuple[str, ...]:
@@ -143,55 +118,6 @@ def render_request(skill: Skill, message: str | None) -> str:
         "The user's message is binding context for the skill: where it says otherwise, it overrides the skill.\n"
         f"<user_request>\n{contained(message.strip())}\n</user_request>"
     )
-
-
-def render_catalog(catalog: Catalog, budget: int, first: Sequence[Skill] = (), longest: int = MAX_ENTRY) -> CatalogText:
-    """Return the rule and the entries of the skills that `catalog` offers to models, within `budget` characters.
-
-    `first` are those that come first, in their order; then come those that are always on, then all by name; whole
-    entries only, of which each has a text of at most `longest` characters. What does not fit is counted in the text.
-    """
-    entries = entries_within(room_for_entries(budget), in_order(catalog, first), longest)
-    hidden = len(catalog.offered) - len(entries)
-    lines = [RULE, "<available_skills>", *entries, "</available_skills>"]
-    if hidden:
-        lines.append(f"{hidden} more skills are not shown here: find_skills finds them by what they do.")
-    return CatalogText("\n".join(lines), len(entries), hidden)
-
-
-def room_for_entries(budget: int) -> int:
-    """Return what a budget leaves for entries beside the rule, the tags, and the sentence on what is not shown."""
-    return budget - len(RULE) - 160
-
-
-def in_order(catalog: Catalog, first: Sequence[Skill] = ()) -> Iterator[Skill]:
-    """Yield the skills that `catalog` offers to models, `first` before the others."""
-    yield from first
-    known = {skill.path for skill in first}
-    yield from (skill for skill in catalog.offered if skill.path not in known)
-
-
-def entries_within(room: int, skills: Iterable[Skill], longest: int = MAX_ENTRY) -> list[str]:
-    """Return the entries of as many of `skills`, from the first on, as have room with a line end after each."""
-    entries: list[str] = []
-    for skill in skills:
-        entry = render_entry(skill, longest)
-        room -= len(entry) + 1
-        if room < 0:
-            break
-        entries.append(entry)
-    return entries
-
-
-def render_entry(skill: Skill, longest: int = MAX_ENTRY) -> str:
-    """Return what the catalog says of one skill; the text in it has at most `longest` characters."""
-    front = skill.frontmatter
-    triggers = ", ".join(trigger for trigger in front.triggers if trigger != "*")
-    parts = [f"Triggers: {triggers}." if triggers else "", front.description, front.when_to_use or ""]
-    text = " ".join(" ".join(part.split()) for part in parts if part)
-    if len(text) > longest:
-        text = text[: longest - 1].rstrip() + "…" if longest > 0 else ""
-    return f"<skill name={attribute(skill.key)}>{escape(text)}</skill>"
 
 
 def _about_parameters(skill: Skill, given: Mapping[str, str]) -> Iterable[str]:

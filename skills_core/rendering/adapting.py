@@ -10,15 +10,15 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
-from skills_core.containment import attribute, contained_line
 from skills_core.mentions import capabilities_of, mentioned_paths, mentioned_tools
+from skills_core.rendering.containment import attribute, contained_line
 from skills_core.toolboxes import Capability
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from skills_core.mentions import PathMentions
-    from skills_core.recipient import Recipient
+    from skills_core.rendering.recipient import Recipient
     from skills_core.skill import Skill
     from skills_core.toolboxes import Toolbox
 
