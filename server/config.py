@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, SecretStr, ValidationError, field_validator
 
-from skills_core.context import MAX_INJECTED_CHARS
 from skills_core.locations import USUAL_BOUNDS
 from skills_core.rendering import MAX_ENTRY
 from skills_core.sources import Scope, Strictness
@@ -152,7 +151,7 @@ class Settings(BaseModel):
     """Whether it is remembered how often skills are used, so that those used most are offered first."""
     enum_limit: int = Field(default=1000, ge=1)
     """Most names in the enum of `activate_skill`; beyond it any active name is accepted all the same."""
-    max_injected_chars: int = Field(default=MAX_INJECTED_CHARS, ge=1, le=1_000_000)
+    max_injected_chars: int = Field(default=2000, ge=1, le=1_000_000)
     """Most code points of a skill's body that a search puts before a message."""
     adapt: bool = True
     """Whether an activation says what the tools and files that a skill names are called here."""

@@ -14,7 +14,6 @@ from server.found import match_object
 from server.listing.context import MAX_MESSAGE, MESSAGE, offers_prompt, offers_tool
 from server.listing.context import prompt as prompt_entry
 from server.listing.envelope import COMPLETE, text_block, tool_result
-from skills_core.context import ContextBounds, assemble_context
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -59,6 +58,9 @@ class ContextRequests:
         message = string(arguments, MESSAGE)
         if len(message) > MAX_MESSAGE:
             raise InvalidRequestError(f"message may have {MAX_MESSAGE} characters")
+        # Few clients ask for this, and each start would pay for it.
+        from skills_core.context import ContextBounds, assemble_context  # noqa: PLC0415
+
         catalog = self._host.snapshot.catalog
         ranking = partial(self._host.search.select, catalog.offered)
         bounds = ContextBounds(injected=self._host.settings.max_injected_chars)

@@ -18,39 +18,12 @@ One skill alone, or an error that says what is wrong with it:
 The core knows nothing of MCP, HTTP, the process's environment or the command line.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from skills_core.catalog import Catalog, FoundSource
-from skills_core.context import (
-    AssembledContext,
-    ByName,
-    ByQuery,
-    ByTag,
-    ContextBounds,
-    ContextCoordinator,
-    CoordinatorConfig,
-    Injection,
-    Message,
-    MissingTools,
-    Ranking,
-    Rejected,
-    Rejection,
-    Resolution,
-    SkillCall,
-    SkillContext,
-    Strategy,
-    TextPart,
-    ToolRegistry,
-    Triggered,
-    activation_of,
-    always_on,
-    assemble_context,
-    by_full_text,
-    by_shared_words,
-    inject,
-    match_skill_call,
-    request_of,
-    stack_activations,
-    triggered_by,
-)
 from skills_core.diagnostics import Diagnostic, Reason, Severity
 from skills_core.errors import (
     FileRefusedError,
@@ -74,6 +47,40 @@ from skills_core.selection import Band, Match, Reranker, SelectionPolicy, SkillI
 from skills_core.skill import Instructions, Skill, SkillContent, SkillFile, State
 from skills_core.sources import ScanBounds, Scope, Source, Strictness, explicit_sources
 from skills_core.strict import parse_skill, read_skill
+
+if TYPE_CHECKING:
+    from skills_core.context import (
+        AssembledContext,
+        ByName,
+        ByQuery,
+        ByTag,
+        ContextBounds,
+        ContextCoordinator,
+        CoordinatorConfig,
+        Injection,
+        Message,
+        MissingTools,
+        Ranking,
+        Rejected,
+        Rejection,
+        Resolution,
+        SkillCall,
+        SkillContext,
+        Strategy,
+        TextPart,
+        ToolRegistry,
+        Triggered,
+        activation_of,
+        always_on,
+        assemble_context,
+        by_full_text,
+        by_shared_words,
+        inject,
+        match_skill_call,
+        request_of,
+        stack_activations,
+        triggered_by,
+    )
 
 __all__ = [
     "AssembledContext",
@@ -156,3 +163,10 @@ __all__ = [
     "stack_activations",
     "triggered_by",
 ]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is asked for
+    """Import what goes with messages when it is asked for: a server that starts has no use for it yet."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("skills_core.context"), name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
@@ -100,8 +99,7 @@ class Commands(NamedTuple):
         return frozenset(self.listed.split())
 
 
-@dataclass(frozen=True, slots=True)
-class ClientProfile:
+class ClientProfile(NamedTuple):
     """One client, or one that nothing is known of; None stands for what is not known.
 
     `names` are what the name begins with that the client sends, in lower case. In the order of the fields: how much of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
-from xml.sax.saxutils import quoteattr
 
-from skills_core.diagnostics import one_line, printable
+from skills_core.diagnostics import one_line
+from skills_core.rendering.containment import attribute
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ def instruction_of(skill: Skill, tools: Sequence[str], max_chars: int) -> str:
 
 def section_entry(skill: Skill) -> str:
     """Return a skill as it stands in the section `<skills>`: its whole body, which is otherwise verbatim."""
-    attributes = f"name={quoteattr(printable(skill.key))} uri={quoteattr(skill.uri)}"
+    attributes = f"name={attribute(skill.key)} uri={attribute(skill.uri)}"
     return f"<skill {attributes}>\n{contained(skill.body)}\n</skill>"
 
 

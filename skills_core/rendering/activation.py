@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
-from xml.sax.saxutils import escape
 
-from skills_core.rendering.adapting import render_adaptation
-from skills_core.rendering.containment import attribute, contained, contained_line
+from skills_core.rendering.containment import attribute, contained, contained_line, escaped
 from skills_core.rendering.recipient import ANYBODY, Recipient
 
 if TYPE_CHECKING:
@@ -69,7 +67,7 @@ def render_activation(
     body = _PARAMETER.sub(lambda match: given.get(match[1], match[0]) if _is_parameter(match) else match[0], skill.body)
     lines = [
         f"<skill_content name={attribute(skill.name)} uri={attribute(skill.uri)}>",
-        *render_adaptation(skill, recipient),
+        *_adaptation(skill, recipient),
         contained(body),
         "",
     ]
@@ -120,6 +118,13 @@ def render_request(skill: Skill, message: str | None) -> str:
     )
 
 
+def _adaptation(skill: Skill, recipient: Recipient) -> list[str]:
+    # Its tables of what hosts call their tools would cost each start more than all other rendering.
+    from skills_core.rendering.adapting import render_adaptation  # noqa: PLC0415
+
+    return render_adaptation(skill, recipient)
+
+
 def _about_parameters(skill: Skill, given: Mapping[str, str]) -> Iterable[str]:
     named = parameters_of(skill.body)
     further = [f"{contained_line(name)} = {contained(value)}" for name, value in given.items() if name not in named]
@@ -149,7 +154,7 @@ def _about_files(skill: Skill) -> Iterable[str]:
     )
     yield "<skill_resources>"
     for path in paths[:MAX_LISTED_FILES]:
-        yield f"<file>{escape(path if path.isprintable() else skill.file_uri(path))}</file>"
+        yield f"<file>{escaped(path if path.isprintable() else skill.file_uri(path))}</file>"
     yield "</skill_resources>"
     if len(paths) > MAX_LISTED_FILES:
         more = len(paths) - MAX_LISTED_FILES

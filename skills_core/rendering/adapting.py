@@ -8,10 +8,9 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
-from xml.sax.saxutils import escape
 
 from skills_core.mentions import capabilities_of, mentioned_paths, mentioned_tools
-from skills_core.rendering.containment import attribute, contained_line
+from skills_core.rendering.containment import attribute, contained_line, escaped
 from skills_core.toolboxes import Capability
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ def _tool(name: str, recipient: Recipient) -> str | None:
     capabilities = capabilities_of(name)
     purpose = f" ({', '.join(capabilities)})" if capabilities else ""
     if own is not None:
-        return f"- `{name}`{purpose}: call `{escape(own)}`"
+        return f"- `{name}`{purpose}: call `{escaped(own)}`"
     return f"- `{name}`{purpose}{_instead(capabilities, toolbox)}"
 
 
@@ -178,5 +177,5 @@ def _calls(skill: Skill, recipient: Recipient, paths: Iterable[str]) -> Iterator
 def _folders(found: PathMentions, place: str) -> Iterator[str]:
     """Say what the body's names for the skill's folder stand for."""
     if found.folders:
-        named = ", ".join(f"`{contained_line(escape(folder))}`" for folder in found.folders[:MAX_FOLDERS])
+        named = ", ".join(f"`{contained_line(escaped(folder))}`" for folder in found.folders[:MAX_FOLDERS])
         yield f"{named} in the instructions: the skill's folder, {contained_line(place)}"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from xml.sax.saxutils import escape
 
-from skills_core.rendering.containment import attribute
+from skills_core.rendering.containment import attribute, escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -89,4 +88,4 @@ def render_entry(skill: Skill, longest: int = MAX_ENTRY) -> str:
     text = " ".join(" ".join(part.split()) for part in parts if part)
     if len(text) > longest:
         text = text[: longest - 1].rstrip() + "…" if longest > 0 else ""
-    return f"<skill name={attribute(skill.key)}>{escape(text)}</skill>"
+    return f"<skill name={attribute(skill.key)}>{escaped(text)}</skill>"

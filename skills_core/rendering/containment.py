@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import html
 import re
-from xml.sax.saxutils import escape
 
 from skills_core.diagnostics import one_line, printable
 
-__all__ = ["attribute", "contained", "contained_line"]
+__all__ = ["attribute", "contained", "contained_line", "escaped"]
 
 _CLOSING_TAG = re.compile(r"<(?=\s*/\s*(?i:skill_content|user_request)\b)")
 
 
 def attribute(text: str) -> str:
     """Return `text` as the value of an attribute, with its quotes."""
-    escaped = escape(printable(text), {'"': "&quot;", "\n": "&#10;", "\r": "&#13;"})
-    return f'"{escaped}"'
+    value = escaped(printable(text)).replace('"', "&quot;").replace("\n", "&#10;").replace("\r", "&#13;")
+    return f'"{value}"'
+
+
+def escaped(text: str) -> str:
+    """Return `text` as the content of an element."""
+    # As saxutils does, which imports an HTTP client for it.
+    return html.escape(text, quote=False)
 
 
 def contained_line(text: str) -> str:

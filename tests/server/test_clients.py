@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -37,7 +36,7 @@ def test_each_fact_has_a_source_and_a_day_that_is_not_to_come(client: ClientProf
 
 def test_every_field_that_holds_a_fact_is_in_the_document() -> None:
     others = {"key", "title", "names", "named", "toolbox"}
-    assert {field.name for field in fields(ClientProfile)} == others | FACTS.keys()
+    assert set(ClientProfile._fields) == others | FACTS.keys()
 
 
 @each_client

@@ -18,6 +18,7 @@ from server.environment import current_environment
 from server.listing.snapshot import Snapshot
 from server.usage import Usage, read_counts
 from skills_core import Catalog, Library, explicit_sources
+from skills_core.context import MAX_INJECTED_CHARS
 from tests.conftest import MakeSkill
 from tests.server.sessions import Connect, ConnectHosted, Session
 
@@ -238,3 +239,7 @@ async def test_a_skill_that_a_message_calls_counts_as_used_and_one_that_is_found
         await with_skills(session, "fill pdf forms")
     usage.write()
     assert read_counts(tmp_path / "usage.db") == {"git": 1}
+
+
+def test_the_setting_and_the_function_inject_as_much() -> None:
+    assert Settings().max_injected_chars == MAX_INJECTED_CHARS
