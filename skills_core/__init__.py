@@ -170,3 +170,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is asked for
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module("skills_core.context"), name)
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
