@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -313,3 +314,13 @@ async def test_a_stream_of_events_is_bound_as_subscriptions_are(skills: Path) ->
                 "subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}, **MODERN}, 1
             )
             assert answer["error"]["code"] == -32602
+
+
+def test_a_start_imports_nothing_that_only_some_requests_need() -> None:
+    code = (
+        "import sys, server.serving, server.cli, server.stdio\n"
+        "late = ('skills_core.context', 'skills_core.mentions', 'server.visibility', 'rich')\n"
+        "print([name for name in late if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY)
+    assert done.stdout == "[]\n"
