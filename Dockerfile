@@ -51,9 +51,11 @@ ENV PATH=/opt/skillserve/bin:$PATH
 RUN mkdir /skills \
     && python -c 'import server.cli, server.http, server.serving, server.stdio, urllib.request'
 
-# From here on the root file system may be read-only, and logs are seen as they are written.
+# From here on the root file system may be read-only, and logs are seen as they are written. What was used is not kept,
+# as there is no place for it: with a volume, set SKILLSERVE_USAGE=true and XDG_STATE_HOME.
 ENV PYTHONDONTWRITEBYTECODE=1 \
-    PYTHONUNBUFFERED=1
+    PYTHONUNBUFFERED=1 \
+    SKILLSERVE_USAGE=false
 
 # skillserve.toml is read from the working directory. That is not /skills, so that skills cannot change settings.
 WORKDIR /etc/skillserve
