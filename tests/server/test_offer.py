@@ -186,6 +186,23 @@ def test_a_place_that_cannot_be_written_costs_only_the_counts(tmp_path: Path) ->
     usage.write()
 
 
+def test_a_place_that_cannot_even_be_looked_at_costs_only_the_counts(tmp_path: Path) -> None:
+    usage = Usage(tmp_path / ("long" * 100) / "usage.db")
+    assert usage.before == {}
+    usage.add("a")
+    usage.write()
+
+
+@pytest.mark.parametrize("count", ["1e999", "'many'", "x'00ff'"])
+def test_a_count_that_is_no_number_costs_only_the_counts(tmp_path: Path, count: str) -> None:
+    usage = Usage(tmp_path / "usage.db")
+    usage.add("a")
+    usage.write()
+    with closing(sqlite3.connect(tmp_path / "usage.db")) as connection, connection:
+        connection.execute(f"UPDATE usage SET count = {count}")  # noqa: S608 - ours, and no parameter is such a value
+    assert read_counts(tmp_path / "usage.db") == {}
+
+
 def test_servers_that_run_side_by_side_add_up(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "usage.db"
     one, other = Usage(file), Usage(file)
