@@ -212,6 +212,19 @@ def test_a_catalog_keeps_its_budget_with_whole_entries_and_counts_what_is_hidden
     assert f"\n{catalog.hidden} more skills are not shown here: find_skills finds them" in catalog.text
 
 
+@pytest.mark.parametrize("text", ["<&>" * 400, "& " * 700])
+def test_an_entry_that_is_longer_than_all_the_room_hides_no_other(
+    text: str, tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path, "a", description=f"'{text}'")
+    write_skill(tmp_path, "b", description="Short.")
+    both = load(tmp_path).catalog
+    catalog = render_catalog(both, 2048)
+    assert entries(catalog.text) == ["b"]
+    assert (catalog.shown, catalog.hidden) == (1, 1)
+    assert entries(render_catalog(both, 100_000).text) == ["a", "b"]
+
+
 @pytest.mark.parametrize("budget", [-1, 0, 100])
 def test_a_budget_too_small_for_any_entry_still_gives_the_rule(budget: int, many: tuple[Skill, ...]) -> None:
     catalog = render_catalog(Catalog(many), budget)

@@ -124,6 +124,18 @@ def test_a_client_that_drops_a_tool_for_its_size_gets_as_many_names_as_it_takes(
     assert "Any other name that find_skills returns is accepted" in small["properties"]["name"]["description"]
 
 
+def test_a_name_that_is_longer_than_all_the_room_hides_no_other(skills: Path) -> None:
+    (skills / "long").mkdir()
+    (skills / "long" / "SKILL.md").write_text(f"---\nname: {'a' * 40_000}\ndescription: Does a thing.\n---\nDo it.\n")
+    room = room_for(profile_of("claude-ai", KNOWN_CLIENTS), Settings())
+    alone = Snapshot(catalog_of(skills), Settings()).tools(room)["tools"][0]
+    # Some models' interfaces take no list of nothing.
+    assert "enum" not in alone["inputSchema"]["properties"]["name"]
+    write_skill(skills, "short")
+    tool = Snapshot(catalog_of(skills), Settings()).tools(room)["tools"][0]
+    assert tool["inputSchema"]["properties"]["name"]["enum"] == shown(tool["description"]) == ["short"]
+
+
 def test_instructions_carry_what_is_always_on_within_their_bound(skills: Path) -> None:
     for number in range(30):
         write_skill(skills, f"rule-{number:02}", description="Apply this. " * 12, fields="triggers: ['*']")
