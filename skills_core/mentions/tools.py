@@ -167,7 +167,7 @@ class _Search:
     def _look_at_calls(self, text: str) -> None:
         """Find words that are called, with arguments such as tools get."""
         called = [name for name in self._words if name[0].isupper() and not _is_distinctive(name)]
-        for match in re.finditer(rf"(?a)(?<![\w.$])({_any_of(called)})\({_ARGUMENT}", text):
+        for match in re.finditer(rf"(?a)(?<![\w.$-])({_any_of(called)})\({_ARGUMENT}", text):
             name = match[1]
             self._add(self._certain if name in _TELLING else self._likely, name, match.start())
 
