@@ -192,6 +192,16 @@ def entries(text: str) -> list[str]:
     return [element.attrib["name"] for element in ET.fromstring(f"<x>{listing}</x>")]  # noqa: S314 - our own
 
 
+def test_values_that_would_make_a_text_without_bound_stand_once_behind_the_body(make: Callable[..., Skill]) -> None:
+    skill = make(body="{{x}}{{y}} " * 50_000)
+    text = render_activation(skill, {"x": "v" * 100_000, "y": "short"})
+    assert len(text) < 1_000_000
+    assert "{{x}}{{y}} {{x}}{{y}} " in text
+    assert f"\nFurther arguments: x = {'v' * 100_000}; y = short\n" in text
+    assert "Parameters without a value" not in text
+    assert "short short" in render_activation(make(body="{{y}} " * 50_000), {"y": "short"})
+
+
 def test_a_catalog_opens_with_the_rule_and_lists_always_on_skills_first_then_by_name(many: tuple[Skill, ...]) -> None:
     catalog = render_catalog(Catalog(many), 100_000)
     assert catalog.text.startswith(f"{RULE}\n<available_skills>\n")
