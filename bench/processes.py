@@ -42,7 +42,8 @@ class Command:
         """Take this process's environment, less what could make one run differ from another."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("SKILLSERVE_", "XDG_"))}
         kept.pop("PYTHONDONTWRITEBYTECODE", None)
-        return {**kept, "HOME": str(self.home), "USERPROFILE": str(self.home)}
+        # What one server remembers of its use must not put the skills of the next into another order.
+        return {**kept, "HOME": str(self.home), "USERPROFILE": str(self.home), "SKILLSERVE_USAGE": "false"}
 
 
 class Process(subprocess.Popen[bytes]):

@@ -14,13 +14,15 @@ from server.found import match_object
 from server.listing.context import MAX_MESSAGE, MESSAGE, offers_prompt, offers_tool
 from server.listing.context import prompt as prompt_entry
 from server.listing.envelope import COMPLETE, text_block, tool_result
+from server.recipients import recipient_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from mcp.server.context import ServerRequestContext
+
     from server.host import Host
     from skills_core.context import AssembledContext
-    from skills_core.rendering.recipient import Recipient
     from skills_core.selection import Match
     from skills_core.skill import Skill
 
@@ -30,31 +32,34 @@ __all__ = ["ContextRequests"]
 class ContextRequests:
     """Answers both from the host."""
 
-    def __init__(self, host: Host) -> None:
-        """Answer from `host`."""
+    def __init__(self, host: Host, *, local: bool) -> None:
+        """Answer from `host`; `local` tells that clients see the same disk."""
         self._host = host
+        self._local = local
 
-    def calls(self, recipient: Recipient) -> dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]]:
-        """Return the tool by its name, where it is there now, as it answers the `recipient`."""
+    def calls(
+        self, ctx: ServerRequestContext[Any, Any]
+    ) -> dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]]:
+        """Return the tool by its name, where it is there now, as it answers this request."""
         there = offers_tool(self._host.snapshot.catalog, self._host.settings)
-        return {OptionalTool.SKILL_CONTEXT.value: partial(self._call, recipient=recipient)} if there else {}
+        return {OptionalTool.SKILL_CONTEXT.value: partial(self._call, ctx=ctx)} if there else {}
 
     @property
     def offers_prompt(self) -> bool:
         """Whether the prompt is there now."""
         return offers_prompt(self._host.snapshot.catalog)
 
-    async def prompt(self, arguments: Mapping[str, Any], recipient: Recipient) -> dict[str, Any]:
+    async def prompt(self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
         """Return the result of `prompts/get`: each text as a message of the user."""
-        found = await self._assembled(arguments, recipient)
+        found = await self._assembled(arguments, ctx)
         messages = [{"role": "user", "content": text_block(text)} for text in found.texts]
         return {"description": prompt_entry()["description"], "messages": messages, **COMPLETE}
 
-    async def _call(self, arguments: Mapping[str, Any], recipient: Recipient) -> dict[str, Any]:
-        found = await self._assembled(arguments, recipient)
+    async def _call(self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
+        found = await self._assembled(arguments, ctx)
         return {**tool_result([text_block(text) for text in found.texts]), "structuredContent": _structured(found)}
 
-    async def _assembled(self, arguments: Mapping[str, Any], recipient: Recipient) -> AssembledContext:
+    async def _assembled(self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any]) -> AssembledContext:
         message = string(arguments, MESSAGE)
         if len(message) > MAX_MESSAGE:
             raise InvalidRequestError(f"message may have {MAX_MESSAGE} characters")
@@ -64,6 +69,7 @@ class ContextRequests:
         catalog = self._host.snapshot.catalog
         ranking = partial(self._host.search.select, catalog.offered)
         bounds = ContextBounds(injected=self._host.settings.max_injected_chars)
+        recipient = recipient_of(ctx, self._host.settings, local=self._local)
         # A search may look at every skill, so it must not hold up the other requests.
         found = await anyio.to_thread.run_sync(assemble_context, message, catalog, ranking, bounds, recipient)
         if found.call is not None:

@@ -53,7 +53,7 @@ class Host:
         """The lists of the current catalog."""
         catalog = self.library.catalog
         if self._snapshot.catalog is not catalog:
-            self._snapshot = Snapshot(catalog, self.settings, self.usage.before)
+            self._snapshot = Snapshot(catalog, self.settings, self.usage.before, self._snapshot.rooms)
         return self._snapshot
 
     async def reload(self, changed: Iterable[Path] | None = None) -> Change:

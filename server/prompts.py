@@ -35,7 +35,7 @@ class PromptHandlers:
         """Answer from `host`; `local` tells that clients see the same disk."""
         self._host = host
         self._local = local
-        self._context = ContextRequests(host)
+        self._context = ContextRequests(host, local=local)
 
     async def list(
         self, _ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
@@ -45,15 +45,15 @@ class PromptHandlers:
 
     async def get(self, ctx: ServerRequestContext[Any, Any], params: types.GetPromptRequestParams) -> dict[str, Any]:
         """Handle `prompts/get`."""
-        recipient = recipient_of(ctx, self._host.settings, local=self._local)
         if params.name == WITH_SKILLS and self._context.offers_prompt:
-            return await self._context.prompt(params.arguments or {}, recipient)
+            return await self._context.prompt(params.arguments or {}, ctx)
         skill = self._host.snapshot.catalog.skill(params.name)
         if not skill.user_invocable:
             raise InvalidRequestError(f"The skill {params.name!r} is for models only (user-invocable: false).")
         values, message = activation_inputs(skill, params.arguments or {})
         self._host.usage.add(skill.key)
         logger.debug("activated %s %s", one_line(skill.key), skill.digest)
+        recipient = recipient_of(ctx, self._host.settings, local=self._local)
         texts = [render_activation(skill, values, recipient), render_request(skill, message)]
         messages = [{"role": "user", "content": {"type": "text", "text": text}} for text in texts]
         return {"description": skill.description, "messages": messages, **COMPLETE}

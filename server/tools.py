@@ -25,7 +25,6 @@ from server.found import found_object
 from server.listing.envelope import text_block, tool_result
 from server.listing.resources import contents_of, mime_type
 from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, MAX_TAGS, READ
-from server.recipients import recipient_of
 from skills_core.errors import SkillsError
 from skills_core.selection import ALL_THAT_MATCH
 
@@ -51,8 +50,7 @@ class ToolHandlers:
         self._conversations = Conversations(local=local)
         self._activation = Activation(host, local=local)
         self._admin = AdminTools(host)
-        self._local = local
-        self._context = ContextRequests(host)
+        self._context = ContextRequests(host, local=local)
 
     async def list(
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
@@ -69,7 +67,7 @@ class ToolHandlers:
         skills: dict[str, Call] = {ACTIVATE: activate, READ: self._call_read, FIND: self._call_find}
         offered = {
             **self._admin.calls,
-            **self._context.calls(recipient_of(ctx, self._host.settings, local=self._local)),
+            **self._context.calls(ctx),
             **(skills if self._host.snapshot.catalog.active else {}),
         }
         tool = offered.get(params.name)

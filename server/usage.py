@@ -41,12 +41,12 @@ def usage_file(state: Path) -> Path:
 
 def read_counts(file: Path) -> dict[str, int]:
     """Return how often each of the skills used most was used; nothing where the file is not there or is damaged."""
-    if not file.exists():
-        return {}
     try:
+        if not file.exists():
+            return {}
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             return {str(key): int(count) for key, count in connection.execute(_MOST, (MAX_REMEMBERED,))}
-    except (sqlite3.Error, ValueError, TypeError) as error:
+    except (OSError, sqlite3.Error, OverflowError, ValueError, TypeError) as error:
         logger.warning("how often skills were used is not known: %s: %s", file, error)
         return {}
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from server.clients.known import KNOWN_CLIENTS
-from server.clients.profile import ClientProfile, profile_of
+from server.clients.profile import UNKNOWN, ClientProfile, profile_of
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
 __all__ = ["client_of"]
+
+MAX_NAME = 200
+"""Characters of a client's name that are looked at."""
 
 
 def client_of(ctx: ServerRequestContext[Any, Any]) -> ClientProfile:
@@ -20,4 +24,9 @@ def client_of(ctx: ServerRequestContext[Any, Any]) -> ClientProfile:
     request.
     """
     sent = ctx.session.client_params
-    return profile_of(sent.client_info.name if sent is not None else None, KNOWN_CLIENTS)
+    return _called(sent.client_info.name[:MAX_NAME]) if sent is not None else UNKNOWN
+
+
+@lru_cache(256)
+def _called(name: str) -> ClientProfile:
+    return profile_of(name, KNOWN_CLIENTS)

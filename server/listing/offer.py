@@ -41,11 +41,18 @@ def always_on(catalog: Catalog) -> tuple[Skill, ...]:
 
 
 def names_within(room: int, names: Iterable[str]) -> list[str]:
-    """Return as many of `names`, from the first on, as have room as members of a list in JSON, in bytes."""
+    """Return as many of `names`, from the first on, as have room as members of a list in JSON, in bytes.
+
+    One that is longer than all the room is passed over, for it must not hide the others.
+    """
     fitting: list[str] = []
+    left = room
     for name in names:
-        room -= size_of(name) + 1
-        if room < 0:
+        size = size_of(name) + 1
+        if size > room:
+            continue
+        left -= size
+        if left < 0:
             break
         fitting.append(name)
     return fitting

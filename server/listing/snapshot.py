@@ -12,7 +12,7 @@ from server.listing import prompts, resources, skills, tools
 from server.listing.offer import Room, first_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from server.config import Settings
     from server.listing.paging import Pager
@@ -29,11 +29,21 @@ _MAX_DIRECTORIES = 1000
 class Snapshot:
     """The lists of one catalog; each is built when it is first asked for."""
 
-    def __init__(self, catalog: Catalog, settings: Settings, used: Mapping[str, int] | None = None) -> None:
-        """Nothing is built yet. `used` is how often each skill was used, by its key."""
+    def __init__(
+        self,
+        catalog: Catalog,
+        settings: Settings,
+        used: Mapping[str, int] | None = None,
+        rooms: Iterable[Room] = (),
+    ) -> None:
+        """Nothing is built yet.
+
+        `used` is how often each skill was used, by its key, `rooms` those that clients had of the catalog before.
+        """
         self.catalog = catalog
         self.settings = settings
         self._used = used or {}
+        self._rooms = frozenset(rooms)
         self._tools: dict[Room, dict[str, Any]] = {}
         self._directories: dict[str, Pager[Child]] = {}
 
@@ -50,8 +60,8 @@ class Snapshot:
 
     @property
     def rooms(self) -> frozenset[Room]:
-        """The rooms that clients may have lists of tools for: the usual one, and those that were asked for."""
-        return frozenset({Room(self.settings.catalog_budget), *self._tools})
+        """The rooms that clients may have lists of tools for: the usual one, and those that were ever asked for."""
+        return frozenset({Room(self.settings.catalog_budget), *self._rooms, *self._tools})
 
     @cached_property
     def tool_schemas(self) -> dict[str, dict[str, Any]]:

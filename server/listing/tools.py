@@ -124,7 +124,7 @@ def _activate(catalog: Catalog, settings: Settings, first: Sequence[Skill], room
     schema = _activation_schema(names, len(catalog.offered))
     if room.schema is not None and size_of(schema) > room.schema:
         # A client that drops a tool for the size of its schema would have none for skills.
-        bare = size_of(_activation_schema([], len(catalog.offered)))
+        bare = size_of(_activation_schema([""], len(catalog.offered)))
         schema = _activation_schema(names_within(room.schema - bare, names), len(catalog.offered))
     return {
         "name": ACTIVATE,
@@ -137,7 +137,10 @@ def _activate(catalog: Catalog, settings: Settings, first: Sequence[Skill], room
 
 
 def _activation_schema(names: Sequence[str], offered: int) -> dict[str, Any]:
-    name: dict[str, Any] = {"type": "string", "description": "The skill's name.", "enum": names}
+    name: dict[str, Any] = {"type": "string", "description": "The skill's name."}
+    if names:
+        # An enum of nothing would allow nothing.
+        name["enum"] = names
     if offered > len(names):
         name["description"] += " Any other name that find_skills returns is accepted as well."
     properties = {

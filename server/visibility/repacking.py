@@ -19,7 +19,7 @@ from skills_core.rendering import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from server.listing.snapshot import Snapshot
     from skills_core.skill import Skill
@@ -87,11 +87,16 @@ class Repacker:
             largest(0, longest, lambda length: self._shown(budget, length) == total),
             self._shortest_first(budget),
             self._longest(),
-            tuple(skill for skill, _ in self._texts[shown:]),
+            tuple(self._unseen(budget)) if shown < total else (),
         )
 
     def _shown(self, budget: int, length: int) -> int:
         return render_catalog(self._catalog, budget, self._first, length).shown
+
+    def _unseen(self, budget: int) -> Iterator[Skill]:
+        order = [skill for skill, _ in self._texts]
+        shown = set(entries_within(room_for_entries(budget), order, self._limit))
+        return (skill for skill in order if render_entry(skill, self._limit) not in shown)
 
     def _shortest_first(self, budget: int) -> int:
         ordered = sorted((skill for skill, _ in self._texts), key=lambda skill: len(render_entry(skill, self._limit)))

@@ -36,6 +36,7 @@ _TELLING = frozenset({"Bash", "Glob", "Grep"})
 
 # Patterns are compiled when the first body is looked at: no start waits for them.
 _WORD = r"(?a)(?<![\w$-])[A-Za-z][A-Za-z0-9_-]*"
+_SIGNED = r"(?a)(?<![\w$./:#@-])(?:{})(?![\w/-])"
 _SPAN = r"(?<!`)`([^`\n]{1,400})`(?!`)"
 _ARGUMENT = r"(?=[a-z_]\w{0,40}[ \t]{0,4}[=:]|[\w. -]{1,40}:\S|[\"'{*)])"
 _LISTED = "Read Write Edit Bash Glob Grep Task Skill Agent LS".replace(" ", "|")
@@ -114,9 +115,7 @@ class _Search:
         words = {word for word in set(re.findall(_WORD, body)) if len(word) <= MAX_NAME and _is_tool(word, further)}
         if not words and not further:
             return
-        named = "|".join(sorted(map(re.escape, words), key=len, reverse=True)) or r"\b\B"
-        self._names = re.compile(rf"(?a)(?<![\w$-])(?:{named})(?![A-Za-z0-9_-])")
-        self._calls = re.compile(rf"(?a)(?<![\w.$])({named})\({_ARGUMENT}")
+        self._words = words
         prose = without_fences(body)
         self._look_at_words(prose, fenced=False)
         if prose != body:
@@ -124,6 +123,7 @@ class _Search:
         self._look_at_spans(prose)
         self._look_at_calls(prose)
         self._look_at_lists(prose)
+        self._look_at_signed(prose)
 
     def result(self, declared: Iterable[str]) -> tuple[str, ...]:
         """Return the names: the likely ones only where a certain or a declared one is their witness."""
@@ -140,8 +140,11 @@ class _Search:
 
     def _look_at_words(self, text: str, *, fenced: bool) -> None:
         """Find distinctive names, and words with "tool" behind them. In fenced code only what nobody else writes."""
-        for match in self._names.finditer(text):
+        # Not a pattern of all the names: a body may have thousands of them.
+        for match in re.finditer(_WORD, text):
             name = match[0]
+            if name not in self._words:
+                continue
             if not _is_distinctive(name):
                 if not fenced and _called_tool(text, match):
                     self._add(self._certain, name, match.start())
@@ -163,10 +166,10 @@ class _Search:
 
     def _look_at_calls(self, text: str) -> None:
         """Find words that are called, with arguments such as tools get."""
-        for match in self._calls.finditer(text):
+        called = [name for name in self._words if name[0].isupper() and not _is_distinctive(name)]
+        for match in re.finditer(rf"(?a)(?<![\w.$-])({_any_of(called)})\({_ARGUMENT}", text):
             name = match[1]
-            if name[0].isupper() and not _is_distinctive(name):
-                self._add(self._certain if name in _TELLING else self._likely, name, match.start())
+            self._add(self._certain if name in _TELLING else self._likely, name, match.start())
 
     def _look_at_lists(self, text: str) -> None:
         """Find words in a row of three and more such words, one of which is hardly anything else; and what is used."""
@@ -179,6 +182,17 @@ class _Search:
                     self._add(self._certain, word, at)
         for match in re.finditer(_USED, text):
             self._add(self._certain, match[1], match.start(1))
+
+    def _look_at_signed(self, text: str) -> None:
+        """Find names that settings know and that are no words, such as `search/codebase`."""
+        signed = [name for name in self._further if not re.fullmatch(_WORD, name) and name in text]
+        for match in re.finditer(_SIGNED.format(_any_of(signed)), text):
+            self._add(self._certain, match[0], match.start())
+
+
+def _any_of(names: Iterable[str]) -> str:
+    """Return a pattern for any of these names, the longest first, and for nothing where there are none."""
+    return "|".join(sorted(map(re.escape, names), key=lambda name: (-len(name), name))) or r"\b\B"
 
 
 def _called_tool(text: str, match: re.Match[str]) -> bool:

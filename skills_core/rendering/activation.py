@@ -32,6 +32,9 @@ FREE_ARGUMENT = "arguments"
 
 MAX_LISTED_FILES = 100
 
+MAX_FILLED = 1_000_000
+"""Most characters that values bring into a body: a skill can repeat a parameter without bound."""
+
 # Both begin with a literal, which lets a search skip through a long body; what may not stand before is checked after.
 _PARAMETER = re.compile(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_-]*)[ \t]*\}\}(?!\})")
 
@@ -58,20 +61,22 @@ def render_activation(
 ) -> str:
     """Return the text that hands `skill` to a model.
 
-    `arguments` fill the parameters of the body, in one pass: a value is never searched for parameters itself.
+    `arguments` fill the parameters of the body, in one pass: a value is never searched for parameters itself. Where
+    they would make it longer by more than `MAX_FILLED`, they stand once behind it instead.
     What the text says beside the body depends on the `recipient`: who is on the same disk is told the folder, and
     what the body calls by the names of another host is explained before it.
     It ends in a receipt, the digest of the skill. `replaces` is the digest of an older text that is to be forgotten.
     """
     given = dict(arguments or {})
-    body = _PARAMETER.sub(lambda match: given.get(match[1], match[0]) if _is_parameter(match) else match[0], skill.body)
+    values = given if _grows(skill.body, given) <= MAX_FILLED else {}
+    body = _PARAMETER.sub(lambda at: values.get(at[1], at[0]) if _is_parameter(at) else at[0], skill.body)
     lines = [
         f"<skill_content name={attribute(skill.name)} uri={attribute(skill.uri)}>",
         *_adaptation(skill, recipient),
         contained(body),
         "",
     ]
-    lines += _about_parameters(skill, given)
+    lines += _about_parameters(skill, given, values)
     lines.append(f"Skill root: {skill.root_uri}")
     if recipient.local:
         lines.append(f"Skill directory: {contained_line(str(skill.source.root.joinpath(skill.content.folder)))}")
@@ -125,9 +130,20 @@ def _adaptation(skill: Skill, recipient: Recipient) -> list[str]:
     return render_adaptation(skill, recipient)
 
 
-def _about_parameters(skill: Skill, given: Mapping[str, str]) -> Iterable[str]:
+def _grows(body: str, given: Mapping[str, str]) -> int:
+    """Return how many characters `given` bring into a body."""
+    if not given:
+        return 0
+    return sum(len(given.get(match[1], "")) for match in _PARAMETER.finditer(body) if _is_parameter(match))
+
+
+def _about_parameters(skill: Skill, given: Mapping[str, str], filled: Mapping[str, str]) -> Iterable[str]:
     named = parameters_of(skill.body)
-    further = [f"{contained_line(name)} = {contained(value)}" for name, value in given.items() if name not in named]
+    further = [
+        f"{contained_line(name)} = {contained(value)}"
+        for name, value in given.items()
+        if name not in named or name not in filled
+    ]
     if further:
         yield "Further arguments: " + "; ".join(further)
     missing = [name for name in named if name not in given]

@@ -5,8 +5,8 @@ Only what this body needs is said, and nothing where it names neither. The body 
 
 from __future__ import annotations
 
+import posixpath
 from functools import lru_cache
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from skills_core.mentions import capabilities_of, mentioned_paths, mentioned_tools
@@ -124,7 +124,7 @@ def _instead(capabilities: tuple[Capability, ...], toolbox: Toolbox | None) -> s
 
 def _skill_paths(body: str, skill: Skill, recipient: Recipient) -> Iterator[str]:
     main = skill.content.main
-    names = {name for name in (PurePosixPath(skill.content.folder).name, skill.name) if name}
+    names = {name for name in (posixpath.basename(skill.content.folder), skill.name) if name}
     files = frozenset(path for path in skill.content.files if main is None or path != main.path)
     found = _paths_in(body, files, frozenset(names))
     paths = [path for path in found.paths if path.isprintable()]
@@ -160,7 +160,7 @@ def _calls(skill: Skill, recipient: Recipient, paths: Iterable[str]) -> Iterator
         tool = recipient.toolbox.first(Capability.READ_RESOURCE) if recipient.toolbox else None
         ways.append(f"`{tool}` and the `uri`" if tool else "as the resource `uri`")
     yield f"The instructions name these files of the skill. Read one with {', or '.join(ways)}."
-    if not any(PurePosixPath(path).suffix.lower() in _SCRIPTS for path in paths):
+    if not any(posixpath.splitext(path)[1].lower() in _SCRIPTS for path in paths):
         return
     shell = recipient.toolbox.first(Capability.RUN_COMMAND) if recipient.toolbox else None
     if recipient.script_tool:

@@ -69,12 +69,19 @@ def in_order(catalog: Catalog, first: Sequence[Skill] = ()) -> Iterator[Skill]:
 
 
 def entries_within(room: int, skills: Iterable[Skill], longest: int = MAX_ENTRY) -> list[str]:
-    """Return the entries of as many of `skills`, from the first on, as have room with a line end after each."""
+    """Return the entries of as many of `skills`, from the first on, as have room with a line end after each.
+
+    One that is longer than all the room is passed over, for it must not hide the others.
+    """
     entries: list[str] = []
+    left = room
     for skill in skills:
         entry = render_entry(skill, longest)
-        room -= len(entry) + 1
-        if room < 0:
+        size = len(entry) + 1
+        if size > room:
+            continue
+        left -= size
+        if left < 0:
             break
         entries.append(entry)
     return entries

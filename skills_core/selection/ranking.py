@@ -61,8 +61,10 @@ class SkillSearch:
             return self._by_words(skills, query, policy)
         matches = self._by_words(skills, query, replace(policy, top_k=max(policy.top_k, DEPTH), min_score=0.0))
         admits = policy.admission()
+        shown = {skill.path: skill for skill in skills if admits(skill.frontmatter.tags)}
         try:
-            ranked = list(self._reranker(query, [skill for skill in skills if admits(skill.frontmatter.tags)]))
+            # It may have kept skills of an earlier catalog, or name some that nobody may find.
+            ranked = [shown[skill.path] for skill in self._reranker(query, [*shown.values()]) if skill.path in shown]
         except Exception:
             logger.exception("the reranker failed; skills are ranked by their words alone")
             return self._by_words(skills, query, policy)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -62,6 +63,27 @@ def test_a_second_opinion_that_fails_costs_only_itself(
     with caplog.at_level(logging.ERROR):
         assert SkillSearch(fails).select(skills, "forms", TEN) == SkillSearch().select(skills, "forms", TEN)
     assert "the reranker failed" in caplog.text
+
+
+@pytest.mark.parametrize("answer", [["pdf-forms"], [None], 5, None])
+def test_a_second_opinion_that_answers_anything_but_skills_costs_only_itself(
+    skills: tuple[Skill, ...], caplog: pytest.LogCaptureFixture, answer: Any
+) -> None:
+    with caplog.at_level(logging.ERROR):
+        found = SkillSearch(lambda _, __: answer).select(skills, "forms", TEN)
+    assert found == SkillSearch().select(skills, "forms", TEN)
+    assert "the reranker failed" in caplog.text
+
+
+def test_what_a_second_opinion_was_not_shown_it_cannot_bring_in(
+    skills: tuple[Skill, ...], tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path, "travel", description="Plan a longer trip.", fields="tags: [office]")
+    stale = load(tmp_path).catalog.offered
+    policy = SelectionPolicy(10, 0.0, include_tags=("office",))
+    found = SkillSearch(lambda _, __: [*stale, *skills]).select(skills, "forms", policy)
+    assert set(names(found)) == {"pdf-forms", "travel"}
+    assert all(match.skill in skills for match in found)
 
 
 def test_nobody_is_asked_about_a_query_without_words(skills: tuple[Skill, ...]) -> None:

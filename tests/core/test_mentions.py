@@ -126,6 +126,13 @@ def test_names_that_settings_map_are_looked_for_too() -> None:
     assert named("Use deploy_it and the Ship tool.", own=("deploy_it", "Ship")) == ["deploy_it", "Ship"]
 
 
+@pytest.mark.parametrize("name", ["functions.exec", "search/codebase", "#fetch", "@workspace", "fs:read", "2do"])
+def test_names_with_signs_that_settings_map_are_looked_for_as_they_are_spelled(name: str) -> None:
+    assert named(f"Call {name} now.", own=(name,)) == [name]
+    assert named(f"Call `{name}`, then TodoWrite.", own=(name,)) == [name, "TodoWrite"]
+    assert named(f"x{name} {name}x {name}-x\n```\n{name}\n```\n", own=(name,)) == []
+
+
 def test_each_name_counts_once_in_the_order_of_the_body() -> None:
     assert named("TodoWrite, WebFetch, TodoWrite") == ["TodoWrite", "WebFetch"]
 

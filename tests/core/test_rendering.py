@@ -192,6 +192,16 @@ def entries(text: str) -> list[str]:
     return [element.attrib["name"] for element in ET.fromstring(f"<x>{listing}</x>")]  # noqa: S314 - our own
 
 
+def test_values_that_would_make_a_text_without_bound_stand_once_behind_the_body(make: Callable[..., Skill]) -> None:
+    skill = make(body="{{x}}{{y}} " * 50_000)
+    text = render_activation(skill, {"x": "v" * 100_000, "y": "short"})
+    assert len(text) < 1_000_000
+    assert "{{x}}{{y}} {{x}}{{y}} " in text
+    assert f"\nFurther arguments: x = {'v' * 100_000}; y = short\n" in text
+    assert "Parameters without a value" not in text
+    assert "short short" in render_activation(make(body="{{y}} " * 50_000), {"y": "short"})
+
+
 def test_a_catalog_opens_with_the_rule_and_lists_always_on_skills_first_then_by_name(many: tuple[Skill, ...]) -> None:
     catalog = render_catalog(Catalog(many), 100_000)
     assert catalog.text.startswith(f"{RULE}\n<available_skills>\n")
@@ -210,6 +220,19 @@ def test_a_catalog_keeps_its_budget_with_whole_entries_and_counts_what_is_hidden
     assert catalog.shown + catalog.hidden == len(many)
     assert catalog.hidden > 0
     assert f"\n{catalog.hidden} more skills are not shown here: find_skills finds them" in catalog.text
+
+
+@pytest.mark.parametrize("text", ["<&>" * 400, "& " * 700])
+def test_an_entry_that_is_longer_than_all_the_room_hides_no_other(
+    text: str, tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path, "a", description=f"'{text}'")
+    write_skill(tmp_path, "b", description="Short.")
+    both = load(tmp_path).catalog
+    catalog = render_catalog(both, 2048)
+    assert entries(catalog.text) == ["b"]
+    assert (catalog.shown, catalog.hidden) == (1, 1)
+    assert entries(render_catalog(both, 100_000).text) == ["a", "b"]
 
 
 @pytest.mark.parametrize("budget", [-1, 0, 100])

@@ -77,6 +77,23 @@ async def test_each_list_is_announced_only_if_it_changed(
         assert len(session.told) == len(expected)
 
 
+async def test_a_change_that_only_a_client_with_more_room_sees_is_announced_whatever_changed_before(
+    make_skill: MakeSkill, skills: Path, in_memory: ConnectHosted
+) -> None:
+    folders = [make_skill(f"s{number}", description="Does a thing. " * 20) for number in range(5)]
+    budgets = {"catalog_budget": 600, "client_budgets": {"unknown": 10_000}}
+    async with in_memory(skills, watch=False, **budgets) as session:
+        await session.enum()
+        _rewrite(folders[0] / "SKILL.md", "Do the thing.", "Do another thing.")
+        await session.host.reload()
+        await anyio.wait_all_tasks_blocked()
+        assert "tools" not in session.told
+        _rewrite(folders[4] / "SKILL.md", "Does a thing.", "Does another thing.")
+        await session.host.reload()
+        await anyio.wait_all_tasks_blocked()
+        assert session.told.count("tools") == 1
+
+
 async def test_subscribers_of_a_resource_hear_of_its_new_bytes_and_of_no_other(
     connect: Connect, make_skill: MakeSkill
 ) -> None:

@@ -124,6 +124,18 @@ def test_a_client_that_drops_a_tool_for_its_size_gets_as_many_names_as_it_takes(
     assert "Any other name that find_skills returns is accepted" in small["properties"]["name"]["description"]
 
 
+def test_a_name_that_is_longer_than_all_the_room_hides_no_other(skills: Path) -> None:
+    (skills / "long").mkdir()
+    (skills / "long" / "SKILL.md").write_text(f"---\nname: {'a' * 40_000}\ndescription: Does a thing.\n---\nDo it.\n")
+    room = room_for(profile_of("claude-ai", KNOWN_CLIENTS), Settings())
+    alone = Snapshot(catalog_of(skills), Settings()).tools(room)["tools"][0]
+    # Some models' interfaces take no list of nothing.
+    assert "enum" not in alone["inputSchema"]["properties"]["name"]
+    write_skill(skills, "short")
+    tool = Snapshot(catalog_of(skills), Settings()).tools(room)["tools"][0]
+    assert tool["inputSchema"]["properties"]["name"]["enum"] == shown(tool["description"]) == ["short"]
+
+
 def test_instructions_carry_what_is_always_on_within_their_bound(skills: Path) -> None:
     for number in range(30):
         write_skill(skills, f"rule-{number:02}", description="Apply this. " * 12, fields="triggers: ['*']")
@@ -184,6 +196,23 @@ def test_a_place_that_cannot_be_written_costs_only_the_counts(tmp_path: Path) ->
     usage = Usage(tmp_path / "file" / "usage.db")
     usage.add("a")
     usage.write()
+
+
+def test_a_place_that_cannot_even_be_looked_at_costs_only_the_counts(tmp_path: Path) -> None:
+    usage = Usage(tmp_path / ("long" * 100) / "usage.db")
+    assert usage.before == {}
+    usage.add("a")
+    usage.write()
+
+
+@pytest.mark.parametrize("count", ["1e999", "'many'", "x'00ff'"])
+def test_a_count_that_is_no_number_costs_only_the_counts(tmp_path: Path, count: str) -> None:
+    usage = Usage(tmp_path / "usage.db")
+    usage.add("a")
+    usage.write()
+    with closing(sqlite3.connect(tmp_path / "usage.db")) as connection, connection:
+        connection.execute(f"UPDATE usage SET count = {count}")  # noqa: S608 - ours, and no parameter is such a value
+    assert read_counts(tmp_path / "usage.db") == {}
 
 
 def test_servers_that_run_side_by_side_add_up(tmp_path: Path) -> None:

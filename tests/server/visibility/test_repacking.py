@@ -19,7 +19,8 @@ def repacker(catalog: Catalog, entry_limit: int = 1536) -> Repacker:
     return Repacker(Snapshot(catalog, Settings.model_construct(entry_limit=entry_limit)))
 
 
-@given(TEXTS, st.integers(500, 5000))
+# With a budget in which each text has room by itself: what has none is passed over, until it is short enough to have.
+@given(TEXTS, st.integers(1000, 5000))
 def test_shorter_texts_never_show_less_and_the_best_length_shows_all(texts: list[str], budget: int) -> None:
     found = repacker(catalog_of(*texts)).repacking(budget)
     assert found.offered == len(texts)
@@ -31,6 +32,12 @@ def test_shorter_texts_never_show_less_and_the_best_length_shows_all(texts: list
         assert repacker(catalog_of(*texts), found.best).repacking(budget).shown == found.offered
     for length, count in found.lengths:
         assert (count == found.offered) == (found.best is not None and length <= found.best)
+
+
+def test_what_is_passed_over_is_not_seen_and_what_comes_behind_it_is() -> None:
+    catalog = catalog_of("Short.", "&" * 1000, "Also short.")
+    found = repacker(catalog).repacking(2048)
+    assert (found.shown, found.unseen) == (2, (catalog.skills[1],))
 
 
 def test_a_catalog_that_fits_needs_no_advice() -> None:
