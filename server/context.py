@@ -71,7 +71,8 @@ class ContextRequests:
         bounds = ContextBounds(injected=self._host.settings.max_injected_chars)
         recipient = recipient_of(ctx, self._host.settings, local=self._local)
         # A search may look at every skill, so it must not hold up the other requests.
-        found = await anyio.to_thread.run_sync(assemble_context, message, catalog, ranking, bounds, recipient)
+        assemble = partial(assemble_context, message, catalog, ranking, bounds, recipient)
+        found = await anyio.to_thread.run_sync(assemble, limiter=self._host.searching)
         if found.call is not None:
             self._host.usage.add(found.call.skill.key)
         return found

@@ -138,7 +138,9 @@ def _session_of(ctx: ServerRequestContext[Any, Any]) -> str | None:
 
 
 def _is_same(before: _Loaded, skill: Skill, values: Mapping[str, str]) -> bool:
-    return before.values == values and _differing(before.given, skill.content) == []
+    # The text names the folder to clients that see it.
+    moved = before.given.folder != skill.content.folder
+    return before.values == values and not moved and _differing(before.given, skill.content) == []
 
 
 def _changed(loaded: _Loaded, skill: Skill) -> list[str]:

@@ -30,6 +30,9 @@ __all__ = ["Host"]
 
 logger = logging.getLogger(__name__)
 
+MAX_SEARCHES = 16
+"""Most searches at a time: a second opinion may be slow, and others want threads for files and reloads."""
+
 
 class Host:
     """A library being served. Handlers read `snapshot` once per request; all state behind it is derived."""
@@ -46,6 +49,7 @@ class Host:
         self._snapshot = Snapshot(library.catalog, settings, self.usage.before)
         self.reader = VerifiedReader(library, self.reload)
         self.search = SkillSearch(load_reranker(settings.reranker))
+        self.searching = anyio.CapacityLimiter(MAX_SEARCHES)
         self._reloading = anyio.Lock()
 
     @property

@@ -111,7 +111,8 @@ class ToolHandlers:
         policy = replace(ALL_THAT_MATCH, top_k=limit, include_tags=tuple(tags))
         skills = self._host.snapshot.catalog.offered
         # A search may look at every skill, so it must not hold up the other requests.
-        matches = await anyio.to_thread.run_sync(self._host.search.select, skills, query, policy)
+        search = partial(self._host.search.select, skills, query, policy)
+        matches = await anyio.to_thread.run_sync(search, limiter=self._host.searching)
         structured = found_object(matches)
         text = json.dumps(structured, ensure_ascii=False) if matches else _nothing(query)
         return {**tool_result([text_block(text)]), "structuredContent": structured}

@@ -38,16 +38,19 @@ def triggered_by(message: str, skills: Iterable[Skill]) -> tuple[Triggered, ...]
     the width of gaps do not matter; other signs do.
     """
     said = phrase(message)
+    words = frozenset(said.split())
     found: list[Triggered] = []
     for skill in skills:
         front = skill.frontmatter
         if front.triggers and not front.tools and not front.always_on:
-            triggers = tuple(trigger for trigger in front.triggers if _is_in(trigger, said))
+            triggers = tuple(trigger for trigger in front.triggers if _is_in(trigger, said, words))
             if triggers:
                 found.append(Triggered(skill, triggers))
     return tuple(found)
 
 
-def _is_in(trigger: str, said: str) -> bool:
+def _is_in(trigger: str, said: str, words: frozenset[str]) -> bool:
     asked = phrase(trigger)
-    return bool(asked.strip()) and asked in said
+    parts = asked.split()
+    # Most triggers have a word that the message has not; to look through a long message costs more.
+    return bool(parts) and words.issuperset(parts) and asked in said

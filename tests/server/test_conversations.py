@@ -171,6 +171,17 @@ async def test_the_files_that_changed_are_named_where_the_instructions_have_not(
         assert await session.activate("a") == first
 
 
+async def test_a_skill_whose_folder_was_renamed_is_handed_over_again(in_memory: ConnectHosted, skills: Path) -> None:
+    folder = write_skill(skills, "a")
+    async with in_memory(skills, watch=False) as session:
+        assert f"Skill directory: {folder.resolve()}\n" in await session.activate("a")
+        other = folder.rename(skills / "b")
+        await session.host.reload()
+        # It is called as before, and all that its text said of the disk leads nowhere.
+        assert f"Skill directory: {other.resolve()}\n" in await session.activate("a")
+        assert is_line(await session.activate("a"))
+
+
 async def test_a_skill_that_went_away_is_told_of_once(in_memory: ConnectHosted, skills: Path) -> None:
     folder = write_skill(skills, "a")
     write_skill(skills, "b")

@@ -9,11 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import pytest
 from jsonschema import Draft202012Validator
 
 from tests.conftest import MakeSkill, write_skill
-from tests.server.sessions import REPOSITORY, server_environment
+from tests.server.sessions import REPOSITORY, ConnectHosted, server_environment
 from tests.server.test_cli import run
 
 SEARCH = {
@@ -124,3 +126,37 @@ def test_a_second_opinion_is_asked_where_a_setting_names_it(tmp_path: Path) -> N
         assert failed.returncode == 2
         assert why in failed.stderr
         assert "Traceback" not in failed.stderr
+
+
+SLOW = """
+import threading
+
+asked, go_on = threading.Semaphore(0), threading.Event()
+
+
+def slow(query, skills):
+    asked.release()
+    go_on.wait(20)
+    return skills
+"""
+
+
+async def test_searches_that_wait_for_a_second_opinion_keep_nobody_from_a_file(
+    skills: Path, in_memory: ConnectHosted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow_opinions.py").write_text(SLOW)
+    monkeypatch.syspath_prepend(tmp_path)
+    async with in_memory(skills, watch=False, reranker="slow_opinions:slow") as session:
+        opinions = sys.modules["slow_opinions"]
+        async with anyio.create_task_group() as tasks:
+            for _ in range(60):
+                tasks.start_soon(session.client.call_tool, "find_skills", {"query": "forms"})
+            await anyio.wait_all_tasks_blocked()
+            try:
+                with anyio.fail_after(10):
+                    await anyio.to_thread.run_sync(opinions.asked.acquire)
+                    await session.host.reload()
+                    path = {"skill": "gas-leak", "path": "SKILL.md"}
+                    assert "gas-leak" in (await session.client.call_tool("read_skill_file", path)).content[0].text
+            finally:
+                opinions.go_on.set()
