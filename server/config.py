@@ -40,7 +40,7 @@ __all__ = [
 ENV_PREFIX = "SKILLSERVE_"
 FILE_NAME = "skillserve.toml"
 
-_PERSONAL = frozenset({"admin_token", "reranker", "tools", "trust_workspace"})
+_PERSONAL = frozenset({"admin_token", "reranker", "tool_names", "tools", "trust_workspace"})
 # What a file that came with a repository has no say in.
 
 _TABLES = frozenset({"client_budgets", "project_sources", "sources", "tool_names"})
@@ -211,9 +211,7 @@ def load_settings(
         merged["watch_debounce_ms"] = (jdai.watch_debounce_ms, "skills.json")
     own, project = config_home / "skillserve" / FILE_NAME, (directory or Path()) / FILE_NAME
     merged |= {name: (value, str(own)) for name, value in _read_file(own).items()}
-    for name, value in _read_project_file(project).items():
-        of_both = _joined(merged[name][0], value) if name == "tool_names" and name in merged else value
-        merged[name] = (of_both, str(project))
+    merged |= {name: (value, str(project)) for name, value in _read_project_file(project, own).items()}
     for name, field in Settings.model_fields.items():
         text = environment.get(ENV_PREFIX + name.upper())
         # What a compose file leaves empty is not set.
@@ -233,19 +231,13 @@ def load_settings(
         raise ConfigurationError(f"{merged[name][1]}: {what}: {fault['msg']}") from None
 
 
-def _joined(own: object, project: object) -> object:
-    """Return what two files say of one setting: of tables each name that either has, else what the project says."""
-    if isinstance(own, dict) and isinstance(project, dict):
-        return {**own, **{name: _joined(own.get(name), value) for name, value in project.items()}}
-    return project
-
-
-def _read_project_file(file: Path) -> dict[str, Any]:
-    """Read the settings of a project; its sources are kept apart from the user's."""
+def _read_project_file(file: Path, own: Path) -> dict[str, Any]:
+    """Read the settings of a project; its sources are kept apart from those in the user's `own` file."""
     found = _read_file(file)
     for name in sorted(_PERSONAL & found.keys()):
         trust = "run: skillserve trust, or " if name == "trust_workspace" else ""
-        message = f"a project cannot say so of itself; {trust}set {ENV_PREFIX}{name.upper()}"
+        instead = f"say it in {own}" if name in _TABLES else f"{trust}set {ENV_PREFIX}{name.upper()}"
+        message = f"a project cannot say so of itself; {instead}"
         raise ConfigurationError(f"{file}: {name}: {message}")
     return {"project_sources" if name == "sources" else name: value for name, value in found.items()}
 

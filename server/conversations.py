@@ -83,7 +83,7 @@ class Conversation:
         """
         before = self._loaded.get(skill.path)
         remembered = before is not None and keeps and _is_same(before, skill, values)
-        claimed = have is not None and have == skill.digest and not values
+        claimed = have is not None and have == skill.digest and not values and not _has_other_files(before, skill)
         short = (remembered or claimed) and not force and not (before is not None and before.short)
         self._loaded[skill.path] = _Loaded(skill.key, skill.content, skill.content, dict(values), short)
         self._loaded.move_to_end(skill.path)
@@ -135,6 +135,10 @@ def _session_of(ctx: ServerRequestContext[Any, Any]) -> str | None:
         return None
     session: str | None = getattr(ctx.request, "headers", {}).get("mcp-session-id")
     return session
+
+
+def _has_other_files(before: _Loaded | None, skill: Skill) -> bool:
+    return before is not None and _differing(before.given, skill.content) != []
 
 
 def _is_same(before: _Loaded, skill: Skill, values: Mapping[str, str]) -> bool:

@@ -93,11 +93,26 @@ def _run(library: Library, settings: Settings, machine: Machine) -> None:
     gc.freeze()
     gc.enable()
     _log_inactive(library)
+    _log_unknown(library, settings)
     usage = Usage(usage_file(state_home()) if settings.usage else None)
     try:
         run(library, settings, machine.files, usage)
     except KeyboardInterrupt:
         return
+
+
+def _log_unknown(library: Library, settings: Settings) -> None:
+    """Tell of names in settings that name nothing."""
+    from server.clients import KNOWN_CLIENTS, UNKNOWN
+
+    logger = logging.getLogger("server")
+    for name in settings.pinned:
+        if library.catalog.offer(name) is None:
+            logger.warning("pinned: no skill %s is offered to models now", one_line(name))
+    known = [client.key for client in (*KNOWN_CLIENTS, UNKNOWN)]
+    for key in settings.client_budgets:
+        if key not in known:
+            logger.warning("client_budgets: there is no client %s; known are %s", one_line(key), ", ".join(known))
 
 
 def _log_inactive(library: Library) -> None:

@@ -77,7 +77,7 @@ def entries_within(room: int, skills: Iterable[Skill], longest: int = MAX_ENTRY)
     left = room
     for skill in skills:
         entry = render_entry(skill, longest)
-        size = len(entry) + 1
+        size = _units(entry) + 1
         if size > room:
             continue
         left -= size
@@ -85,6 +85,11 @@ def entries_within(room: int, skills: Iterable[Skill], longest: int = MAX_ENTRY)
             break
         entries.append(entry)
     return entries
+
+
+def _units(text: str) -> int:
+    """Return how long a text is for clients that count as JavaScript does, where an emoji is two."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def render_entry(skill: Skill, longest: int = MAX_ENTRY) -> str:

@@ -9,7 +9,8 @@ from skills_core.diagnostics import one_line, printable
 
 __all__ = ["attribute", "contained", "contained_line", "escaped"]
 
-_CLOSING_TAG = re.compile(r"<(?=\s*/\s*(?i:skill_content|user_request)\b)")
+_OUR_TAG = re.compile(r"<(?=\s*(?:/\s*(?i:skill_content|user_request)|(?i:skill_receipt))\b)")
+# What closes one of our elements, and the receipt, which a host may look for.
 
 
 def attribute(text: str) -> str:
@@ -30,5 +31,5 @@ def contained_line(text: str) -> str:
 
 
 def contained(text: str) -> str:
-    """Return `text` verbatim, but for what would close our tags."""
-    return _CLOSING_TAG.sub("&lt;", text)
+    """Return `text` verbatim, but for what would close our tags, or pass for a receipt."""
+    return _OUR_TAG.sub("&lt;", text)

@@ -130,15 +130,10 @@ def test_the_closer_table_wins_and_others_fill_in() -> None:
     assert "*" not in known_names(settings)
 
 
-def test_a_project_adds_to_the_users_own_names_and_wins_where_both_say_one(tmp_path: Path, own_settings: str) -> None:
-    (tmp_path / "skillserve.toml").write_text('tool_names = {"*" = {AskUserQuestion = "vote"}, new = {Bash = "sh"}}')
-    settings = load_settings({}, {}, Path(own_settings), tmp_path)
-    assert settings.tool_names == {
-        "*": {"AskUserQuestion": "vote", "run_shell_command": "everywhere"},
-        "my-": {"run_shell_command": "terminal"},
-        "claude-code": {"run_shell_command": "PowerShell"},
-        "new": {"Bash": "sh"},
-    }
+def test_a_project_has_no_say_in_what_tools_are_called(tmp_path: Path, own_settings: str) -> None:
+    (tmp_path / "skillserve.toml").write_text('[tool_names."*"]\nAskUserQuestion = "vote"')
+    with pytest.raises(ConfigurationError, match=r"tool_names: a project cannot say so of itself; say it in .*toml"):
+        load_settings({}, {}, Path(own_settings), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +152,9 @@ def test_a_project_adds_to_the_users_own_names_and_wins_where_both_say_one(tmp_p
     ],
 )
 def test_a_name_that_could_be_more_than_a_name_is_refused(tmp_path: Path, text: str, said: str) -> None:
-    (tmp_path / "skillserve.toml").write_text(text)
+    file = tmp_path / "config" / "skillserve" / "skillserve.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
     with pytest.raises(ConfigurationError, match=r"skillserve\.toml: tool_names") as raised:
         load_settings({}, {}, tmp_path / "config", tmp_path)
     assert said in str(raised.value)

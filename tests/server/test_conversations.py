@@ -182,6 +182,18 @@ async def test_a_skill_whose_folder_was_renamed_is_handed_over_again(in_memory: 
         assert is_line(await session.activate("a"))
 
 
+async def test_who_has_the_receipt_gets_the_text_where_another_file_is_known_to_have_changed(
+    in_memory: ConnectHosted, skills: Path
+) -> None:
+    folder = write_skill(skills, "a", files={"note.md": b"old"})
+    async with in_memory(skills, watch=False) as session:
+        first = await session.activate("a")
+        (folder / "note.md").write_text("new")
+        await session.host.reload()
+        assert await session.activate("a", have=digest_of(folder)) == first
+        assert is_line(await session.activate("a", have=digest_of(folder)))
+
+
 async def test_a_skill_that_went_away_is_told_of_once(in_memory: ConnectHosted, skills: Path) -> None:
     folder = write_skill(skills, "a")
     write_skill(skills, "b")

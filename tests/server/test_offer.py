@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import subprocess
 from contextlib import closing
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from server.listing.tools import MAX_INSTRUCTIONS
 from server.usage import MAX_REMEMBERED, Usage, read_counts
 from skills_core import Catalog, Environment, Library, explicit_sources
 from tests.conftest import write_skill
-from tests.server.sessions import Connect, Session
+from tests.server.sessions import Connect, Session, server_command, server_environment
 
 CLAUDE_CODE = profile_of("claude-code", KNOWN_CLIENTS)
 
@@ -134,6 +135,26 @@ def test_a_name_that_is_longer_than_all_the_room_hides_no_other(skills: Path) ->
     write_skill(skills, "short")
     tool = Snapshot(catalog_of(skills), Settings()).tools(room)["tools"][0]
     assert tool["inputSchema"]["properties"]["name"]["enum"] == shown(tool["description"]) == ["short"]
+
+
+def test_names_in_settings_that_name_nothing_are_told(tmp_path: Path) -> None:
+    write_skill(tmp_path, "a")
+    (tmp_path / "skillserve.toml").write_text("[client_budgets]\nclaude_code = 4000\n")
+    command = [*server_command(tmp_path), "--pin", "a", "--pin", "nope"]
+    done = subprocess.run(
+        command, input="", capture_output=True, text=True, check=True, cwd=tmp_path, env=server_environment()
+    )
+    assert "client_budgets: there is no client claude_code; known are claude-code, " in done.stderr
+    assert "pinned: no skill nope is offered to models now" in done.stderr
+    assert "no skill a " not in done.stderr
+
+
+def test_entries_are_counted_as_clients_in_javascript_do(skills: Path) -> None:
+    for number in range(30):
+        write_skill(skills, f"s{number:02}", description="\U0001f600" * 100)
+    text = Snapshot(catalog_of(skills), Settings()).tools(Room(2048))["tools"][0]["description"]
+    assert len(text.encode("utf-16-le")) // 2 <= 2048
+    assert len(shown(text)) > 5
 
 
 def test_instructions_carry_what_is_always_on_within_their_bound(skills: Path) -> None:
