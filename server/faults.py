@@ -22,6 +22,7 @@ from skills_core.errors import (
     InvalidSkillsRootError,
     InvalidSourceError,
     MissingFieldError,
+    NestedTooDeepError,
     SkillIoError,
     SkillsError,
     SkillYamlError,
@@ -51,6 +52,7 @@ CODES: dict[type[SkillsError], int] = {
     UnknownSkillError: INVALID_PARAMS,
     UnknownFileError: INVALID_PARAMS,
     FileRefusedError: INVALID_PARAMS,
+    NestedTooDeepError: INVALID_PARAMS,
     InvalidSourceError: INTERNAL_ERROR,
     # A request names skills that were loaded before: that one cannot be read by its path is no fault of it.
     InvalidSkillError: INTERNAL_ERROR,

@@ -23,6 +23,7 @@ __all__ = [
     "InvalidSkillsRootError",
     "InvalidSourceError",
     "MissingFieldError",
+    "NestedTooDeepError",
     "SkillIoError",
     "SkillYamlError",
     "SkillsError",
@@ -127,6 +128,14 @@ class InstallRefusedError(SkillsError):
         self.path = path
         self.reason = reason
         self.message = message
+
+
+class NestedTooDeepError(SkillsError):
+    """A JSON value has more than `limit` levels of lists and objects within each other, so it was not looked at."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The value is nested deeper than {limit} levels of lists and objects; use a flatter one.")
+        self.limit = limit
 
 
 class UnknownSkillError(SkillsError):

@@ -1,0 +1,1 @@
+"""What decides on a tool call: patterns over the tool's name and its arguments as JSON."""
