@@ -26,6 +26,7 @@ from conformance.peers import FASTMCP_REFUSES, PYTHON, SAMPLES, download_with_fa
 from conformance.playground import skills_coming_and_going, write_fixtures
 from conformance.processes import CheckError, Place, serve
 from conformance.scenarios import SCENARIOS, Scenario
+from conformance.stringify import compare_with_node
 from conformance.suite import NODE, SUITE, run_scenario
 from conformance.tricky import MUST_BE_LISTED, write_tricky
 
@@ -74,6 +75,7 @@ CHECKS = (
     Check("fastmcp", "samples", lambda it: download_with_fastmcp(it.folder, it.url, it.place)),
     Check("skills-ref", "samples", lambda it: validate_format(it.place)),
     Check("skills-ref-parity", "samples", lambda it: compare_validators(it.place)),
+    Check("json-stringify", "samples", lambda it: compare_with_node(it.place)),
     *(_scenario_check(each, revision) for each in SCENARIOS if each.fixtures for revision in each.revisions),
     Check("fastmcp-strict", "strict", lambda it: download_with_fastmcp(it.folder, it.url, it.place)),
     Check("inspector-tricky", "tricky", lambda it: inspect([it.folder], it.url, it.place, MUST_BE_LISTED)),
