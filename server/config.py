@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, SecretStr, ValidationError, field_validator
 
+from skills_core.diagnostics import one_line
+from skills_core.guard.patterns import pattern_fault
 from skills_core.locations import USUAL_BOUNDS
 from skills_core.rendering import MAX_ENTRY
 from skills_core.sources import Scope, Strictness
@@ -40,10 +42,12 @@ __all__ = [
 ENV_PREFIX = "SKILLSERVE_"
 FILE_NAME = "skillserve.toml"
 
-_PERSONAL = frozenset({"admin_token", "reranker", "tool_names", "tools", "trust_workspace"})
+_GUARD = frozenset({"confirm_patterns", "danger_patterns"})
+
+_PERSONAL = _GUARD | {"admin_token", "reranker", "tool_names", "tools", "trust_workspace"}
 # What a file that came with a repository has no say in.
 
-_TABLES = frozenset({"client_budgets", "project_sources", "sources", "tool_names"})
+_TABLES = _GUARD | {"client_budgets", "project_sources", "sources", "tool_names"}
 # Settings that files alone can express.
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_./:#@-]{1,64}")
@@ -83,6 +87,7 @@ class OptionalTool(StrEnum):
     SKILLS_STATUS = "skills_status"
     RELOAD_SKILLS = "reload_skills"
     SKILL_CONTEXT = "skill_context"
+    CHECK_TOOL_CALL = "check_tool_call"
 
 
 class Conventions(StrEnum):
@@ -133,6 +138,10 @@ class Settings(BaseModel):
     enabled: tuple[str, ...] = ()
     disabled: tuple[str, ...] = ()
     tools: tuple[OptionalTool, ...] = ()
+    danger_patterns: tuple[str, ...] = ()
+    """Calls of tools that are denied whatever skills say, by patterns as in a skill's own `danger_patterns`."""
+    confirm_patterns: tuple[str, ...] = ()
+    """Calls of tools for which the user is to be asked, likewise."""
     admin_token: SecretStr | None = None
     watch: WatchMode = WatchMode.AUTO
     watch_debounce_ms: int = Field(default=250, ge=0, le=60_000)
@@ -167,6 +176,14 @@ class Settings(BaseModel):
             # A message of the model itself would hold the value.
             raise ValueError("expected from 16 to 1024 characters of ASCII, without spaces")
         return token
+
+    @field_validator("danger_patterns", "confirm_patterns")
+    @classmethod
+    def _check_patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        for pattern in patterns:
+            if fault := pattern_fault(pattern):
+                raise ValueError(f"the pattern {one_line(pattern[:100])!r} cannot be used: {fault}")
+        return patterns
 
     @field_validator("tool_names")
     @classmethod

@@ -22,6 +22,7 @@ from server.context import ContextRequests
 from server.conversations import Conversations
 from server.faults import InvalidRequestError
 from server.found import found_object
+from server.guarding import GuardRequests
 from server.listing.envelope import text_block, tool_result
 from server.listing.resources import contents_of, mime_type
 from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, MAX_TAGS, READ
@@ -51,6 +52,7 @@ class ToolHandlers:
         self._activation = Activation(host, local=local)
         self._admin = AdminTools(host)
         self._context = ContextRequests(host, local=local)
+        self._guard = GuardRequests(host)
 
     async def list(
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
@@ -68,6 +70,7 @@ class ToolHandlers:
         offered = {
             **self._admin.calls,
             **self._context.calls(ctx),
+            **self._guard.calls,
             **(skills if self._host.snapshot.catalog.active else {}),
         }
         tool = offered.get(params.name)

@@ -63,6 +63,7 @@ class Reason(StrEnum):
     COMPATIBILITY_TOO_LONG = "compatibility_too_long"
     UNKNOWN_FIELD = "unknown_field"
     INVALID_FIELD = "invalid_field"
+    INVALID_PATTERN = "invalid_pattern"
     # The Skills extension
     NOT_PUBLISHED = "not_published"
     # Skills of other servers

@@ -19,6 +19,7 @@ __all__ = [
     "FileRefusedError",
     "InstallRefusedError",
     "InvalidFrontmatterError",
+    "InvalidPatternError",
     "InvalidSkillError",
     "InvalidSkillsRootError",
     "InvalidSourceError",
@@ -128,6 +129,14 @@ class InstallRefusedError(SkillsError):
         self.path = path
         self.reason = reason
         self.message = message
+
+
+class InvalidPatternError(SkillsError):
+    """A pattern that guards tool calls cannot be used; `why` is what its engine says."""
+
+    def __init__(self, pattern: str, why: str) -> None:
+        super().__init__(f"the pattern {pattern[:100]!r} cannot be used: {why}")
+        self.why = why
 
 
 class NestedTooDeepError(SkillsError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from server.listing import admin, context
+from server.listing import admin, context, guard
 from server.listing.envelope import cacheable
 from server.listing.offer import Room, always_on, names_within, size_of
 from skills_core.rendering import RULE, entries_within, in_order, render_catalog, render_entry
@@ -109,7 +109,7 @@ def list_result(catalog: Catalog, settings: Settings, first: Sequence[Skill], ro
     # A skill that only users may call has files all the same.
     tools += [_read_file()] if catalog.active else []
     tools += [_find()] if skills else []
-    tools += [*context.tools(catalog, settings), *admin.tools(settings)]
+    tools += [*context.tools(catalog, settings), *guard.tools(settings), *admin.tools(settings)]
     # What is right for one client is cut by another.
     return {"tools": tools, **cacheable(settings), "cacheScope": "private"}
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from skills_core.diagnostics import Diagnostic, Reason, Severity
+from skills_core.diagnostics import Diagnostic, Reason, Severity, one_line
 from skills_core.format.yaml12 import YamlError, load_mapping
+from skills_core.guard.patterns import MAX_PATTERNS, pattern_fault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,6 +97,30 @@ class FieldReader:
             return tuple(text for text in texts if text)
         self._wrong(key, "a list of strings")
         return ()
+
+    def patterns(self, key: str) -> tuple[str, ...]:
+        """Return patterns that guard tool calls, verbatim; one string stands for a list.
+
+        What cannot be used is an error: whoever wrote it relies on it.
+        """
+        value = self.fields.get(key)
+        if value is None:
+            return ()
+        listed = [value] if isinstance(value, str) else value
+        if not isinstance(listed, list) or not all(isinstance(item, str) and item for item in listed):
+            self._bad_pattern(key, "must be a list of strings that are not empty")
+            return ()
+        found = tuple(str(item) for item in listed)
+        if len(found) > MAX_PATTERNS:
+            self._bad_pattern(key, f"has {len(found)} patterns; at most {MAX_PATTERNS}")
+            return ()
+        for pattern in found:
+            if fault := pattern_fault(pattern):
+                self._bad_pattern(key, f"the pattern {one_line(pattern[:100])!r} cannot be used: {fault}")
+        return found
+
+    def _bad_pattern(self, key: str, why: str) -> None:
+        self.add(Severity.ERROR, Reason.INVALID_PATTERN, f"{self.prefix}{key}: {why}", key)
 
     def mapping(self, key: str) -> Mapping[str, JsonValue]:
         """Return a mapping, empty where the field is absent; JSON in a string is understood."""

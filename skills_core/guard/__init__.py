@@ -1,1 +1,8 @@
-"""What decides on a tool call: patterns over the tool's name and its arguments as JSON."""
+"""What decides on a tool call: patterns over the tool's name and its arguments as JSON.
+
+`json_text` writes the arguments, `patterns` compiles what strangers wrote, and `guard` decides.
+"""
+
+from skills_core.guard.guard import Decision, Guard, Rule, Verdict, rules_of
+
+__all__ = ["Decision", "Guard", "Rule", "Verdict", "rules_of"]

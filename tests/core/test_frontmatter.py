@@ -135,7 +135,6 @@ def test_a_field_is_typed(yaml: str, field: str, value: Any) -> None:
         ("tools: [text]", "tools", ()),
         ("tools: [{description: nameless}]", "tools", ()),
         ("tools: [{name: t, parameters: [a]}]", "tools", (Tool("t", "", {}),)),
-        ("danger_patterns: {a: b}", "danger_patterns", ()),
         ("requires: 1", "requires", ()),
         ("disable-model-invocation: 1", "disable_model_invocation", False),
         ("user-invocable: 0", "user_invocable", True),

@@ -240,8 +240,11 @@ def test_a_bad_settings_file_is_named(tmp_path: Path, text: str) -> None:
 def test_every_setting_is_documented() -> None:
     readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
     missing = [name for name in Settings.model_fields if f"SKILLSERVE_{name.upper()}" not in readme]
-    tables = ["sources", "project_sources", "client_budgets", "tool_names"]
+    tables = ["sources", "project_sources", "danger_patterns", "confirm_patterns", "client_budgets", "tool_names"]
     assert missing == tables
+    guard = (REPOSITORY / "docs" / "guard.md").read_text(encoding="utf-8")
+    assert "danger_patterns = [" in guard
+    assert "confirm_patterns = [" in guard
     assert "`[client_budgets]`" in readme
     assert "[tool_names." in (REPOSITORY / "docs" / "activation.md").read_text(encoding="utf-8")
 

@@ -1,0 +1,63 @@
+"""What is offered to whoever wants to know what the guard says of a call: the tool `check_tool_call`.
+
+It is there whatever skills there are: settings have patterns too, and where nobody has any, all is allowed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from server.config import OptionalTool
+from skills_core.guard import Verdict
+
+if TYPE_CHECKING:
+    from server.config import Settings
+
+__all__ = ["ARGUMENTS", "CHECK", "TOOL", "tools"]
+
+CHECK = OptionalTool.CHECK_TOOL_CALL.value
+TOOL = "tool"
+ARGUMENTS = "arguments"
+
+_NULLABLE = {"type": ["string", "null"]}
+
+
+def tools(settings: Settings) -> list[dict[str, Any]]:
+    """Return the tool as it stands in `tools/list`, if settings switch it on."""
+    return [_CHECK] if OptionalTool.CHECK_TOOL_CALL in settings.tools else []
+
+
+_CHECK: dict[str, Any] = {
+    "name": CHECK,
+    "title": "Check a tool call",
+    "description": (
+        "Ask whether a call of any tool is allowed by the skills that are active here, before you make it. On deny, do "
+        "not make the call; on confirm, ask the user first and show what would be called."
+    ),
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            TOOL: {"type": "string", "description": "The tool's name, as it would be called."},
+            ARGUMENTS: {"type": "object", "description": "The arguments of the call, whole and unchanged."},
+        },
+        "required": [TOOL, ARGUMENTS],
+        "additionalProperties": False,
+    },
+    "outputSchema": {
+        "type": "object",
+        "properties": {
+            "decision": {"type": "string", "enum": [verdict.value for verdict in Verdict]},
+            "reason": _NULLABLE,
+            "pattern": _NULLABLE,
+            "skill": {**_NULLABLE, "description": "Whose pattern it is; null for one of the configuration."},
+        },
+        "required": ["decision", "reason", "pattern", "skill"],
+    },
+    "annotations": {
+        "title": "Check a tool call",
+        "readOnlyHint": True,
+        "destructiveHint": False,
+        "idempotentHint": True,
+        "openWorldHint": False,
+    },
+}

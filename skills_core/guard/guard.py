@@ -1,0 +1,111 @@
+"""What decides on a call of a tool: allow, ask somebody first, or deny.
+
+Source: the capability format. Patterns are matched against the tool's name, a space, and the arguments as
+JavaScript's `JSON.stringify` writes them. A danger pattern denies, a confirm pattern asks; who denies wins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from skills_core.diagnostics import one_line
+from skills_core.errors import NestedTooDeepError
+from skills_core.guard.json_text import json_text
+from skills_core.guard.patterns import searcher
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from skills_core.format.yaml12 import JsonValue
+    from skills_core.skill import Skill
+
+__all__ = ["Decision", "Guard", "Rule", "Verdict", "rules_of"]
+
+MAX_SHOWN = 200
+"""Characters of a pattern in a reason."""
+
+
+class Verdict(StrEnum):
+    """What becomes of a call."""
+
+    ALLOW = "allow"
+    CONFIRM = "confirm"
+    DENY = "deny"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A pattern, and what becomes of a call that it matches; `skill` is None for a rule of the configuration."""
+
+    pattern: str
+    verdict: Verdict
+    skill: Skill | None = None
+
+    @property
+    def origin(self) -> str:
+        """Who says so, in words."""
+        return f"the skill {one_line(self.skill.key)}" if self.skill else "the configuration"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What becomes of one call; `reason` is for whoever asked for it, empty where it is allowed."""
+
+    verdict: Verdict
+    reason: str = ""
+    rule: Rule | None = None
+
+
+class Guard:
+    """Decides by rules; all patterns are compiled when it is made."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        """Compile the rules.
+
+        Raises:
+            InvalidPatternError: a pattern cannot be used; those of active skills always can.
+        """
+        strict_first = sorted(rules, key=lambda rule: rule.verdict is not Verdict.DENY)
+        self._rules = [(rule, searcher(rule.pattern)) for rule in strict_first]
+
+    def decide(self, tool: str, arguments: dict[str, JsonValue]) -> Decision:
+        """Return what becomes of a call of `tool`; arguments that cannot be written as JSON are denied."""
+        if not self._rules:
+            return Decision(Verdict.ALLOW)
+        try:
+            text = f"{tool} {json_text(arguments)}"
+        except NestedTooDeepError as error:
+            return Decision(Verdict.DENY, f"The call is denied: {error}")
+        for rule, matches in self._rules:
+            if matches(text):
+                return Decision(rule.verdict, _reason(tool, rule), rule)
+        return Decision(Verdict.ALLOW)
+
+
+def rules_of(skills: Iterable[Skill]) -> tuple[Rule, ...]:
+    """Return the rules of skills, in their order."""
+    return tuple(
+        Rule(pattern, verdict, skill)
+        for skill in skills
+        for verdict, patterns in (
+            (Verdict.DENY, skill.frontmatter.danger_patterns),
+            (Verdict.CONFIRM, skill.frontmatter.confirm_patterns),
+        )
+        for pattern in patterns
+    )
+
+
+def _reason(tool: str, rule: Rule) -> str:
+    pattern = one_line(rule.pattern)
+    shown = pattern if len(pattern) <= MAX_SHOWN else pattern[:MAX_SHOWN] + "…"
+    if rule.verdict is Verdict.DENY:
+        return (
+            f"The call of {one_line(tool)[:100]} is denied: it matches {shown!r}, which {rule.origin} calls dangerous. "
+            "Do it another way, or tell the user why it cannot be done."
+        )
+    return (
+        f"The call of {one_line(tool)[:100]} needs the user's consent: it matches {shown!r}, for which {rule.origin} "
+        "wants to be asked."
+    )

@@ -1,0 +1,85 @@
+"""Patterns that strangers wrote: which can be used, and what an unusable one costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_core import Library, Reason, State
+from skills_core.errors import InvalidPatternError
+from skills_core.guard.patterns import MAX_PATTERN, MAX_PATTERNS, pattern_fault, searcher
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("(?=x)", "perl operator"),
+        ("(?<!x)y", "perl operator"),
+        (r"(a)\1", "escape"),
+        ("(", "missing )"),
+        ("[z-a]", "range"),
+        ("a{1001}", "repetition"),
+        ("((a{100}){100}){100}", "repetition"),
+        ("\ud800", "half of a character"),
+        ("x" * (MAX_PATTERN + 1), f"at most {MAX_PATTERN}"),
+    ],
+)
+def test_a_pattern_that_cannot_be_used_says_why(pattern: str, why: str) -> None:
+    assert why in (pattern_fault(pattern) or "")
+    if len(pattern) <= MAX_PATTERN:
+        with pytest.raises(InvalidPatternError, match="cannot be used"):
+            searcher(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [
+        ("rm -rf", 'run_command {"argv":["sh","-c","rm -rf /"]}', True),
+        ("^Bash ", 'Bash {"command":"ls"}', True),
+        ("^Bash ", 'MyBash {"command":"ls"}', False),
+        ("(?i)DROP TABLE", 'sql {"q":"drop table x"}', True),
+        (" x ", "a x b", True),
+        ("é+", "caféé", True),
+        ("x", "\ud800", False),
+        ("(a+)+$", "a" * 100_000 + "!", False),
+    ],
+)
+def test_a_pattern_is_looked_for_anywhere_in_the_text(*, pattern: str, text: str, found: bool) -> None:
+    assert pattern_fault(pattern) is None
+    assert searcher(pattern)(text) is found
+
+
+@given(st.text(max_size=40), st.text(max_size=60))
+def test_no_pattern_and_no_text_raises(pattern: str, text: str) -> None:
+    if pattern_fault(pattern) is None:
+        searcher(pattern)(text)
+
+
+@pytest.mark.parametrize("key", ["danger_patterns", "confirm_patterns"])
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("['ok', '(?=x)']", "'(?=x)' cannot be used"),
+        ("{a: b}", "must be a list of strings"),
+        ("[1, 2]", "must be a list of strings"),
+        ("['']", "must be a list of strings that are not empty"),
+        ("[" + ", ".join(f"a{number}" for number in range(MAX_PATTERNS + 1)) + "]", f"at most {MAX_PATTERNS}"),
+    ],
+)
+def test_a_skill_whose_patterns_cannot_be_used_is_invalid(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library], key: str, value: str, said: str
+) -> None:
+    write_skill(tmp_path, "a", fields=f"{key}: {value}")
+    write_skill(tmp_path, "b", fields=f"{key}: [' rm ']")
+    catalog = load(tmp_path).catalog
+    bad, good = catalog.skills
+    assert (bad.state, bad.reason) == (State.INVALID, Reason.INVALID_PATTERN)
+    (diagnostic,) = bad.diagnostics
+    assert said in diagnostic.message
+    assert diagnostic.line == 4
+    # Blanks are a part of a pattern.
+    assert getattr(good.frontmatter, key) == (" rm ",)
