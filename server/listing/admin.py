@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from server.config import OptionalTool
 from server.listing.envelope import cacheable
+from server.listing.schemas import TEXT, TEXTS, hints, list_of, object_of, or_null
 from skills_core.diagnostics import Severity
 from skills_core.skill import State
 from skills_core.sources import Scope, Strictness
@@ -20,11 +21,8 @@ __all__ = ["STATUS_URI", "offers_status", "status_contents", "status_resource", 
 
 STATUS_URI = "skillserve://status"
 
-_TEXT = {"type": "string"}
-_TEXT_OR_NULL = {"type": ["string", "null"]}
 _FLAG = {"type": "boolean"}
 _COUNT = {"type": "integer", "minimum": 0}
-_NAMES = {"type": "array", "items": _TEXT}
 
 
 def tools(settings: Settings) -> list[dict[str, Any]]:
@@ -60,46 +58,37 @@ def _enum(values: type[State | Scope | Strictness | Severity]) -> dict[str, Any]
     return {"type": "string", "enum": [member.value for member in values]}
 
 
-def _object(**properties: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(properties)}
-
-
-def _list(items: dict[str, Any], description: str | None = None) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "array", "items": items}
-    return {**schema, "description": description} if description else schema
-
-
 _DIAGNOSTIC = {
     "severity": _enum(Severity),
-    "code": _TEXT,
-    "message": _TEXT,
-    "path": _TEXT,
-    "line": {"type": ["integer", "null"]},
+    "code": TEXT,
+    "message": TEXT,
+    "path": TEXT,
+    "line": or_null({"type": "integer"}),
 }
 
-_SKILL = _object(
-    name=_TEXT,
-    key=_TEXT,
-    skill_key=_TEXT,
+_SKILL = object_of(
+    name=TEXT,
+    key=TEXT,
+    skill_key=TEXT,
     state=_enum(State),
-    reason=_TEXT_OR_NULL,
-    detail=_TEXT_OR_NULL,
+    reason=or_null(TEXT),
+    detail=or_null(TEXT),
     scope=_enum(Scope),
-    source=_TEXT,
-    path=_TEXT,
-    uri=_TEXT,
-    id=_TEXT_OR_NULL,
-    digest=_TEXT_OR_NULL,
-    last_modified={"type": ["integer", "null"]},
-    description=_TEXT,
-    primary_credential={"anyOf": [_object(name=_TEXT, set=_FLAG), {"type": "null"}]},
+    source=TEXT,
+    path=TEXT,
+    uri=TEXT,
+    id=or_null(TEXT),
+    digest=or_null(TEXT),
+    last_modified=or_null({"type": "integer"}),
+    description=TEXT,
+    primary_credential=or_null(object_of(name=TEXT, set=_FLAG)),
     model_invocable=_FLAG,
     user_invocable=_FLAG,
-    diagnostics=_list(_object(**_DIAGNOSTIC, fix=_TEXT_OR_NULL)),
+    diagnostics=list_of(object_of(**_DIAGNOSTIC, fix=or_null(TEXT))),
 )
 
-_SOURCE = _object(
-    root=_TEXT, scope=_enum(Scope), strictness=_enum(Strictness), trusted=_FLAG, exists=_FLAG, skills=_COUNT
+_SOURCE = object_of(
+    root=TEXT, scope=_enum(Scope), strictness=_enum(Strictness), trusted=_FLAG, exists=_FLAG, skills=_COUNT
 )
 
 _STATUS: dict[str, Any] = {
@@ -112,21 +101,17 @@ _STATUS: dict[str, Any] = {
     "inputSchema": {
         "type": "object",
         "properties": {
-            "state": _list(_enum(State), "Only skills in one of these states."),
-            "reason": _list(_TEXT, "Only skills with one of these reason codes, such as missing_env."),
-            "scope": _list(_enum(Scope), "Only skills of such sources."),
-            "name": _list(_TEXT, "Only skills whose name fits one of these patterns, such as sql-*."),
+            "state": list_of(_enum(State), "Only skills in one of these states."),
+            "reason": list_of(TEXT, "Only skills with one of these reason codes, such as missing_env."),
+            "scope": list_of(_enum(Scope), "Only skills of such sources."),
+            "name": list_of(TEXT, "Only skills whose name fits one of these patterns, such as sql-*."),
         },
         "additionalProperties": False,
     },
-    "outputSchema": _object(skills=_list(_SKILL), problems=_list(_object(**_DIAGNOSTIC)), sources=_list(_SOURCE)),
-    "annotations": {
-        "title": "Status of all skills",
-        "readOnlyHint": True,
-        "destructiveHint": False,
-        "idempotentHint": True,
-        "openWorldHint": False,
-    },
+    "outputSchema": object_of(
+        skills=list_of(_SKILL), problems=list_of(object_of(**_DIAGNOSTIC)), sources=list_of(_SOURCE)
+    ),
+    "annotations": hints("Status of all skills"),
 }
 
 _RELOAD: dict[str, Any] = {
@@ -134,18 +119,12 @@ _RELOAD: dict[str, Any] = {
     "title": "Reload skills",
     "description": "Compare all skills with the disk, load what changed, and say what that was.",
     "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False},
-    "outputSchema": _object(
-        added=_NAMES,
-        removed=_NAMES,
-        updated=_NAMES,
-        counts=_object(added=_COUNT, removed=_COUNT, updated=_COUNT),
-        states=_object(**{state.value: _COUNT for state in State}),
+    "outputSchema": object_of(
+        added=TEXTS,
+        removed=TEXTS,
+        updated=TEXTS,
+        counts=object_of(added=_COUNT, removed=_COUNT, updated=_COUNT),
+        states=object_of(**{state.value: _COUNT for state in State}),
     ),
-    "annotations": {
-        "title": "Reload skills",
-        "readOnlyHint": False,
-        "destructiveHint": False,
-        "idempotentHint": True,
-        "openWorldHint": False,
-    },
+    "annotations": hints("Reload skills", read_only=False),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from server.config import OptionalTool
-from skills_core.selection import Band
+from server.listing.schemas import SCORED, TEXT, TEXTS, hints, list_of, object_of, or_null
 
 if TYPE_CHECKING:
     from server.config import Settings
@@ -22,16 +22,8 @@ MESSAGE = "message"
 MAX_MESSAGE = 100_000
 """Most characters of a message."""
 
-_TEXT = {"type": "string"}
-_NAMED = {"name": _TEXT, "digest": _TEXT, "uri": _TEXT}
-_FOUND = {
-    **_NAMED,
-    "score": {"type": "number"},
-    "relative": {"type": "number", "description": "The score as a share of the best one's."},
-    "band": {"type": "string", "enum": [band.value for band in Band]},
-    "weak": {"type": "boolean"},
-    "why": {"type": "object", "additionalProperties": {"type": "array", "items": _TEXT}},
-}
+_NAMED = {"name": TEXT, "digest": TEXT, "uri": TEXT}
+_FOUND = object_of(**_NAMED, **SCORED)
 
 
 def offers_prompt(catalog: Catalog) -> bool:
@@ -59,18 +51,6 @@ def tools(catalog: Catalog, settings: Settings) -> list[dict[str, Any]]:
     return [_SKILL_CONTEXT] if offers_tool(catalog, settings) else []
 
 
-def _object(**properties: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON Schema
-    return {"type": "object", "properties": properties, "required": list(properties)}
-
-
-def _list(items: dict[str, Any], description: str) -> dict[str, Any]:
-    return {"type": "array", "items": items, "description": description}
-
-
-def _or_null(schema: dict[str, Any], description: str) -> dict[str, Any]:
-    return {"anyOf": [schema, {"type": "null"}], "description": description}
-
-
 _SKILL_CONTEXT: dict[str, Any] = {
     "name": OptionalTool.SKILL_CONTEXT.value,
     "title": "Skills for a message",
@@ -86,22 +66,14 @@ _SKILL_CONTEXT: dict[str, Any] = {
         "required": [MESSAGE],
         "additionalProperties": False,
     },
-    "outputSchema": _object(
-        text=_TEXT,
-        always=_list(_object(**_NAMED), "Skills that go with every message."),
-        triggered=_list(
-            _object(**_NAMED, triggers={"type": "array", "items": _TEXT}), "Skills with a trigger in the message."
-        ),
-        left_out=_list(_TEXT, "Names of those that were too long for the text, which names them too."),
-        called=_or_null(_object(**_NAMED), "The skill that the message calls, as /name does."),
-        selected=_or_null(_object(**_FOUND), "The skill that the search found."),
-        menu=_list(_object(**_FOUND), "Where the first matches lie close together: a choice to make."),
+    "outputSchema": object_of(
+        text=TEXT,
+        always=list_of(object_of(**_NAMED), "Skills that go with every message."),
+        triggered=list_of(object_of(**_NAMED, triggers=TEXTS), "Skills with a trigger in the message."),
+        left_out=list_of(TEXT, "Names of those that were too long for the text, which names them too."),
+        called=or_null(object_of(**_NAMED), "The skill that the message calls, as /name does."),
+        selected=or_null(_FOUND, "The skill that the search found."),
+        menu=list_of(_FOUND, "Where the first matches lie close together: a choice to make."),
     ),
-    "annotations": {
-        "title": "Skills for a message",
-        "readOnlyHint": True,
-        "destructiveHint": False,
-        "idempotentHint": True,
-        "openWorldHint": False,
-    },
+    "annotations": hints("Skills for a message"),
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from server.config import OptionalTool
+from server.listing.schemas import TEXT, hints, object_of, or_null
 from skills_core.guard import Verdict
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ __all__ = ["ARGUMENTS", "CHECK", "TOOL", "tools"]
 CHECK = OptionalTool.CHECK_TOOL_CALL.value
 TOOL = "tool"
 ARGUMENTS = "arguments"
-
-_NULLABLE = {"type": ["string", "null"]}
 
 
 def tools(settings: Settings) -> list[dict[str, Any]]:
@@ -43,21 +42,11 @@ _CHECK: dict[str, Any] = {
         "required": [TOOL, ARGUMENTS],
         "additionalProperties": False,
     },
-    "outputSchema": {
-        "type": "object",
-        "properties": {
-            "decision": {"type": "string", "enum": [verdict.value for verdict in Verdict]},
-            "reason": _NULLABLE,
-            "pattern": _NULLABLE,
-            "skill": {**_NULLABLE, "description": "Whose pattern it is; null for one of the configuration."},
-        },
-        "required": ["decision", "reason", "pattern", "skill"],
-    },
-    "annotations": {
-        "title": "Check a tool call",
-        "readOnlyHint": True,
-        "destructiveHint": False,
-        "idempotentHint": True,
-        "openWorldHint": False,
-    },
+    "outputSchema": object_of(
+        decision={"type": "string", "enum": [verdict.value for verdict in Verdict]},
+        reason=or_null(TEXT),
+        pattern=or_null(TEXT),
+        skill=or_null(TEXT, "Whose pattern it is; null for one of the configuration."),
+    ),
+    "annotations": hints("Check a tool call"),
 }

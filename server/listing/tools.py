@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from server.listing import admin, context, guard
 from server.listing.envelope import cacheable
 from server.listing.offer import Room, always_on, names_within, size_of
+from server.listing.schemas import SCORED, TEXT, TEXTS, hints, list_of, object_of
 from skills_core.rendering import RULE, entries_within, in_order, render_catalog, render_entry
-from skills_core.selection import Band
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,38 +50,16 @@ MAX_INSTRUCTIONS = 2000
 MAX_RESULT = 500_000
 """Longest activation that a client is asked to hand over whole, in characters: the most that Claude Code grants."""
 
-_WORDS = {"type": "array", "items": {"type": "string"}}
-_MATCH = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string"},
-        "description": {"type": "string"},
-        "score": {"type": "number"},
-        "relative": {"type": "number", "description": "The score as a share of the best one's."},
-        "band": {"type": "string", "enum": [band.value for band in Band]},
-        "weak": {"type": "boolean", "description": "Little of the query is in the skill."},
-        "why": {
-            "type": "object",
-            "description": "The words of the query that were found, by field.",
-            "additionalProperties": _WORDS,
-        },
-        "uri": {"type": "string"},
-    },
-    "required": ["name", "description", "score", "relative", "band", "weak", "why", "uri"],
-}
+_MATCH = object_of(name=TEXT, description=TEXT, **SCORED, uri=TEXT)
 _MENU = {
-    "type": "object",
+    **object_of(names=TEXTS, hint=TEXT),
     "description": "Where the first matches lie close together: a choice to make, not a best one.",
-    "properties": {"names": _WORDS, "hint": {"type": "string"}},
-    "required": ["names", "hint"],
 }
 _FOUND = {
     "type": "object",
-    "properties": {"matches": {"type": "array", "items": _MATCH}, "menu": _MENU},
+    "properties": {"matches": list_of(_MATCH), "menu": _MENU},
     "required": ["matches"],
 }
-
-_READ_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 
 
 def instructions(catalog: Catalog) -> str | None:
@@ -131,7 +109,7 @@ def _activate(catalog: Catalog, settings: Settings, first: Sequence[Skill], room
         "title": "Activate a skill",
         "description": render_catalog(catalog, room.catalog, first, settings.entry_limit).text,
         "inputSchema": schema,
-        "annotations": {"title": "Activate a skill", **_READ_ONLY},
+        "annotations": hints("Activate a skill"),
         "_meta": {"anthropic/alwaysLoad": True, "anthropic/maxResultSizeChars": MAX_RESULT},
     }
 
@@ -178,7 +156,7 @@ def _read_file() -> dict[str, Any]:
             "required": ["skill", "path"],
             "additionalProperties": False,
         },
-        "annotations": {"title": "Read a file of a skill", **_READ_ONLY},
+        "annotations": hints("Read a file of a skill"),
     }
 
 
@@ -212,5 +190,5 @@ def _find() -> dict[str, Any]:
             "additionalProperties": False,
         },
         "outputSchema": _FOUND,
-        "annotations": {"title": "Find skills", **_READ_ONLY},
+        "annotations": hints("Find skills"),
     }

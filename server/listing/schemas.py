@@ -1,0 +1,54 @@
+"""The parts that the schemas and annotations of our tools are put together from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skills_core.selection import Band
+
+__all__ = ["SCORED", "TEXT", "TEXTS", "hints", "list_of", "object_of", "or_null"]
+
+TEXT: dict[str, Any] = {"type": "string"}
+TEXTS: dict[str, Any] = {"type": "array", "items": TEXT}
+
+SCORED: dict[str, Any] = {
+    "score": {"type": "number"},
+    "relative": {"type": "number", "description": "The score as a share of the best one's."},
+    "band": {"type": "string", "enum": [band.value for band in Band]},
+    "weak": {"type": "boolean", "description": "Little of the query is in the skill."},
+    "why": {
+        "type": "object",
+        "description": "The words of the query that were found, by field.",
+        "additionalProperties": TEXTS,
+    },
+}
+"""What is said of how well a skill matches, by field."""
+
+
+def object_of(**properties: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of an object that has all of these properties."""
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def list_of(items: dict[str, Any], description: str | None = None) -> dict[str, Any]:
+    """Return the schema of a list."""
+    schema: dict[str, Any] = {"type": "array", "items": items}
+    return {**schema, "description": description} if description else schema
+
+
+def or_null(schema: dict[str, Any], description: str | None = None) -> dict[str, Any]:
+    """Return the schema of what may be null too."""
+    is_plain = schema.keys() == {"type"}
+    either: dict[str, Any] = {"type": [schema["type"], "null"]} if is_plain else {"anyOf": [schema, {"type": "null"}]}
+    return {**either, "description": description} if description else either
+
+
+def hints(title: str, *, read_only: bool = True) -> dict[str, Any]:
+    """Return what is said of a tool that destroys nothing, may be called again, and works on this server alone."""
+    return {
+        "title": title,
+        "readOnlyHint": read_only,
+        "destructiveHint": False,
+        "idempotentHint": True,
+        "openWorldHint": False,
+    }
