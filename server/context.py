@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
+from server.activation.recipients import recipient_of
 from server.arguments import string
 from server.config import OptionalTool
 from server.faults import InvalidRequestError
@@ -14,7 +15,6 @@ from server.found import match_object
 from server.listing.context import MAX_MESSAGE, MESSAGE, offers_prompt, offers_tool
 from server.listing.context import prompt as prompt_entry
 from server.listing.envelope import COMPLETE, text_block, tool_result
-from server.recipients import recipient_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

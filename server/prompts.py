@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from server.activation.recipients import recipient_of
 from server.context import ContextRequests
 from server.faults import InvalidRequestError
 from server.listing.context import WITH_SKILLS
 from server.listing.envelope import COMPLETE
-from server.recipients import recipient_of
 from skills_core.diagnostics import one_line
 from skills_core.rendering import activation_inputs, render_activation, render_request
 

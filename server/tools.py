@@ -8,24 +8,26 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from server.activating import Activation
+from server.activation.calls import Activation
+from server.activation.conversations import Conversations
 from server.admin.tools import AdminTools
 from server.arguments import string
 from server.clients import client_of, room_for
 from server.context import ContextRequests
-from server.conversations import Conversations
 from server.faults import InvalidRequestError
 from server.found import found_object
 from server.guarding import GuardRequests
 from server.listing.envelope import text_block, tool_result
 from server.listing.resources import contents_of, mime_type
 from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, MAX_TAGS, READ
+from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
 from skills_core.selection import ALL_THAT_MATCH
 
@@ -36,10 +38,16 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
     from server.host import Host
+    from skills_core.selection import Match
 
     Call = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
 __all__ = ["ToolHandlers"]
+
+logger = logging.getLogger(__name__)
+
+_LOGGED = 3
+# Matches of a search that the log names.
 
 
 class ToolHandlers:
@@ -116,9 +124,14 @@ class ToolHandlers:
         # A search may look at every skill, so it must not hold up the other requests.
         search = partial(self._host.search.select, skills, query, policy)
         matches = await anyio.to_thread.run_sync(search, limiter=self._host.searching)
+        logger.info("found: %s", ", ".join(map(_scored, matches[:_LOGGED])) or "nothing")
         structured = found_object(matches)
         text = json.dumps(structured, ensure_ascii=False) if matches else _nothing(query)
         return {**tool_result([text_block(text)]), "structuredContent": structured}
+
+
+def _scored(match: Match) -> str:
+    return f"{one_line(match.skill.key)} {match.skill.digest} score {match.score:.6g}"
 
 
 def _nothing(query: str) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from server.activation.recipients import known_names, recipient_called
 from server.choosing import StatusChoice
 from server.commands.opening import open_quietly, open_with_settings
 from server.commands.options import (
@@ -19,7 +20,6 @@ from server.commands.options import (
     TrustWorkspace,
 )
 from server.console import NO, WRONG_USE, fail, print_json, print_text
-from server.recipients import known_names, recipient_called
 from server.report import print_skill, skill_object, status_object
 from skills_core.diagnostics import Reason, one_line, printable
 from skills_core.errors import UnknownSkillError, similar_to

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from server.activation.recipients import known_names, recipient_called
 from server.config import ConfigurationError, Settings, load_settings
-from server.recipients import known_names, recipient_called
 from skills_core.rendering.recipient import Recipient
 from skills_core.toolboxes import PRESETS
 from tests.conftest import MakeSkill

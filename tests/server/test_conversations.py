@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server.conversations import MAX_LOADED, Conversation
+from server.activation.conversations import MAX_LOADED, Conversation
 from skills_core import Catalog, Library, explicit_sources
 from skills_core.gates import Environment
 from tests.conftest import MakeSkill, write_skill

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import logging
+import re
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -315,3 +317,16 @@ async def test_completed_template_values_expand_to_uris_that_can_be_read(
         assert len(found.completion.values) == 4
         for path in found.completion.values:
             assert (await session.client.read_resource(f"skill://odd/{path}")).contents
+
+
+async def test_what_a_search_found_is_in_the_log_with_scores_and_digests(
+    in_memory: ConnectHosted, skills: Path, make_skill: MakeSkill, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_skill("zebra-a", description="Draw a zebra.")
+    async with in_memory(skills) as session:
+        with caplog.at_level(logging.INFO, logger="server.tools"):
+            await session.client.call_tool("find_skills", {"query": "zebra"})
+            await session.client.call_tool("find_skills", {"query": "giraffe"})
+    first, second = (record.message for record in caplog.records if record.name == "server.tools")
+    assert re.fullmatch(r"found: zebra-a sha256:[0-9a-f]{64} score [0-9.]+", first)
+    assert second == "found: nothing"

@@ -7,11 +7,11 @@ import logging
 import re
 from typing import TYPE_CHECKING, Any
 
+from server.activation.recipients import recipient_of
 from server.arguments import flag, string
 from server.clients import client_of
 from server.faults import InvalidRequestError
 from server.listing.envelope import text_block, tool_result
-from server.recipients import recipient_of
 from skills_core.diagnostics import one_line
 from skills_core.rendering import activation_inputs, render_activation, render_request, render_unchanged
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from mcp.server.context import ServerRequestContext
 
-    from server.conversations import Conversation
+    from server.activation.conversations import Conversation
     from server.host import Host
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill
