@@ -47,6 +47,7 @@ ERROR_OF: Mapping[Reason, type[InvalidSkillError]] = MappingProxyType(
         **dict.fromkeys((Reason.INVALID_NAME, Reason.NAME_TOO_LONG, Reason.NAME_MISMATCH), InvalidFrontmatterError),
         **dict.fromkeys((Reason.DESCRIPTION_TOO_LONG, Reason.COMPATIBILITY_TOO_LONG), InvalidFrontmatterError),
         Reason.INVALID_FIELD: InvalidFrontmatterError,
+        Reason.INVALID_PATTERN: InvalidFrontmatterError,
     }
 )
 """The class of errors for each reason that stops a skill, be it for its breach of a rule where that is strict."""
