@@ -102,10 +102,10 @@ def _reason(tool: str, rule: Rule) -> str:
     shown = pattern if len(pattern) <= MAX_SHOWN else pattern[:MAX_SHOWN] + "…"
     if rule.verdict is Verdict.DENY:
         return (
-            f"The call of {one_line(tool)[:100]} is denied: it matches {shown!r}, which {rule.origin} calls dangerous. "
+            f"The call of {one_line(tool)[:100]} is denied: it matches `{shown}`, which {rule.origin} calls dangerous. "
             "Do it another way, or tell the user why it cannot be done."
         )
     return (
-        f"The call of {one_line(tool)[:100]} needs the user's consent: it matches {shown!r}, for which {rule.origin} "
+        f"The call of {one_line(tool)[:100]} needs the user's consent: it matches `{shown}`, for which {rule.origin} "
         "wants to be asked."
     )

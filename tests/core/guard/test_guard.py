@@ -30,7 +30,7 @@ def test_who_denies_wins_over_who_asks(order: int) -> None:
     assert decision.verdict is Verdict.DENY
     assert decision.rule is not None
     assert decision.rule.pattern == "rf"
-    assert "is denied: it matches 'rf', which the configuration calls dangerous" in decision.reason
+    assert "is denied: it matches `rf`, which the configuration calls dangerous" in decision.reason
 
 
 def test_what_no_pattern_matches_is_allowed_without_a_reason() -> None:
@@ -64,4 +64,4 @@ def test_rules_of_skills_name_whose_they_are(
         ("three", Verdict.CONFIRM, "the skill a"),
     ]
     reason = Guard(rules).decide("x", {"a": "three"}).reason
-    assert reason.startswith("The call of x needs the user's consent: it matches 'three'")
+    assert reason.startswith("The call of x needs the user's consent: it matches `three`")
