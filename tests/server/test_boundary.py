@@ -304,7 +304,7 @@ READS: list[tuple[str, dict[str, Any]]] = [
     ("resources/read", {"uri": "skill://one/SKILL.md"}),
     ("skills/get", {"uri": "skill://one/SKILL.md"}),
     ("tools/call", {"name": "read_skill_file", "arguments": {"skill": "one", "path": "inner/data.md"}}),
-    ("tools/call", {"name": "activate_skill", "arguments": {"name": "one"}}),
+    ("tools/call", {"name": "activate_skill", "arguments": {"name": "one", "force": True}}),
     ("tools/list", {}),
     ("prompts/list", {}),
 ]

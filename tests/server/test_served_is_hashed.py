@@ -143,7 +143,9 @@ async def read_by_tool(session: Session, uri: str) -> bytes | None:
 
 async def activate(session: Session, _: str) -> bytes | None:
     """Activate the skill; return the SKILL.md that must have been behind the text."""
-    answer = await ask(session, "tools/call", name="activate_skill", arguments={"name": "one"})
+    # The text each time, also where it has not changed since the last one.
+    arguments = {"name": "one", "force": True}
+    answer = await ask(session, "tools/call", name="activate_skill", arguments=arguments)
     return None if answer is None else skill_file(int(answer["content"][0]["text"].split("Body ")[1][:5]))
 
 
