@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, SecretStr, ValidationError, field_validator
 
-from skills_core.diagnostics import one_line
 from skills_core.guard.patterns import pattern_fault
 from skills_core.locations import USUAL_BOUNDS
 from skills_core.rendering import MAX_ENTRY
@@ -182,7 +181,7 @@ class Settings(BaseModel):
     def _check_patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
         for pattern in patterns:
             if fault := pattern_fault(pattern):
-                raise ValueError(f"the pattern {one_line(pattern[:100])!r} cannot be used: {fault}")
+                raise ValueError(fault)
         return patterns
 
     @field_validator("tool_names")

@@ -10,7 +10,7 @@ import anyio.to_thread
 from server.arguments import string
 from server.faults import InvalidRequestError
 from server.listing.envelope import text_block, tool_result
-from server.listing.guard import ARGUMENTS, CHECK, TOOL
+from server.listing.guard import ARGUMENTS, CHECK, TOOL, offers_tool
 from skills_core.diagnostics import one_line
 from skills_core.guard import Guard, Rule, Verdict, rules_of
 
@@ -43,9 +43,8 @@ class GuardRequests:
         """Answer from `host`."""
         self._host = host
         self._made: tuple[Catalog, Guard] | None = None
-        there = CHECK in {tool.value for tool in host.settings.tools}
         self.calls: dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]] = (
-            {CHECK: self._check} if there else {}
+            {CHECK: self._check} if offers_tool(host.settings) else {}
         )
 
     async def _check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

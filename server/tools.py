@@ -27,7 +27,6 @@ from server.guarding import GuardRequests
 from server.listing.envelope import text_block, tool_result
 from server.listing.resources import contents_of, mime_type
 from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, MAX_TAGS, READ
-from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
 from skills_core.selection import ALL_THAT_MATCH
 
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
     from server.host import Host
-    from skills_core.selection import Match
 
     Call = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
@@ -124,14 +122,10 @@ class ToolHandlers:
         # A search may look at every skill, so it must not hold up the other requests.
         search = partial(self._host.search.select, skills, query, policy)
         matches = await anyio.to_thread.run_sync(search, limiter=self._host.searching)
-        logger.info("found: %s", ", ".join(map(_scored, matches[:_LOGGED])) or "nothing")
+        logger.info("found: %s", ", ".join(match.for_log for match in matches[:_LOGGED]) or "nothing")
         structured = found_object(matches)
         text = json.dumps(structured, ensure_ascii=False) if matches else _nothing(query)
         return {**tool_result([text_block(text)]), "structuredContent": structured}
-
-
-def _scored(match: Match) -> str:
-    return f"{one_line(match.skill.key)} {match.skill.digest} score {match.score:.6g}"
 
 
 def _nothing(query: str) -> str:

@@ -132,11 +132,10 @@ class InstallRefusedError(SkillsError):
 
 
 class InvalidPatternError(SkillsError):
-    """A pattern that guards tool calls cannot be used; `why` is what its engine says."""
+    """A pattern that guards tool calls cannot be used; the message ends with what its engine says."""
 
     def __init__(self, pattern: str, why: str) -> None:
         super().__init__(f"the pattern {pattern[:100]!r} cannot be used: {why}")
-        self.why = why
 
 
 class NestedTooDeepError(SkillsError):

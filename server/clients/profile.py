@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = [
+    "CHARACTERS_A_TOKEN",
     "DEFAULT_WINDOW",
     "UNKNOWN",
     "ClientProfile",

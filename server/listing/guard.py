@@ -14,16 +14,21 @@ from skills_core.guard import Verdict
 if TYPE_CHECKING:
     from server.config import Settings
 
-__all__ = ["ARGUMENTS", "CHECK", "TOOL", "tools"]
+__all__ = ["ARGUMENTS", "CHECK", "TOOL", "offers_tool", "tools"]
 
 CHECK = OptionalTool.CHECK_TOOL_CALL.value
 TOOL = "tool"
 ARGUMENTS = "arguments"
 
 
+def offers_tool(settings: Settings) -> bool:
+    """Tell whether the tool is there: it is where settings name it."""
+    return OptionalTool.CHECK_TOOL_CALL in settings.tools
+
+
 def tools(settings: Settings) -> list[dict[str, Any]]:
     """Return the tool as it stands in `tools/list`, if settings switch it on."""
-    return [_CHECK] if OptionalTool.CHECK_TOOL_CALL in settings.tools else []
+    return [_CHECK] if offers_tool(settings) else []
 
 
 _CHECK: dict[str, Any] = {

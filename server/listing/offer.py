@@ -6,6 +6,8 @@ import json
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
+from skills_core.rendering import texts_within
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -45,17 +47,7 @@ def names_within(room: int, names: Iterable[str]) -> list[str]:
 
     One that is longer than all the room is passed over, for it must not hide the others.
     """
-    fitting: list[str] = []
-    left = room
-    for name in names:
-        size = size_of(name) + 1
-        if size > room:
-            continue
-        left -= size
-        if left < 0:
-            break
-        fitting.append(name)
-    return fitting
+    return texts_within(room, names, lambda name: size_of(name) + 1)
 
 
 def size_of(value: object) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["Entry", "Obstacle", "tokens"]
+from server.clients.profile import CHARACTERS_A_TOKEN
 
-_CHARACTERS_A_TOKEN = 4
+__all__ = ["Entry", "Obstacle", "tokens"]
 
 
 class Entry(StrEnum):
@@ -42,4 +42,4 @@ class Obstacle(StrEnum):
 
 def tokens(characters: int) -> int:
     """Return about how many tokens so many characters are: four characters of English to a token."""
-    return -(-characters // _CHARACTERS_A_TOKEN)
+    return -(-characters // CHARACTERS_A_TOKEN)

@@ -121,7 +121,7 @@ class ContextCoordinator(Generic[ToolT]):
 
 def _taken(context: SkillContext[ToolT]) -> SkillContext[ToolT]:
     by = f"{_described(context.strategy)}{' (generalist)' if context.fallback else ''}"
-    logger.info("context: %s %s", _scored(context.match), by)
+    logger.info("context: %s %s", context.match.for_log, by)
     if context.omitted:
         tools = ", ".join(map(one_line, context.omitted))
         logger.warning("context: %s does without tools that are not there: %s", one_line(context.skill.key), tools)
@@ -129,14 +129,10 @@ def _taken(context: SkillContext[ToolT]) -> SkillContext[ToolT]:
 
 
 def _rejected(rejected: Rejected) -> Rejected:
-    what = _scored(rejected.match) if rejected.match else "nothing"
+    what = rejected.match.for_log if rejected.match else "nothing"
     missing = f": {', '.join(map(one_line, rejected.missing))}" if rejected.missing else ""
     logger.info("context: rejected %s %s: %s%s", what, _described(rejected.strategy), rejected.reason, missing)
     return rejected
-
-
-def _scored(match: Match) -> str:
-    return f"{one_line(match.skill.key)} {match.skill.digest} score {match.score:.6g}"
 
 
 def _described(strategy: Strategy) -> str:

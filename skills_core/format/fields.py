@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from skills_core.diagnostics import Diagnostic, Reason, Severity, one_line
+from skills_core.diagnostics import Diagnostic, Reason, Severity
 from skills_core.format.yaml12 import YamlError, load_mapping
 from skills_core.guard.patterns import MAX_PATTERNS, pattern_fault
 
@@ -116,7 +116,7 @@ class FieldReader:
             return ()
         for pattern in found:
             if fault := pattern_fault(pattern):
-                self._bad_pattern(key, f"the pattern {one_line(pattern[:100])!r} cannot be used: {fault}")
+                self._bad_pattern(key, fault)
         return found
 
     def _bad_pattern(self, key: str, why: str) -> None:

@@ -30,11 +30,11 @@ _REMEMBERED = 4096
 
 
 def pattern_fault(pattern: str) -> str | None:
-    """Return why a pattern cannot be used, None where it can."""
+    """Return that a pattern cannot be used, and why; None where it can."""
     try:
         _compiled(pattern)
     except InvalidPatternError as error:
-        return error.why
+        return str(error)
     return None
 
 
@@ -45,7 +45,15 @@ def searcher(pattern: str) -> Callable[[str], bool]:
         InvalidPatternError: the pattern cannot be used.
     """
     compiled = _compiled(pattern)
-    return lambda text: compiled.search(without_halves(text)) is not None
+
+    def matches(text: str) -> bool:
+        try:
+            return compiled.search(text) is not None
+        except UnicodeEncodeError:
+            # Few texts hold half of a character, and many patterns are looked for in each.
+            return compiled.search(without_halves(text)) is not None
+
+    return matches
 
 
 @cache

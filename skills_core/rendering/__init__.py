@@ -21,6 +21,7 @@ from skills_core.rendering.catalog import (
     render_catalog,
     render_entry,
     room_for_entries,
+    texts_within,
 )
 from skills_core.rendering.recipient import ANYBODY, Recipient
 
@@ -41,4 +42,5 @@ __all__ = [
     "render_request",
     "render_unchanged",
     "room_for_entries",
+    "texts_within",
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from skills_core.rendering.containment import attribute, escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill
@@ -22,6 +22,7 @@ __all__ = [
     "render_catalog",
     "render_entry",
     "room_for_entries",
+    "texts_within",
 ]
 
 MAX_ENTRY = 1536
@@ -73,18 +74,25 @@ def entries_within(room: int, skills: Iterable[Skill], longest: int = MAX_ENTRY)
 
     One that is longer than all the room is passed over, for it must not hide the others.
     """
-    entries: list[str] = []
+    return texts_within(room, (render_entry(skill, longest) for skill in skills), lambda entry: _units(entry) + 1)
+
+
+def texts_within(room: int, texts: Iterable[str], size_of: Callable[[str], int]) -> list[str]:
+    """Return as many of `texts`, from the first on, as have room by what `size_of` says of each.
+
+    One that is longer than all the room is passed over, for it must not hide the others.
+    """
+    fitting: list[str] = []
     left = room
-    for skill in skills:
-        entry = render_entry(skill, longest)
-        size = _units(entry) + 1
+    for text in texts:
+        size = size_of(text)
         if size > room:
             continue
         left -= size
         if left < 0:
             break
-        entries.append(entry)
-    return entries
+        fitting.append(text)
+    return fitting
 
 
 def _units(text: str) -> int:

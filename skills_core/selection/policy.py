@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from skills_core.diagnostics import one_line
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -71,6 +73,11 @@ class Match:
     relative: float = 1.0
     weak: bool = False
     why: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    @property
+    def for_log(self) -> str:
+        """The skill with its digest and the score, as every log of a choice names them."""
+        return f"{one_line(self.skill.key)} {self.skill.digest} score {self.score:.6g}"
 
     @property
     def order(self) -> tuple[float, str, str]:
