@@ -27,6 +27,7 @@ from skills_core.errors import (
     SkillIoError,
     SkillsError,
     SkillYamlError,
+    ToolFailedError,
     UnknownFileError,
     UnknownSkillError,
 )
@@ -65,6 +66,7 @@ CODES: dict[type[SkillsError], int] = {
     InvalidSkillsRootError: INTERNAL_ERROR,
     EntryRefusedError: INTERNAL_ERROR,
     InstallRefusedError: INTERNAL_ERROR,
+    ToolFailedError: INTERNAL_ERROR,
 }
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "SkillIoError",
     "SkillYamlError",
     "SkillsError",
+    "ToolFailedError",
     "UnknownFileError",
     "UnknownSkillError",
     "similar_to",
@@ -144,6 +145,10 @@ class NestedTooDeepError(SkillsError):
     def __init__(self, limit: int) -> None:
         super().__init__(f"The value is nested deeper than {limit} levels of lists and objects; use a flatter one.")
         self.limit = limit
+
+
+class ToolFailedError(SkillsError):
+    """A call of a tool came to nothing; the text is for the model that made it."""
 
 
 class UnknownSkillError(SkillsError):
