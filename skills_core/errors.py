@@ -20,6 +20,7 @@ __all__ = [
     "InstallRefusedError",
     "InvalidFrontmatterError",
     "InvalidPatternError",
+    "InvalidSchemaError",
     "InvalidSkillError",
     "InvalidSkillsRootError",
     "InvalidSourceError",
@@ -137,6 +138,13 @@ class InvalidPatternError(SkillsError):
 
     def __init__(self, pattern: str, why: str) -> None:
         super().__init__(f"the pattern {pattern[:100]!r} cannot be used: {why}")
+
+
+class InvalidSchemaError(SkillsError):
+    """The JSON Schema of a tool's arguments cannot be used."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the schema of the arguments cannot be used: {why}")
 
 
 class NestedTooDeepError(SkillsError):
