@@ -13,6 +13,7 @@ import typer
 from server.commands.looking import activate, show, status
 from server.commands.reloading import reload
 from server.commands.remote import fetch, verify
+from server.commands.running import run, runs
 from server.commands.searching import search
 from server.commands.serving import serve
 from server.commands.trusting import trust
@@ -32,8 +33,9 @@ app = typer.Typer(
     help="The reference server for Agent Skills over MCP.",
 )
 
-for command in (serve, status, search, visibility, show, activate, validate, init, trust, reload, verify, fetch):
+for command in (serve, status, search, visibility, show, activate, validate, init, trust, reload, verify, fetch, run):
     app.command()(command)
+app.add_typer(runs, name="runs")
 
 
 def main() -> None:

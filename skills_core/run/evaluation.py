@@ -77,6 +77,7 @@ class ModelEvaluator:
         """
         from pydantic import BaseModel, Field  # noqa: PLC0415 - with pydantic-ai, which only runs want
         from pydantic_ai import Agent, ModelRetry, PromptedOutput, UsageLimits  # noqa: PLC0415
+        from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded  # noqa: PLC0415
 
         class Criterion(BaseModel):
             score: float = Field(ge=0, le=1)
@@ -99,6 +100,9 @@ class ModelEvaluator:
         agent.output_validator(checked)
         try:
             result = await agent.run(_question(assessment), usage_limits=UsageLimits(request_limit=MAX_REQUESTS))
+        except (UnexpectedModelBehavior, UsageLimitExceeded) as error:
+            message = f"The output was not scored: the model gave no score in {MAX_REQUESTS} answers."
+            raise NotScoredError(message) from error
         except Exception as error:
             raise NotScoredError(f"The output was not scored: {type(error).__name__}: {str(error)[:300]}") from error
         found = [
