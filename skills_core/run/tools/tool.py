@@ -44,13 +44,16 @@ class Role:
 
     The names of hosts for any of `capabilities` mean the tool, and so do `aliases`. `command` is the argument that
     holds a command as a list of words, `path` the one that holds a path within the workspace; None where a tool has
-    no such argument.
+    no such argument. `below` tells that a call reaches all that is in the folder at that path. `own` tells that the
+    tool comes with the skill that is run, which needs no permit for it.
     """
 
     capabilities: frozenset[Capability] = frozenset()
     aliases: tuple[str, ...] = ()
     command: str | None = None
     path: str | None = None
+    below: bool = False
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
