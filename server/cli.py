@@ -10,6 +10,7 @@ from io import TextIOWrapper
 
 import typer
 
+from server.commands.guarding import guard
 from server.commands.looking import activate, show, status
 from server.commands.reloading import reload
 from server.commands.remote import fetch, verify
@@ -32,7 +33,7 @@ app = typer.Typer(
     help="The reference server for Agent Skills over MCP.",
 )
 
-for command in (serve, status, search, visibility, show, activate, validate, init, trust, reload, verify, fetch):
+for command in (serve, status, search, visibility, show, activate, validate, init, trust, reload, guard, verify, fetch):
     app.command()(command)
 
 
