@@ -10,6 +10,7 @@ from io import TextIOWrapper
 
 import typer
 
+from server.commands.guarding import guard
 from server.commands.looking import activate, show, status
 from server.commands.reloading import reload
 from server.commands.remote import fetch, verify
@@ -33,7 +34,11 @@ app = typer.Typer(
     help="The reference server for Agent Skills over MCP.",
 )
 
-for command in (serve, status, search, visibility, show, activate, validate, init, trust, reload, verify, fetch, run):
+_COMMANDS = (
+    *(serve, status, search, visibility, show, activate, validate, init, trust, reload),
+    *(guard, verify, fetch, run),
+)
+for command in _COMMANDS:
     app.command()(command)
 app.add_typer(runs, name="runs")
 

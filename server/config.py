@@ -15,13 +15,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, SecretStr, ValidationError, field_validator
-
+from server.model import Field, InvalidValueError, Model, PositiveInt, SecretStr, field_validator
+from skills_core.catalog import MAX_ENTRY
 from skills_core.guard.patterns import pattern_fault
 from skills_core.locations import USUAL_BOUNDS
-from skills_core.rendering import MAX_ENTRY
 from skills_core.sources import Scope, Strictness
-from skills_core.watcher import WatchMode, WatchOptions
+from skills_core.watching import WatchMode, WatchOptions
 
 if TYPE_CHECKING:
     from server.jdai_files import JdaiSettings
@@ -100,10 +99,8 @@ class Conventions(StrEnum):
     PROJECT = "project"
 
 
-class SourceSettings(BaseModel):
+class SourceSettings(Model):
     """A directory of skills beside the usual ones; None stands for what is set for all sources."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     path: str = Field(min_length=1)
     scope: Scope = Scope.MANAGED
@@ -113,10 +110,8 @@ class SourceSettings(BaseModel):
     gitignore: bool | None = None
 
 
-class Settings(BaseModel):
+class Settings(Model):
     """All settings of a server. Times are in the unit that the name says."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     transport: Transport = Transport.STDIO
     host: str = Field(default="127.0.0.1", min_length=1)
@@ -253,11 +248,10 @@ def load_settings(
             merged[name] = (flag, f"--{name.replace('_', '-')}")
     try:
         return Settings.model_validate({name: value for name, (value, _) in merged.items()})
-    except ValidationError as error:
-        fault = error.errors()[0]
-        name, *within = map(str, fault["loc"])
+    except InvalidValueError as error:
+        name, *within = error.path
         what = ".".join(["sources" if name == "project_sources" else name, *within])
-        raise ConfigurationError(f"{merged[name][1]}: {what}: {fault['msg']}") from None
+        raise ConfigurationError(f"{merged[name][1]}: {what}: {error.message}") from None
 
 
 def _read_project_file(file: Path, own: Path) -> dict[str, Any]:

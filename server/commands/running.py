@@ -11,6 +11,7 @@ from server.commands.opening import open_with_settings
 from server.commands.options import AsJson, Directories, FollowSymlinks, Param, TrustWorkspace, values_of
 from server.console import NO, WRONG_USE, fail, print_json, print_text
 from server.environment import state_home
+from server.rules import guard_of
 from skills_core.errors import UnknownSkillError
 
 if TYPE_CHECKING:
@@ -51,10 +52,9 @@ def run(
         skill = library.catalog.skill(name)
     except UnknownSkillError as error:
         fail(str(error), NO)
-    from server.guarding import guard_of
     from server.run.service import Run, RunService
 
-    service = RunService(settings, lambda: guard_of(library.catalog, settings), state_home())
+    service = RunService(settings, lambda: guard_of(library.catalog.active, settings), state_home())
     outcome = _performed(service, Run(skill, values, message))
     _show(outcome, as_json=as_json)
 
