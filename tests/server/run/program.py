@@ -122,6 +122,17 @@ class TalkingServer(SkillServer):
                 tasks.start_soon(one, number)
         return said
 
+    async def _do_race(self, exchange: ClientExchange, value: list[Any], _: object) -> Any:
+        """Do steps at the same time until one is done."""
+
+        async def one(step: Mapping[str, Any]) -> None:
+            await self._step(step, exchange)
+            tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            for step in value:
+                tasks.start_soon(one, step)
+
     async def _do_sample(self, exchange: ClientExchange, text: str, _: object) -> str:
         message = types.SamplingMessage(role="user", content=types.TextContent(text=text))
         params = types.CreateMessageRequestParams(messages=[message], max_tokens=10)

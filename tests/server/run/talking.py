@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,10 +70,10 @@ class Talk:
     peer: Peer
     log: Path
 
-    async def run(self, *steps: dict[str, Any], **more: Any) -> Any:
+    async def run(self, *steps: Mapping[str, Any], **more: Any) -> Any:
         return await self.client.call_tool("run_skill", {"steps": [*steps]} if steps else {}, **more)
 
-    async def said(self, *steps: dict[str, Any]) -> list[Any]:
+    async def said(self, *steps: Mapping[str, Any]) -> list[Any]:
         result = await self.run(*steps)
         assert not result.is_error, result.content
         said: list[Any] = result.structured_content["said"]
@@ -136,9 +136,15 @@ def client_for(target: Any, era: Era, peer: Peer, **more: Any) -> Client:
     )
 
 
-def as_user(url: str, token: str) -> Any:
-    """Return a transport that names a user."""
-    return streamable_http_client(url, http_client=create_mcp_http_client(headers={"Authorization": f"Bearer {token}"}))
+@asynccontextmanager
+async def user_of(url: str, name: str, peer: Peer) -> AsyncGenerator[Client]:
+    """Connect a client of the modern era as a user of this name."""
+    headers = {"Authorization": f"Bearer {name}"}
+    async with (
+        create_mcp_http_client(headers=headers) as http,
+        client_for(streamable_http_client(url, http_client=http), "modern", peer) as client,
+    ):
+        yield client
 
 
 Converse = Callable[..., AbstractAsyncContextManager[Talk]]
