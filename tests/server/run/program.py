@@ -18,7 +18,7 @@ import mcp_types as types
 import uvicorn
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
-from pydantic import AnyHttpUrl
+from pydantic import AnyHttpUrl, BaseModel
 
 from server.app import SkillServer
 from server.config import Settings, Transport
@@ -46,6 +46,12 @@ TOOL = {
         "properties": {"steps": STEPS, CONTINUE: {"type": "string"}, CONFIRM: {"type": "string"}},
     },
 }
+
+
+class Form(BaseModel):
+    """What a run may have to fill in."""
+
+    score: float
 
 
 class TalkingServer(SkillServer):
@@ -144,7 +150,8 @@ class TalkingServer(SkillServer):
 
         from server.run.model import ClientModel  # noqa: PLC0415
 
-        agent = Agent(ClientModel(exchange), instructions="the skill's body")
+        form: Any = Form if given.get("form") else str
+        agent = Agent(ClientModel(exchange), instructions="the skill's body", output_type=form)
         if given.get("tools", True):
 
             @agent.tool_plain
