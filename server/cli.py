@@ -17,6 +17,7 @@ from server.commands.searching import search
 from server.commands.serving import serve
 from server.commands.trusting import trust
 from server.commands.visibility import visibility
+from server.commands.workflows import app as workflow
 from server.commands.writing import init, validate
 from server.config import ConfigurationError
 from server.console import WRONG_USE, fail
@@ -34,6 +35,7 @@ app = typer.Typer(
 
 for command in (serve, status, search, visibility, show, activate, validate, init, trust, reload, verify, fetch):
     app.command()(command)
+app.add_typer(workflow, name="workflow")
 
 
 def main() -> None:
