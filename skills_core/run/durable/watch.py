@@ -109,7 +109,11 @@ class Watch:
         It is given as much time as a dead worker: between the record and the first line of a run some time passes.
         """
         me, held, moment = self._lease.worker, self._performer.held, now()
-        ownerless = {run_id for run_id, row in ours.items() if row.executor_id == me and run_id not in held}
+        ownerless = {
+            run_id
+            for run_id, row in ours.items()
+            if row.executor_id == me and run_id not in held and (row.recovery_attempts or 0) <= self._terms.recoveries
+        }
         since = {run_id: self._ownerless_since.get(run_id, moment) for run_id in ownerless}
         due = [run_id for run_id, first in since.items() if moment - first > self._terms.grace_seconds]
         self._ownerless_since = {run_id: first for run_id, first in since.items() if run_id not in due}

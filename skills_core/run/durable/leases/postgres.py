@@ -128,6 +128,7 @@ class PostgresLease:
         with self._one_at_a_time:
             with suppress(psycopg.Error):
                 self._do(_REMOVE, self._worker)
+                self._do("SELECT pg_advisory_unlock_all()")  # at once: a connection is not gone when it is closed
             self._disconnect()
 
     def _silent(self, worker: str) -> bool:

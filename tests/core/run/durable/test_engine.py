@@ -41,7 +41,6 @@ async def until(condition: Any) -> None:
 
 
 @pytest.mark.parametrize("here", [True, False])
-@pytest.mark.xdist_group("postgres")
 async def test_a_run_comes_to_the_outcome_of_its_job(url: str, effects: Path, here: bool) -> None:  # noqa: FBT001
     async with open_engine(store_of(url), KINDS, TERMS) as engine:
         outcome = await engine.run("chain", "one", {"folder": str(effects), "seed": 7, "pause": 0}, here=here)
@@ -84,7 +83,6 @@ async def test_what_is_no_run_is_refused(sqlite_url: str) -> None:
             await engine.cancel("one")
 
 
-@pytest.mark.xdist_group("postgres")
 async def test_any_text_that_json_can_write_is_kept(url: str) -> None:
     given: Any = {"zero": "a\0b", "half": "\ud800", "sign": "…🂡", "deep": [[[{"": None}]]], "big": 2**70, "small": -0.1}
     async with open_engine(store_of(url), {"echo": echo}, TERMS) as engine:
@@ -185,7 +183,6 @@ async def test_only_so_many_runs_are_performed_at_a_time(sqlite_url: str, here: 
     assert most == 2
 
 
-@pytest.mark.xdist_group("postgres")
 async def test_a_run_is_cancelled_at_once_where_it_is_performed(url: str) -> None:
     async with open_engine(store_of(url), {"endless": endless}, Terms(**QUICK, at_once=1)) as engine:
         await engine.start("endless", "one", {}, here=True)
@@ -206,7 +203,6 @@ async def test_cancelling_what_is_done_changes_nothing(sqlite_url: str) -> None:
         assert await engine.wait("one") == outcome
 
 
-@pytest.mark.xdist_group("postgres")
 async def test_what_runs_when_the_engine_closes_is_continued_by_the_next(url: str, effects: Path) -> None:
     given: Any = {"folder": str(effects), "seed": 3}
 
@@ -268,7 +264,6 @@ async def test_pools_in_one_store_know_nothing_of_each_other(sqlite_url: str) ->
             await engine.wait("one")
 
 
-@pytest.mark.xdist_group("postgres")
 async def test_finished_runs_are_forgotten_and_others_stay(url: str) -> None:
     async with open_engine(store_of(url), {"echo": echo, "endless": endless}, TERMS) as engine:
         for number in range(5):
