@@ -37,13 +37,15 @@ def take_effect(folder: Path, run_id: str, step: int) -> None:
 
 
 async def chain(journal: Any, given: Any) -> Any:
-    """Take steps of which each needs the one before."""
+    """Take steps of which each needs the one before; the one at `hold_at` ends when the file `go` is there."""
     folder, value = Path(given["folder"]), given["seed"]
     for number in range(given.get("steps", STEPS)):
 
         async def work(value: int = value, number: int = number) -> int:
             begun(folder, journal.run_id, number)
             take_effect(folder, journal.run_id, number)
+            while number == given.get("hold_at") and not (folder / "go").exists():  # noqa: ASYNC110 - a file says when
+                await anyio.sleep(0.02)
             await anyio.sleep(given.get("pause", 0.02))
             return (value * 31 + number) % 1_000_003
 

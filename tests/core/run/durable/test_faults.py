@@ -33,6 +33,8 @@ KILLS = int(os.environ.get("DURABLE_KILLS", "3"))
 """How often processes are killed in each of the four rows of them."""
 PATIENCE = 60.0
 SILENCE = QUICK["grace_seconds"] * 2
+HELD = 5
+"""The step at which jobs wait for the test."""
 
 
 def given(folder: Path, seed: int, **more: Any) -> dict[str, Any]:
@@ -53,8 +55,13 @@ def wait_until(condition: Any, seconds: float = PATIENCE) -> bool:
     return True
 
 
-def by(process: subprocess.Popen[str], folder: Path, prefix: str = "") -> list[tuple[str, int, int]]:
-    return [line for line in lines(folder) if line[2] == process.pid and line[0].startswith(prefix)]
+def by(process: subprocess.Popen[str], folder: Path) -> list[tuple[str, int, int]]:
+    return [line for line in lines(folder) if line[2] == process.pid]
+
+
+def reached(process: subprocess.Popen[str], folder: Path) -> int:
+    """Return how many runs wait for the test in this process."""
+    return len([step for _, step, _ in by(process, folder) if step == HELD])
 
 
 def outcomes(process: subprocess.Popen[str]) -> dict[str, Any]:
@@ -91,15 +98,17 @@ def test_the_runs_of_a_worker_that_was_killed_are_finished_by_another_and_those_
     cluster: PrivateCluster, effects: Path, start_worker: StartWorker
 ) -> None:
     url = cluster.new_database()
-    killed = start_worker(url, start=chains(effects, "killed", 3, pause=0.2))
-    live = start_worker(url, start=chains(effects, "live", 3, pause=0.3))
-    third = start_worker(url)
-    assert wait_until(lambda: len(by(killed, effects)) > 9)
+    terms = {"at_once": 6}
+    killed = start_worker(url, terms=terms, start=chains(effects, "killed", 3, hold_at=HELD))
+    live = start_worker(url, terms=terms, start=chains(effects, "live", 3, hold_at=HELD))
+    start_worker(url, terms=terms)
+    assert wait_until(lambda: reached(killed, effects) == 3 and reached(live, effects) == 3)
     killed.kill()
+    assert wait_until(lambda: len([line for line in lines(effects) if line[1] == HELD]) == 9)
+    (effects / "go").touch()
     names = [f"{prefix}{number}" for prefix in ("killed", "live") for number in range(3)]
     assert len(outcomes(start_worker(url, wait=names))) == 6
     assert {line[2] for line in lines(effects) if line[0].startswith("live")} == {live.pid}
-    assert by(third, effects) or by(live, effects, "killed") or len({line[2] for line in lines(effects)}) > 2
     assert_every_effect_is_there(effects, names)
     assert_no_finished_step_ran_again(effects)
 
@@ -108,22 +117,24 @@ def test_a_worker_that_was_stopped_beyond_the_grace_time_does_nothing_more_for_r
     cluster: PrivateCluster, effects: Path, start_worker: StartWorker
 ) -> None:
     url = cluster.new_database()
-    stopped = start_worker(url, start=chains(effects, "run", 3, pause=0.1))
-    assert wait_until(lambda: len(by(stopped, effects)) > 9)
+    stopped = start_worker(url, start=chains(effects, "run", 3, hold_at=HELD))
+    assert wait_until(lambda: reached(stopped, effects) == 3)
     stopped.send_signal(signal.SIGSTOP)
-    other = start_worker(url)
-    assert wait_until(lambda: len(by(other, effects)) > 9)
     before = len(by(stopped, effects))
+    other = start_worker(url)
+    assert wait_until(lambda: reached(other, effects) == 3)
+    (effects / "go").touch()
     stopped.send_signal(signal.SIGCONT)
     names = [f"run{number}" for number in range(3)]
     assert outcomes(start_worker(url, wait=names)) == {f"run{n}": {"value": outcome_of(n)} for n in range(3)}
-    # The step that was under way when it was stopped may have been about to write its line.
-    assert len(by(stopped, effects)) - before <= 3
+    assert len(by(stopped, effects)) == before
     assert_every_effect_is_there(effects, names)
-    # It takes part again.
+    assert_no_finished_step_ran_again(effects)
+    # It is a worker like any other again, and ends in order.
     other.kill()
-    assert outcomes(start_worker(url, start=chains(effects, "more", 1), wait=["more0"]))
     assert stopped.poll() is None
+    stopped.communicate("", timeout=PATIENCE)
+    assert stopped.returncode == 0
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
@@ -163,10 +174,12 @@ def test_runs_are_completed_after_their_database_was_away_for_longer_than_the_gr
 def test_two_processes_work_on_one_file_and_one_finishes_what_the_other_began(
     sqlite_url: str, effects: Path, start_worker: StartWorker
 ) -> None:
-    killed = start_worker(sqlite_url, start=chains(effects, "killed", 2))
-    live = start_worker(sqlite_url, start=chains(effects, "live", 2))
-    assert wait_until(lambda: len(by(killed, effects)) > 5 and len(by(live, effects)) > 5)
+    killed = start_worker(sqlite_url, start=chains(effects, "killed", 2, hold_at=HELD))
+    live = start_worker(sqlite_url, start=chains(effects, "live", 2, hold_at=HELD))
+    assert wait_until(lambda: reached(killed, effects) == 2 and reached(live, effects) == 2)
     killed.kill()
+    assert wait_until(lambda: len([line for line in lines(effects) if line[1] == HELD]) == 6)
+    (effects / "go").touch()
     names = [f"{prefix}{number}" for prefix in ("killed", "live") for number in range(2)]
     assert len(outcomes(start_worker(sqlite_url, wait=names))) == 4
     assert {line[2] for line in lines(effects) if line[0].startswith("live")} == {live.pid}
@@ -206,13 +219,15 @@ def test_a_worker_whose_lease_connection_is_ended_goes_on(
     cluster: PrivateCluster, effects: Path, start_worker: StartWorker
 ) -> None:
     url = cluster.new_database()
-    worker = start_worker(url, start=chains(effects, "run", 2, pause=0.2))
+    worker = start_worker(url, start=chains(effects, "run", 2, hold_at=HELD))
     start_worker(url)
-    assert wait_until(lambda: len(lines(effects)) > 4)
+    assert wait_until(lambda: reached(worker, effects) == 2)
     with psycopg.connect(url, autocommit=True) as connection:
         ended = connection.execute(
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name LIKE 'skillserve %'"
         ).fetchone()
     assert ended == (2,)
+    time.sleep(SILENCE)
+    (effects / "go").touch()
     assert len(outcomes(start_worker(url, wait=["run0", "run1"]))) == 2
     assert {line[2] for line in lines(effects)} == {worker.pid}
