@@ -14,7 +14,7 @@ from skills_core.diagnostics import Severity
 from skills_core.errors import UnknownSkillError, similar_to
 from skills_core.rendering.activation import FREE_ARGUMENT, parameters_of
 from skills_core.run.workflow.dependencies import Dependencies
-from skills_core.run.workflow.faults import FaultCode, WorkflowFault, in_order
+from skills_core.run.workflow.faults import FaultCode, Faults, WorkflowFault
 from skills_core.run.workflow.model import ConditionalStep, SkillStep
 from skills_core.run.workflow.references import Reference, Referent
 from skills_core.run.workflow.texts import excerpt_at
@@ -54,7 +54,7 @@ def check_workflow(workflow: Workflow, catalog: Catalog) -> tuple[WorkflowFault,
     """Return everything that is wrong with what a workflow refers to, in the order of its lines."""
     checker = _Checker(workflow, catalog)
     checker.walk(workflow.steps, _Done())
-    return in_order(checker.faults)
+    return checker.faults.in_order()
 
 
 def _has_output(step: Step) -> bool:
@@ -66,7 +66,7 @@ def _has_output(step: Step) -> bool:
 
 class _Checker:
     def __init__(self, workflow: Workflow, catalog: Catalog) -> None:
-        self.faults: list[WorkflowFault] = []
+        self.faults = Faults()
         self._workflow = workflow
         self._catalog = catalog
         self._dependencies = Dependencies(workflow.steps)
@@ -87,7 +87,7 @@ class _Checker:
 
     def _add(self, code: FaultCode, message: str, at: At, *, warning: bool = False, excerpt: str = "") -> None:
         severity = Severity.WARNING if warning else Severity.ERROR
-        self.faults.append(WorkflowFault(severity, code, message, at.field, at.line, excerpt))
+        self.faults.add(WorkflowFault(severity, code, message, at.field, at.line, excerpt))
 
     def _target(self, step: SkillStep) -> None:
         if not step.target:
@@ -110,12 +110,14 @@ class _Checker:
         self, step: Step, at: At, text: str, references: Iterable[Reference], done: _Done, *, in_text: bool
     ) -> None:
         for reference in references:
-            excerpt = excerpt_at(text, reference.position)
+            if self.faults.full:
+                return
             fault = self._fault(step, reference, done)
             if fault is not None:
-                self._add(*fault, at, excerpt=excerpt)
+                self._add(*fault, at, excerpt=excerpt_at(text, reference.position))
             elif in_text and self._may_be_missing(reference, done):
                 message = f"{reference} is empty where its step did not run"
+                excerpt = excerpt_at(text, reference.position)
                 self._add(FaultCode.MAY_BE_MISSING, message, at, warning=True, excerpt=excerpt)
 
     def _may_be_missing(self, reference: Reference, done: _Done) -> bool:
@@ -130,9 +132,9 @@ class _Checker:
             return FaultCode.UNKNOWN_INPUT, f"there is no input {name[:60]!r}; name it below 'inputs'{hint}"
         if reference.referent is Referent.PREVIOUS and not done.some_maybe:
             return FaultCode.LATER_STEP, f"no skill is performed before {step.name!r}"
-        if reference.referent is Referent.STEP and name not in done.surely | done.maybe:
-            return self._never_done(step, name)
-        return None
+        if reference.referent is not Referent.STEP or name in done.surely or name in done.maybe:
+            return None
+        return self._never_done(step, name)
 
     def _never_done(self, step: Step, name: str) -> tuple[FaultCode, str]:
         if name not in self._dependencies.names:

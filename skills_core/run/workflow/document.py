@@ -14,7 +14,7 @@ from skills_core.diagnostics import Severity
 from skills_core.format.layout import read_lines
 from skills_core.format.yaml12 import MAX_CHARACTERS, YamlError, YamlNoteKind, load_mapping
 from skills_core.run.workflow.conditions import Condition, Literal, parse_condition
-from skills_core.run.workflow.faults import FaultCode, WorkflowFault, in_order
+from skills_core.run.workflow.faults import FaultCode, Faults, WorkflowFault
 from skills_core.run.workflow.fields import Fields
 from skills_core.run.workflow.model import At, ConditionalStep, SkillStep, StepKind, Workflow, WorkflowInput
 from skills_core.run.workflow.references import CLOSING, INPUT_NAME, OPENING
@@ -23,7 +23,7 @@ from skills_core.run.workflow.templates import Template, parse_template
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skills_core.format.yaml12 import YamlMapping
+    from skills_core.format.yaml12 import YamlNote
     from skills_core.run.workflow.model import Step
 
 __all__ = ["MAX_BYTES", "ReadWorkflow", "read_workflow"]
@@ -35,6 +35,8 @@ MAX_LEVELS: Final = 8
 MAX_INPUTS: Final = 100
 MAX_PARAMETERS: Final = 50
 MAX_TEMPLATE: Final = 20_000
+MAX_REFERENCES: Final = 5_000
+"""In all texts together."""
 MAX_NAME: Final = 200
 
 _WORKFLOW_FIELDS: Final = ("name", "version", "description", "tags", "inputs", "steps")
@@ -71,32 +73,33 @@ def read_workflow(raw: bytes, default_name: str) -> ReadWorkflow:
         return _unreadable(FaultCode.NOT_UTF8, f"byte 0x{error.object[error.start]:02x} is not UTF-8", line)
     except YamlError as error:
         return _unreadable(FaultCode.INVALID_YAML, error.message, error.line)
-    reader = _Reader(_of_notes(mapping))
+    reader = _Reader()
+    for note in mapping.notes:
+        reader.faults.add(_of_note(note))
     fields = Fields(mapping.value, At("", read_lines(text.removeprefix("\ufeff"))), reader.faults)
     digest = "sha256:" + hashlib.sha256(raw).hexdigest()
-    return ReadWorkflow(reader.workflow(fields, default_name, text, digest), in_order(reader.faults))
+    return ReadWorkflow(reader.workflow(fields, default_name, text, digest), reader.faults.in_order())
 
 
 def _unreadable(code: FaultCode, message: str, line: int | None) -> ReadWorkflow:
     return ReadWorkflow(None, (WorkflowFault(Severity.ERROR, code, message, line=line),))
 
 
-def _of_notes(mapping: YamlMapping) -> list[WorkflowFault]:
+def _of_note(note: YamlNote) -> WorkflowFault:
     """Return what the YAML says otherwise than it looks; in a workflow nobody can have meant that."""
-    codes = {YamlNoteKind.DUPLICATE_KEY: FaultCode.DUPLICATE_KEY}
-    return [
-        WorkflowFault(Severity.ERROR, codes.get(note.kind, FaultCode.INVALID_YAML), note.message, line=note.line)
-        for note in mapping.notes
-    ]
+    duplicate = note.kind is YamlNoteKind.DUPLICATE_KEY
+    code = FaultCode.DUPLICATE_KEY if duplicate else FaultCode.INVALID_YAML
+    return WorkflowFault(Severity.ERROR, code, note.message, line=note.line)
 
 
 class _Reader:
     """Reads the parts of one document, and gathers what is wrong with them."""
 
-    def __init__(self, faults: list[WorkflowFault]) -> None:
-        self.faults = faults
+    def __init__(self) -> None:
+        self.faults = Faults()
         self._names: dict[str, At] = {}
         self._steps = 0
+        self._references = 0
 
     def workflow(self, fields: Fields, default_name: str, text: str, digest: str) -> Workflow:
         fields.only(_WORKFLOW_FIELDS, "a workflow")
@@ -205,8 +208,15 @@ class _Reader:
         text = fields.text(key, strip=False) or ""
         if len(text) > MAX_TEMPLATE:
             fields.fault(FaultCode.LIMIT, f"the text has {len(text):,} characters; at most {MAX_TEMPLATE:,}", key)
-            return Template("", ())
-        return fields.parsed(key, text, parse_template, FaultCode.INVALID_TEMPLATE) or Template("", ())
+        elif self._references <= MAX_REFERENCES:
+            template = fields.parsed(key, text, parse_template, FaultCode.INVALID_TEMPLATE)
+            self._references += len(template.references) if template else 0
+            if self._references > MAX_REFERENCES:
+                message = f"there are more than {MAX_REFERENCES:,} references in all texts together"
+                fields.fault(FaultCode.LIMIT, message, key)
+            elif template:
+                return template
+        return Template("", ())
 
     def _condition(self, fields: Fields) -> Condition:
         text = fields.required_text("condition", strip=False)

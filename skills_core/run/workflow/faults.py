@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import Severity, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["FaultCode", "WorkflowFault", "in_order", "is_valid"]
+__all__ = ["MAX_FAULTS", "FaultCode", "Faults", "WorkflowFault", "in_order", "is_valid"]
+
+MAX_FAULTS: Final = 200
+"""Faults that one pass over a document tells; a document may have tens of thousands."""
 
 
 class FaultCode(StrEnum):
@@ -63,6 +66,26 @@ class WorkflowFault:
 
     def __str__(self) -> str:
         return one_line(f"{self.field}: {self.message}" if self.field else self.message)
+
+
+class Faults:
+    """Gathers faults of one document up to a bound; `full` tells that it is reached."""
+
+    def __init__(self) -> None:
+        self._found: list[WorkflowFault] = []
+        self.full = False
+
+    def add(self, fault: WorkflowFault) -> None:
+        """Take a fault."""
+        if len(self._found) < MAX_FAULTS:
+            self._found.append(fault)
+        elif not self.full:
+            self.full = True
+            self._found.append(WorkflowFault(Severity.ERROR, FaultCode.LIMIT, "there are more faults than these"))
+
+    def in_order(self) -> tuple[WorkflowFault, ...]:
+        """Return the faults by line, each once."""
+        return in_order(self._found)
 
 
 def is_valid(faults: Iterable[WorkflowFault]) -> bool:

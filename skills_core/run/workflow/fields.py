@@ -5,7 +5,7 @@ Unlike in a skill's frontmatter nothing is forgiven: a workflow runs without any
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from skills_core.diagnostics import Severity
 from skills_core.errors import similar_to
@@ -16,14 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from skills_core.format.yaml12 import JsonValue
+    from skills_core.run.workflow.faults import Faults
     from skills_core.run.workflow.model import At
 
 __all__ = ["Fields", "text_fault"]
 
 _T = TypeVar("_T")
-
-MAX_FAULTS: Final = 200
-"""Faults of one document that are told; a document may have tens of thousands."""
 
 
 def text_fault(code: FaultCode, at: At, text: str, message: str, position: int) -> WorkflowFault:
@@ -34,7 +32,7 @@ def text_fault(code: FaultCode, at: At, text: str, message: str, position: int) 
 class Fields:
     """One mapping of a document: `at` is where it is, `faults` takes what is wrong, `wrong` the keys of wrong types."""
 
-    def __init__(self, values: Mapping[str, JsonValue], at: At, faults: list[WorkflowFault]) -> None:
+    def __init__(self, values: Mapping[str, JsonValue], at: At, faults: Faults) -> None:
         self._values = values
         self.at = at
         self.faults = faults
@@ -54,19 +52,15 @@ class Fields:
         self._add(code, message, self.at.within(key))
 
     def _add(self, code: FaultCode, message: str, at: At) -> None:
-        if len(self.faults) < MAX_FAULTS:
-            self.faults.append(WorkflowFault(Severity.ERROR, code, message, at.field, at.line))
-        elif len(self.faults) == MAX_FAULTS:
-            self.faults.append(WorkflowFault(Severity.ERROR, FaultCode.LIMIT, "there are more faults than these"))
+        self.faults.add(WorkflowFault(Severity.ERROR, code, message, at.field, at.line))
 
     def missing(self, key: str, expected: str) -> None:
         """Record that a field is missing, at the mapping that it is missing in."""
-        message = f"{key!r} is missing: {expected}"
-        self.faults.append(WorkflowFault(Severity.ERROR, FaultCode.MISSING_FIELD, message, self.at.field, self.at.line))
+        self._add(FaultCode.MISSING_FIELD, f"{key!r} is missing: {expected}", self.at)
 
     def unknown(self, code: FaultCode, what: str, written: str, known: Sequence[str], key: str) -> None:
         """Record something unknown, with what is known, and what was meant where that is likely."""
-        if len(self.faults) > MAX_FAULTS:
+        if self.faults.full:
             return
         close = similar_to(written, known) or [each for each in known if each.lower() == written.lower()]
         hint = f"; did you mean {close[0]!r}?" if close else ""
@@ -154,5 +148,5 @@ class Fields:
         try:
             return parse(text)
         except TextError as error:
-            self.faults.append(text_fault(code, self.at.within(key), text, error.message, error.position))
+            self.faults.add(text_fault(code, self.at.within(key), text, error.message, error.position))
             return None

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import skills_core
 from skills_core.run.workflow.document import MAX_STEPS, read_workflow
-from skills_core.run.workflow.faults import FaultCode, WorkflowFault, is_valid
-from skills_core.run.workflow.fields import MAX_FAULTS
+from skills_core.run.workflow.faults import MAX_FAULTS, FaultCode, WorkflowFault, is_valid
 from skills_core.run.workflow.model import ConditionalStep, SkillStep, Workflow, WorkflowInput, all_steps
 
 # The example of the section "Invoking skills from workflows", as it stands there.
@@ -350,6 +349,15 @@ def test_faults_beyond_a_bound_are_counted_as_one() -> None:
     found = faults("".join(f"field{n}: 1\n" for n in range(5_000)) + STEP)
     assert len(found) == MAX_FAULTS + 1
     assert [fault.message for fault in found if fault.code is FaultCode.LIMIT] == ["there are more faults than these"]
+
+
+def test_there_is_a_bound_to_references_in_all_texts_together() -> None:
+    shared = "tags: [&x '" + "{{a}}" * 1_000 + "']\nsteps:\n"
+    few = shared + "".join(f"- {{kind: skill, name: S{n}, target: a, message: *x}}\n" for n in range(5))
+    assert len(read(few).steps) == 5
+    (fault,) = faults(few + "- {kind: skill, name: B, target: a, parameters: {x: *x, y: *x}}\n")
+    assert (fault.code, fault.field) == (FaultCode.LIMIT, "steps[5].parameters.x")
+    assert fault.message == "there are more than 5,000 references in all texts together"
 
 
 def test_steps_that_aliases_multiply_are_bounded() -> None:
