@@ -5,7 +5,6 @@ What is wrong with a skill is no exception but data, see `diagnostics`.
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,6 +44,8 @@ def similar_to(name: str, known: Iterable[str]) -> tuple[str, ...]:
     name, candidates = name[:100], list(known)
     if len(candidates) > _MAX_COMPARED:
         candidates = [each for each in candidates if each[:3] == name[:3] or each[-5:] == name[-5:]][:_MAX_COMPARED]
+    import difflib  # noqa: PLC0415 - few names are wrong, and each start would pay for it
+
     return tuple(difflib.get_close_matches(name, candidates, n=3))
 
 
