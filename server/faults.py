@@ -24,6 +24,8 @@ from skills_core.errors import (
     InvalidSourceError,
     MissingFieldError,
     NestedTooDeepError,
+    ScriptRefusedError,
+    SkillChangedError,
     SkillIoError,
     SkillsError,
     SkillYamlError,
@@ -55,6 +57,7 @@ CODES: dict[type[SkillsError], int] = {
     UnknownFileError: INVALID_PARAMS,
     FileRefusedError: INVALID_PARAMS,
     NestedTooDeepError: INVALID_PARAMS,
+    ScriptRefusedError: INVALID_PARAMS,
     InvalidSourceError: INTERNAL_ERROR,
     # A request names skills that were loaded before: that one cannot be read by its path is no fault of it.
     InvalidSkillError: INTERNAL_ERROR,
@@ -67,6 +70,7 @@ CODES: dict[type[SkillsError], int] = {
     EntryRefusedError: INTERNAL_ERROR,
     InstallRefusedError: INTERNAL_ERROR,
     ToolFailedError: INTERNAL_ERROR,
+    SkillChangedError: INTERNAL_ERROR,
 }
 
 
