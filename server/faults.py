@@ -25,6 +25,8 @@ from skills_core.errors import (
     InvalidSourceError,
     MissingFieldError,
     NestedTooDeepError,
+    ScriptRefusedError,
+    SkillChangedError,
     SkillIoError,
     SkillsError,
     SkillYamlError,
@@ -56,6 +58,7 @@ CODES: dict[type[SkillsError], int] = {
     UnknownFileError: INVALID_PARAMS,
     FileRefusedError: INVALID_PARAMS,
     NestedTooDeepError: INVALID_PARAMS,
+    ScriptRefusedError: INVALID_PARAMS,
     InvalidSourceError: INTERNAL_ERROR,
     # A request names skills that were loaded before: that one cannot be read by its path is no fault of it.
     InvalidSkillError: INTERNAL_ERROR,
@@ -69,6 +72,7 @@ CODES: dict[type[SkillsError], int] = {
     EntryRefusedError: INTERNAL_ERROR,
     InstallRefusedError: INTERNAL_ERROR,
     ToolFailedError: INTERNAL_ERROR,
+    SkillChangedError: INTERNAL_ERROR,
 }
 
 
