@@ -86,6 +86,8 @@ class ToolHandlers:
             result = await tool(params.arguments or {})
         except SkillsError as error:
             result = tool_result([text_block(str(error))], is_error=True)
+        if "content" not in result:
+            return result  # no answer yet, but a question to the client
         news = conversation.news(self._host.snapshot.catalog)
         return {**result, "content": [*result["content"], *map(text_block, news)]} if news else result
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skills_core.diagnostics import Diagnostic, Reason
+    from skills_core.run.workflow.faults import WorkflowFault
 
 __all__ = [
     "EntryRefusedError",
@@ -19,10 +20,12 @@ __all__ = [
     "InstallRefusedError",
     "InvalidFrontmatterError",
     "InvalidPatternError",
+    "InvalidRecordError",
     "InvalidSchemaError",
     "InvalidSkillError",
     "InvalidSkillsRootError",
     "InvalidSourceError",
+    "InvalidWorkflowError",
     "MissingFieldError",
     "NestedTooDeepError",
     "ScriptRefusedError",
@@ -177,6 +180,24 @@ class SkillChangedError(SkillsError):
 
 class ToolFailedError(SkillsError):
     """A call of a tool came to nothing; the text is for the model that made it."""
+
+
+class InvalidRecordError(SkillsError):
+    """What was recorded of a run cannot be read back; `where` is the field."""
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(f"What was recorded of this run cannot be read: {where}: {why}. Begin the run anew.")
+        self.where = where
+
+
+class InvalidWorkflowError(SkillsError):
+    """A workflow cannot be run; `faults` holds everything that is wrong with it and with what it was given."""
+
+    def __init__(self, name: str, faults: tuple[WorkflowFault, ...]) -> None:
+        errors = "; ".join(str(fault) for fault in faults if fault.severity == "error")
+        super().__init__(f"The workflow {name[:200]!r} cannot be run: {errors}")
+        self.name = name
+        self.faults = faults
 
 
 class UnknownSkillError(SkillsError):

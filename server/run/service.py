@@ -6,9 +6,9 @@ import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from server.run.limits import limits_of
 from server.run.traces import trace_store
 from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
+from skills_core.run.limits import RunLimits
 from skills_core.run.models import open_model, parse_model
 from skills_core.run.ports import MemoryJournal, Nobody, unheard
 from skills_core.run.secrets import Secrets
@@ -64,7 +64,7 @@ class RunService:
         """
         key = self._settings.model_key.get_secret_value() if self._settings.model_key else None
         spec = parse_model(self._settings.model or "")
-        limits, journal = limits_of(self._settings), MemoryJournal(new_run_id())
+        limits, journal = _limits_of(self._settings), MemoryJournal(new_run_id())
         gate = ToolGate(
             (),
             Permits(run.skill.frontmatter.allowed_tools),
@@ -85,3 +85,7 @@ class RunService:
             secrets=Secrets({"model_key": key} if key else {}),
         )
         return await SkillExecutor(RunRequest(run.skill, run.parameters, run.message), context).run()
+
+
+def _limits_of(settings: Settings) -> RunLimits:
+    return RunLimits(turns=settings.run_turns, tokens=settings.run_tokens, seconds=settings.run_seconds)
