@@ -24,6 +24,7 @@ from server.context import ContextRequests
 from server.faults import InvalidRequestError
 from server.found import found_object
 from server.guarding import GuardRequests
+from server.listing import declared
 from server.listing.envelope import text_block, tool_result
 from server.listing.resources import contents_of, mime_type
 from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, MAX_TAGS, READ
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
     from server.host import Host
+    from server.run.declared_calls import DeclaredCalls
 
     Call = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
@@ -59,6 +61,7 @@ class ToolHandlers:
         self._admin = AdminTools(host)
         self._context = ContextRequests(host, local=local)
         self._guard = GuardRequests(host)
+        self._declared_calls: DeclaredCalls | None = None
 
     async def list(
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
@@ -77,6 +80,7 @@ class ToolHandlers:
             **self._admin.calls,
             **self._context.calls(ctx),
             **self._guard.calls,
+            **self._declared(),
             **(skills if self._host.snapshot.catalog.active else {}),
         }
         tool = offered.get(params.name)
@@ -90,6 +94,16 @@ class ToolHandlers:
             return result  # no answer yet, but a question to the client
         news = conversation.news(self._host.snapshot.catalog)
         return {**result, "content": [*result["content"], *map(text_block, news)]} if news else result
+
+    def _declared(self) -> dict[str, Call]:
+        """Return the calls of the tools that active skills declare and settings switch on."""
+        names = declared.served(self._host.snapshot.catalog, self._host.settings)
+        if not names:
+            return {}
+        from server.run.declared_calls import DeclaredCalls  # noqa: PLC0415 - comes with the extra, and few want it
+
+        self._declared_calls = self._declared_calls or DeclaredCalls(self._host)
+        return {name: partial(self._declared_calls.call, name) for name in names}
 
     async def _call_read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         name, path = string(arguments, "skill"), string(arguments, "path")

@@ -53,10 +53,11 @@ def read_servers(path: Path, environment: Mapping[str, str]) -> tuple[ServerSpec
         ConfigurationError: it cannot be read, or says what makes no sense.
     """
     try:
+        path = path.expanduser()
         raw = path.read_bytes()
         text = raw[: _MAX_SIZE + 1].decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+    except (OSError, UnicodeDecodeError, RuntimeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8, or its ~ is nobody's home"
         raise ConfigurationError(f"{path}: {why}") from None
     if len(raw) > _MAX_SIZE:
         raise ConfigurationError(f"{path}: it has more than {_MAX_SIZE} bytes")

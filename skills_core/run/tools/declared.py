@@ -20,7 +20,7 @@ from skills_core.run.tools.tool import Effect, Role, Tool
 from skills_core.run.tools.workspace.commands import IDEMPOTENCY_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from skills_core.format.frontmatter import ToolDeclaration
     from skills_core.run.ports import JsonObject
@@ -46,9 +46,14 @@ class DeclaredTools:
 
 
 def declared_tools(
-    skill: Skill, runner: ScriptRunner, variables: Mapping[str, str] | None = None, prefix: str = ""
+    skill: Skill,
+    runner: ScriptRunner,
+    variables: Mapping[str, str] | None = None,
+    *,
+    prefix: str = "",
+    allows: Callable[[ToolDeclaration], bool] = lambda _: True,
 ) -> DeclaredTools:
-    """Return the tools that `skill` declares, run by `runner`.
+    """Return the tools that `skill` declares and somebody `allows`, run by `runner`.
 
     `variables` are what the user has set for the environment of this skill's scripts, `prefix` stands before each
     tool's name where tools of several skills are together.
@@ -58,6 +63,7 @@ def declared_tools(
     for declaration in skill.frontmatter.tools:
         name = f"{prefix}{declaration.name}"
         why = why_not(skill, declaration, name) or ("it is declared twice" if name in tools else "")
+        why = why or ("" if allows(declaration) else "it is not switched on")
         if why:
             problems.append(f"the tool {one_line(declaration.name)[:100]} of {one_line(skill.key)[:100]}: {why}")
         else:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING
 
+from skills_core.run.tools.names import WorkspaceTool
 from skills_core.run.tools.workspace.changes import git_diff_tool
 from skills_core.run.tools.workspace.commands import command_environment, run_command_tool
 from skills_core.run.tools.workspace.files import list_directory_tool, read_file_tool, write_file_tool
@@ -18,18 +18,7 @@ if TYPE_CHECKING:
     from skills_core.run.scripts.process import Command
     from skills_core.run.tools.tool import Tool
 
-__all__ = ["WorkspaceTool", "workspace_tools"]
-
-
-class WorkspaceTool(StrEnum):
-    """The tools of a workspace, by their names."""
-
-    READ_FILE = "read_file"
-    WRITE_FILE = "write_file"
-    LIST_DIRECTORY = "list_directory"
-    GREP = "grep"
-    GIT_DIFF = "git_diff"
-    RUN_COMMAND = "run_command"
+__all__ = ["workspace_tools"]
 
 
 def workspace_tools(
