@@ -24,10 +24,10 @@ from server.context import ContextRequests
 from server.faults import InvalidRequestError
 from server.found import found_object
 from server.guarding import GuardRequests
-from server.listing import declared
 from server.listing.envelope import text_block, tool_result
 from server.listing.resources import contents_of, mime_type
 from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, MAX_TAGS, READ
+from server.run.calls import RunRequests
 from skills_core.errors import SkillsError
 from skills_core.selection import ALL_THAT_MATCH
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from server.host import Host
     from server.run.declared_calls import DeclaredCalls
+    from server.run.exchanges import Exchanges
 
     Call = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
@@ -53,14 +54,15 @@ _LOGGED = 3
 class ToolHandlers:
     """The handlers of `tools/list` and `tools/call`."""
 
-    def __init__(self, host: Host, *, local: bool) -> None:
-        """Answer from `host`; `local` tells that clients see the same disk."""
+    def __init__(self, host: Host, exchanges: Exchanges, *, local: bool) -> None:
+        """Answer from `host`; `local` tells that clients see the same disk. Runs are work of `exchanges`."""
         self._host = host
         self._conversations = Conversations(local=local)
         self._activation = Activation(host, local=local)
         self._admin = AdminTools(host)
         self._context = ContextRequests(host, local=local)
         self._guard = GuardRequests(host)
+        self._runs = RunRequests(host, exchanges)
         self._declared_calls: DeclaredCalls | None = None
 
     async def list(
@@ -81,7 +83,7 @@ class ToolHandlers:
             **self._context.calls(ctx),
             **self._guard.calls,
             **self._declared(),
-            **(skills if self._host.snapshot.catalog.active else {}),
+            **({**skills, **self._runs.calls(ctx)} if self._host.snapshot.catalog.active else {}),
         }
         tool = offered.get(params.name)
         if tool is None:
@@ -97,7 +99,7 @@ class ToolHandlers:
 
     def _declared(self) -> dict[str, Call]:
         """Return the calls of the tools that active skills declare and settings switch on."""
-        names = declared.served(self._host.snapshot.catalog, self._host.settings)
+        names = self._host.snapshot.declared
         if not names:
             return {}
         from server.run.declared_calls import DeclaredCalls  # noqa: PLC0415 - comes with the extra, and few want it

@@ -5,7 +5,9 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from server.listing.declared import prefix_of, served
+import anyio.to_thread
+
+from server.listing.declared import prefix_of
 from server.listing.envelope import text_block, tool_result
 from server.rules import guard_of
 from server.run.scripting import script_runner
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from server.host import Host
+    from skills_core.run.scripts.runner import ScriptRunner
 
 __all__ = ["DeclaredCalls"]
 
@@ -30,17 +33,20 @@ class DeclaredCalls:
     def __init__(self, host: Host) -> None:
         """Answer from `host`; scripts run as its settings say."""
         self._host = host
-        self._runner = script_runner(host.settings)
+        self._runner: ScriptRunner | None = None
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Carry out a tool that the catalog has now, and return its result."""
-        catalog, settings = self._host.snapshot.catalog, self._host.settings
-        skill, declaration = served(catalog, settings)[name]
+        snapshot, settings = self._host.snapshot, self._host.settings
+        skill, declaration = snapshot.declared[name]
+        if self._runner is None:
+            # What this machine has is looked for once, and on no event loop.
+            self._runner = await anyio.to_thread.run_sync(script_runner, settings)
         found = declared_tools(skill, self._runner, prefix=prefix_of(skill), allows=lambda each: each is declaration)
         gate = ToolGate(
             found.tools,
             Permits(None),
-            guard_of(catalog.active, settings),
+            guard_of(snapshot.catalog.active, settings),
             Nobody(),
             RunLimits(),
             secrets.token_hex(16),

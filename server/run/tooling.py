@@ -109,9 +109,9 @@ async def _connect(
     file: str, permits: Permits, stack: AsyncExitStack, tools: list[Tool], problems: list[str]
 ) -> dict[str, str]:
     """Add the tools of those servers that the skill may use; return what must not be told of them."""
-    from server.run.other_servers import other_servers  # noqa: PLC0415 - the SDK's client, which few runs need
-    from server.run.server_file import read_servers, secrets_of  # noqa: PLC0415 - likewise
-    from server.run.server_names import plain  # noqa: PLC0415 - likewise
+    from server.run.other_servers import other_servers
+    from server.run.server_file import read_servers, secrets_of
+    from server.run.server_names import plain
 
     specs = await anyio.to_thread.run_sync(read_servers, Path(file), os.environ)
     wanted = [

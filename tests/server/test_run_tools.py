@@ -116,10 +116,10 @@ def test_without_a_folder_no_tool_of_the_workspace_is_there(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, tmp_path: Path
 ) -> None:
     make_skill("worker")
-    done = run("run", "worker", skills, "--model", endpoint.model, "--run-tool", "read_file")
+    done = run("run", "worker", "do it", skills, "--model", endpoint.model, "--run-tool", "read_file")
     assert (done.returncode, "say which folder they may work in, with --workspace DIR" in done.stderr) == (2, True)
     flags = ("--run-tool", "read_file", "--workspace", tmp_path / "none")
-    done = run("run", "worker", skills, "--model", endpoint.model, *flags)
+    done = run("run", "worker", "do it", skills, "--model", endpoint.model, *flags)
     assert (done.returncode, "this is no folder" in done.stderr) == (2, True)
 
 
