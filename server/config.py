@@ -19,6 +19,7 @@ from server.model import Field, InvalidValueError, Model, PositiveInt, SecretStr
 from skills_core.catalog import MAX_ENTRY
 from skills_core.guard.patterns import pattern_fault
 from skills_core.locations import USUAL_BOUNDS
+from skills_core.run.tools.names import WorkspaceTool
 from skills_core.sources import Scope, Strictness
 from skills_core.watching import WatchMode, WatchOptions
 
@@ -44,7 +45,9 @@ _GUARD = frozenset({"confirm_patterns", "danger_patterns"})
 
 _RUN = frozenset({"model", "model_key", "run_seconds", "run_tokens", "run_turns"})
 
-_PERSONAL = _GUARD | _RUN | {"admin_token", "reranker", "tool_names", "tools", "trust_workspace"}
+_TOOLS = frozenset({"mcp_servers", "run_tools", "skill_tools", "workspace"})
+
+_PERSONAL = _GUARD | _RUN | _TOOLS | {"admin_token", "reranker", "tool_names", "tools", "trust_workspace"}
 # What a file that came with a repository has no say in.
 
 _TABLES = _GUARD | {"client_budgets", "project_sources", "sources", "tool_names"}
@@ -149,6 +152,14 @@ class Settings(Model):
     """Most tokens in one run, in and out."""
     run_seconds: int = Field(default=900, ge=1, le=86_400)
     """Longest time of one run."""
+    run_tools: tuple[WorkspaceTool, ...] = ()
+    """Tools of the workspace that runs may use."""
+    workspace: str | None = Field(default=None, min_length=1)
+    """The folder that they are bound to."""
+    mcp_servers: str | None = Field(default=None, min_length=1)
+    """The JSON file that names other MCP servers, whose tools runs may use."""
+    skill_tools: tuple[str, ...] = ()
+    """Tools declared by skills that may be carried out, in runs and for clients, as `SKILL/TOOL` or `SKILL/*`."""
     admin_token: SecretStr | None = None
     watch: WatchMode = WatchMode.AUTO
     watch_debounce_ms: int = Field(default=250, ge=0, le=60_000)
@@ -191,6 +202,14 @@ class Settings(Model):
             if fault := pattern_fault(pattern):
                 raise ValueError(fault)
         return patterns
+
+    @field_validator("skill_tools")
+    @classmethod
+    def _check_skill_tools(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
+        for entry in entries:
+            if not all(entry.partition("/")):
+                raise ValueError(f"{entry[:80]!r}: expected SKILL/TOOL, or SKILL/* for all tools of the skill")
+        return entries
 
     @field_validator("tool_names")
     @classmethod

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
     from server.host import Host
+    from server.run.declared_calls import DeclaredCalls
     from server.run.exchanges import Exchanges
 
     Call = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
@@ -62,6 +63,7 @@ class ToolHandlers:
         self._context = ContextRequests(host, local=local)
         self._guard = GuardRequests(host)
         self._runs = RunRequests(host, exchanges)
+        self._declared_calls: DeclaredCalls | None = None
 
     async def list(
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
@@ -80,6 +82,7 @@ class ToolHandlers:
             **self._admin.calls,
             **self._context.calls(ctx),
             **self._guard.calls,
+            **self._declared(),
             **({**skills, **self._runs.calls(ctx)} if self._host.snapshot.catalog.active else {}),
         }
         tool = offered.get(params.name)
@@ -93,6 +96,16 @@ class ToolHandlers:
             return result  # no answer yet, but a question to the client
         news = conversation.news(self._host.snapshot.catalog)
         return {**result, "content": [*result["content"], *map(text_block, news)]} if news else result
+
+    def _declared(self) -> dict[str, Call]:
+        """Return the calls of the tools that active skills declare and settings switch on."""
+        names = self._host.snapshot.declared
+        if not names:
+            return {}
+        from server.run.declared_calls import DeclaredCalls  # noqa: PLC0415 - comes with the extra, and few want it
+
+        self._declared_calls = self._declared_calls or DeclaredCalls(self._host)
+        return {name: partial(self._declared_calls.call, name) for name in names}
 
     async def _call_read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         name, path = string(arguments, "skill"), string(arguments, "path")

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from server.commands.opening import open_with_settings
-from server.commands.options import AsJson, Directories, FollowSymlinks, Param, TrustWorkspace, values_of
+from server.commands.options import (
+    AsJson,
+    Directories,
+    FollowSymlinks,
+    McpServers,
+    Param,
+    RunTool,
+    SkillTool,
+    TrustWorkspace,
+    Workspace,
+    values_of,
+)
 from server.console import NO, WRONG_USE, fail, print_json, print_text
 from server.environment import state_home
 from server.rules import guard_of
@@ -28,13 +39,17 @@ Model = Annotated[
 ]
 
 
-def run(
+def run(  # noqa: PLR0913 - one parameter for each flag
     name: Annotated[str, typer.Argument(help="The skill's name.")],
     message: Annotated[str | None, typer.Argument(help="What you want of it, in your own words.")] = None,
     directories: Directories = None,
     *,
     param: Param = None,
     model: Model = None,
+    run_tool: RunTool = None,
+    workspace: Workspace = None,
+    mcp_servers: McpServers = None,
+    skill_tool: SkillTool = None,
     as_json: AsJson = False,
     follow_symlinks: FollowSymlinks = False,
     trust_workspace: TrustWorkspace = False,
@@ -42,7 +57,14 @@ def run(
     """Perform a skill with a model. The exit code is 1 where it did not complete, or its score is too low."""
     values = values_of(param)
     library, settings = open_with_settings(
-        directories, model=model, follow_symlinks=follow_symlinks, trust_workspace=trust_workspace
+        directories,
+        model=model,
+        run_tools=tuple(run_tool or ()),
+        workspace=workspace,
+        mcp_servers=mcp_servers,
+        skill_tools=tuple(skill_tool or ()),
+        follow_symlinks=follow_symlinks,
+        trust_workspace=trust_workspace,
     )
     from server.listing.runs import why_no_runs
 
@@ -52,9 +74,11 @@ def run(
         skill = library.catalog.skill(name)
     except UnknownSkillError as error:
         fail(str(error), NO)
+    from server.run.scripting import script_runner
     from server.run.service import Run, RunService
 
-    service = RunService(settings, lambda: guard_of(library.catalog.active, settings), state_home())
+    guard = lambda: guard_of(library.catalog.active, settings)  # noqa: E731
+    service = RunService(settings, guard, state_home(), script_runner(settings))
     outcome = _performed(service, Run(skill, values, message))
     _show(outcome, as_json=as_json)
 

@@ -9,6 +9,7 @@ import anyio.to_thread
 
 from server.activation.calls import invocable, texts_of
 from server.arguments import string
+from server.config import ConfigurationError
 from server.environment import state_home
 from server.listing.envelope import text_block, tool_result
 from server.listing.runs import CONFIRM, CONTINUE, RUN, offers_tool
@@ -73,15 +74,22 @@ class RunRequests:
 
             run = replace(run, model=ClientModel(exchange))
         self._host.usage.add(skill.key)
-        return _result(await service.perform(run))
+        try:
+            return _result(await service.perform(run))
+        except ConfigurationError as error:
+            return tool_result([text_block(str(error))], is_error=True)
 
     def _opened(self) -> RunService:
+        from server.run.scripting import script_runner
         from server.run.service import RunService
 
         if self._service is None:
             settings = self._host.settings
             self._service = RunService(
-                settings, lambda: guard_of(self._host.snapshot.catalog.active, settings), state_home()
+                settings,
+                lambda: guard_of(self._host.snapshot.catalog.active, settings),
+                state_home(),
+                script_runner(settings),
             )
         return self._service
 
