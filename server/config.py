@@ -43,7 +43,9 @@ FILE_NAME = "skillserve.toml"
 
 _GUARD = frozenset({"confirm_patterns", "danger_patterns"})
 
-_RUN = frozenset({"model", "model_key", "run_seconds", "run_tokens", "run_turns"})
+_RUN = frozenset(
+    {"model", "model_key", "run_seconds", "run_store", "run_tokens", "run_turns", "runs_at_once", "workflows"}
+)
 
 _TOOLS = frozenset({"mcp_servers", "run_tools", "skill_tools", "workspace"})
 
@@ -92,6 +94,7 @@ class OptionalTool(StrEnum):
     SKILL_CONTEXT = "skill_context"
     CHECK_TOOL_CALL = "check_tool_call"
     RUN_SKILL = "run_skill"
+    RUN_WORKFLOW = "run_workflow"
 
 
 class Conventions(StrEnum):
@@ -152,6 +155,12 @@ class Settings(Model):
     """Most tokens in one run, in and out."""
     run_seconds: int = Field(default=900, ge=1, le=86_400)
     """Longest time of one run."""
+    runs_at_once: int = Field(default=4, ge=1, le=1000)
+    """Most runs that this process performs at a time; the others wait."""
+    run_store: SecretStr | None = None
+    """Where runs are recorded: `postgresql://…` or a file; by default a file of the user's."""
+    workflows: tuple[str, ...] = ()
+    """Workflows that clients may run, by file or folder."""
     run_tools: tuple[WorkspaceTool, ...] = ()
     """Tools of the workspace that runs may use."""
     workspace: str | None = Field(default=None, min_length=1)

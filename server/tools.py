@@ -28,6 +28,7 @@ from server.listing.envelope import text_block, tool_result
 from server.listing.resources import contents_of, mime_type
 from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, MAX_TAGS, READ
 from server.run.calls import RunRequests
+from server.run.workflow_calls import WorkflowRequests
 from skills_core.errors import SkillsError
 from skills_core.selection import ALL_THAT_MATCH
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from server.host import Host
     from server.run.declared_calls import DeclaredCalls
     from server.run.exchanges import Exchanges
+    from server.run.keeper import RunKeeper
 
     Call = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
@@ -54,15 +56,19 @@ _LOGGED = 3
 class ToolHandlers:
     """The handlers of `tools/list` and `tools/call`."""
 
-    def __init__(self, host: Host, exchanges: Exchanges, *, local: bool) -> None:
-        """Answer from `host`; `local` tells that clients see the same disk. Runs are work of `exchanges`."""
+    def __init__(self, host: Host, exchanges: Exchanges, runs: RunKeeper, *, local: bool) -> None:
+        """Answer from `host`; `local` tells that clients see the same disk.
+
+        Runs are work of `exchanges`, and performed by the service of `runs`.
+        """
         self._host = host
         self._conversations = Conversations(local=local)
         self._activation = Activation(host, local=local)
         self._admin = AdminTools(host)
         self._context = ContextRequests(host, local=local)
         self._guard = GuardRequests(host)
-        self._runs = RunRequests(host, exchanges)
+        self._runs = RunRequests(host, exchanges, runs)
+        self._workflows = WorkflowRequests(host, exchanges, runs)
         self._declared_calls: DeclaredCalls | None = None
 
     async def list(
@@ -83,7 +89,11 @@ class ToolHandlers:
             **self._context.calls(ctx),
             **self._guard.calls,
             **self._declared(),
-            **({**skills, **self._runs.calls(ctx)} if self._host.snapshot.catalog.active else {}),
+            **(
+                {**skills, **self._runs.calls(ctx), **self._workflows.calls(ctx)}
+                if self._host.snapshot.catalog.active
+                else {}
+            ),
         }
         tool = offered.get(params.name)
         if tool is None:

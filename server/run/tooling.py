@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from skills_core.run.tools.tool import Tool
     from skills_core.skill import Skill
 
-__all__ = ["RunTools", "run_tools", "workspace_root"]
+__all__ = ["RunTools", "check_tools", "run_tools", "workspace_root"]
 
 logger = logging.getLogger(__name__)
 
@@ -78,6 +78,19 @@ async def run_tools(
         for problem in problems:
             logger.info("tools of a run of %s %s: %s", one_line(skill.key), skill.digest, problem)
         yield RunTools(tuple(tools), tuple(problems), secrets)
+
+
+def check_tools(settings: Settings) -> None:
+    """See that what settings say of tools can be used.
+
+    Raises:
+        ConfigurationError: it cannot.
+    """
+    from server.run.server_file import read_servers
+
+    workspace_root(settings)
+    if settings.mcp_servers is not None:
+        read_servers(Path(settings.mcp_servers), os.environ)
 
 
 def workspace_root(settings: Settings) -> Path | None:
