@@ -13,6 +13,7 @@ import typer
 from server.commands.looking import activate, show, status
 from server.commands.reloading import reload
 from server.commands.remote import fetch, verify
+from server.commands.scripts import script
 from server.commands.searching import search
 from server.commands.serving import serve
 from server.commands.trusting import trust
@@ -34,6 +35,8 @@ app = typer.Typer(
 
 for command in (serve, status, search, visibility, show, activate, validate, init, trust, reload, verify, fetch):
     app.command()(command)
+# What stands behind the script's name is the script's.
+app.command(context_settings={"allow_interspersed_args": False})(script)
 
 
 def main() -> None:

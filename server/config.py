@@ -43,7 +43,18 @@ FILE_NAME = "skillserve.toml"
 
 _GUARD = frozenset({"confirm_patterns", "danger_patterns"})
 
-_PERSONAL = _GUARD | {"admin_token", "reranker", "tool_names", "tools", "trust_workspace"}
+_SCRIPTS = frozenset(
+    {
+        "require_sandbox",
+        "script_environment",
+        "script_network",
+        "script_output_bytes",
+        "script_seconds",
+        "script_workspace",
+    }
+)
+
+_PERSONAL = _GUARD | _SCRIPTS | {"admin_token", "reranker", "tool_names", "tools", "trust_workspace"}
 # What a file that came with a repository has no say in.
 
 _TABLES = _GUARD | {"client_budgets", "project_sources", "sources", "tool_names"}
@@ -87,6 +98,7 @@ class OptionalTool(StrEnum):
     RELOAD_SKILLS = "reload_skills"
     SKILL_CONTEXT = "skill_context"
     CHECK_TOOL_CALL = "check_tool_call"
+    RUN_SKILL_SCRIPT = "run_skill_script"
 
 
 class Conventions(StrEnum):
@@ -165,6 +177,17 @@ class Settings(BaseModel):
     """Whether an activation says what the tools and files that a skill names are called here."""
     tool_names: Mapping[str, Mapping[str, str]] = Field(default_factory=dict)
     """For clients, by the beginnings of their names or `*`: tools that skills name, and what each is called there."""
+    require_sandbox: bool = False
+    """Whether no script runs where no sandbox works."""
+    script_seconds: float = Field(default=120.0, gt=0, le=86_400)
+    script_output_bytes: int = Field(default=10_000_000, ge=1, le=1_000_000_000)
+    """Most that a script writes, to stdout and stderr together, before it is ended."""
+    script_environment: tuple[str, ...] = ()
+    """Variables of this process that scripts get beside a stated list, by name."""
+    script_network: bool = False
+    """Whether scripts in a sandbox can use the network; without a sandbox they always can."""
+    script_workspace: str | None = None
+    """Where scripts are started and may write; by default an empty folder that is removed afterwards."""
     page_size: int = Field(default=500, ge=1, le=10_000)
     log_level: LogLevel = LogLevel.INFO
 
@@ -175,6 +198,22 @@ class Settings(BaseModel):
             # A message of the model itself would hold the value.
             raise ValueError("expected from 16 to 1024 characters of ASCII, without spaces")
         return token
+
+    @field_validator("script_environment")
+    @classmethod
+    def _check_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name.upper().startswith(ENV_PREFIX) or not name or "=" in name or "\0" in name:
+                raise ValueError(f"{name[:80]!r}: expected a variable's name; none that begins with {ENV_PREFIX}")
+        return names
+
+    @field_validator("script_workspace")
+    @classmethod
+    def _check_workspace(cls, workspace: str | None) -> str | None:
+        place = Path(workspace).expanduser() if workspace is not None else None
+        if place is not None and not (place.is_absolute() and place.is_dir()):
+            raise ValueError(f"{workspace!r}: expected the absolute path of a folder that exists")
+        return workspace
 
     @field_validator("danger_patterns", "confirm_patterns")
     @classmethod

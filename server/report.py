@@ -12,7 +12,7 @@ from skills_core.diagnostics import one_line, printable
 from skills_core.skill import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from server.mending import Mended
     from skills_core.catalog import Catalog, FoundSource
@@ -46,12 +46,15 @@ class Result:
     diagnostics: tuple[Diagnostic, ...]
 
 
-def status_object(catalog: Catalog, choice: StatusChoice = _EVERYTHING) -> dict[str, Any]:
-    """Return what `status --json` prints: the skills that are asked for, and all problems and sources."""
+def status_object(
+    catalog: Catalog, choice: StatusChoice = _EVERYTHING, scripts: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return what `status --json` prints: the skills that are asked for, all problems and sources, and on scripts."""
     return {
         "skills": [skill_object(skill) for skill in catalog.skills if choice.admits(skill)],
         "problems": [diagnostic_object(problem) for problem in catalog.problems],
         "sources": [_source_object(found) for found in catalog.sources],
+        "scripts": scripts,
     }
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
     from server.host import Host
+    from server.scripts.calls import ScriptCalls
 
     Call = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
@@ -59,6 +60,7 @@ class ToolHandlers:
         self._admin = AdminTools(host)
         self._context = ContextRequests(host, local=local)
         self._guard = GuardRequests(host)
+        self._scripts = _script_handler(host)
 
     async def list(
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
@@ -77,7 +79,7 @@ class ToolHandlers:
             **self._admin.calls,
             **self._context.calls(ctx),
             **self._guard.calls,
-            **(skills if self._host.snapshot.catalog.active else {}),
+            **({**skills, **self._script_calls(ctx)} if self._host.snapshot.catalog.active else {}),
         }
         tool = offered.get(params.name)
         if tool is None:
@@ -88,6 +90,9 @@ class ToolHandlers:
             result = tool_result([text_block(str(error))], is_error=True)
         news = conversation.news(self._host.snapshot.catalog)
         return {**result, "content": [*result["content"], *map(text_block, news)]} if news else result
+
+    def _script_calls(self, ctx: ServerRequestContext[Any, Any]) -> dict[str, Call]:
+        return self._scripts.calls(ctx) if self._scripts else {}
 
     async def _call_read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         name, path = string(arguments, "skill"), string(arguments, "path")
@@ -126,6 +131,15 @@ class ToolHandlers:
         structured = found_object(matches)
         text = json.dumps(structured, ensure_ascii=False) if matches else _nothing(query)
         return {**tool_result([text_block(text)]), "structuredContent": structured}
+
+
+def _script_handler(host: Host) -> ScriptCalls | None:
+    if host.scripts is None:
+        return None
+    # What runs programs is loaded only where programs are run.
+    from server.scripts import calls  # noqa: PLC0415
+
+    return calls.ScriptCalls(host, host.scripts)
 
 
 def _nothing(query: str) -> str:

@@ -15,12 +15,12 @@ from skills_core.library import Library
 from skills_core.sources import Strictness
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from skills_core.gates import Environment
 
-__all__ = ["open_library", "open_quietly", "open_with_settings", "settings_with_logs"]
+__all__ = ["open_library", "open_quietly", "open_with_settings", "quiet_settings", "settings_with_logs"]
 
 
 def settings_with_logs(machine: Machine, **flags: object) -> Settings:
@@ -31,7 +31,7 @@ def settings_with_logs(machine: Machine, **flags: object) -> Settings:
     Raises:
         ConfigurationError: a setting cannot be used.
     """
-    settings = _settings(machine, flags)
+    settings = quiet_settings(machine, **flags)
     logging.basicConfig(
         stream=sys.stderr,
         level=settings.log_level.upper(),
@@ -76,12 +76,12 @@ def open_with_settings(directories: Sequence[Path] | None, **flags: object) -> t
         InvalidSourceError: a directory is missing, or is a file.
     """
     machine = Machine(current_places())
-    settings = _settings(machine, flags)
+    settings = quiet_settings(machine, **flags)
     return open_library(directories, settings, machine), settings
 
 
-def _settings(machine: Machine, flags: Mapping[str, object]) -> Settings:
-    """Return the settings with `flags` on top, of which one that is false, None or empty counts as not given.
+def quiet_settings(machine: Machine, **flags: object) -> Settings:
+    """Return the settings with `flags` on top, as for `settings_with_logs`, and log nothing.
 
     Raises:
         ConfigurationError: a setting cannot be used.

@@ -16,6 +16,7 @@ __all__ = [
     "FollowSymlinks",
     "GitIgnored",
     "NoAdapt",
+    "RequireSandbox",
     "Strict",
     "TrustWorkspace",
 ]
@@ -40,3 +41,4 @@ Strict = Annotated[bool, typer.Option("--strict", help="Let every breach of a ru
 NoAdapt = Annotated[
     bool, typer.Option("--no-adapt", help="Do not say what the tools and files that a skill names are called here.")
 ]
+RequireSandbox = Annotated[bool, typer.Option("--require-sandbox", help="Run no script where no sandbox works.")]

@@ -16,6 +16,7 @@ from server.commands.options import (
     FollowSymlinks,
     GitIgnored,
     NoAdapt,
+    RequireSandbox,
     Strict,
     TrustWorkspace,
 )
@@ -55,6 +56,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     gitignore: GitIgnored = False,
     no_adapt: NoAdapt = False,
     tool: Annotated[list[OptionalTool] | None, typer.Option(help="Offer this tool too; may be repeated.")] = None,
+    require_sandbox: RequireSandbox = False,
     pin: Pinned = None,
     watch: Annotated[WatchMode | None, typer.Option(help="How changes are noticed; auto by default.")] = None,
     watch_debounce_ms: Annotated[int | None, typer.Option(help="Quiet time that ends a burst; 250.")] = None,
@@ -75,6 +77,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         gitignore=gitignore,
         no_adapt=no_adapt,
         tools=tuple(tool or ()),
+        require_sandbox=require_sandbox,
         pinned=tuple(pin or ()),
         watch=watch,
         watch_debounce_ms=watch_debounce_ms,

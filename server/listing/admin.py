@@ -109,7 +109,10 @@ _STATUS: dict[str, Any] = {
         "additionalProperties": False,
     },
     "outputSchema": object_of(
-        skills=list_of(_SKILL), problems=list_of(object_of(**_DIAGNOSTIC)), sources=list_of(_SOURCE)
+        skills=list_of(_SKILL),
+        problems=list_of(object_of(**_DIAGNOSTIC)),
+        sources=list_of(_SOURCE),
+        scripts=object_of(offered=_FLAG, isolation=TEXT, sandbox_required=_FLAG, statement=TEXT),
     ),
     "annotations": hints("Status of all skills"),
 }
