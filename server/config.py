@@ -15,13 +15,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, SecretStr, ValidationError, field_validator
-
+from server.model import Field, InvalidValueError, Model, PositiveInt, SecretStr, field_validator
+from skills_core.catalog import MAX_ENTRY
 from skills_core.guard.patterns import pattern_fault
 from skills_core.locations import USUAL_BOUNDS
-from skills_core.rendering import MAX_ENTRY
+from skills_core.run.tools.names import WorkspaceTool
 from skills_core.sources import Scope, Strictness
-from skills_core.watcher import WatchMode, WatchOptions
+from skills_core.watching import WatchMode, WatchOptions
 
 if TYPE_CHECKING:
     from server.jdai_files import JdaiSettings
@@ -43,6 +43,8 @@ FILE_NAME = "skillserve.toml"
 
 _GUARD = frozenset({"confirm_patterns", "danger_patterns"})
 
+_RUN = frozenset({"model", "model_key", "run_seconds", "run_tokens", "run_turns"})
+
 _SCRIPTS = frozenset(
     {
         "require_sandbox",
@@ -54,7 +56,9 @@ _SCRIPTS = frozenset(
     }
 )
 
-_PERSONAL = _GUARD | _SCRIPTS | {"admin_token", "reranker", "tool_names", "tools", "trust_workspace"}
+_TOOLS = frozenset({"mcp_servers", "run_tools", "skill_tools", "workspace"})
+
+_PERSONAL = _GUARD | _RUN | _SCRIPTS | _TOOLS | {"admin_token", "reranker", "tool_names", "tools", "trust_workspace"}
 # What a file that came with a repository has no say in.
 
 _TABLES = _GUARD | {"client_budgets", "project_sources", "sources", "tool_names"}
@@ -99,6 +103,7 @@ class OptionalTool(StrEnum):
     SKILL_CONTEXT = "skill_context"
     CHECK_TOOL_CALL = "check_tool_call"
     RUN_SKILL_SCRIPT = "run_skill_script"
+    RUN_SKILL = "run_skill"
 
 
 class Conventions(StrEnum):
@@ -109,10 +114,8 @@ class Conventions(StrEnum):
     PROJECT = "project"
 
 
-class SourceSettings(BaseModel):
+class SourceSettings(Model):
     """A directory of skills beside the usual ones; None stands for what is set for all sources."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     path: str = Field(min_length=1)
     scope: Scope = Scope.MANAGED
@@ -122,10 +125,8 @@ class SourceSettings(BaseModel):
     gitignore: bool | None = None
 
 
-class Settings(BaseModel):
+class Settings(Model):
     """All settings of a server. Times are in the unit that the name says."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     transport: Transport = Transport.STDIO
     host: str = Field(default="127.0.0.1", min_length=1)
@@ -153,6 +154,24 @@ class Settings(BaseModel):
     """Calls of tools that are denied whatever skills say, by patterns as in a skill's own `danger_patterns`."""
     confirm_patterns: tuple[str, ...] = ()
     """Calls of tools for which the user is to be asked, likewise."""
+    model: str | None = Field(default=None, min_length=1)
+    """Which model performs skills, as `skills_core.run.models` reads it; None for none."""
+    model_key: SecretStr | None = None
+    """The key for a model that is named by its address."""
+    run_turns: int = Field(default=25, ge=1, le=1000)
+    """Most answers of the model in one run."""
+    run_tokens: int = Field(default=500_000, ge=1)
+    """Most tokens in one run, in and out."""
+    run_seconds: int = Field(default=900, ge=1, le=86_400)
+    """Longest time of one run."""
+    run_tools: tuple[WorkspaceTool, ...] = ()
+    """Tools of the workspace that runs may use."""
+    workspace: str | None = Field(default=None, min_length=1)
+    """The folder that they are bound to."""
+    mcp_servers: str | None = Field(default=None, min_length=1)
+    """The JSON file that names other MCP servers, whose tools runs may use."""
+    skill_tools: tuple[str, ...] = ()
+    """Tools declared by skills that may be carried out, in runs and for clients, as `SKILL/TOOL` or `SKILL/*`."""
     admin_token: SecretStr | None = None
     watch: WatchMode = WatchMode.AUTO
     watch_debounce_ms: int = Field(default=250, ge=0, le=60_000)
@@ -179,7 +198,7 @@ class Settings(BaseModel):
     """For clients, by the beginnings of their names or `*`: tools that skills name, and what each is called there."""
     require_sandbox: bool = False
     """Whether no script runs where no sandbox works."""
-    script_seconds: float = Field(default=120.0, gt=0, le=86_400)
+    script_seconds: int = Field(default=120, ge=1, le=86_400)
     script_output_bytes: int = Field(default=10_000_000, ge=1, le=1_000_000_000)
     """Most that a script writes, to stdout and stderr together, before it is ended."""
     script_environment: tuple[str, ...] = ()
@@ -222,6 +241,14 @@ class Settings(BaseModel):
             if fault := pattern_fault(pattern):
                 raise ValueError(fault)
         return patterns
+
+    @field_validator("skill_tools")
+    @classmethod
+    def _check_skill_tools(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
+        for entry in entries:
+            if not all(entry.partition("/")):
+                raise ValueError(f"{entry[:80]!r}: expected SKILL/TOOL, or SKILL/* for all tools of the skill")
+        return entries
 
     @field_validator("tool_names")
     @classmethod
@@ -279,11 +306,10 @@ def load_settings(
             merged[name] = (flag, f"--{name.replace('_', '-')}")
     try:
         return Settings.model_validate({name: value for name, (value, _) in merged.items()})
-    except ValidationError as error:
-        fault = error.errors()[0]
-        name, *within = map(str, fault["loc"])
+    except InvalidValueError as error:
+        name, *within = error.path
         what = ".".join(["sources" if name == "project_sources" else name, *within])
-        raise ConfigurationError(f"{merged[name][1]}: {what}: {fault['msg']}") from None
+        raise ConfigurationError(f"{merged[name][1]}: {what}: {error.message}") from None
 
 
 def _read_project_file(file: Path, own: Path) -> dict[str, Any]:

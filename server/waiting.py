@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from starlette.requests import Request
 
-__all__ = ["while_waited_for"]
+__all__ = ["until_gone", "while_waited_for"]
 
 Result = TypeVar("Result")
 
@@ -47,6 +47,11 @@ async def while_waited_for(ctx: ServerRequestContext[Any, Any], work: Callable[[
 
 
 async def _cancel_when_gone(request: Request, scope: anyio.CancelScope) -> None:
+    await until_gone(request)
+    scope.cancel()
+
+
+async def until_gone(request: Request) -> None:
+    """Return when the client has closed the connection by which it sent a request."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-    scope.cancel()

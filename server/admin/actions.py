@@ -23,19 +23,12 @@ logger = logging.getLogger(__name__)
 async def read_status(host: Host, choice: StatusChoice | None = None) -> dict[str, Any]:
     """Return what `status --json` prints, of the catalog of this moment."""
     # It tells of every skill there is, so it must not hold up other requests.
-    return await anyio.to_thread.run_sync(_status, host, choice or StatusChoice())
+    return await anyio.to_thread.run_sync(status_object, host.library.catalog, host.settings, choice or StatusChoice())
 
 
 async def reload_everything(host: Host) -> dict[str, Any]:
     """Compare everything with the disk, announce what that altered, and return what `reload --json` prints."""
     return change_object(told(await host.reload()))
-
-
-def _status(host: Host, choice: StatusChoice) -> dict[str, Any]:
-    # What runs programs is loaded only where somebody asks for it.
-    from server.scripts.setup import script_status  # noqa: PLC0415
-
-    return status_object(host.library.catalog, choice, script_status(host.settings))
 
 
 def told(change: Change) -> Change:

@@ -16,8 +16,10 @@ from server.commands.options import (
     FollowSymlinks,
     GitIgnored,
     NoAdapt,
+    Param,
     Strict,
     TrustWorkspace,
+    values_of,
 )
 from server.console import NO, WRONG_USE, fail, print_json, print_text
 from server.report import print_skill, skill_object, status_object
@@ -62,16 +64,15 @@ def status(  # noqa: PLR0913 - one parameter for each flag
         conventions=conventions,
         gitignore=gitignore,
     )
-    from server.scripts.setup import script_status
-
-    catalog, scripts = library.catalog, script_status(settings)
+    catalog = library.catalog
     choice = StatusChoice(tuple(state or ()), tuple(reason or ()), tuple(scope or ()), tuple(name or ()))
     if as_json:
-        print_json(status_object(catalog, choice, scripts))
+        print_json(status_object(catalog, settings, choice))
         return
+    from server.scripts.setup import script_status
     from server.tables import print_status
 
-    print_status(catalog, choice, scripts)
+    print_status(catalog, choice, script_status(settings))
 
 
 def show(
@@ -99,9 +100,7 @@ def activate(
     name: Annotated[str, typer.Argument(help="The skill's name.")],
     directories: Directories = None,
     *,
-    param: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A parameter's value; may be repeated.")
-    ] = None,
+    param: Param = None,
     client: Annotated[
         str | None, typer.Option(metavar="CLIENT", help="The text for this client, by its key or name; for any.")
     ] = None,
@@ -109,12 +108,7 @@ def activate(
     no_adapt: NoAdapt = False,
 ) -> None:
     """Print the text that activating a skill hands to a model."""
-    values: dict[str, str] = {}
-    for pair in param or ():
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            fail(f"--param {pair!r}: expected NAME=VALUE", WRONG_USE)
-        values[key] = value
+    given = values_of(param)
     try:
         library, settings = open_with_settings(directories, follow_symlinks=follow_symlinks, no_adapt=no_adapt)
         skill = library.catalog.skill(name)
@@ -124,7 +118,7 @@ def activate(
     if recipient is None:
         known = ", ".join(known_names(settings))
         fail(f"--client {one_line(client or '')[:200]!r}: nothing is known of it; expected one of {known}", WRONG_USE)
-    values, message = activation_inputs(skill, values)
+    values, message = activation_inputs(skill, given)
     print_text(render_activation(skill, values, recipient))
     if message:
         print_text(render_request(skill, message))

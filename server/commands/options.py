@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from server.config import Conventions
+from server.console import WRONG_USE, fail
+from skills_core.run.tools.names import WorkspaceTool
 
 __all__ = [
     "AsJson",
@@ -15,10 +17,16 @@ __all__ = [
     "Directories",
     "FollowSymlinks",
     "GitIgnored",
+    "McpServers",
     "NoAdapt",
+    "Param",
     "RequireSandbox",
+    "RunTool",
+    "SkillTool",
     "Strict",
     "TrustWorkspace",
+    "Workspace",
+    "values_of",
 ]
 
 Directories = Annotated[
@@ -42,3 +50,27 @@ NoAdapt = Annotated[
     bool, typer.Option("--no-adapt", help="Do not say what the tools and files that a skill names are called here.")
 ]
 RequireSandbox = Annotated[bool, typer.Option("--require-sandbox", help="Run no script where no sandbox works.")]
+Param = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A parameter's value; may be repeated.")]
+
+RunTool = Annotated[
+    list[WorkspaceTool] | None, typer.Option(help="Let runs use this tool of the workspace; may be repeated.")
+]
+Workspace = Annotated[str | None, typer.Option(metavar="DIR", help="The folder that these tools are bound to.")]
+McpServers = Annotated[
+    str | None, typer.Option(metavar="FILE", help="JSON that names other MCP servers whose tools runs may use.")
+]
+SkillTool = Annotated[
+    list[str] | None,
+    typer.Option(metavar="SKILL/TOOL", help="Carry out this tool that a skill declares; may be repeated."),
+]
+
+
+def values_of(pairs: list[str] | None) -> dict[str, str]:
+    """Return what several `--param` give; one that is no NAME=VALUE ends the command."""
+    values: dict[str, str] = {}
+    for pair in pairs or ():
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            fail(f"--param {pair!r}: expected NAME=VALUE", WRONG_USE)
+        values[key] = value
+    return values

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from server.commands.opening import open_library, quiet_settings
+from server.commands.opening import open_library, settings_of
 from server.commands.options import AsJson, FollowSymlinks, RequireSandbox, TrustWorkspace
 from server.console import NO, fail, print_json
 from server.environment import Machine, current_places
@@ -53,14 +53,14 @@ def script(  # noqa: PLR0913 - one parameter for each flag
     from skills_core.run.scripts.runner import ScriptRunner
 
     machine = Machine(current_places())
-    settings = quiet_settings(
-        machine,
-        follow_symlinks=follow_symlinks,
-        trust_workspace=trust_workspace,
-        require_sandbox=require_sandbox,
-        script_network=network,
-        script_workspace=str(workspace.absolute()) if workspace else None,
-    )
+    flags = {
+        "follow_symlinks": follow_symlinks,
+        "trust_workspace": trust_workspace,
+        "require_sandbox": require_sandbox,
+        "script_network": network,
+        "script_workspace": str(workspace.absolute()) if workspace else None,
+    }
+    settings = settings_of(machine, flags)
     runner = ScriptRunner(script_setup(settings))
     catalog = open_library(directories, settings, machine).catalog
     try:

@@ -13,13 +13,13 @@ from server.environment import current_places, state_home
 from skills_core.run.scripts.interpreters import Programs
 from skills_core.run.scripts.isolation import find_isolation
 from skills_core.run.scripts.process import ProcessLimits
-from skills_core.run.scripts.runner import ScriptSetup
+from skills_core.run.scripts.runner import ScriptRunner, ScriptSetup
 
 if TYPE_CHECKING:
     from server.config import Settings
     from skills_core.run.scripts.isolation import Isolation
 
-__all__ = ["offers_scripts", "script_setup", "script_status"]
+__all__ = ["offers_scripts", "script_runner", "script_setup", "script_status"]
 
 
 def script_setup(settings: Settings) -> ScriptSetup:
@@ -36,6 +36,11 @@ def script_setup(settings: Settings) -> ScriptSetup:
         passed=settings.script_environment,
         limits=ProcessLimits(settings.script_seconds, settings.script_output_bytes),
     )
+
+
+def script_runner(settings: Settings) -> ScriptRunner:
+    """Return what runs scripts here."""
+    return ScriptRunner(script_setup(settings))
 
 
 def offers_scripts(settings: Settings) -> bool:

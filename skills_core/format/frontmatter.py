@@ -7,7 +7,6 @@ Sources of the rules: agentskills.io (`name description license compatibility me
 
 from __future__ import annotations
 
-import difflib
 import unicodedata
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -66,11 +65,12 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class ToolDeclaration:
-    """A tool that a skill brings along; `parameters` is a JSON Schema."""
+    """A tool that a skill brings along; `parameters` is a JSON Schema, `script` the file of the skill that does it."""
 
     name: str
     description: str
     parameters: Mapping[str, JsonValue]
+    script: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +150,8 @@ def unknown_fields(fields: Iterable[str]) -> tuple[str, ...]:
 
 def similar_fields(key: str) -> tuple[str, ...]:
     """Return up to two known fields that may have been meant by `key`, the likeliest first."""
+    import difflib  # noqa: PLC0415 - few fields are misspelt, and each start would pay for it
+
     return tuple(difflib.get_close_matches(key[:100], _KNOWN_FIELDS, n=2))
 
 
@@ -261,7 +263,13 @@ def _read_tools(reader: FieldReader) -> tuple[ToolDeclaration, ...]:
                 "tools",
             )
             continue
-        tools.append(ToolDeclaration(name, tool.text("description") or "", tool.mapping("parameters")))
+        script = (tool.text("script") or "").removeprefix("./") or None
+        if script is None:
+            message = (
+                f"{prefix}script is missing; the tool is known, and cannot be carried out by a script of the skill"
+            )
+            reader.add(Severity.INFO, Reason.TOOL_WITHOUT_SCRIPT, message, "tools")
+        tools.append(ToolDeclaration(name, tool.text("description") or "", tool.mapping("parameters"), script))
     return tuple(tools)
 
 
