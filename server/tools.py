@@ -63,7 +63,7 @@ class ToolHandlers:
         self._admin = AdminTools(host)
         self._context = ContextRequests(host, local=local)
         self._guard = GuardRequests(host)
-        self._scripts = _script_handler(host)
+        self._scripts = _script_handler(host, self._guard)
         self._runs = RunRequests(host, exchanges)
         self._declared_calls: DeclaredCalls | None = None
 
@@ -157,13 +157,13 @@ class ToolHandlers:
         return {**tool_result([text_block(text)]), "structuredContent": structured}
 
 
-def _script_handler(host: Host) -> ScriptCalls | None:
+def _script_handler(host: Host, guard: GuardRequests) -> ScriptCalls | None:
     if host.scripts is None:
         return None
     # What runs programs is loaded only where programs are run.
     from server.scripts import calls  # noqa: PLC0415
 
-    return calls.ScriptCalls(host, host.scripts)
+    return calls.ScriptCalls(host, host.scripts, guard)
 
 
 def _nothing(query: str) -> str:

@@ -17,6 +17,7 @@ from server.scripts.report import report_of
 from server.waiting import while_waited_for
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillChangedError
+from skills_core.guard import Verdict
 from skills_core.run.scripts.output import KeptOutputs, Piece, Stream
 from skills_core.run.scripts.runner import ScriptRunner
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from mcp.server.context import ServerRequestContext
 
+    from server.guarding import GuardRequests
     from server.host import Host
     from server.scripts.report import ScriptReport
     from skills_core.run.scripts.runner import ScriptSetup
@@ -44,9 +46,10 @@ _MAX_STDIN = 1_000_000
 class ScriptCalls:
     """The handler of the tool."""
 
-    def __init__(self, host: Host, setup: ScriptSetup) -> None:
-        """Answer from `host`; scripts are run as `setup` says."""
+    def __init__(self, host: Host, setup: ScriptSetup, guard: GuardRequests) -> None:
+        """Answer from `host`; scripts are run as `setup` says, where `guard` allows the call."""
         self._host = host
+        self._guard = guard
         self._runner = ScriptRunner(setup)
         self._machine = Machine(current_places())
         self._outputs: KeptOutputs[ScriptReport] = KeptOutputs()
@@ -64,6 +67,10 @@ class ScriptCalls:
         args, stdin = _args(arguments), string(arguments, STDIN, default="")
         if len(stdin) > _MAX_STDIN:
             raise InvalidRequestError(f"{STDIN} may have {_MAX_STDIN} characters")
+        decision = await self._guard.decide(RUN, arguments)
+        if decision.verdict is not Verdict.ALLOW:
+            nobody = " Nobody can be asked here, so it was not run." if decision.verdict is Verdict.CONFIRM else ""
+            raise InvalidRequestError(f"{decision.reason}{nobody}")
         run = partial(self._run, name, path, args, stdin.encode("utf-8", errors="replace"))
         report = await while_waited_for(ctx, run)
         logger.info("script: %s; %s %s", report.summary, report.digest, report.isolation)

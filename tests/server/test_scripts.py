@@ -179,6 +179,18 @@ class TestTool:
             assert told["stdout"]["text"].strip() == "new"
             assert told["digest"] != before
 
+    @pytest.mark.parametrize("kind", ["danger_patterns", "confirm_patterns"])
+    async def test_the_guard_is_asked_before_a_script_runs(
+        self, in_memory: ConnectHosted, skills: Path, make_skill: MakeSkill, kind: str
+    ) -> None:
+        make_skill("a", files={"a.py": b"print('ran')"}, fields=f"{kind}: ['^run_skill_script .*--force']")
+        async with in_memory(skills, **ON) as session:
+            refused = await session.client.call_tool(TOOL, {"skill": "a", "path": "a.py", "args": ["--force"]})
+            assert refused.is_error
+            assert "--force" in refused.content[0].text
+            assert ("Nobody can be asked" in refused.content[0].text) == (kind == "confirm_patterns")
+            assert not (await call(session, skill="a", path="a.py")).is_error
+
     async def test_an_activation_says_how_scripts_are_run(
         self, in_memory: ConnectHosted, skills: Path, make_skill: MakeSkill
     ) -> None:
