@@ -21,6 +21,7 @@ __all__ = [
     "Model",
     "NoAdapt",
     "Param",
+    "RequireSandbox",
     "RunId",
     "RunTool",
     "SkillTool",
@@ -62,6 +63,7 @@ RunId = Annotated[
         help="A name for the run: the same command with it continues the run, or gives its outcome again.",
     ),
 ]
+RequireSandbox = Annotated[bool, typer.Option("--require-sandbox", help="Run no script where no sandbox works.")]
 Param = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A parameter's value; may be repeated.")]
 
 RunTool = Annotated[

@@ -23,6 +23,7 @@ from server.run.callers import Caller, caller_of
 from server.run.errors import RunEndedError
 from server.run.exchange import ClientExchange
 from server.run.limits import ExchangeLimits
+from server.waiting import until_gone
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
@@ -249,6 +250,5 @@ async def _end_when_closed(ctx: ServerRequestContext[Any, Any], exchange: Client
     """End the work when the client closes its request: nobody could be told what came of it."""
     if ctx.request is None:
         return  # a pipe ends with all that came through it
-    while (await ctx.request.receive())["type"] != "http.disconnect":
-        pass
+    await until_gone(ctx.request)
     exchange.end("its client closed the request")
