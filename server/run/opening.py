@@ -9,9 +9,9 @@ from server.environment import Machine, current_places, state_home
 from server.rules import guard_of
 from server.run.performing import Surroundings
 from server.run.pool import pool_of
-from server.scripts.setup import script_runner
 from server.run.service import RunService
 from server.run.traces import trace_store
+from server.scripts.setup import script_runner
 from skills_core.run.durable.store import SqliteStore, store_of
 
 if TYPE_CHECKING:

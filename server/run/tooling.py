@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from server.config import ConfigurationError
+from server.config import ConfigurationError, OptionalTool
 from server.listing.declared import allows
 from skills_core.diagnostics import one_line
 from skills_core.run.tools.asking import ask_user_tool
@@ -19,6 +19,7 @@ from skills_core.run.tools.declared import declared_tools
 from skills_core.run.tools.names import WorkspaceTool
 from skills_core.run.tools.sandboxed import sandboxed_commands
 from skills_core.run.tools.skill_files import read_skill_file_tool
+from skills_core.run.tools.skill_scripts import run_skill_script_tool
 from skills_core.run.tools.workspace import workspace_tools
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ async def run_tools(
     if root is not None:
         tools += _of_workspace(settings, root, runner, problems)
     tools += [ask_user_tool(), read_skill_file_tool(skill)]
+    if runner is not None and not runner.setup.refuses and OptionalTool.RUN_SKILL_SCRIPT in settings.tools:
+        tools.append(run_skill_script_tool(skill, runner, variables or {}))
     if runner is not None:
         declared = declared_tools(skill, runner, variables, allows=lambda each: allows(settings, skill, each))
         tools += declared.tools
