@@ -14,6 +14,7 @@ from server.commands.guarding import guard
 from server.commands.looking import activate, show, status
 from server.commands.reloading import reload
 from server.commands.remote import fetch, verify
+from server.commands.running import run, runs
 from server.commands.searching import search
 from server.commands.serving import serve
 from server.commands.trusting import trust
@@ -33,8 +34,13 @@ app = typer.Typer(
     help="The reference server for Agent Skills over MCP.",
 )
 
-for command in (serve, status, search, visibility, show, activate, validate, init, trust, reload, guard, verify, fetch):
+_COMMANDS = (
+    *(serve, status, search, visibility, show, activate, validate, init, trust, reload),
+    *(guard, verify, fetch, run),
+)
+for command in _COMMANDS:
     app.command()(command)
+app.add_typer(runs, name="runs")
 
 
 def main() -> None:

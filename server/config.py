@@ -42,7 +42,9 @@ FILE_NAME = "skillserve.toml"
 
 _GUARD = frozenset({"confirm_patterns", "danger_patterns"})
 
-_PERSONAL = _GUARD | {"admin_token", "reranker", "tool_names", "tools", "trust_workspace"}
+_RUN = frozenset({"model", "model_key", "run_seconds", "run_tokens", "run_turns"})
+
+_PERSONAL = _GUARD | _RUN | {"admin_token", "reranker", "tool_names", "tools", "trust_workspace"}
 # What a file that came with a repository has no say in.
 
 _TABLES = _GUARD | {"client_budgets", "project_sources", "sources", "tool_names"}
@@ -86,6 +88,7 @@ class OptionalTool(StrEnum):
     RELOAD_SKILLS = "reload_skills"
     SKILL_CONTEXT = "skill_context"
     CHECK_TOOL_CALL = "check_tool_call"
+    RUN_SKILL = "run_skill"
 
 
 class Conventions(StrEnum):
@@ -136,6 +139,16 @@ class Settings(Model):
     """Calls of tools that are denied whatever skills say, by patterns as in a skill's own `danger_patterns`."""
     confirm_patterns: tuple[str, ...] = ()
     """Calls of tools for which the user is to be asked, likewise."""
+    model: str | None = Field(default=None, min_length=1)
+    """Which model performs skills, as `skills_core.run.models` reads it; None for none."""
+    model_key: SecretStr | None = None
+    """The key for a model that is named by its address."""
+    run_turns: int = Field(default=25, ge=1, le=1000)
+    """Most answers of the model in one run."""
+    run_tokens: int = Field(default=500_000, ge=1)
+    """Most tokens in one run, in and out."""
+    run_seconds: int = Field(default=900, ge=1, le=86_400)
+    """Longest time of one run."""
     admin_token: SecretStr | None = None
     watch: WatchMode = WatchMode.AUTO
     watch_debounce_ms: int = Field(default=250, ge=0, le=60_000)

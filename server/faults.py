@@ -19,6 +19,7 @@ from skills_core.errors import (
     InstallRefusedError,
     InvalidFrontmatterError,
     InvalidPatternError,
+    InvalidSchemaError,
     InvalidSkillError,
     InvalidSkillsRootError,
     InvalidSourceError,
@@ -27,6 +28,7 @@ from skills_core.errors import (
     SkillIoError,
     SkillsError,
     SkillYamlError,
+    ToolFailedError,
     UnknownFileError,
     UnknownSkillError,
 )
@@ -61,10 +63,12 @@ CODES: dict[type[SkillsError], int] = {
     SkillYamlError: INTERNAL_ERROR,
     InvalidFrontmatterError: INTERNAL_ERROR,
     InvalidPatternError: INTERNAL_ERROR,
+    InvalidSchemaError: INTERNAL_ERROR,
     MissingFieldError: INTERNAL_ERROR,
     InvalidSkillsRootError: INTERNAL_ERROR,
     EntryRefusedError: INTERNAL_ERROR,
     InstallRefusedError: INTERNAL_ERROR,
+    ToolFailedError: INTERNAL_ERROR,
 }
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "InstallRefusedError",
     "InvalidFrontmatterError",
     "InvalidPatternError",
+    "InvalidSchemaError",
     "InvalidSkillError",
     "InvalidSkillsRootError",
     "InvalidSourceError",
@@ -27,6 +28,7 @@ __all__ = [
     "SkillIoError",
     "SkillYamlError",
     "SkillsError",
+    "ToolFailedError",
     "UnknownFileError",
     "UnknownSkillError",
     "similar_to",
@@ -139,12 +141,23 @@ class InvalidPatternError(SkillsError):
         super().__init__(f"the pattern {pattern[:100]!r} cannot be used: {why}")
 
 
+class InvalidSchemaError(SkillsError):
+    """The JSON Schema of a tool's arguments cannot be used."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the schema of the arguments cannot be used: {why}")
+
+
 class NestedTooDeepError(SkillsError):
     """A JSON value has more than `limit` levels of lists and objects within each other, so it was not looked at."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"The value is nested deeper than {limit} levels of lists and objects; use a flatter one.")
         self.limit = limit
+
+
+class ToolFailedError(SkillsError):
+    """A call of a tool came to nothing; the text is for the model that made it."""
 
 
 class UnknownSkillError(SkillsError):

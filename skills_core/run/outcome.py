@@ -1,0 +1,149 @@
+"""What a run came to: frozen values that are told, recorded and read back as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skills_core.format.yaml12 import JsonValue
+
+__all__ = [
+    "UNUSED",
+    "Attempt",
+    "CallDecision",
+    "CriterionScore",
+    "RunOutcome",
+    "RunProblem",
+    "RunStatus",
+    "Score",
+    "ToolCall",
+    "Usage",
+]
+
+
+class RunStatus(StrEnum):
+    """How a run ended."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    REFUSED = "refused"
+
+
+class RunProblem(StrEnum):
+    """Why a run did not complete, or completed with less than it should have. The values are part of the contract."""
+
+    MODEL_ERROR = "model_error"
+    TURN_LIMIT = "turn_limit"
+    TOKEN_LIMIT = "token_limit"  # noqa: S105 - no secret
+    CALL_LIMIT = "call_limit"
+    TIME_LIMIT = "time_limit"
+    OUTPUT_CUT = "output_cut"
+    NO_OUTPUT = "no_output"
+    BELOW_MIN_SCORE = "below_min_score"
+    NOT_SCORED = "not_scored"
+    SIDE_EFFECTS = "side_effects"
+    CLIENT_GONE = "client_gone"
+    CANCELLED = "cancelled"
+
+
+class CallDecision(StrEnum):
+    """What became of a call of a tool. Only `DONE` and `FAILED` calls were carried out."""
+
+    DONE = "done"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    UNKNOWN_TOOL = "unknown_tool"
+    NOT_PERMITTED = "not_permitted"
+    INVALID_ARGUMENTS = "invalid_arguments"
+    DENIED = "denied"
+    DECLINED = "declined"
+    NOBODY_TO_ASK = "nobody_to_ask"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call of a tool: what the model asked for, what was decided and why, and what it was told.
+
+    `confirmed` tells that the user was asked and agreed. `text` is what the model was given.
+    """
+
+    number: int
+    tool: str
+    arguments: Mapping[str, JsonValue]
+    decision: CallDecision
+    text: str
+    reason: str = ""
+    confirmed: bool = False
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a run took of the model."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        """Return both together."""
+        return Usage(
+            self.requests + other.requests,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+        )
+
+
+UNUSED = Usage()
+"""Nothing was asked of a model."""
+
+
+@dataclass(frozen=True, slots=True)
+class CriterionScore:
+    """How far an output meets one criterion, from 0 to 1, and what was found."""
+
+    criterion: str
+    score: float
+    finding: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How good an output is, from 0 to 1 over all and for each criterion."""
+
+    overall: float
+    criteria: tuple[CriterionScore, ...] = ()
+    finding: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One time that the skill was performed; `score` is None where nobody scored it."""
+
+    output: str
+    score: Score | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOutcome:
+    """What a run came to. `output` and `score` are those of the best attempt, the first among equals.
+
+    `digest` is that of the skill that was performed. `message` says in words what `problem` is.
+    """
+
+    run_id: str
+    skill: str
+    digest: str | None
+    status: RunStatus
+    output: str = ""
+    problem: RunProblem | None = None
+    message: str = ""
+    score: Score | None = None
+    attempts: tuple[Attempt, ...] = ()
+    usage: Usage = UNUSED
+    tool_calls: tuple[ToolCall, ...] = field(default=())
