@@ -50,4 +50,5 @@ def ask_user_tool() -> Tool:
         "the user",
         perform,
         Role(frozenset({Capability.ASK_USER})),
+        waits=True,
     )

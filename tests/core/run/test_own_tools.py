@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from skills_core.run.outcome import CallDecision
+from skills_core.run.ports import Nobody
 from skills_core.run.tools.asking import ask_user_tool
 from skills_core.run.tools.skill_files import read_skill_file_tool
 
@@ -23,6 +25,16 @@ async def test_the_user_is_asked_and_the_answer_reaches_the_model(make_gate: Any
 async def test_where_nobody_answers_the_model_is_told_to_go_on(make_gate: Any) -> None:
     call = await make_gate(ask_user_tool()).call("ask_user", {"question": "Which?"}, 1)
     assert (call.decision, "Nobody answers here" in call.text) == (CallDecision.FAILED, True)
+
+
+async def test_a_person_may_take_longer_than_a_tool(make_gate: Any) -> None:
+    class Slow(Nobody):
+        async def ask(self, question: str, choices: Any = ()) -> str | None:
+            await anyio.sleep(0.2)
+            return f"{question} {choices}"
+
+    call = await make_gate(ask_user_tool(), user=Slow(), tool_seconds=0.01).call("ask_user", {"question": "Which?"}, 1)
+    assert (call.decision, call.text) == (CallDecision.DONE, "Which? []")
 
 
 @pytest.fixture
