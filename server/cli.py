@@ -10,13 +10,16 @@ from io import TextIOWrapper
 
 import typer
 
+from server.commands.guarding import guard
 from server.commands.looking import activate, show, status
 from server.commands.reloading import reload
 from server.commands.remote import fetch, verify
+from server.commands.running import run, runs
 from server.commands.searching import search
 from server.commands.serving import serve
 from server.commands.trusting import trust
 from server.commands.visibility import visibility
+from server.commands.workflows import app as workflow
 from server.commands.writing import init, validate
 from server.config import ConfigurationError
 from server.console import WRONG_USE, fail
@@ -32,8 +35,14 @@ app = typer.Typer(
     help="The reference server for Agent Skills over MCP.",
 )
 
-for command in (serve, status, search, visibility, show, activate, validate, init, trust, reload, verify, fetch):
+_COMMANDS = (
+    *(serve, status, search, visibility, show, activate, validate, init, trust, reload),
+    *(guard, verify, fetch, run),
+)
+for command in _COMMANDS:
     app.command()(command)
+app.add_typer(runs, name="runs")
+app.add_typer(workflow, name="workflow")
 
 
 def main() -> None:

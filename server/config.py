@@ -15,13 +15,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, SecretStr, ValidationError, field_validator
-
+from server.model import Field, InvalidValueError, Model, PositiveInt, SecretStr, field_validator
+from skills_core.catalog import MAX_ENTRY
 from skills_core.guard.patterns import pattern_fault
 from skills_core.locations import USUAL_BOUNDS
-from skills_core.rendering import MAX_ENTRY
 from skills_core.sources import Scope, Strictness
-from skills_core.watcher import WatchMode, WatchOptions
+from skills_core.watching import WatchMode, WatchOptions
 
 if TYPE_CHECKING:
     from server.jdai_files import JdaiSettings
@@ -43,7 +42,9 @@ FILE_NAME = "skillserve.toml"
 
 _GUARD = frozenset({"confirm_patterns", "danger_patterns"})
 
-_PERSONAL = _GUARD | {"admin_token", "reranker", "tool_names", "tools", "trust_workspace"}
+_RUN = frozenset({"model", "model_key", "run_seconds", "run_tokens", "run_turns"})
+
+_PERSONAL = _GUARD | _RUN | {"admin_token", "reranker", "tool_names", "tools", "trust_workspace"}
 # What a file that came with a repository has no say in.
 
 _TABLES = _GUARD | {"client_budgets", "project_sources", "sources", "tool_names"}
@@ -87,6 +88,7 @@ class OptionalTool(StrEnum):
     RELOAD_SKILLS = "reload_skills"
     SKILL_CONTEXT = "skill_context"
     CHECK_TOOL_CALL = "check_tool_call"
+    RUN_SKILL = "run_skill"
 
 
 class Conventions(StrEnum):
@@ -97,10 +99,8 @@ class Conventions(StrEnum):
     PROJECT = "project"
 
 
-class SourceSettings(BaseModel):
+class SourceSettings(Model):
     """A directory of skills beside the usual ones; None stands for what is set for all sources."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     path: str = Field(min_length=1)
     scope: Scope = Scope.MANAGED
@@ -110,10 +110,8 @@ class SourceSettings(BaseModel):
     gitignore: bool | None = None
 
 
-class Settings(BaseModel):
+class Settings(Model):
     """All settings of a server. Times are in the unit that the name says."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     transport: Transport = Transport.STDIO
     host: str = Field(default="127.0.0.1", min_length=1)
@@ -141,6 +139,16 @@ class Settings(BaseModel):
     """Calls of tools that are denied whatever skills say, by patterns as in a skill's own `danger_patterns`."""
     confirm_patterns: tuple[str, ...] = ()
     """Calls of tools for which the user is to be asked, likewise."""
+    model: str | None = Field(default=None, min_length=1)
+    """Which model performs skills, as `skills_core.run.models` reads it; None for none."""
+    model_key: SecretStr | None = None
+    """The key for a model that is named by its address."""
+    run_turns: int = Field(default=25, ge=1, le=1000)
+    """Most answers of the model in one run."""
+    run_tokens: int = Field(default=500_000, ge=1)
+    """Most tokens in one run, in and out."""
+    run_seconds: int = Field(default=900, ge=1, le=86_400)
+    """Longest time of one run."""
     admin_token: SecretStr | None = None
     watch: WatchMode = WatchMode.AUTO
     watch_debounce_ms: int = Field(default=250, ge=0, le=60_000)
@@ -240,11 +248,10 @@ def load_settings(
             merged[name] = (flag, f"--{name.replace('_', '-')}")
     try:
         return Settings.model_validate({name: value for name, (value, _) in merged.items()})
-    except ValidationError as error:
-        fault = error.errors()[0]
-        name, *within = map(str, fault["loc"])
+    except InvalidValueError as error:
+        name, *within = error.path
         what = ".".join(["sources" if name == "project_sources" else name, *within])
-        raise ConfigurationError(f"{merged[name][1]}: {what}: {fault['msg']}") from None
+        raise ConfigurationError(f"{merged[name][1]}: {what}: {error.message}") from None
 
 
 def _read_project_file(file: Path, own: Path) -> dict[str, Any]:

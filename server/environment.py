@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -53,7 +52,7 @@ class Machine:
         jdai, (trusted, problems) = self.jdai.read(), self._trusted()
         return Environment(
             os=_SYSTEMS.get(sys.platform, sys.platform),
-            has_bin=functools.cache(lambda name: shutil.which(name) is not None),
+            has_bin=functools.cache(_has_bin),
             variables=dict(os.environ),
             config=jdai.config,
             entries=jdai.entries,
@@ -68,6 +67,12 @@ class Machine:
         except TrustError as error:
             path = printable(str(self.trust.path))
             return frozenset(), (Diagnostic(Severity.WARNING, Reason.INVALID_CONFIGURATION, str(error), path),)
+
+
+def _has_bin(name: str) -> bool:
+    import shutil  # noqa: PLC0415 - few gates ask for programs, and each start would pay for it
+
+    return shutil.which(name) is not None
 
 
 def current_environment() -> Environment:

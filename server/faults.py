@@ -19,9 +19,12 @@ from skills_core.errors import (
     InstallRefusedError,
     InvalidFrontmatterError,
     InvalidPatternError,
+    InvalidRecordError,
+    InvalidSchemaError,
     InvalidSkillError,
     InvalidSkillsRootError,
     InvalidSourceError,
+    InvalidWorkflowError,
     MissingFieldError,
     NestedTooDeepError,
     SkillIoError,
@@ -55,6 +58,7 @@ CODES: dict[type[SkillsError], int] = {
     UnknownFileError: INVALID_PARAMS,
     FileRefusedError: INVALID_PARAMS,
     NestedTooDeepError: INVALID_PARAMS,
+    InvalidWorkflowError: INVALID_PARAMS,
     InvalidSourceError: INTERNAL_ERROR,
     # A request names skills that were loaded before: that one cannot be read by its path is no fault of it.
     InvalidSkillError: INTERNAL_ERROR,
@@ -62,11 +66,13 @@ CODES: dict[type[SkillsError], int] = {
     SkillYamlError: INTERNAL_ERROR,
     InvalidFrontmatterError: INTERNAL_ERROR,
     InvalidPatternError: INTERNAL_ERROR,
+    InvalidSchemaError: INTERNAL_ERROR,
     MissingFieldError: INTERNAL_ERROR,
     InvalidSkillsRootError: INTERNAL_ERROR,
     EntryRefusedError: INTERNAL_ERROR,
     InstallRefusedError: INTERNAL_ERROR,
     ToolFailedError: INTERNAL_ERROR,
+    InvalidRecordError: INTERNAL_ERROR,
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
@@ -11,29 +10,17 @@ from server.arguments import string
 from server.faults import InvalidRequestError
 from server.listing.envelope import text_block, tool_result
 from server.listing.guard import ARGUMENTS, CHECK, TOOL, offers_tool
+from server.rules import guard_of, log_decision
 from skills_core.diagnostics import one_line
-from skills_core.guard import Guard, Rule, Verdict, rules_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from server.config import Settings
     from server.host import Host
     from skills_core.catalog import Catalog
-    from skills_core.guard import Decision
+    from skills_core.guard import Decision, Guard
 
-__all__ = ["GuardRequests", "guard_of"]
-
-logger = logging.getLogger(__name__)
-
-
-def guard_of(catalog: Catalog, settings: Settings) -> Guard:
-    """Return the guard by the patterns of the configuration and of all active skills."""
-    own = [
-        *(Rule(pattern, Verdict.DENY) for pattern in settings.danger_patterns),
-        *(Rule(pattern, Verdict.CONFIRM) for pattern in settings.confirm_patterns),
-    ]
-    return Guard([*own, *rules_of(catalog.active)])
+__all__ = ["GuardRequests"]
 
 
 class GuardRequests:
@@ -65,9 +52,7 @@ class GuardRequests:
     def _decide(self, tool: str, arguments: dict[str, Any]) -> Decision:
         catalog = self._host.snapshot.catalog
         if self._made is None or self._made[0] is not catalog:
-            self._made = (catalog, guard_of(catalog, self._host.settings))
+            self._made = (catalog, guard_of(catalog.active, self._host.settings))
         decision = self._made[1].decide(tool, arguments)
-        if decision.rule is not None:
-            rule, digest = decision.rule, decision.rule.skill.digest if decision.rule.skill else ""
-            logger.info("guard: %s %s by %s %s", decision.verdict, one_line(tool)[:100], rule.origin, digest)
+        log_decision(tool, decision)
         return decision

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from pathlib import Path
 
 from skills_core.errors import SkillsError
@@ -66,6 +65,8 @@ class TrustFile:
         return known
 
     def _write(self, folders: set[Path]) -> None:
+        import tempfile  # noqa: PLC0415 - a start reads alone
+
         text = json.dumps({"version": _VERSION, "trusted": sorted(map(str, folders))}, indent=2) + "\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -23,32 +23,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from skills_core.catalog import Catalog, FoundSource
-from skills_core.diagnostics import Diagnostic, Reason, Severity
-from skills_core.errors import (
-    FileRefusedError,
-    InvalidFrontmatterError,
-    InvalidSkillError,
-    InvalidSkillsRootError,
-    InvalidSourceError,
-    MissingFieldError,
-    SkillIoError,
-    SkillsError,
-    SkillYamlError,
-    UnknownFileError,
-    UnknownSkillError,
-)
-from skills_core.format.frontmatter import Evaluation, Frontmatter, ToolDeclaration
-from skills_core.gates import Credential, Environment, Exclusion, Gate, SkillEntry, evaluate_gate
-from skills_core.library import Change, Library
-from skills_core.rendering import render_activation, render_catalog, render_request
-from skills_core.rendering.recipient import Recipient
-from skills_core.selection import Band, Match, Reranker, SelectionPolicy, SkillIndex, SkillSearch
-from skills_core.skill import Instructions, Skill, SkillContent, SkillFile, State
-from skills_core.sources import ScanBounds, Scope, Source, Strictness, explicit_sources
-from skills_core.strict import parse_skill, read_skill
-
 if TYPE_CHECKING:
+    from skills_core.catalog import Catalog, FoundSource
     from skills_core.context import (
         AssembledContext,
         ByName,
@@ -81,6 +57,29 @@ if TYPE_CHECKING:
         stack_activations,
         triggered_by,
     )
+    from skills_core.diagnostics import Diagnostic, Reason, Severity
+    from skills_core.errors import (
+        FileRefusedError,
+        InvalidFrontmatterError,
+        InvalidSkillError,
+        InvalidSkillsRootError,
+        InvalidSourceError,
+        MissingFieldError,
+        SkillIoError,
+        SkillsError,
+        SkillYamlError,
+        UnknownFileError,
+        UnknownSkillError,
+    )
+    from skills_core.format.frontmatter import Evaluation, Frontmatter, ToolDeclaration
+    from skills_core.gates import Credential, Environment, Exclusion, Gate, SkillEntry, evaluate_gate
+    from skills_core.library import Change, Library
+    from skills_core.rendering import render_activation, render_catalog, render_request
+    from skills_core.rendering.recipient import Recipient
+    from skills_core.selection import Band, Match, Reranker, SelectionPolicy, SkillIndex, SkillSearch
+    from skills_core.skill import Instructions, Skill, SkillContent, SkillFile, State
+    from skills_core.sources import ScanBounds, Scope, Source, Strictness, explicit_sources
+    from skills_core.strict import parse_skill, read_skill
 
 __all__ = [
     "AssembledContext",
@@ -164,12 +163,39 @@ __all__ = [
     "triggered_by",
 ]
 
+_HOMES = {
+    "catalog": "Catalog FoundSource",
+    "context": (
+        "AssembledContext ByName ByQuery ByTag ContextBounds ContextCoordinator CoordinatorConfig Injection Message "
+        "MissingTools Ranking Rejected Rejection Resolution SkillCall SkillContext Strategy TextPart ToolRegistry "
+        "Triggered activation_of always_on assemble_context by_full_text by_shared_words inject match_skill_call "
+        "request_of stack_activations triggered_by"
+    ),
+    "diagnostics": "Diagnostic Reason Severity",
+    "errors": (
+        "FileRefusedError InvalidFrontmatterError InvalidSkillError InvalidSkillsRootError InvalidSourceError "
+        "MissingFieldError SkillIoError SkillsError SkillYamlError UnknownFileError UnknownSkillError"
+    ),
+    "format.frontmatter": "Evaluation Frontmatter ToolDeclaration",
+    "gates": "Credential Environment Exclusion Gate SkillEntry evaluate_gate",
+    "library": "Change Library",
+    "rendering": "render_activation render_catalog render_request",
+    "rendering.recipient": "Recipient",
+    "selection": "Band Match Reranker SelectionPolicy SkillIndex SkillSearch",
+    "skill": "Instructions Skill SkillContent SkillFile State",
+    "sources": "ScanBounds Scope Source Strictness explicit_sources",
+    "strict": "parse_skill read_skill",
+}
+# Which module a name comes from: one is imported when one of its names is asked for.
+
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
+
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is asked for
-    """Import what goes with messages when it is asked for: a server that starts has no use for it yet."""
-    if name not in __all__:
+    """Import a name when it is asked for: a process that is started for one question uses few of them."""
+    if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("skills_core.context"), name)
+    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
 
 
 def __dir__() -> list[str]:

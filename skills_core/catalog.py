@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from skills_core.diagnostics import Diagnostic
     from skills_core.sources import Source
 
-__all__ = ["Catalog", "FoundSource", "order_of"]
+__all__ = ["MAX_ENTRY", "Catalog", "FoundSource", "order_of"]
+
+MAX_ENTRY = 1536
+"""Longest text of one skill in a catalog for models, in characters: some hosts show no more of one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ What is wrong with a skill is no exception but data, see `diagnostics`.
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skills_core.diagnostics import Diagnostic, Reason
+    from skills_core.run.workflow.faults import WorkflowFault
 
 __all__ = [
     "EntryRefusedError",
@@ -20,9 +20,12 @@ __all__ = [
     "InstallRefusedError",
     "InvalidFrontmatterError",
     "InvalidPatternError",
+    "InvalidRecordError",
+    "InvalidSchemaError",
     "InvalidSkillError",
     "InvalidSkillsRootError",
     "InvalidSourceError",
+    "InvalidWorkflowError",
     "MissingFieldError",
     "NestedTooDeepError",
     "SkillIoError",
@@ -44,6 +47,8 @@ def similar_to(name: str, known: Iterable[str]) -> tuple[str, ...]:
     name, candidates = name[:100], list(known)
     if len(candidates) > _MAX_COMPARED:
         candidates = [each for each in candidates if each[:3] == name[:3] or each[-5:] == name[-5:]][:_MAX_COMPARED]
+    import difflib  # noqa: PLC0415 - few names are wrong, and each start would pay for it
+
     return tuple(difflib.get_close_matches(name, candidates, n=3))
 
 
@@ -139,6 +144,13 @@ class InvalidPatternError(SkillsError):
         super().__init__(f"the pattern {pattern[:100]!r} cannot be used: {why}")
 
 
+class InvalidSchemaError(SkillsError):
+    """The JSON Schema of a tool's arguments cannot be used."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the schema of the arguments cannot be used: {why}")
+
+
 class NestedTooDeepError(SkillsError):
     """A JSON value has more than `limit` levels of lists and objects within each other, so it was not looked at."""
 
@@ -149,6 +161,24 @@ class NestedTooDeepError(SkillsError):
 
 class ToolFailedError(SkillsError):
     """A call of a tool came to nothing; the text is for the model that made it."""
+
+
+class InvalidRecordError(SkillsError):
+    """What was recorded of a run cannot be read back; `where` is the field."""
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(f"What was recorded of this run cannot be read: {where}: {why}. Begin the run anew.")
+        self.where = where
+
+
+class InvalidWorkflowError(SkillsError):
+    """A workflow cannot be run; `faults` holds everything that is wrong with it and with what it was given."""
+
+    def __init__(self, name: str, faults: tuple[WorkflowFault, ...]) -> None:
+        errors = "; ".join(str(fault) for fault in faults if fault.severity == "error")
+        super().__init__(f"The workflow {name[:200]!r} cannot be run: {errors}")
+        self.name = name
+        self.faults = faults
 
 
 class UnknownSkillError(SkillsError):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skills_core.skill import Skill
     from skills_core.sources import Source
 
-__all__ = ["Change", "Library"]
+__all__ = ["Change", "Library", "load_catalog"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,11 @@ class Library:
             inside = [relative for path in paths for relative in loaded.paths_of(path)]
             result.append(reload_source(loaded, inside) if inside else loaded)
         return result
+
+
+def load_catalog(sources: Iterable[Source], environment: Environment) -> Catalog:
+    """Load once what skills say of themselves: their files beside the one that makes them skills are not read."""
+    return build_catalog([load_source(source, main_only=True) for source in sources], environment)
 
 
 def _is_same(before: Catalog, after: Catalog) -> bool:

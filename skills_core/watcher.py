@@ -12,8 +12,6 @@ import logging
 import sys
 import threading
 import time
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,11 +22,12 @@ from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 from skills_core.disk.files import Fingerprint
 from skills_core.disk.gitignore import FILE_NAME
 from skills_core.disk.names import is_ignored
+from skills_core.watching import WatchMode, WatchOptions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
-__all__ = ["WatchMode", "WatchOptions", "is_remote", "watch", "watch_files"]
+__all__ = ["is_remote", "watch", "watch_files"]
 
 logger = logging.getLogger(__name__)
 
@@ -45,24 +44,6 @@ _NETWORK_FILE_SYSTEMS = frozenset(
     {"9p", "afs", "ceph", "cifs", "drvfs", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4", "smb", "smb3", "smbfs"}
     | {"fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "vboxsf", "virtiofs"}
 )
-
-
-class WatchMode(StrEnum):
-    """How changes are noticed: `auto` asks the system and polls on network file systems."""
-
-    AUTO = "auto"
-    NATIVE = "native"
-    POLL = "poll"
-    OFF = "off"
-
-
-@dataclass(frozen=True, slots=True)
-class WatchOptions:
-    """`debounce` and `poll_interval` (which is also the interval of the check on the roots) are in seconds."""
-
-    mode: WatchMode = WatchMode.AUTO
-    debounce: float = 0.25
-    poll_interval: float = 1.0
 
 
 async def watch(roots: Sequence[Path], options: WatchOptions) -> AsyncGenerator[frozenset[Path] | None]:

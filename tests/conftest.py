@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,3 +48,12 @@ def skills(tmp_path: Path) -> Path:
 def make_skill(skills: Path) -> MakeSkill:
     """Write skills into the folder `skills`."""
     return partial(write_skill, skills)
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Any]:
+    """A model's endpoint that plays a script, a `tests.model_endpoint.ModelEndpoint`."""
+    from tests.model_endpoint import open_endpoint  # noqa: PLC0415 - it imports what only runs want
+
+    with open_endpoint() as opened:
+        yield opened

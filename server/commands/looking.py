@@ -16,8 +16,10 @@ from server.commands.options import (
     FollowSymlinks,
     GitIgnored,
     NoAdapt,
+    Param,
     Strict,
     TrustWorkspace,
+    values_of,
 )
 from server.console import NO, WRONG_USE, fail, print_json, print_text
 from server.report import print_skill, skill_object, status_object
@@ -96,9 +98,7 @@ def activate(
     name: Annotated[str, typer.Argument(help="The skill's name.")],
     directories: Directories = None,
     *,
-    param: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A parameter's value; may be repeated.")
-    ] = None,
+    param: Param = None,
     client: Annotated[
         str | None, typer.Option(metavar="CLIENT", help="The text for this client, by its key or name; for any.")
     ] = None,
@@ -106,12 +106,7 @@ def activate(
     no_adapt: NoAdapt = False,
 ) -> None:
     """Print the text that activating a skill hands to a model."""
-    values: dict[str, str] = {}
-    for pair in param or ():
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            fail(f"--param {pair!r}: expected NAME=VALUE", WRONG_USE)
-        values[key] = value
+    given = values_of(param)
     try:
         library, settings = open_with_settings(directories, follow_symlinks=follow_symlinks, no_adapt=no_adapt)
         skill = library.catalog.skill(name)
@@ -121,7 +116,7 @@ def activate(
     if recipient is None:
         known = ", ".join(known_names(settings))
         fail(f"--client {one_line(client or '')[:200]!r}: nothing is known of it; expected one of {known}", WRONG_USE)
-    values, message = activation_inputs(skill, values)
+    values, message = activation_inputs(skill, given)
     print_text(render_activation(skill, values, recipient))
     if message:
         print_text(render_request(skill, message))

@@ -11,16 +11,25 @@ from typing import TYPE_CHECKING
 from server.config import LogLevel, Settings, load_settings
 from server.environment import Machine, current_places
 from server.sources import sources_of
-from skills_core.library import Library
+from skills_core.library import Library, load_catalog
 from skills_core.sources import Strictness
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from skills_core.catalog import Catalog
     from skills_core.gates import Environment
 
-__all__ = ["open_library", "open_quietly", "open_with_settings", "settings_with_logs"]
+__all__ = [
+    "log_to_stderr",
+    "open_catalog",
+    "open_library",
+    "open_quietly",
+    "open_with_settings",
+    "settings_of",
+    "settings_with_logs",
+]
 
 
 def settings_with_logs(machine: Machine, **flags: object) -> Settings:
@@ -31,7 +40,13 @@ def settings_with_logs(machine: Machine, **flags: object) -> Settings:
     Raises:
         ConfigurationError: a setting cannot be used.
     """
-    settings = _settings(machine, flags)
+    settings = settings_of(machine, flags)
+    log_to_stderr(settings)
+    return settings
+
+
+def log_to_stderr(settings: Settings) -> None:
+    """Let logs go to stderr, as much as the settings say."""
     logging.basicConfig(
         stream=sys.stderr,
         level=settings.log_level.upper(),
@@ -41,7 +56,6 @@ def settings_with_logs(machine: Machine, **flags: object) -> Settings:
         # What the libraries find worth telling at this level is about themselves.
         for library in ("uvicorn", "mcp"):
             logging.getLogger(library).setLevel(logging.WARNING)
-    return settings
 
 
 def open_library(directories: Sequence[Path] | None, settings: Settings, machine: Machine) -> Library:
@@ -50,12 +64,20 @@ def open_library(directories: Sequence[Path] | None, settings: Settings, machine
     Raises:
         InvalidSourceError: a directory is missing, or is a file.
     """
-    sources = sources_of(directories, settings, machine.places)
+    return Library(sources_of(directories, settings, machine.places), lambda: _environment(settings, machine))
 
-    def environment() -> Environment:
-        return replace(machine.environment(), enabled=settings.enabled, disabled=settings.disabled)
 
-    return Library(sources, environment)
+def open_catalog(directories: Sequence[Path] | None, settings: Settings, machine: Machine) -> Catalog:
+    """Do as `open_library` does, once and without the files beside those that make skills.
+
+    Raises:
+        InvalidSourceError: a directory is missing, or is a file.
+    """
+    return load_catalog(sources_of(directories, settings, machine.places), _environment(settings, machine))
+
+
+def _environment(settings: Settings, machine: Machine) -> Environment:
+    return replace(machine.environment(), enabled=settings.enabled, disabled=settings.disabled)
 
 
 def open_quietly(directories: Sequence[Path] | None, **flags: object) -> Library:
@@ -76,11 +98,11 @@ def open_with_settings(directories: Sequence[Path] | None, **flags: object) -> t
         InvalidSourceError: a directory is missing, or is a file.
     """
     machine = Machine(current_places())
-    settings = _settings(machine, flags)
+    settings = settings_of(machine, flags)
     return open_library(directories, settings, machine), settings
 
 
-def _settings(machine: Machine, flags: Mapping[str, object]) -> Settings:
+def settings_of(machine: Machine, flags: Mapping[str, object]) -> Settings:
     """Return the settings with `flags` on top, of which one that is false, None or empty counts as not given.
 
     Raises:
@@ -91,4 +113,5 @@ def _settings(machine: Machine, flags: Mapping[str, object]) -> Settings:
         given["strictness"] = Strictness.STRICT
     if given.pop("no_adapt", None):
         given["adapt"] = False
-    return load_settings(given, os.environ, machine.places.config_home, jdai=machine.jdai.read())
+    places = machine.places
+    return load_settings(given, os.environ, places.config_home, places.working_directory, machine.jdai.read())

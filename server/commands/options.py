@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from server.config import Conventions
+from server.console import WRONG_USE, fail
 
 __all__ = [
     "AsJson",
@@ -16,8 +17,10 @@ __all__ = [
     "FollowSymlinks",
     "GitIgnored",
     "NoAdapt",
+    "Param",
     "Strict",
     "TrustWorkspace",
+    "values_of",
 ]
 
 Directories = Annotated[
@@ -40,3 +43,15 @@ Strict = Annotated[bool, typer.Option("--strict", help="Let every breach of a ru
 NoAdapt = Annotated[
     bool, typer.Option("--no-adapt", help="Do not say what the tools and files that a skill names are called here.")
 ]
+Param = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A parameter's value; may be repeated.")]
+
+
+def values_of(pairs: list[str] | None) -> dict[str, str]:
+    """Return what several `--param` give; one that is no NAME=VALUE ends the command."""
+    values: dict[str, str] = {}
+    for pair in pairs or ():
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            fail(f"--param {pair!r}: expected NAME=VALUE", WRONG_USE)
+        values[key] = value
+    return values

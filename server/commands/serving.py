@@ -24,7 +24,7 @@ from server.console import WRONG_USE, fail
 from server.environment import Machine, current_places, state_home
 from server.lean_sdk import defer_packages
 from skills_core.diagnostics import one_line
-from skills_core.watcher import WatchMode
+from skills_core.watching import WatchMode
 
 if TYPE_CHECKING:
     from server.config import Settings

@@ -1,6 +1,7 @@
-"""What runs need of the protocol: the client's model and its user, in the middle of a tool call.
+"""Runs as a server and the command line have them: settings and this machine, and the client in mid-call.
 
-`exchanges` keeps the pieces of work that talk with clients, `exchange` is such a piece's way to its client, `sealing`
-guards what goes out between two rounds, `model` and `user` are the client's model and whoever sits before it. It
-stands on `skills_core.run`; what that imports beyond the core is imported when a run needs it.
+`offering` says whether there are runs at all, `service` performs them. `exchanges` keeps the pieces of work that talk
+with clients in the middle of a tool call, `exchange` is such a piece's way to its client, `sealing` guards what goes
+out between two rounds, `model` and `user` are the client's model and whoever sits before it; `terminal` is the person
+at the command line. What is imported at the start of a server is light; a run imports the rest when it begins.
 """

@@ -8,7 +8,6 @@ text: characters that it refuses or takes for line breaks, and lines that it sho
 import math
 import re
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from typing import Final, TypeAlias
 
 from skills_core.diagnostics import without_halves
@@ -132,6 +131,8 @@ def _javascript_number(value: float) -> str:
         return "0"
     shortest = repr(value)  # the same digits as in JavaScript: both are the shortest that read back
     if _PLAIN_FROM <= abs(value) < _PLAIN_BELOW:
+        from decimal import Decimal  # noqa: PLC0415 - few files have such numbers, and each start would pay for it
+
         return f"{Decimal(shortest):f}".removesuffix(".0")
     mantissa, _, exponent = shortest.partition("e")
     return f"{mantissa}e{int(exponent):+d}"

@@ -7,7 +7,6 @@ Sources of the rules: agentskills.io (`name description license compatibility me
 
 from __future__ import annotations
 
-import difflib
 import unicodedata
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -150,6 +149,8 @@ def unknown_fields(fields: Iterable[str]) -> tuple[str, ...]:
 
 def similar_fields(key: str) -> tuple[str, ...]:
     """Return up to two known fields that may have been meant by `key`, the likeliest first."""
+    import difflib  # noqa: PLC0415 - few fields are misspelt, and each start would pay for it
+
     return tuple(difflib.get_close_matches(key[:100], _KNOWN_FIELDS, n=2))
 
 

@@ -70,9 +70,12 @@ class LoadedSource:
         yield from self.links.paths_of(real)
 
 
-def load_source(source: Source) -> LoadedSource:
-    """Scan `source` and load every skill in it. A missing root is a problem, not an exception."""
-    return _load_all(LoadedSource(source, Tree()))
+def load_source(source: Source, *, main_only: bool = False) -> LoadedSource:
+    """Scan `source` and load every skill in it. A missing root is a problem, not an exception.
+
+    With `main_only` of each skill the file alone that makes it one, for whoever asks what skills say of themselves.
+    """
+    return _load_all(LoadedSource(source, Tree()), main_only=main_only)
 
 
 def reload_source(loaded: LoadedSource, changed: Iterable[str] | None = None) -> LoadedSource:
@@ -100,10 +103,10 @@ def reload_source(loaded: LoadedSource, changed: Iterable[str] | None = None) ->
     return _finish(loading)
 
 
-def _load_all(loaded: LoadedSource) -> LoadedSource:
+def _load_all(loaded: LoadedSource, *, main_only: bool = False) -> LoadedSource:
     tree = scan(loaded.source, fingerprints=bool(loaded.contents or loaded.texts))
     with Reader() as reader:
-        loading = _Loading(loaded, tree, reader, {}, {}, {})
+        loading = _Loading(loaded, tree, reader, {}, {}, {}, main_only=main_only)
         for folder in tree:
             loading.load_folder(folder)
             loading.load_documents(folder)
@@ -122,6 +125,7 @@ class _Loading:
     texts: dict[str, SkillFile]
     changed: frozenset[str] = frozenset()
     touched: frozenset[str] | None = None
+    main_only: bool = False
 
     @property
     def source(self) -> Source:
@@ -132,7 +136,9 @@ class _Loading:
         if folder in self.tree and find_main(self.tree[folder]) and SkillKind.FOLDER in self.source.kinds:
             known = self.before.contents.get(folder)
             known = known if known is not None and known.kind is SkillKind.FOLDER else None
-            self.contents[folder] = load_content(self.source, folder, self.tree, self.reader, known, self.changed)
+            self.contents[folder] = load_content(
+                self.source, folder, self.tree, self.reader, known, self.changed, main_only=self.main_only
+            )
         else:
             self.contents.pop(folder, None)
 

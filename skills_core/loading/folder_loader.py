@@ -48,15 +48,21 @@ def load_content(
     reader: Reader,
     before: SkillContent | None = None,
     changed: AbstractSet[str] = frozenset(),
+    *,
+    main_only: bool = False,
 ) -> SkillContent:
     """Load the skill in `folder` from the files that `tree` lists, read by `reader`.
 
     `before` is what the folder held at the last load; `changed` are paths (relative to the source) that are
-    known to have changed whatever their metadata says. Returns `before` itself where nothing differs.
+    known to have changed whatever their metadata says. Returns `before` itself where nothing differs. With `main_only`
+    nothing is said of the other files, and the skill is not published.
     """
     main = find_main(tree[folder]) or MAIN_FILE
     reading = SkillReading(source, folder, tree, before.files if before else {}, changed, reader)
     instructions = _load_main(reading, main, before)
+    if main_only:
+        files = MappingProxyType(reading.files)
+        return SkillContent(folder, instructions, files, files.get(main), notes=capped(reading.notes), published=False)
     _load_others(reading, main)
     reading.check_references(instructions, main)
     files = MappingProxyType(reading.files)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from skills_core.catalog import MAX_ENTRY
 from skills_core.rendering.containment import attribute, escaped
 
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ __all__ = [
     "room_for_entries",
     "texts_within",
 ]
-
-MAX_ENTRY = 1536
-"""Longest catalog entry in characters: some hosts show no more of one."""
 
 RULE = (
     "When a task matches one of these skills, call activate_skill with its name before anything else, then follow "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["RunLimits"]
+__all__ = ["USUAL_LIMITS", "RunLimits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,9 +15,15 @@ class RunLimits:
     """Answers of the model, in all attempts together."""
     tokens: int = 500_000
     """Tokens in and out, as the model's provider counts them."""
+    calls: int = 200
+    """Calls of tools, those that were turned down too."""
     seconds: float = 900.0
     output_characters: int = 200_000
     """Of the model's last answer; beyond it the output is cut, and the outcome says so."""
     tool_seconds: float = 120.0
     tool_characters: int = 50_000
     """Of what a tool says that the model is given."""
+
+
+USUAL_LIMITS = RunLimits()
+"""Those of a run for which nobody sets others."""

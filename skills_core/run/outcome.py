@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonValue
 
 __all__ = [
+    "UNUSED",
     "Attempt",
     "CallDecision",
     "CriterionScore",
@@ -39,6 +40,7 @@ class RunProblem(StrEnum):
     MODEL_ERROR = "model_error"
     TURN_LIMIT = "turn_limit"
     TOKEN_LIMIT = "token_limit"  # noqa: S105 - no secret
+    CALL_LIMIT = "call_limit"
     TIME_LIMIT = "time_limit"
     OUTPUT_CUT = "output_cut"
     NO_OUTPUT = "no_output"
@@ -97,6 +99,10 @@ class Usage:
         )
 
 
+UNUSED = Usage()
+"""Nothing was asked of a model."""
+
+
 @dataclass(frozen=True, slots=True)
 class CriterionScore:
     """How far an output meets one criterion, from 0 to 1, and what was found."""
@@ -139,5 +145,5 @@ class RunOutcome:
     message: str = ""
     score: Score | None = None
     attempts: tuple[Attempt, ...] = ()
-    usage: Usage = Usage()
+    usage: Usage = UNUSED
     tool_calls: tuple[ToolCall, ...] = field(default=())

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skills_core import UnknownFileError, UnknownSkillError
+from skills_core import Environment, UnknownFileError, UnknownSkillError, explicit_sources
+from skills_core.library import load_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,3 +165,15 @@ def test_an_empty_catalog_answers_too(tmp_path: Path, load: Callable[..., Librar
 
 def test_a_catalog_shows_how_many_skills_it_has_in_each_state(catalog: Catalog) -> None:
     assert repr(catalog) == "<Catalog 4 active, 1 excluded, 1 invalid>"
+
+
+def test_a_catalog_that_is_loaded_once_says_the_same_of_skills_and_reads_none_of_their_other_files(
+    tmp_path: Path, catalog: Catalog
+) -> None:
+    (tmp_path / "AGENTS.md").write_text("Be kind.\n", encoding="utf-8")
+    environment = Environment(os="linux", has_bin=lambda _: True)
+    light = load_catalog(explicit_sources([tmp_path]), environment)
+    assert [(s.key, s.state, s.reason, s.digest) for s in light.skills if s.name != "agents"] == [
+        (s.key, s.state, s.reason, s.digest) for s in catalog.skills
+    ]
+    assert {path for skill in light.skills for path in skill.content.files} == {"SKILL.md", "AGENTS.md"}

@@ -18,7 +18,7 @@ from server.environment import current_environment
 from server.host import Host
 from skills_core.library import Library
 from skills_core.sources import explicit_sources
-from skills_core.watcher import WatchMode
+from skills_core.watching import WatchMode
 from tests.server.sessions import (
     REPOSITORY,
     Connect,

@@ -12,7 +12,7 @@ import pytest
 from server.config import Settings, load_settings
 from server.jdai_files import JdaiFiles, JdaiSettings
 from skills_core import Reason, SkillEntry
-from skills_core.watcher import WatchMode
+from skills_core.watching import WatchMode
 from tests.conftest import MakeSkill
 from tests.server.sessions import Connect
 

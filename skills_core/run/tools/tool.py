@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
     from skills_core.format.yaml12 import JsonValue
     from skills_core.run.ports import JsonObject, User
+    from skills_core.toolboxes import Capability
 
-__all__ = ["CallContext", "Effect", "Perform", "Tool"]
+__all__ = ["CallContext", "Effect", "Perform", "Role", "Tool"]
 
 
 class Effect(StrEnum):
@@ -38,6 +39,24 @@ Perform: TypeAlias = "Callable[[JsonObject, CallContext], Awaitable[str]]"
 
 
 @dataclass(frozen=True, slots=True)
+class Role:
+    """What else a tool is called in the `allowed-tools` of skills, and what their patterns are matched against.
+
+    The names of hosts for any of `capabilities` mean the tool, and so do `aliases`. `command` is the argument that
+    holds a command as a list of words, `path` the one that holds a path within the workspace; None where a tool has
+    no such argument. `below` tells that a call reaches all that is in the folder at that path. `own` tells that the
+    tool comes with the skill that is run, which needs no permit for it.
+    """
+
+    capabilities: frozenset[Capability] = frozenset()
+    aliases: tuple[str, ...] = ()
+    command: str | None = None
+    path: str | None = None
+    below: bool = False
+    own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Tool:
     """A tool; `parameters` is the JSON Schema of its arguments, an object.
 
@@ -52,3 +71,4 @@ class Tool:
     effect: Effect
     origin: str
     perform: Perform
+    role: Role = Role()

@@ -36,7 +36,7 @@ from skills_core.errors import SkillsError
 from skills_core.library import Library
 from skills_core.run.ports import Progress
 from skills_core.sources import explicit_sources
-from skills_core.watcher import WatchMode
+from skills_core.watching import WatchMode
 
 STEPS: dict[str, Any] = {"type": "array", "items": {"type": "object"}}
 TOOL = {

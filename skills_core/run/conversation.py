@@ -1,0 +1,230 @@
+"""A model and a run talk: prompts go in, calls of tools come out and are answered, until there is an answer.
+
+The loop is ours, over pydantic-ai's requests to models, for three reasons. Every call that a model makes goes through
+one gate, those of tools that do not exist and with arguments that are no JSON too. Each request and each call is a step
+of the journal, in an order that depends on nothing but the model's answers. And the calls of one answer are carried out
+one after the other: tools write to one workspace, and a user answers one question at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pydantic_ai.direct import model_request
+from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelRequest, ModelResponse, ToolReturnPart, UserPromptPart
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.models.instrumented import InstrumentationSettings
+from pydantic_ai.tools import ToolDefinition
+
+from skills_core.errors import SkillsError
+from skills_core.run.outcome import CallDecision, RunProblem, ToolCall, Usage
+from skills_core.run.ports import Progress
+from skills_core.run.records import from_json, to_json
+from skills_core.run.trace.events import ModelCalled, ToolCalled, now
+from skills_core.run.trace.spans import note_call, tool_span
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pydantic_ai.messages import ModelMessage, ModelRequestPart, ToolCallPart
+    from pydantic_ai.models import Model
+
+    from skills_core.format.yaml12 import JsonValue
+    from skills_core.run.limits import RunLimits
+    from skills_core.run.ports import Journal, JsonObject, Report
+    from skills_core.run.secrets import Secrets
+    from skills_core.run.tools.gate import ToolGate
+    from skills_core.run.trace.recorder import Recorder
+
+__all__ = ["Conversation", "RunStoppedError", "model_fault"]
+
+logger = logging.getLogger(__name__)
+
+MAX_FAULT = 500
+"""Characters of what a provider says of an error."""
+
+# Texts may be anybody's: spans say that something was said, the trace on disk says what.
+_SPANS = InstrumentationSettings(include_content=False, include_model_request_parameters=False)
+
+
+class RunStoppedError(SkillsError):
+    """A run cannot go on; the outcome says why."""
+
+    def __init__(self, problem: RunProblem, message: str) -> None:
+        super().__init__(message)
+        self.problem = problem
+        self.message = message
+
+
+def model_fault(error: Exception, secrets: Secrets) -> str:
+    """Return what a request to a model ended in, in one sentence for people."""
+    said = " ".join(secrets.hidden(str(error)).split())[:MAX_FAULT]
+    return f"The model did not answer: {type(error).__name__}{f': {said}' if said else ''}"
+
+
+class Conversation:
+    """One conversation; it holds what was said, what was called, and what it took."""
+
+    def __init__(
+        self,
+        model: Model,
+        instructions: str,
+        gate: ToolGate,
+        *,
+        journal: Journal,
+        limits: RunLimits,
+        recorder: Recorder,
+        report: Report,
+        secrets: Secrets,
+    ) -> None:
+        """Begin with `instructions`, which stand before all that is said; nothing is asked yet."""
+        self._model = model
+        self._instructions = instructions
+        self._gate = gate
+        self._journal = journal
+        self._limits = limits
+        self._recorder = recorder
+        self._report = report
+        self._secrets = secrets
+        self._messages: list[ModelMessage] = []
+        self._parameters = ModelRequestParameters(
+            function_tools=[
+                ToolDefinition(
+                    name=tool.name, description=tool.description, parameters_json_schema=dict(tool.parameters)
+                )
+                for tool in gate.offered
+            ]
+        )
+        self.usage = Usage()
+        self.calls: list[ToolCall] = []
+        self.cut = False
+        """Whether the last answer ends where the model's own limit was."""
+
+    async def say(self, prompt: str) -> str:
+        """Return the model's answer to `prompt`, after all the calls that it wanted.
+
+        Raises:
+            RunStoppedError: the model cannot be asked, has nothing to say, or a limit is reached.
+        """
+        parts: Sequence[ModelRequestPart] = [UserPromptPart(prompt)]
+        while True:
+            self._messages.append(ModelRequest(parts, instructions=self._instructions))
+            response = await self._ask()
+            self._messages.append(response)
+            wanted = response.tool_calls
+            if not wanted:
+                return self._answer(response)
+            parts = [await self._carry_out(call) for call in wanted]
+
+    async def _ask(self) -> ModelResponse:
+        self._check_limits()
+        number = self.usage.requests + 1
+        await self._tell(f"asking the model ({number})")
+        recorded = await self._journal.step(f"model {number}", self._request)
+        assert isinstance(recorded, dict)  # noqa: S101 - as _request makes it
+        event, response = _read(recorded)
+        self.usage += event.usage
+        await self._recorder.add(event)
+        if response is None:
+            raise RunStoppedError(RunProblem.MODEL_ERROR, event.error or "The model did not answer.")
+        return response
+
+    async def _request(self) -> JsonValue:
+        """Ask the model; that it fails is an outcome like another, so that it is not asked again after a restart."""
+        at, begun = now(), time.monotonic()
+        try:
+            response = await model_request(
+                self._model, self._messages, model_request_parameters=self._parameters, instrument=_SPANS
+            )
+        except Exception as error:  # noqa: BLE001 - providers' libraries raise whatever they like
+            logger.info("run %s: %s", self._journal.run_id, model_fault(error, self._secrets))
+            return {"at": at, "seconds": _since(begun), "error": model_fault(error, self._secrets), "response": None}
+        dumped = ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
+        return {"at": at, "seconds": _since(begun), "error": None, "response": dumped}
+
+    def _check_limits(self) -> None:
+        if self.usage.requests >= self._limits.turns:
+            message = f"The model was asked {self._limits.turns} times and has not finished."
+            raise RunStoppedError(RunProblem.TURN_LIMIT, message)
+        used = self.usage.input_tokens + self.usage.output_tokens
+        if used >= self._limits.tokens:
+            message = f"The run has used {used} tokens; the limit is {self._limits.tokens}."
+            raise RunStoppedError(RunProblem.TOKEN_LIMIT, message)
+
+    async def _carry_out(self, wanted: ToolCallPart) -> ToolReturnPart:
+        number = len(self.calls) + 1
+        if number > self._limits.calls:
+            message = f"The model has called tools {self._limits.calls} times and has not finished."
+            raise RunStoppedError(RunProblem.CALL_LIMIT, message)
+        await self._tell(f"calling {wanted.tool_name[:100]}")
+
+        async def work() -> JsonValue:
+            at = now()
+            with tool_span(self._journal.run_id, wanted.tool_name[:100], number) as span:
+                call = await self._gate.call(wanted.tool_name, _arguments(wanted), number)
+                note_call(span, call)
+            # What a secret's value stands in goes neither to the model nor into a checkpoint.
+            return {"at": at, "call": to_json(replace(call, text=self._secrets.hidden(call.text)))}
+
+        recorded = await self._journal.step(f"tool {number}: {wanted.tool_name[:100]}", work)
+        assert isinstance(recorded, dict)  # noqa: S101 - as work makes it
+        event = _read_call(recorded)
+        self.calls.append(event.call)
+        await self._recorder.add(event)
+        return ToolReturnPart(
+            wanted.tool_name,
+            event.call.text,
+            wanted.tool_call_id,
+            outcome="success" if event.call.decision is CallDecision.DONE else "failed",
+        )
+
+    def _answer(self, response: ModelResponse) -> str:
+        text = (response.text or "").strip()
+        if response.finish_reason == "content_filter":
+            raise RunStoppedError(RunProblem.MODEL_ERROR, "The model's provider withheld the answer (content filter).")
+        if not text:
+            raise RunStoppedError(RunProblem.NO_OUTPUT, "The model ended without an answer.")
+        self.cut = response.finish_reason == "length"
+        return text
+
+    async def _tell(self, message: str) -> None:
+        await self._report(Progress(self.usage.requests + len(self.calls), None, message))
+
+
+def _arguments(wanted: ToolCallPart) -> JsonValue:
+    """Return the arguments as an object, or as the text that the model wrote where that is none."""
+    try:
+        return wanted.args_as_dict(raise_if_invalid=True)
+    except (ValueError, AssertionError):
+        return wanted.args if isinstance(wanted.args, str) else None
+
+
+def _read(recorded: JsonObject) -> tuple[ModelCalled, ModelResponse | None]:
+    at, seconds, error = str(recorded["at"]), recorded["seconds"], recorded["error"]
+    assert isinstance(seconds, (int, float))  # noqa: S101 - as it was recorded
+    if recorded["response"] is None:
+        return ModelCalled(at, seconds, usage=Usage(1), error=str(error)), None
+    response = ModelMessagesTypeAdapter.validate_json(json.dumps([recorded["response"]]))[0]
+    assert isinstance(response, ModelResponse)  # noqa: S101 - as it was recorded
+    event = ModelCalled(
+        at,
+        seconds,
+        response.model_name,
+        response.text or "",
+        tuple(call.tool_name for call in response.tool_calls),
+        response.finish_reason,
+        Usage(1, response.usage.input_tokens, response.usage.output_tokens),
+    )
+    return event, response
+
+
+def _read_call(recorded: JsonObject) -> ToolCalled:
+    return ToolCalled(str(recorded["at"]), from_json(ToolCall, recorded["call"]))
+
+
+def _since(begun: float) -> float:
+    return round(time.monotonic() - begun, 3)

@@ -1,0 +1,107 @@
+"""Which model performs skills: from what a user writes to a model of pydantic-ai.
+
+    anthropic:NAME, openai:NAME, …       a provider that pydantic-ai knows; its key and address come from the
+                                         environment, as the provider's own library reads them (OPENAI_API_KEY,
+                                         OPENAI_BASE_URL, ANTHROPIC_API_KEY, …)
+    http://HOST/v1#NAME                  any address that speaks OpenAI's chat completions
+
+Keys of providers never go to an address that a user wrote: such a one is given the key that was set for it, or none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from skills_core.errors import SkillsError
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+__all__ = ["CLIENT", "ModelSpec", "ModelUnavailableError", "open_model", "parse_model"]
+
+CLIENT = "client"
+"""The model of the connected client, by MCP's sampling; a server opens it for each call."""
+
+_EXPECTED = "expected anthropic:NAME, openai:NAME, http(s)://HOST/v1#NAME, or client"
+
+
+class ModelUnavailableError(SkillsError):
+    """No model can be had by what a user wrote; the message says what to write or to install."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """A model as it is named in settings: a provider's, or the one at an address; `provider` is `client` for that."""
+
+    provider: str
+    name: str
+    address: str | None = None
+
+    def __str__(self) -> str:
+        """Write it as a user would, without what an address might hold of secrets."""
+        if self.address is not None:
+            return f"{self.address}#{self.name}"
+        return f"{self.provider}:{self.name}" if self.name else self.provider
+
+
+def parse_model(text: str) -> ModelSpec:
+    """Return what `text` names.
+
+    Raises:
+        ModelUnavailableError: it names no model.
+    """
+    if text == CLIENT:
+        return ModelSpec(CLIENT, "")
+    if text.startswith(("http://", "https://")):
+        return _at_address(text)
+    provider, _, name = text.partition(":")
+    if not provider or not name:
+        raise ModelUnavailableError(f"{text[:100]!r} names no model; {_EXPECTED}.")
+    return ModelSpec(provider, name)
+
+
+def _at_address(text: str) -> ModelSpec:
+    address, _, name = text.partition("#")
+    expected = "The address of the model is none that can be reached; expected http(s)://HOST/v1#NAME."
+    try:
+        parts = urlsplit(address)
+        named = bool(parts.hostname) and parts.port != 0
+    except ValueError as error:
+        raise ModelUnavailableError(expected) from error
+    if not named:
+        raise ModelUnavailableError(expected)
+    if parts.username is not None or parts.password is not None:
+        raise ModelUnavailableError("The address of the model holds a password; set model_key instead.")
+    if not name:
+        raise ModelUnavailableError(f"{address[:200]} does not say which model; expected {address[:200]}#NAME.")
+    return ModelSpec("openai-compatible", name, address.rstrip("/"))
+
+
+def open_model(spec: ModelSpec, key: str | None = None) -> Model:
+    """Return the model; nothing is asked of it yet. `key` goes to an address alone.
+
+    Raises:
+        ModelUnavailableError: the provider is not known, not installed, or lacks its key.
+    """
+    try:
+        from pydantic_ai.exceptions import UserError  # noqa: PLC0415 - it takes a second, and only runs want it
+        from pydantic_ai.models import infer_model  # noqa: PLC0415
+    except ImportError as error:
+        raise ModelUnavailableError("Runs need the extra `run`: pip install 'skillserve[run]'.") from error
+    if spec.address is not None:
+        return _chat_model(spec, spec.address, key)
+    try:
+        return infer_model(f"{spec.provider}:{spec.name}")
+    except (ImportError, UserError, ValueError) as error:
+        raise ModelUnavailableError(f"The model {spec} cannot be used: {error}") from error
+
+
+def _chat_model(spec: ModelSpec, address: str, key: str | None) -> Model:
+    from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider  # noqa: PLC0415
+
+    # Without a key of its own the library would take OPENAI_API_KEY, and hand it to whoever is at the address.
+    provider = OpenAICompatibleProvider("openai-compatible", base_url=address, api_key=key or "none")
+    return OpenAIChatModel(spec.name, provider=provider)

@@ -1,0 +1,37 @@
+"""Who performs a run, as the renderer of activations knows recipients: by the tools that the run offers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skills_core.rendering.recipient import Recipient
+from skills_core.toolboxes import Capability, Toolbox
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from skills_core.run.tools.tool import Tool
+
+__all__ = ["recipient_with"]
+
+_CAN = {
+    "read_file": Capability.READ_FILE,
+    "write_file": Capability.WRITE_FILE,
+    "list_directory": Capability.LIST_FOLDER,
+    "grep": Capability.SEARCH_TEXT,
+    "run_command": Capability.RUN_COMMAND,
+    "ask_user": Capability.ASK_USER,
+}
+
+
+def recipient_with(tools: Iterable[Tool]) -> Recipient:
+    """Return the recipient that has `tools` and no others."""
+    names = {tool.name for tool in tools}
+    toolbox = Toolbox(
+        key="run",
+        title="a run of skillserve",
+        source="this product",
+        date="2026-11-21",
+        tools={capability: (name,) for name, capability in _CAN.items() if name in names},
+    )
+    return Recipient(toolbox=toolbox, script_tool="run_skill_script" if "run_skill_script" in names else None)

@@ -1,0 +1,211 @@
+"""The gate: the one way for every call of a tool in a run.
+
+Known, permitted, arguments that fit, what the guard says, a deadline, and a bound on what the model is told. What a
+model or a tool does wrong is a decision and a text for the model, never an exception; that a run is cancelled passes.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from skills_core.diagnostics import one_line, without_halves
+from skills_core.errors import InvalidSchemaError, ToolFailedError, similar_to
+from skills_core.guard import Verdict
+from skills_core.guard.json_text import json_text
+from skills_core.run.outcome import CallDecision, ToolCall
+from skills_core.run.tools.schemas import ArgumentCheck
+from skills_core.run.tools.tool import CallContext
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skills_core.format.yaml12 import JsonValue
+    from skills_core.guard import Decision, Guard
+    from skills_core.run.limits import RunLimits
+    from skills_core.run.ports import JsonObject, User
+    from skills_core.run.tools.permits import Permits
+    from skills_core.run.tools.tool import Tool
+
+__all__ = ["ToolGate"]
+
+logger = logging.getLogger(__name__)
+
+MAX_QUESTION = 2000
+"""Characters of a call's arguments that the user is shown."""
+
+_MAX_NAME = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Ruling:
+    """What became of a call, or that it may be carried out where `decision` is None."""
+
+    decision: CallDecision | None
+    text: str = ""
+    reason: str = ""
+    guard: Decision | None = None
+    confirmed: bool = False
+
+
+class ToolGate:
+    """The tools of one run; `offered` are those that a model is shown, in the order in which they were given."""
+
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        permits: Permits,
+        guard: Guard,
+        user: User,
+        limits: RunLimits,
+        run_id: str,
+        digest: str = "",
+    ) -> None:
+        """Let calls of `tools` through; `digest` is that of the skill that is run, for the log.
+
+        Of two tools with one name the first counts. A tool whose schema cannot be used is left out.
+        """
+        self._permits = permits
+        self._guard = guard
+        self._user = user
+        self._limits = limits
+        self._run_id = run_id
+        self._digest = digest
+        self._tools: dict[str, Tool] = {}
+        self._checks: dict[str, ArgumentCheck] = {}
+        for tool in tools:
+            self._add(tool)
+        self.offered = tuple(tool for tool in self._tools.values() if permits.offers(tool))
+
+    def _add(self, tool: Tool) -> None:
+        if tool.name in self._tools:
+            logger.warning("run %s: a second tool %s (%s) is left out", self._run_id, tool.name, tool.origin)
+            return
+        try:
+            self._checks[tool.name] = ArgumentCheck(tool.parameters)
+        except InvalidSchemaError as error:
+            logger.warning("run %s: the tool %s (%s) is left out: %s", self._run_id, tool.name, tool.origin, error)
+            return
+        self._tools[tool.name] = tool
+
+    async def call(self, name: str, arguments: JsonValue, number: int) -> ToolCall:
+        """Carry out the call `number` of the run where nothing speaks against it; return what became of it."""
+        given = arguments if isinstance(arguments, dict) else {}
+        tool = self._tools.get(name)
+        began = anyio.current_time()
+        ruling = self._unknown(name) if tool is None else await self._rule(tool, arguments)
+        decision, text, reason = ruling.decision, ruling.text, ruling.reason
+        if tool is not None and decision is None:
+            decision, text, reason = await self._carry_out(tool, given, number)
+        call = ToolCall(
+            number=number,
+            tool=name,
+            arguments=given,
+            decision=decision or CallDecision.FAILED,
+            text=self._cut(text),
+            reason=reason,
+            confirmed=ruling.confirmed,
+            seconds=round(anyio.current_time() - began, 3),
+        )
+        self._log(call, tool, ruling.guard)
+        return call
+
+    def _unknown(self, name: str) -> _Ruling:
+        similar = similar_to(name, (tool.name for tool in self.offered))
+        hint = f" Did you mean {' or '.join(similar)}?" if similar else ""
+        text = f"There is no tool {one_line(name)[:_MAX_NAME]!r} in this run.{hint}"
+        return _Ruling(CallDecision.UNKNOWN_TOOL, text, "there is no such tool")
+
+    async def _rule(self, tool: Tool, arguments: JsonValue) -> _Ruling:
+        # Schemas and patterns of strangers may take a while, which must hold up nobody else.
+        ruling = await anyio.to_thread.run_sync(self._judge, tool, arguments)
+        if ruling.decision is None and ruling.guard is not None and ruling.guard.verdict is Verdict.CONFIRM:
+            return await self._confirm(tool, arguments, ruling.guard)
+        return ruling
+
+    def _judge(self, tool: Tool, arguments: JsonValue) -> _Ruling:
+        """Decide as far as nobody has to be asked."""
+        if not self._permits.offers(tool):
+            return _not_permitted(tool, "the skill's allowed-tools do not name it")
+        faults = self._checks[tool.name].faults(arguments)
+        if faults or not isinstance(arguments, dict):
+            text = f"The call of {tool.name} was not made, its arguments do not fit:\n{faults}"
+            return _Ruling(CallDecision.INVALID_ARGUMENTS, text, faults)
+        if refusal := self._permits.refusal(tool, arguments):
+            return _not_permitted(tool, refusal)
+        decision = self._guard.decide(tool.name, arguments)
+        if decision.verdict is Verdict.DENY:
+            return _Ruling(CallDecision.DENIED, decision.reason, decision.reason, decision)
+        return _Ruling(None, guard=decision)
+
+    async def _confirm(self, tool: Tool, arguments: JsonValue, decision: Decision) -> _Ruling:
+        shown = one_line(json_text(arguments))
+        if len(shown) > MAX_QUESTION:
+            shown = f"{shown[:MAX_QUESTION]}… ({len(shown)} characters)"
+        question = f"{decision.reason}\n\n{tool.name} ({one_line(tool.origin)}) {shown}\n\nMay it be done?"
+        try:
+            agreed = await self._user.confirm(question)
+        except Exception:
+            logger.exception("run %s: the user could not be asked", self._run_id)
+            agreed = None
+        if agreed:
+            return _Ruling(None, guard=decision, confirmed=True)
+        if agreed is None:
+            text = f"{decision.reason} Nobody can be asked here, so it is not done."
+            return _Ruling(CallDecision.NOBODY_TO_ASK, text, decision.reason, decision)
+        text = f"{decision.reason} The user declined. Do not try it again in another way; ask what to do instead."
+        return _Ruling(CallDecision.DECLINED, text, decision.reason, decision)
+
+    async def _carry_out(self, tool: Tool, arguments: JsonObject, number: int) -> tuple[CallDecision, str, str]:
+        context = CallContext(self._run_id, f"{self._run_id}/{number}", self._user)
+        with anyio.move_on_after(self._limits.tool_seconds):
+            try:
+                return CallDecision.DONE, await tool.perform(arguments, context), ""
+            except Exception as error:  # noqa: BLE001 - a tool of others may raise anything
+                return self._failed(tool, error)
+        # Only the deadline leaves the block without a result.
+        why = f"it took longer than {self._limits.tool_seconds:g} seconds"
+        text = f"The call of {tool.name} was stopped: {why}. Parts of it may have been done."
+        return CallDecision.TIMED_OUT, text, why
+
+    def _failed(self, tool: Tool, error: Exception) -> tuple[CallDecision, str, str]:
+        told = _told(error)
+        if told is not None:
+            return CallDecision.FAILED, told, one_line(told)[:MAX_QUESTION]
+        # Messages of others may hold what is nobody's business: addresses, paths, tokens.
+        logger.warning("run %s: the tool %s raised %s", self._run_id, tool.name, type(error).__name__)
+        logger.debug("run %s: the tool %s", self._run_id, tool.name, exc_info=error)
+        return CallDecision.FAILED, f"The tool {tool.name} failed, for a reason of its own.", "internal error"
+
+    def _cut(self, text: str) -> str:
+        text, limit = without_halves(text), self._limits.tool_characters
+        if len(text) <= limit:
+            return text
+        return f"{text[:limit]}\n[{len(text) - limit} more characters are not shown]"
+
+    def _log(self, call: ToolCall, tool: Tool | None, decision: Decision | None) -> None:
+        name = one_line(call.tool)[:_MAX_NAME]
+        origin = one_line(tool.origin)[:_MAX_NAME] if tool else "nowhere"
+        where = f"{self._run_id}/{call.number}"
+        logger.info("tool call %s: %s %s of %s, skill %s", where, call.decision, name, origin, self._digest or "-")
+        if decision is not None and decision.rule is not None:
+            rule, digest = decision.rule, decision.rule.skill.digest if decision.rule.skill else ""
+            logger.info("guard: %s %s by %s %s", decision.verdict, name, rule.origin, digest)
+
+
+def _not_permitted(tool: Tool, why: str) -> _Ruling:
+    text = (
+        f"The call of {tool.name} is not permitted in this run: {why}. Do it otherwise, or say that it cannot be done."
+    )
+    return _Ruling(CallDecision.NOT_PERMITTED, text, why)
+
+
+def _told(error: BaseException) -> str | None:
+    """Return what a tool says to the model by its error; task groups wrap what was raised in them."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return str(error) if isinstance(error, ToolFailedError) else None

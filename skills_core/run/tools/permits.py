@@ -1,0 +1,156 @@
+"""Which tools a skill may use in a run: what its `allowed-tools` means here.
+
+Absent, it permits every tool that is switched on; empty, none. An entry is a name, ours or a host's for the same thing
+(`Read`, `Bash`, `mcp__server__tool`), or a name with a pattern behind it (`Bash(git log *)`, `Read(src/**)`). What an
+entry says that is not understood permits nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skills_core.diagnostics import one_line
+from skills_core.mentions import capabilities_of
+from skills_core.run.tools.command_patterns import command_matcher
+from skills_core.run.tools.path_patterns import path_matcher
+from skills_core.toolboxes import Capability
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from skills_core.run.ports import JsonObject
+    from skills_core.run.tools.tool import Tool
+
+__all__ = ["Permits"]
+
+MAX_ENTRIES = 1000
+"""Entries of one skill that are looked at."""
+
+_ENTRY = re.compile(r"([^()*]+?(?:\*)?)(?:\((.*)\))?", re.DOTALL)
+_GROUPED = re.compile(r"(mcp__[A-Za-z0-9_-]+?__|[^/()*]+/)[A-Za-z0-9_.-]*\*")
+# Of a server's tools all, or those whose names begin alike; the server itself must be named.
+
+_ANY_NAME = "\x01"
+# A name that no pattern names, so that what has it has everything in a folder.
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One entry; without a pattern both matchers are None and `whole` is true."""
+
+    name: str
+    whole: bool
+    capabilities: frozenset[Capability] = frozenset()
+    command: Callable[[Sequence[str]], bool] | None = None
+    path: Callable[[str], bool] | None = None
+
+    def names(self, tool: Tool) -> bool:
+        """Tell whether the entry is about the tool."""
+        if self.capabilities & tool.role.capabilities:
+            return True
+        known = (tool.name, *tool.role.aliases)
+        if self.name.endswith("*"):
+            return any(name.startswith(self.name[:-1]) for name in known)
+        # A server alone stands for all of its tools.
+        all_of = f"{self.name}__" if self.name.startswith("mcp__") and self.name.count("__") == 1 else None
+        return self.name in known or (all_of is not None and any(name.startswith(all_of) for name in known))
+
+    def permits_some(self, tool: Tool) -> bool:
+        """Tell whether there are calls of the tool that the entry permits."""
+        fits = (self.command is not None and tool.role.command) or (self.path is not None and tool.role.path)
+        return self.names(tool) and bool(self.whole or fits)
+
+    def permits(self, tool: Tool, arguments: JsonObject) -> bool:
+        """Tell whether the entry permits this call."""
+        if not self.permits_some(tool):
+            return False
+        if self.whole:
+            return True
+        if self.command is not None:
+            words = arguments.get(tool.role.command or "")
+            return isinstance(words, list) and self.command([word for word in words if isinstance(word, str)])
+        path = _plain(arguments.get(tool.role.path or "", ""))
+        if self.path is None or path is None:
+            return False
+        if tool.role.below:
+            # Everything in the folder is reached, so everything in it must be permitted.
+            return self.path(f"{path}/{_ANY_NAME}".lstrip("/"))
+        return self.path(path)
+
+
+class Permits:
+    """What `allowed-tools` permits; `notes` say which entries permit nothing because they are not understood."""
+
+    def __init__(self, entries: Iterable[str] | None) -> None:
+        """Take the entries in; None permits every tool that is there, no entries none."""
+        self._entries: tuple[_Entry, ...] | None = None
+        self._none = False
+        self.notes: tuple[str, ...] = ()
+        if entries is not None:
+            self._take(list(entries))
+
+    def _take(self, texts: list[str]) -> None:
+        understood: list[_Entry] = []
+        notes: list[str] = []
+        for text in texts[:MAX_ENTRIES]:
+            entry = _read(text)
+            if isinstance(entry, _Entry):
+                understood.append(entry)
+            else:
+                notes.append(f"allowed-tools: {one_line(text)[:100]!r} permits nothing: {entry}")
+        if len(texts) > MAX_ENTRIES:
+            notes.append(f"allowed-tools: only the first {MAX_ENTRIES} of {len(texts)} entries are looked at")
+        self._entries = tuple(understood)
+        self._none = not texts
+        self.notes = tuple(notes)
+
+    def offers(self, tool: Tool) -> bool:
+        """Tell whether some call of the tool is permitted, so that a model is told of it."""
+        if self._entries is None:
+            return True
+        # What belongs to the skill itself needs no permit beyond that the skill has tools at all.
+        own = tool.role.own and not self._none
+        return own or any(entry.permits_some(tool) for entry in self._entries)
+
+    def refusal(self, tool: Tool, arguments: JsonObject) -> str:
+        """Say why a call is not permitted, whose arguments fit the tool's schema; empty where it is."""
+        if not self.offers(tool):
+            return "the skill's allowed-tools do not name it"
+        if self._entries is None or tool.role.own or any(entry.permits(tool, arguments) for entry in self._entries):
+            return ""
+        return "no pattern in the skill's allowed-tools has these arguments"
+
+    def absent(self, tools: Sequence[Tool]) -> tuple[str, ...]:
+        """Return the names in the entries that none of `tools` answers to, each once."""
+        entries = self._entries or ()
+        return tuple(dict.fromkeys(entry.name for entry in entries if not any(map(entry.names, tools))))
+
+
+def _read(text: str) -> _Entry | str:
+    """Return an entry, or why it is not understood."""
+    match = _ENTRY.fullmatch(text.strip())
+    if match is None:
+        return "it is no name with a pattern in parentheses behind it"
+    name, pattern = match[1].strip(), match[2]
+    if name.endswith("*") and not _GROUPED.fullmatch(name):
+        return "a name may end with * only behind that of a server, as in mcp__github__*"
+    capabilities = frozenset(capabilities_of(name))
+    if pattern is None or pattern.strip() == "*":
+        return _Entry(name, whole=True, capabilities=capabilities)
+    if Capability.RUN_COMMAND in capabilities:
+        command = command_matcher(pattern.strip())
+        entry = _Entry(name, whole=False, capabilities=capabilities, command=command)
+        return entry if command else "its pattern is no plain command, such as Bash(git log *)"
+    path = path_matcher(pattern.strip())
+    entry = _Entry(name, whole=False, capabilities=capabilities, path=path)
+    return entry if path else "its pattern is no path within the workspace, such as Read(src/**)"
+
+
+def _plain(path: object) -> str | None:
+    """Return a path as patterns are matched against it, None where it is none within the workspace."""
+    if not isinstance(path, str) or path.startswith(("/", "\\", "~")) or "\0" in path:
+        return None
+    parts = [part for part in path.split("/") if part not in {"", "."}]
+    return None if ".." in parts else "/".join(parts)

@@ -1,0 +1,282 @@
+"""The JSON Schema of a tool's arguments, which may come from strangers, and the check of arguments against it.
+
+Nothing that a schema says makes a check slow, deep or curious: patterns are matched by RE2, references lead nowhere
+but into the schema itself, and the steps of one check are counted. What is too much is said when the tool is made
+where that can be known, and is a fault of the arguments otherwise.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from skills_core.diagnostics import one_line
+from skills_core.errors import InvalidPatternError, InvalidSchemaError
+from skills_core.guard.patterns import pattern_fault, searcher
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from skills_core.format.yaml12 import JsonValue
+
+__all__ = ["ArgumentCheck"]
+
+MAX_VALUES = 20_000
+"""Values in a schema, and in the arguments of one call."""
+
+MAX_DEPTH = 100
+"""Levels of lists and objects within each other, in both."""
+
+MAX_STEPS = 50_000
+"""Keywords that one check looks at; a schema that refers to itself twice over would never end."""
+
+MAX_FAULTS = 10
+"""Faults of one call that are told."""
+
+_MAX_SHOWN = 300
+
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
+_steps: ContextVar[list[int]] = ContextVar("steps")
+
+
+class ArgumentCheck:
+    """What tells the faults of arguments; `notes` say what of the schema is not looked at, and why."""
+
+    def __init__(self, schema: Mapping[str, JsonValue]) -> None:
+        """Take the schema in.
+
+        Raises:
+            InvalidSchemaError: it is no JSON Schema of an object, too large, or refers to what is not in it.
+        """
+        _require_bounded(schema)
+        cleaned: Any = _without_dialects(schema)
+        if cleaned.get("type", "object") != "object":
+            raise InvalidSchemaError("its type must be object, for arguments have names")
+        self.notes = tuple(_notes(cleaned))
+        self._validator = _validator(schema, cleaned)
+
+    def faults(self, arguments: JsonValue) -> str:
+        """Return what is wrong with the arguments, each fault in a line with its place; empty where nothing is."""
+        if not isinstance(arguments, dict):
+            return "the arguments must be a JSON object"
+        if too_much := _bounds_fault(arguments):
+            return f"the arguments {too_much}"
+        token = _steps.set([0])
+        try:
+            lines = [_line(error) for error in islice(self._validator.iter_errors(arguments), MAX_FAULTS + 1)]
+        except _TooMuchError:
+            return "the arguments take too long to check against the tool's schema; use simpler ones"
+        except Exception as error:  # noqa: BLE001 - whatever a library makes of a stranger's schema
+            return f"the arguments cannot be checked against the tool's schema ({type(error).__name__})"
+        finally:
+            _steps.reset(token)
+        if len(lines) > MAX_FAULTS:
+            lines[MAX_FAULTS:] = ["and more"]
+        return "\n".join(lines)
+
+
+class _TooMuchError(Exception):
+    """A check takes more steps than it may."""
+
+
+def _line(error: Any) -> str:  # noqa: ANN401 - the error of a library that is imported when it is used
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{one_line(part)}" for part in error.absolute_path)
+    message = one_line(error.message)
+    shown = message if len(message) <= _MAX_SHOWN else f"{message[:_MAX_SHOWN]}…"
+    return f"arguments{place[:_MAX_SHOWN]}: {shown}"
+
+
+def _bounds_fault(value: object) -> str:
+    """Say that a JSON value is deeper or larger than any that is looked at; empty where it is not."""
+    count, level = 0, [value]
+    for _ in range(MAX_DEPTH + 1):
+        count += len(level)
+        if count > MAX_VALUES:
+            return f"hold more than {MAX_VALUES} values"
+        level = [inner for each in level for inner in _inner(each)]
+        if not level:
+            return ""
+    return f"nest deeper than {MAX_DEPTH} levels"
+
+
+def _inner(value: object) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _require_bounded(schema: object) -> None:
+    if not isinstance(schema, dict):
+        raise InvalidSchemaError("it must be an object")
+    if too_much := _bounds_fault(schema):
+        raise InvalidSchemaError(f"its parts {too_much}")
+
+
+def _without_dialects(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return a schema without `$schema`, which within a schema would choose another, unbounded check."""
+    if isinstance(value, dict):
+        return {
+            key: _without_dialects(each)
+            for key, each in value.items()
+            if not (key == "$schema" and isinstance(each, str))
+        }
+    return [_without_dialects(each) for each in value] if isinstance(value, list) else value
+
+
+def _members(value: object) -> Iterator[tuple[str, Any]]:
+    """Yield every key of every object within a value, with what it holds."""
+    level = [value]
+    while level:
+        for each in level:
+            if isinstance(each, dict):
+                yield from each.items()
+        level = [inner for each in level for inner in _inner(each)]
+
+
+def _notes(schema: Mapping[str, Any]) -> Iterator[str]:
+    """Say what is not checked: patterns that RE2 cannot use, and what the library would match by patterns itself."""
+    patterned = False
+    for key, value in _members(schema):
+        if key == "pattern" and isinstance(value, str) and (fault := pattern_fault(value)):
+            yield f"not checked: {fault}"
+        if key == "patternProperties" and isinstance(value, dict):
+            patterned = True
+            yield from (f"not checked: {fault}" for pattern in value if (fault := pattern_fault(pattern)))
+    if patterned and any(key == "unevaluatedProperties" for key, _ in _members(schema)):
+        yield "not checked: unevaluatedProperties beside patternProperties"
+
+
+def _validator(schema: Mapping[str, Any], cleaned: dict[str, Any]) -> Any:  # noqa: ANN401 - the library's class
+    """Return what validates against the cleaned schema, by the dialect that the schema names."""
+    import referencing  # noqa: PLC0415 - comes with the extra
+    from jsonschema import FormatChecker, SchemaError, validators  # noqa: PLC0415 - likewise
+
+    dialect = schema.get("$schema")
+    named = {"$schema": dialect} if isinstance(dialect, str) else {}
+    base: Any = validators.validator_for(named, default=validators.Draft202012Validator)
+    try:
+        base.check_schema(cleaned, format_checker=FormatChecker(()))
+    except SchemaError as error:
+        raise InvalidSchemaError(one_line(error.message)[:_MAX_SHOWN]) from None
+    except RecursionError:
+        raise InvalidSchemaError("its parts nest too deep") from None
+    validator = _bounded(base)(cleaned, registry=referencing.Registry())
+    for key, value in _members(cleaned):
+        if key in _REFERENCES and isinstance(value, str):
+            _require_own(value, validator)
+    return validator
+
+
+def _require_own(reference: str, validator: Any) -> None:  # noqa: ANN401 - the library's
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415 - comes with the extra
+
+    shown = f"{one_line(reference)[:100]!r}"
+    if not reference.startswith("#"):
+        raise InvalidSchemaError(f"it refers to {shown}; only references into itself, which begin with #, are followed")
+    try:
+        validator._resolver.lookup(reference)  # noqa: SLF001 - the library has no other way to ask
+    except Unresolvable:
+        raise InvalidSchemaError(f"it refers to {shown}, which it does not hold") from None
+
+
+@cache
+def _bounded(base: Any) -> Any:  # noqa: ANN401 - the library's class
+    """Return a class of validators whose every keyword counts, and whose patterns are RE2's."""
+    from jsonschema import validators  # noqa: PLC0415 - comes with the extra
+
+    extend: Callable[..., Any] = validators.extend
+    own = {
+        "pattern": _pattern,
+        "patternProperties": _pattern_properties,
+        "additionalProperties": _additional_properties,
+        "unevaluatedProperties": _unevaluated(base.VALIDATORS.get("unevaluatedProperties")),
+        "uniqueItems": _unique_items,
+    }
+    keywords = {name: own.get(name) or keyword for name, keyword in base.VALIDATORS.items()}
+    return extend(base, {name: _counted(keyword) for name, keyword in keywords.items()})
+
+
+def _counted(keyword: Callable[..., Any]) -> Callable[..., Any]:
+    def check(validator: Any, value: Any, instance: Any, schema: Any) -> Any:  # noqa: ANN401 - the library's
+        steps = _steps.get()
+        steps[0] += 1
+        if steps[0] > MAX_STEPS:
+            raise _TooMuchError
+        return keyword(validator, value, instance, schema)
+
+    return check
+
+
+def _searcher(pattern: str) -> Callable[[str], bool] | None:
+    try:
+        return searcher(pattern)
+    except InvalidPatternError:
+        return None
+
+
+def _fault(message: str) -> Any:  # noqa: ANN401 - the library's
+    from jsonschema import ValidationError  # noqa: PLC0415 - comes with the extra
+
+    return ValidationError(message)
+
+
+def _pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[Any]:  # noqa: ANN401
+    matches = _searcher(pattern) if isinstance(instance, str) else None
+    if matches is not None and not matches(instance):
+        yield _fault(f"{instance[: _MAX_SHOWN // 3]!r} does not match {pattern!r}")
+
+
+def _pattern_properties(validator: Any, patterns: Any, instance: Any, _schema: Any) -> Iterator[Any]:  # noqa: ANN401
+    if not isinstance(instance, dict):
+        return
+    for pattern, inner in patterns.items():
+        matches = _searcher(pattern)
+        for key, value in instance.items():
+            if matches is not None and matches(key):
+                yield from validator.descend(value, inner, path=key, schema_path=pattern)
+
+
+def _additional_properties(validator: Any, inner: Any, instance: Any, schema: Any) -> Iterator[Any]:  # noqa: ANN401
+    if not isinstance(instance, dict):
+        return
+    named = schema.get("properties", {})
+    patterns = [_searcher(pattern) for pattern in schema.get("patternProperties", {})]
+    # A pattern that cannot be used might have matched.
+    further = [key for key in instance if key not in named and not any(m is None or m(key) for m in patterns)]
+    if inner is False and further:
+        yield _fault(f"unknown: {', '.join(map(repr, further))}; expected {', '.join(map(repr, named)) or 'nothing'}")
+        return
+    for key in further:
+        yield from validator.descend(instance[key], inner, path=key)
+
+
+def _unevaluated(keyword: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """Return the library's keyword, without effect where it would match patterns by an engine of its own."""
+    if keyword is None:
+        return None
+
+    def check(validator: Any, value: Any, instance: Any, schema: Any) -> Any:  # noqa: ANN401 - the library's
+        root = validator._resolver.lookup("#").contents  # noqa: SLF001 - the library has no other way to ask
+        if any(key == "patternProperties" for key, _ in _members(root)):
+            return ()
+        return keyword(validator, value, instance, schema)
+
+    return check
+
+
+def _unique_items(_validator: Any, unique: Any, instance: Any, _schema: Any) -> Iterator[Any]:  # noqa: ANN401
+    """Compare in linear time, which the library does not for lists of objects."""
+    if unique is True and isinstance(instance, list) and len(set(map(_hashable, instance))) < len(instance):
+        yield _fault("has items that are equal")
+
+
+def _hashable(value: Any) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(value, dict):
+        return frozenset((key, _hashable(each)) for key, each in value.items())
+    if isinstance(value, list):
+        return tuple(map(_hashable, value))
+    # True and 1 are equal in Python, and two values in JSON.
+    return (bool, value) if isinstance(value, bool) else value

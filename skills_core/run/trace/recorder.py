@@ -1,0 +1,82 @@
+"""Writes down what happens in a run while it happens, so that a run that is killed leaves its trace too."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from skills_core.run.records import to_json
+from skills_core.run.secrets import Secrets
+from skills_core.run.trace.events import now
+from skills_core.run.trace.spans import trace_id
+
+if TYPE_CHECKING:
+    from skills_core.run.outcome import RunOutcome
+    from skills_core.run.ports import JsonObject
+    from skills_core.run.trace.events import Event, RunHeader
+    from skills_core.run.trace.store import TraceStore
+
+__all__ = ["Recorder"]
+
+logger = logging.getLogger(__name__)
+
+KEPT = 1000
+"""Traces that are kept; older ones are removed when a run ends."""
+
+LAST_WORDS = 5.0
+"""Seconds that writing the end of a run may take while the run is being cancelled."""
+
+
+class Recorder:
+    """The trace of one run; without a store it is only kept in memory."""
+
+    def __init__(self, header: RunHeader, store: TraceStore | None = None, secrets: Secrets | None = None) -> None:
+        """Begin the trace; nothing is written before the first event."""
+        self.header = header
+        self._store = store
+        self._secrets = secrets or Secrets({})
+        self._events: list[JsonObject] = []
+        self._outcome: RunOutcome | None = None
+        self._ended: str | None = None
+
+    async def add(self, event: Event) -> None:
+        """Note what happened."""
+        self._events.append(to_json(event))
+        await self._write()
+
+    async def finish(self, outcome: RunOutcome) -> None:
+        """Note how the run ended, even while it is being cancelled."""
+        self._outcome, self._ended = outcome, now()
+        with anyio.CancelScope(shield=True), anyio.move_on_after(LAST_WORDS):
+            await self._write()
+            if self._store is not None:
+                await anyio.to_thread.run_sync(self._store.prune, KEPT)
+
+    @property
+    def trace(self) -> JsonObject:
+        """The trace as it stands, without secrets."""
+        outcome = to_json(self._outcome) if self._outcome else {"status": "running"}
+        # The header has said whose run it is, and the events hold the calls.
+        told = {key: value for key, value in outcome.items() if key not in {"run_id", "skill", "digest", "tool_calls"}}
+        trace: JsonObject = {
+            **to_json(self.header),
+            "trace_id": trace_id(self.header.run_id),
+            "ended": self._ended,
+            **told,
+            "events": [*self._events],
+        }
+        hidden = self._secrets.hidden_in(trace)
+        assert isinstance(hidden, dict)  # noqa: S101 - it was one
+        return hidden
+
+    async def _write(self) -> None:
+        if self._store is None:
+            return
+        try:
+            await anyio.to_thread.run_sync(self._store.write, self.header.run_id, self.trace)
+        except OSError as error:
+            # A full disk must not end a run.
+            logger.warning("the trace of run %s cannot be written: %s", self.header.run_id, error)

@@ -1,0 +1,98 @@
+"""Spans of OpenTelemetry: a run, and within it each call of a tool; pydantic-ai adds those of the model.
+
+Names and attributes follow OpenTelemetry's conventions for generative AI. The trace has the number of the run, so that
+who has one finds the other. Texts are not told: they may be anybody's, and the JSON file has them.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from opentelemetry import trace
+from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+from skills_core.run.outcome import CallDecision, RunStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from opentelemetry.trace import Span
+
+    from skills_core.run.outcome import RunOutcome, ToolCall
+    from skills_core.run.trace.events import RunHeader
+
+__all__ = ["note_call", "note_outcome", "run_span", "tool_span", "trace_id"]
+
+_TRACE_ID = re.compile(r"[0-9a-f]{32}")
+_NOT_CARRIED_OUT = frozenset(CallDecision) - {CallDecision.DONE, CallDecision.FAILED, CallDecision.TIMED_OUT}
+
+
+def trace_id(run_id: str) -> str | None:
+    """Return the number of the trace that belongs to a run, None where its name begins with none."""
+    found = _TRACE_ID.match(run_id)
+    return found[0] if found and int(found[0], 16) else None
+
+
+@contextmanager
+def run_span(header: RunHeader) -> Iterator[Span]:
+    """Be within the span of a run; it links to the span that is current, if there is one."""
+    around = trace.get_current_span().get_span_context()
+    number, context = trace_id(header.run_id), None
+    if number is not None:
+        root = SpanContext(int(number, 16), secrets.randbits(64) or 1, is_remote=True, trace_flags=TraceFlags(1))
+        context = trace.set_span_in_context(NonRecordingSpan(root))
+    attributes = {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": header.skill,
+        "skillserve.run.id": header.run_id,
+        "skillserve.skill.uri": header.uri,
+        "skillserve.skill.digest": header.digest or "",
+        "skillserve.model": header.model,
+    }
+    with trace.get_tracer("skillserve").start_as_current_span(
+        f"invoke_agent {header.skill}",
+        context,
+        kind=SpanKind.INTERNAL,
+        attributes=attributes,
+        links=[trace.Link(around)] if around.is_valid else [],
+    ) as span:
+        yield span
+
+
+@contextmanager
+def tool_span(run_id: str, tool: str, number: int) -> Iterator[Span]:
+    """Be within the span of a call of a tool."""
+    attributes: dict[str, str | int] = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": tool,
+        "gen_ai.tool.call.id": f"{run_id}/{number}",
+    }
+    with trace.get_tracer("skillserve").start_as_current_span(f"execute_tool {tool}", attributes=attributes) as span:
+        yield span
+
+
+def note_call(span: Span, call: ToolCall) -> None:
+    """Say on a span what became of the call."""
+    span.set_attribute("skillserve.decision", call.decision.value)
+    span.set_attribute("skillserve.confirmed", call.confirmed)
+    if call.decision is not CallDecision.DONE:
+        span.set_attribute("error.type", call.decision.value)
+        # What was turned down is the guard's success, and an error for nobody.
+        if call.decision not in _NOT_CARRIED_OUT:
+            span.set_status(Status(StatusCode.ERROR, call.decision.value))
+
+
+def note_outcome(span: Span, outcome: RunOutcome) -> None:
+    """Say on a span how the run ended."""
+    span.set_attribute("skillserve.status", outcome.status.value)
+    span.set_attribute("gen_ai.usage.input_tokens", outcome.usage.input_tokens)
+    span.set_attribute("gen_ai.usage.output_tokens", outcome.usage.output_tokens)
+    if outcome.score is not None:
+        span.set_attribute("gen_ai.evaluation.score.value", outcome.score.overall)
+    if outcome.problem is not None:
+        span.set_attribute("error.type", outcome.problem.value)
+    if outcome.status is not RunStatus.COMPLETED:
+        span.set_status(Status(StatusCode.ERROR, outcome.problem.value if outcome.problem else outcome.status.value))

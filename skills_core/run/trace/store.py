@@ -1,0 +1,90 @@
+"""Traces on disk: one JSON file for each run, which only the user can read."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from skills_core.errors import SkillsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from skills_core.format.yaml12 import JsonValue
+    from skills_core.run.ports import JsonObject
+
+__all__ = ["TraceStore", "UnknownRunError"]
+
+MAX_SIZE = 64 * 1024 * 1024
+"""Bytes of a file that is read; a run's limits keep what is written far below it."""
+
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+class UnknownRunError(SkillsError):
+    """There is no trace of a run of this name."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"There is no run {run_id[:130]!r}; `skillserve runs list` shows those that there are.")
+
+
+class TraceStore:
+    """The traces in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Nothing is read or made yet."""
+        self._folder = folder
+
+    def write(self, run_id: str, trace: Mapping[str, JsonValue]) -> None:
+        """Write a trace, whole or not at all, in place of an earlier one of the same run.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        path = self._path(run_id)
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        half = path.with_suffix(f".{os.getpid()}.half")
+        descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            json.dump(trace, file, ensure_ascii=False, indent=1)
+        half.replace(path)
+
+    def read(self, run_id: str) -> JsonObject:
+        """Return the trace of a run.
+
+        Raises:
+            UnknownRunError: there is none, or its file holds none.
+        """
+        try:
+            with self._path(run_id).open("rb") as file:
+                trace = json.loads(file.read(MAX_SIZE))
+        except (OSError, ValueError, RecursionError) as error:
+            raise UnknownRunError(run_id) from error
+        if not isinstance(trace, dict):
+            raise UnknownRunError(run_id)
+        return trace
+
+    def run_ids(self) -> list[str]:
+        """Return the runs that there are traces of, the one that was written last first."""
+        return [path.stem for _, path in sorted(self._files(), reverse=True)]
+
+    def prune(self, keep: int) -> None:
+        """Remove all traces but the `keep` that were written last."""
+        for _, path in sorted(self._files(), reverse=True)[keep:]:
+            path.unlink(missing_ok=True)
+
+    def _files(self) -> Iterator[tuple[int, Path]]:
+        with suppress(FileNotFoundError):
+            for path in list(self._folder.iterdir()):
+                if path.suffix == ".json" and _RUN_ID.fullmatch(path.stem):
+                    with suppress(FileNotFoundError):
+                        yield path.stat().st_mtime_ns, path
+
+    def _path(self, run_id: str) -> Path:
+        if not _RUN_ID.fullmatch(run_id):
+            raise UnknownRunError(run_id)
+        return self._folder / f"{run_id}.json"

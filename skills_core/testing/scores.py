@@ -1,0 +1,41 @@
+"""An evaluator that gives scores in a row, without a model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skills_core.run.evaluation import Judgement, NotScoredError
+from skills_core.run.outcome import CriterionScore, Score
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skills_core.run.evaluation import Assessment
+
+__all__ = ["SequentialScoreEvaluator"]
+
+
+class SequentialScoreEvaluator:
+    """Gives the first output the first score, and so on; `assessments` holds what it was asked."""
+
+    def __init__(self, scores: Sequence[float]) -> None:
+        """Give `scores`, each from 0 to 1, also as the score of every criterion."""
+        self._scores = tuple(scores)
+        self.assessments: list[Assessment] = []
+
+    @property
+    def invocations(self) -> int:
+        """How often it was asked."""
+        return len(self.assessments)
+
+    async def __call__(self, assessment: Assessment) -> Judgement:
+        """Return the next score.
+
+        Raises:
+            NotScoredError: there are no more.
+        """
+        self.assessments.append(assessment)
+        if self.invocations > len(self._scores):
+            raise NotScoredError(f"The evaluator was given {len(self._scores)} scores and asked for one more.")
+        score = self._scores[self.invocations - 1]
+        return Judgement(Score(score, tuple(CriterionScore(each, score) for each in assessment.criteria)))

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_core.errors import InvalidSchemaError
+from skills_core.run.tools.schemas import MAX_DEPTH, MAX_VALUES, ArgumentCheck
+
+
+def nested(levels: int) -> Any:
+    value: Any = {}
+    for _ in range(levels):
+        value = {"properties": {"a": value}}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        ([], "must be an object"),
+        ({"type": "array"}, "must be object"),
+        ({"properties": {"a": {"type": 3}}}, "3 is not valid"),
+        ({"type": "object", "properties": []}, "[] is not of type 'object'"),
+        ({"$ref": "http://127.0.0.1:9/schema.json"}, "only references into itself"),
+        ({"properties": {"a": {"$ref": "file:///etc/passwd"}}}, "only references into itself"),
+        ({"properties": {"a": {"$ref": "#/$defs/missing"}}}, "which it does not hold"),
+        (nested(MAX_DEPTH), "nest deeper than 100 levels"),
+        ({"enum": list(range(MAX_VALUES))}, "hold more than 20000 values"),
+    ],
+    ids=lambda value: value[:20] if isinstance(value, str) else "",
+)
+def test_a_schema_that_cannot_be_used_is_refused_when_the_tool_is_made(schema: Any, why: str) -> None:
+    with pytest.raises(InvalidSchemaError, match="the schema of the arguments cannot be used") as caught:
+        ArgumentCheck(schema)
+    assert why in str(caught.value)
+
+
+def test_a_pattern_that_takes_exponential_time_elsewhere_takes_linear_time_here() -> None:
+    check = ArgumentCheck({"properties": {"a": {"pattern": "^(a+)+$"}}})
+    assert "does not match" in check.faults({"a": "a" * 5000 + "!"})
+    check = ArgumentCheck({"patternProperties": {"^(a+)+$": {"type": "string"}}, "additionalProperties": False})
+    assert "unknown" in check.faults({"a" * 5000 + "!": 1})
+    assert "is not of type 'string'" in check.faults({"aaa": 1})
+
+
+def test_a_pattern_that_cannot_be_used_is_noted_and_refuses_nothing() -> None:
+    check = ArgumentCheck(
+        {"properties": {"a": {"pattern": "^(?!-)"}}, "patternProperties": {"(?=x)": {}}, "additionalProperties": False}
+    )
+    assert len(check.notes) == 2
+    assert check.faults({"a": "-", "other": 1}) == ""
+
+
+def test_a_schema_that_doubles_itself_ends() -> None:
+    definitions: dict[str, Any] = {
+        f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}, {"$ref": f"#/$defs/d{n + 1}"}]} for n in range(40)
+    }
+    definitions["d40"] = {}
+    check = ArgumentCheck({"$defs": definitions, "$ref": "#/$defs/d0"})
+    assert "take too long to check" in check.faults({})
+
+
+@pytest.mark.parametrize(
+    "schema", [{"$ref": "#"}, {"allOf": [{"$ref": "#"}]}, {"$defs": {"a": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}]
+)
+def test_a_schema_that_refers_to_itself_without_end_is_a_fault(schema: Any) -> None:
+    assert "cannot be checked" in ArgumentCheck(schema).faults({})
+
+
+def test_a_schema_may_refer_to_itself_as_trees_do() -> None:
+    check = ArgumentCheck({"type": "object", "properties": {"child": {"$ref": "#"}, "n": {"type": "integer"}}})
+    assert check.faults({"child": {"child": {"n": 1}}}) == ""
+    assert check.faults({"child": {"child": {"n": "x"}}}) == "arguments.child.child.n: 'x' is not of type 'integer'"
+
+
+def test_a_dialect_within_a_schema_does_not_lead_round_the_bounds() -> None:
+    inner: dict[str, Any] = {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": "^(a+)+$"}
+    check = ArgumentCheck({"properties": {"a": inner}, "allOf": [{"properties": {"a": inner}}]})
+    assert "does not match" in check.faults({"a": "a" * 100 + "!"})
+
+
+def test_the_dialect_that_a_schema_names_is_the_one_that_counts() -> None:
+    schema: dict[str, Any] = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "properties": {"a": {"items": [{"type": "null"}]}},
+    }
+    assert "arguments.a[0]" in ArgumentCheck(schema).faults({"a": [1]})
+
+
+def test_large_and_deep_arguments_are_refused_before_they_are_looked_at() -> None:
+    check = ArgumentCheck({})
+    assert check.faults({"a": [0] * MAX_VALUES}) == f"the arguments hold more than {MAX_VALUES} values"
+    deep: Any = {}
+    for _ in range(MAX_DEPTH + 1):
+        deep = {"a": deep}
+    assert check.faults(deep) == f"the arguments nest deeper than {MAX_DEPTH} levels"
+
+
+def test_equal_items_are_found_among_many_objects() -> None:
+    check = ArgumentCheck({"properties": {"a": {"uniqueItems": True}}})
+    many: list[Any] = [{"x": [n]} for n in range(6000)]
+    assert check.faults({"a": many}) == ""
+    assert check.faults({"a": [*many, {"x": [3]}]}) == "arguments.a: has items that are equal"
+    assert check.faults({"a": [1, True, 0, False, "1"]}) == ""
+
+
+def test_more_faults_than_anybody_reads_are_not_all_told() -> None:
+    faults = ArgumentCheck({"additionalProperties": {"type": "null"}}).faults({str(n): "x" * 999 for n in range(99)})
+    assert len(faults.splitlines()) == 11
+    assert len(faults) < 5000
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=20,
+)
+KEYWORDS = (
+    "type properties required items anyOf allOf not if then enum const pattern patternProperties additionalProperties "
+    "unevaluatedProperties $ref $id $schema $anchor multipleOf minimum uniqueItems dependentRequired prefixItems "
+    "contains $defs format"
+)
+keywords = st.sampled_from(KEYWORDS.split())
+
+
+def _schema(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.dictionaries(keywords, inner | st.dictionaries(st.text(max_size=3), inner, max_size=3), max_size=4)
+
+
+schemas = st.recursive(st.booleans() | values, _schema, max_leaves=15)
+
+
+@given(schemas, values)
+def test_no_schema_and_no_arguments_raise_anything_but_a_refusal_of_the_schema(schema: Any, arguments: Any) -> None:
+    try:
+        check = ArgumentCheck(schema)
+    except InvalidSchemaError:
+        return
+    assert isinstance(check.faults(arguments), str)

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import json
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry import trace as telemetry
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from skills_core.run.trace.store import TraceStore, UnknownRunError
+from skills_core.testing import Call, ScriptedModel
+from tests.core.run.test_executor import RUN_ID, MakeRun, make_run, tool
+
+__all__ = ["make_run"]
+
+
+@pytest.fixture(scope="session")
+def _exporter() -> InMemorySpanExporter:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    telemetry.set_tracer_provider(provider)  # which a process can do once
+    return exporter
+
+
+@pytest.fixture
+def spans(_exporter: InMemorySpanExporter) -> InMemorySpanExporter:
+    _exporter.clear()
+    return _exporter
+
+
+async def test_a_trace_tells_each_call_of_the_model_and_of_tools_with_decision_and_digest(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
+    store = TraceStore(tmp_path / "runs")
+    model = ScriptedModel([Call("read_file", {"path": "a"}), Call("read_file", {"path": "/etc/x"})], "done")
+    run = make_run(model, fields="danger_patterns: ['/etc/']", tools=(tool("read_file"),), store=store, message="now")
+    outcome = await run.run()
+    told: Any = store.read(RUN_ID)
+    assert told == json.loads(json.dumps(run.recorder.trace))
+    assert (told["run_id"], told["trace_id"], told["skill"], told["request"]) == (RUN_ID, RUN_ID, "doer", "now")
+    assert told["digest"] == outcome.digest
+    assert (told["status"], told["output"]) == ("completed", "done")
+    assert [event["kind"] for event in told["events"]] == ["model", "tool", "tool", "model"]
+    assert told["events"][0]["wanted"] == ["read_file", "read_file"]
+    assert [event["call"]["decision"] for event in told["events"][1:3]] == ["done", "denied"]
+    assert "/etc/" in told["events"][2]["call"]["reason"]
+
+
+async def test_a_run_is_one_trace_of_spans_under_its_own_number(make_run: MakeRun, spans: InMemorySpanExporter) -> None:
+    model = ScriptedModel(Call("read_file", {"path": "secret text"}), Call("nothing"), "done")
+    await make_run(model, tools=(tool("read_file"),)).run()
+    finished = {span.name: span for span in spans.get_finished_spans()}
+    assert {"invoke_agent doer", "execute_tool read_file", "execute_tool nothing", "chat scripted"} <= finished.keys()
+    assert {f"{span.context.trace_id:032x}" for span in spans.get_finished_spans() if span.context} == {RUN_ID}
+    run = finished["invoke_agent doer"]
+    assert run.context
+    for name in ("execute_tool read_file", "chat scripted"):
+        parent = finished[name].parent
+        assert parent
+        assert parent.span_id == run.context.span_id
+    attributes: Any = finished["execute_tool nothing"].attributes
+    assert attributes["skillserve.decision"] == "unknown_tool"
+    assert "secret text" not in "".join(span.to_json() for span in spans.get_finished_spans())
+
+
+def test_a_trace_is_for_the_user_alone(tmp_path: Path) -> None:
+    store = TraceStore(tmp_path / "state" / "runs")
+    store.write("a1", {"x": "\ud800"})
+    assert store.read("a1")
+    if sys.platform != "win32":
+        assert stat.S_IMODE((tmp_path / "state" / "runs").stat().st_mode) == 0o700
+        assert stat.S_IMODE((tmp_path / "state" / "runs" / "a1.json").stat().st_mode) == 0o600
+
+
+def test_the_run_that_was_written_last_comes_first_and_old_ones_are_removed(tmp_path: Path) -> None:
+    store = TraceStore(tmp_path)
+    for number in range(5):
+        store.write(f"run-{number}", {"number": number})
+    store.write("run-1", {"number": 1})
+    assert store.run_ids()[0] == "run-1"
+    store.prune(2)
+    assert store.run_ids() == ["run-1", "run-4"]
+
+
+@pytest.mark.parametrize("name", ["", "..", "../x", "a/b", "a\\b", "/etc/passwd", "a\0b", "x" * 200, ".hidden", "none"])
+def test_a_name_that_is_no_runs_leads_nowhere(tmp_path: Path, name: str) -> None:
+    (tmp_path / "x.json").write_text("{}")
+    with pytest.raises(UnknownRunError):
+        TraceStore(tmp_path / "runs").read(name)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", "[" * 100_000])
+def test_a_file_that_is_no_trace_is_no_run(tmp_path: Path, content: str) -> None:
+    (tmp_path / "a.json").write_text(content)
+    with pytest.raises(UnknownRunError):
+        TraceStore(tmp_path).read("a")

@@ -1,0 +1,120 @@
+"""A model's endpoint on loopback that speaks OpenAI's chat completions and plays a script, over real HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from skills_core.testing.script import Call
+
+
+@dataclass(frozen=True)
+class Raw:
+    """An answer as it is on the wire."""
+
+    body: bytes
+    status: int = 200
+    kind: str = "application/json"
+
+
+@dataclass(frozen=True)
+class Hang:
+    """No answer at all, until the client goes."""
+
+
+Answer = str | Call | list[Call] | Raw | Hang
+
+
+@dataclass
+class ModelEndpoint:
+    """What was asked, and the script: answers in their order, the last of them for all that is asked after it."""
+
+    address: str
+    script: list[Answer] = field(default_factory=list)
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    gone: threading.Event = field(default_factory=threading.Event)
+    """Set when a client went away while it waited for an answer."""
+    asked: threading.Event = field(default_factory=threading.Event)
+    scripts: dict[str, list[Answer]] = field(default_factory=dict)
+    """Scripts of single models, by their names; an answer is chosen by how often that model has spoken already."""
+
+    @property
+    def model(self) -> str:
+        return f"{self.address}#scripted"
+
+    async def chat(self, request: Request) -> Response:
+        asked = await request.json()
+        self.headers.append(dict(request.headers))
+        self.requests.append(asked)
+        self.asked.set()
+        own = self.scripts.get(asked["model"])
+        spoken = sum(message["role"] == "assistant" for message in asked["messages"])
+        script, number = (own, spoken) if own else (self.script, len(self.requests) - 1)
+        answer = script[min(number, len(script) - 1)]
+        if isinstance(answer, Raw):
+            return Response(answer.body, answer.status, media_type=answer.kind)
+        if isinstance(answer, Hang):
+            while not await request.is_disconnected():  # noqa: ASYNC110 - nobody tells
+                await anyio.sleep(0.02)
+            self.gone.set()
+            return Response(status_code=500)
+        return JSONResponse(completion(answer, len(self.requests)))
+
+
+def completion(answer: str | Call | Sequence[Call], number: int) -> dict[str, Any]:
+    """Return an answer as OpenAI's chat completions have it, with 100 tokens in and 10 out."""
+    message: dict[str, Any] = {"role": "assistant", "content": answer if isinstance(answer, str) else None}
+    if not isinstance(answer, str):
+        calls = [answer] if isinstance(answer, Call) else answer
+        message["tool_calls"] = [
+            {
+                "id": f"call-{number}-{position}",
+                "type": "function",
+                "function": {
+                    "name": call.tool,
+                    "arguments": call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments),
+                },
+            }
+            for position, call in enumerate(calls)
+        ]
+    finish = "stop" if isinstance(answer, str) else "tool_calls"
+    return {
+        "id": f"completion-{number}",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "scripted",
+        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+        "usage": {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110},
+    }
+
+
+@contextlib.contextmanager
+def open_endpoint() -> Iterator[ModelEndpoint]:
+    """Serve an endpoint of its own as long as the block lasts."""
+    endpoint = ModelEndpoint("")
+    app = Starlette(routes=[Route("/v1/chat/completions", endpoint.chat, methods=["POST"])])
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        thread.join(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    endpoint.address = f"http://127.0.0.1:{port}/v1"
+    try:
+        yield endpoint
+    finally:
+        server.should_exit = True
+        thread.join(5)

@@ -1,0 +1,140 @@
+"""`skillserve run` and `skillserve runs` as a user meets them, with a model's endpoint over real HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import MakeSkill
+from tests.model_endpoint import Hang, ModelEndpoint, Raw
+from tests.server.test_cli import REPOSITORY, run
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> str:
+    return str(tmp_path / "state")
+
+
+def performed(endpoint: ModelEndpoint, state: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    return run("run", *arguments, "--model", endpoint.model, XDG_STATE_HOME=state)
+
+
+def test_the_output_goes_to_stdout_and_the_trace_can_be_read_afterwards(
+    make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
+) -> None:
+    make_skill("greeter", body="Greet in {{language}}.")
+    endpoint.script = ["Bonjour"]
+    done = performed(endpoint, state, "greeter", "politely", skills, "--param", "language=French")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Bonjour\n", "")
+    assert "Greet in French." in endpoint.requests[0]["messages"][0]["content"]
+    listed = json.loads(run("runs", "list", "--json", XDG_STATE_HOME=state).stdout)["runs"]
+    assert [(each["skill"], each["status"]) for each in listed] == [("greeter", "completed")]
+    trace = json.loads(run("runs", "show", listed[0]["run_id"], XDG_STATE_HOME=state).stdout)
+    assert (trace["output"], trace["request"], trace["parameters"]) == ("Bonjour", "politely", {"language": "French"})
+    assert trace["events"][0]["kind"] == "model"
+
+
+def test_as_json_a_run_is_one_documented_object(
+    make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
+) -> None:
+    make_skill("greeter")
+    endpoint.script = ["hello"]
+    outcome: dict[str, Any] = json.loads(performed(endpoint, state, "greeter", "hi", skills, "--json").stdout)
+    assert outcome.keys() == {
+        "run_id",
+        "skill",
+        "digest",
+        "status",
+        "output",
+        "problem",
+        "message",
+        "score",
+        "attempts",
+        "usage",
+        "tool_calls",
+    }
+    assert outcome["usage"] == {"requests": 1, "input_tokens": 100, "output_tokens": 10}
+
+
+def test_a_run_that_fails_says_why_on_stderr_and_exits_with_1(
+    make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
+) -> None:
+    make_skill("greeter")
+    endpoint.script = [Raw(b'{"error": {"message": "no such model"}}', 404)]
+    done = performed(endpoint, state, "greeter", "hi", skills)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no such model" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_score_below_the_minimum_exits_with_1_and_gives_the_best_attempt(
+    make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
+) -> None:
+    make_skill("greeter", fields="evaluation: {enabled: true, minScore: 0.9, maxRetries: 0}")
+    endpoint.script = ["hello", json.dumps({"overall": 0.4, "finding": "too short"})]
+    done = performed(endpoint, state, "greeter", "hi", skills)
+    assert (done.returncode, done.stdout) == (1, "hello\n")
+    assert "0.4" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["greeter"], 2, "no model is set"),
+        (["greeter", "--model", "client"], 2, "no client here"),
+        (["greeter", "--model", "nonsense"], 2, "names no model"),
+        (["greeter", "--model", "nosuch:model"], 2, "nosuch:model"),
+        (["nobody", "--model", "http://127.0.0.1:9/v1#x"], 1, "no active skill"),
+        (["greeter", "--model", "http://127.0.0.1:9/v1#x", "--param", "x"], 2, "NAME=VALUE"),
+    ],
+)
+def test_what_cannot_be_run_is_said_at_once(
+    make_skill: MakeSkill, skills: Path, state: str, arguments: list[str], code: int, says: str
+) -> None:
+    make_skill("greeter")
+    name, *flags = arguments
+    done = run("run", name, "hi", skills, *flags, XDG_STATE_HOME=state)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_run_that_there_is_not_is_an_answer_of_no(state: str) -> None:
+    for name in ("none", "../../etc/passwd"):
+        done = run("runs", "show", name, XDG_STATE_HOME=state)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "runs list" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
+def test_ctrl_c_ends_a_run_at_once_and_the_trace_says_so(
+    make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
+) -> None:
+    make_skill("greeter")
+    endpoint.script = [Hang()]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SKILLSERVE_")}
+    command = [sys.executable, "-m", "server", "run", "greeter", "hi", str(skills), "--model", endpoint.model]
+    with subprocess.Popen(
+        command,
+        cwd=REPOSITORY,
+        env={**environment, "XDG_STATE_HOME": state},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert endpoint.asked.wait(20)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert endpoint.gone.wait(5)
+    assert (process.returncode, out) == (130, "")
+    assert "Traceback" not in err
+    listed = json.loads(run("runs", "list", "--json", XDG_STATE_HOME=state).stdout)["runs"]
+    assert [each["status"] for each in listed] == ["cancelled"]
