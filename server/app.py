@@ -44,7 +44,7 @@ class SkillServer(Server[Any]):
         self.listening = ModernClients(host.bus, host.settings)
         self.exchanges = Exchanges()
         handshake = HandshakeClients(host.bus, host.settings)
-        tools, prompts = ToolHandlers(host, local=local), PromptHandlers(host, local=local)
+        tools, prompts = ToolHandlers(host, self.exchanges, local=local), PromptHandlers(host, local=local)
         resources, completions = ResourceHandlers(host), CompletionHandlers(host)
         # The SDK types handlers by their result models; a dict of the same shape is documented and saves a dump.
         handlers: dict[str, Any] = {

@@ -27,6 +27,7 @@ from server.guarding import GuardRequests
 from server.listing.envelope import text_block, tool_result
 from server.listing.resources import contents_of, mime_type
 from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, MAX_TAGS, READ
+from server.run.calls import RunRequests
 from skills_core.errors import SkillsError
 from skills_core.selection import ALL_THAT_MATCH
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
     from server.host import Host
+    from server.run.exchanges import Exchanges
 
     Call = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
@@ -51,14 +53,15 @@ _LOGGED = 3
 class ToolHandlers:
     """The handlers of `tools/list` and `tools/call`."""
 
-    def __init__(self, host: Host, *, local: bool) -> None:
-        """Answer from `host`; `local` tells that clients see the same disk."""
+    def __init__(self, host: Host, exchanges: Exchanges, *, local: bool) -> None:
+        """Answer from `host`; `local` tells that clients see the same disk. Runs are work of `exchanges`."""
         self._host = host
         self._conversations = Conversations(local=local)
         self._activation = Activation(host, local=local)
         self._admin = AdminTools(host)
         self._context = ContextRequests(host, local=local)
         self._guard = GuardRequests(host)
+        self._runs = RunRequests(host, exchanges)
 
     async def list(
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
@@ -77,7 +80,7 @@ class ToolHandlers:
             **self._admin.calls,
             **self._context.calls(ctx),
             **self._guard.calls,
-            **(skills if self._host.snapshot.catalog.active else {}),
+            **({**skills, **self._runs.calls(ctx)} if self._host.snapshot.catalog.active else {}),
         }
         tool = offered.get(params.name)
         if tool is None:

@@ -44,7 +44,7 @@ def run(
     library, settings = open_with_settings(
         directories, model=model, follow_symlinks=follow_symlinks, trust_workspace=trust_workspace
     )
-    from server.run.offering import why_no_runs
+    from server.listing.runs import why_no_runs
 
     if (reason := why_no_runs(settings)) or settings.model == "client":
         fail(reason or "there is no client here whose model could be used; name another with --model", WRONG_USE)

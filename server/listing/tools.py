@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from server.listing import admin, context, guard
+from server.listing import admin, context, guard, runs
 from server.listing.envelope import cacheable
 from server.listing.offer import Room, always_on, names_within, size_of
 from server.listing.schemas import SCORED, TEXT, TEXTS, hints, list_of, object_of
@@ -87,6 +87,7 @@ def list_result(catalog: Catalog, settings: Settings, first: Sequence[Skill], ro
     # A skill that only users may call has files all the same.
     tools += [_read_file()] if catalog.active else []
     tools += [_find()] if skills else []
+    tools += runs.tools(settings) if skills else []
     tools += [*context.tools(catalog, settings), *guard.tools(settings), *admin.tools(settings)]
     # What is right for one client is cut by another.
     return {"tools": tools, **cacheable(settings), "cacheScope": "private"}

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from server.listing.envelope import text_block, tool_result
+from server.listing.runs import CONFIRM, CONTINUE
 from server.run.callers import Caller, caller_of
 from server.run.errors import RunEndedError
 from server.run.exchange import ClientExchange
@@ -32,12 +33,7 @@ if TYPE_CHECKING:
 
     from server.run.exchange import Work
 
-__all__ = ["CONFIRM", "CONTINUE", "Exchanges"]
-
-CONTINUE = "continue"
-"""The argument by which a call goes on with a piece of work that has not finished, or whose user said no."""
-CONFIRM = "confirm"
-"""The argument by which a call says that the user agrees."""
+__all__ = ["Exchanges"]
 
 logger = logging.getLogger(__name__)
 

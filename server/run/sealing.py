@@ -54,7 +54,7 @@ class SealedState:
 
     def _boundary(self) -> RequestStateBoundary:
         if self._made is None:
-            from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity  # noqa: PLC0415
+            from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
             security = RequestStateSecurity.ephemeral(ttl=self._seconds)
             security.bind_principal = lambda ctx: str(caller_of(ctx))

@@ -27,8 +27,9 @@ from server.faults import InvalidRequestError
 from server.host import Host
 from server.http import HttpServer, listen
 from server.listing.envelope import text_block, tool_result
+from server.listing.runs import CONFIRM, CONTINUE
 from server.run.exchange import ClientExchange
-from server.run.exchanges import CONFIRM, CONTINUE, Exchanges
+from server.run.exchanges import Exchanges
 from server.run.limits import ExchangeLimits
 from server.run.user import user_of
 from server.stdio import serve_stdio
