@@ -126,7 +126,7 @@ class Exchanges:
         if self._tasks is None:
             raise RunEndedError("the server is not doing any work")
         if len(self._running) >= self.limits.at_once:
-            raise RunEndedError(f"{self.limits.at_once} runs are under way, no more are begun; try again later")
+            raise RunEndedError(f"as many runs as there may be ({self.limits.at_once}) are under way; try again later")
         exchange = ClientExchange(caller, self.limits)
         rounds = self._running[exchange.token] = _Rounds(exchange)
         self._tasks.start_soon(self._perform, rounds, work)
