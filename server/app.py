@@ -17,6 +17,9 @@ from server.notifications import HandshakeClients, ModernClients
 from server.params import check_params
 from server.prompts import PromptHandlers
 from server.resources import ResourceHandlers
+from server.run.exchanges import Exchanges
+from server.run.keeper import RunKeeper
+from server.run.sealing import SealedState
 from server.skills_extension import SkillsExtension
 from server.tools import ToolHandlers
 
@@ -31,14 +34,20 @@ _EVERYTHING_CHANGES = NotificationOptions(prompts_changed=True, resources_change
 
 
 class SkillServer(Server[Any]):
-    """A server of the host's skills, for both protocol eras. `listening` holds the modern era's event streams."""
+    """A server of the host's skills, for both protocol eras.
+
+    `listening` holds the modern era's event streams, `exchanges` the work that talks with clients, `runs`
+    what performs skills.
+    """
 
     def __init__(self, host: Host, *, local: bool) -> None:
         """Build the server; `local` tells that clients see the same disk as the server."""
         self._host = host
         self.listening = ModernClients(host.bus, host.settings)
+        self.exchanges = Exchanges()
+        self.runs = RunKeeper(host)
         handshake = HandshakeClients(host.bus, host.settings)
-        tools, prompts = ToolHandlers(host, local=local), PromptHandlers(host, local=local)
+        tools, prompts = ToolHandlers(host, self.exchanges, self.runs, local=local), PromptHandlers(host, local=local)
         resources, completions = ResourceHandlers(host), CompletionHandlers(host)
         # The SDK types handlers by their result models; a dict of the same shape is documented and saves a dump.
         handlers: dict[str, Any] = {
@@ -66,7 +75,8 @@ class SkillServer(Server[Any]):
         self.add_notification_handler("notifications/initialized", types.NotificationParams, handshake.on_initialized)
         SkillsExtension(host).register(self)
         # The SDK's own entry traces every message with OpenTelemetry; nobody collects the traces here.
-        self.middleware[:] = [translate_faults, check_params]
+        sealed = SealedState("skillserve", self.exchanges.limits.parked)
+        self.middleware[:] = [translate_faults, check_params, sealed]
 
     def _input_schema(self, name: str) -> dict[str, Any] | None:
         return self._host.snapshot.tool_schemas.get(name)

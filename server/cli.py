@@ -19,6 +19,7 @@ from server.commands.searching import search
 from server.commands.serving import serve
 from server.commands.trusting import trust
 from server.commands.visibility import visibility
+from server.commands.workflows import app as workflow
 from server.commands.writing import init, validate
 from server.config import ConfigurationError
 from server.console import WRONG_USE, fail
@@ -41,6 +42,7 @@ _COMMANDS = (
 for command in _COMMANDS:
     app.command()(command)
 app.add_typer(runs, name="runs")
+app.add_typer(workflow, name="workflow")
 
 
 def main() -> None:

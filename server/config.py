@@ -19,6 +19,7 @@ from server.model import Field, InvalidValueError, Model, PositiveInt, SecretStr
 from skills_core.catalog import MAX_ENTRY
 from skills_core.guard.patterns import pattern_fault
 from skills_core.locations import USUAL_BOUNDS
+from skills_core.run.tools.names import WorkspaceTool
 from skills_core.sources import Scope, Strictness
 from skills_core.watching import WatchMode, WatchOptions
 
@@ -42,9 +43,13 @@ FILE_NAME = "skillserve.toml"
 
 _GUARD = frozenset({"confirm_patterns", "danger_patterns"})
 
-_RUN = frozenset({"model", "model_key", "run_seconds", "run_tokens", "run_turns"})
+_RUN = frozenset(
+    {"model", "model_key", "run_seconds", "run_store", "run_tokens", "run_turns", "runs_at_once", "workflows"}
+)
 
-_PERSONAL = _GUARD | _RUN | {"admin_token", "reranker", "tool_names", "tools", "trust_workspace"}
+_TOOLS = frozenset({"mcp_servers", "run_tools", "skill_tools", "workspace"})
+
+_PERSONAL = _GUARD | _RUN | _TOOLS | {"admin_token", "reranker", "tool_names", "tools", "trust_workspace"}
 # What a file that came with a repository has no say in.
 
 _TABLES = _GUARD | {"client_budgets", "project_sources", "sources", "tool_names"}
@@ -89,6 +94,7 @@ class OptionalTool(StrEnum):
     SKILL_CONTEXT = "skill_context"
     CHECK_TOOL_CALL = "check_tool_call"
     RUN_SKILL = "run_skill"
+    RUN_WORKFLOW = "run_workflow"
 
 
 class Conventions(StrEnum):
@@ -149,6 +155,20 @@ class Settings(Model):
     """Most tokens in one run, in and out."""
     run_seconds: int = Field(default=900, ge=1, le=86_400)
     """Longest time of one run."""
+    runs_at_once: int = Field(default=4, ge=1, le=1000)
+    """Most runs that this process performs at a time; the others wait."""
+    run_store: SecretStr | None = None
+    """Where runs are recorded: `postgresql://…` or a file; by default a file of the user's."""
+    workflows: tuple[str, ...] = ()
+    """Workflows that clients may run, by file or folder."""
+    run_tools: tuple[WorkspaceTool, ...] = ()
+    """Tools of the workspace that runs may use."""
+    workspace: str | None = Field(default=None, min_length=1)
+    """The folder that they are bound to."""
+    mcp_servers: str | None = Field(default=None, min_length=1)
+    """The JSON file that names other MCP servers, whose tools runs may use."""
+    skill_tools: tuple[str, ...] = ()
+    """Tools declared by skills that may be carried out, in runs and for clients, as `SKILL/TOOL` or `SKILL/*`."""
     admin_token: SecretStr | None = None
     watch: WatchMode = WatchMode.AUTO
     watch_debounce_ms: int = Field(default=250, ge=0, le=60_000)
@@ -191,6 +211,14 @@ class Settings(Model):
             if fault := pattern_fault(pattern):
                 raise ValueError(fault)
         return patterns
+
+    @field_validator("skill_tools")
+    @classmethod
+    def _check_skill_tools(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
+        for entry in entries:
+            if not all(entry.partition("/")):
+                raise ValueError(f"{entry[:80]!r}: expected SKILL/TOOL, or SKILL/* for all tools of the skill")
+        return entries
 
     @field_validator("tool_names")
     @classmethod

@@ -19,12 +19,16 @@ from skills_core.errors import (
     InstallRefusedError,
     InvalidFrontmatterError,
     InvalidPatternError,
+    InvalidRecordError,
     InvalidSchemaError,
     InvalidSkillError,
     InvalidSkillsRootError,
     InvalidSourceError,
+    InvalidWorkflowError,
     MissingFieldError,
     NestedTooDeepError,
+    ScriptRefusedError,
+    SkillChangedError,
     SkillIoError,
     SkillsError,
     SkillYamlError,
@@ -56,6 +60,8 @@ CODES: dict[type[SkillsError], int] = {
     UnknownFileError: INVALID_PARAMS,
     FileRefusedError: INVALID_PARAMS,
     NestedTooDeepError: INVALID_PARAMS,
+    ScriptRefusedError: INVALID_PARAMS,
+    InvalidWorkflowError: INVALID_PARAMS,
     InvalidSourceError: INTERNAL_ERROR,
     # A request names skills that were loaded before: that one cannot be read by its path is no fault of it.
     InvalidSkillError: INTERNAL_ERROR,
@@ -69,6 +75,8 @@ CODES: dict[type[SkillsError], int] = {
     EntryRefusedError: INTERNAL_ERROR,
     InstallRefusedError: INTERNAL_ERROR,
     ToolFailedError: INTERNAL_ERROR,
+    SkillChangedError: INTERNAL_ERROR,
+    InvalidRecordError: INTERNAL_ERROR,
 }
 
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from server.app import SkillServer
     from server.config import Settings
     from server.host import Host
+    from server.run.exchanges import Exchanges
+    from server.run.keeper import RunKeeper
 
 __all__ = ["AddressInUseError", "HttpServer", "build_app", "checks_host", "listen", "serve_locally"]
 
@@ -65,8 +67,12 @@ def listen(settings: Settings) -> socket.socket:
     return listener
 
 
-def build_app(server: SkillServer, host: Host) -> Starlette:
-    """Return the ASGI application."""
+def build_app(server: SkillServer, host: Host, *, streams: bool = False) -> Starlette:
+    """Return the ASGI application.
+
+    With `streams`, requests are answered by event streams, on which clients can be asked and told of progress; a
+    single JSON body, which costs less, has no room for that.
+    """
     settings = host.settings
     security = _security(settings)
 
@@ -75,7 +81,7 @@ def build_app(server: SkillServer, host: Host) -> Starlette:
 
     return server.streamable_http_app(
         streamable_http_path=settings.path,
-        json_response=True,
+        json_response=not streams,
         transport_security=security,
         custom_starlette_routes=[Route("/health", health), *guarded_routes(host, security)],
     )
@@ -121,17 +127,28 @@ class _Uvicorn(uvicorn.Server):
 class HttpServer(_Uvicorn):
     """Serves until the process is asked to stop, within `stopped_by_signals`."""
 
-    def __init__(self, server: SkillServer, host: Host) -> None:
-        super().__init__(build_app(server, host), "on")
+    def __init__(self, server: SkillServer, host: Host, *, streams: bool = False) -> None:
+        super().__init__(build_app(server, host, streams=streams), "on")
         self._server = server
+
+    @property
+    def exchanges(self) -> Exchanges:
+        """The work that talks with clients."""
+        return self._server.exchanges
+
+    @property
+    def runs(self) -> RunKeeper:
+        """What performs runs."""
+        return self._server.runs
 
     def stopped_by_signals(self) -> AbstractContextManager[None]:
         """Let signals stop the server; at the end of the context they do what they did before."""
         return super(_Uvicorn, self).capture_signals()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the event streams that clients hold open, so that nobody need wait for them."""
+        """End what clients hold open, so that nobody need wait for it."""
         self._server.listening.close()
+        self._server.exchanges.end_all("the server is stopping")
         await super().shutdown(sockets)
 
 

@@ -124,12 +124,16 @@ def _parse_again(line: bytes) -> Incoming:
 
 
 class PipeWriter:
-    """Writes messages to a pipe, each whole; a stream as the SDK wants one."""
+    """Writes messages to a pipe, each whole; a stream as the SDK wants one.
+
+    Where a send is cancelled in the middle of a message, the rest of it goes out before the next one.
+    """
 
     def __init__(self, descriptor: int) -> None:
         """Write to `descriptor`, which stays open when this is closed."""
         self._descriptor = descriptor
         self._turn = anyio.Lock()
+        self._left = memoryview(b"")
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLOUT)
 
@@ -141,16 +145,24 @@ class PipeWriter:
         """
         async with self._turn:
             # Within the turn: what waits for a client that does not read waits as an object, not as text too.
+            await self._flush()
             data = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8") + b"\n"
-            left = memoryview(data)
-            while left:
-                if not self._poll.poll(0):
-                    await anyio.wait_writable(self._descriptor)
-                try:
-                    # A pipe that is ready takes this much without blocking (POSIX), whatever its mode is.
-                    left = left[os.write(self._descriptor, left[: select.PIPE_BUF]) :]
-                except ConnectionError:
-                    raise anyio.BrokenResourceError from None
+            self._left = memoryview(data)
+            try:
+                await self._flush()
+            finally:
+                if len(self._left) == len(data):
+                    self._left = memoryview(b"")  # nothing of it went out, so nobody waits for its end
+
+    async def _flush(self) -> None:
+        while self._left:
+            if not self._poll.poll(0):
+                await anyio.wait_writable(self._descriptor)
+            try:
+                # A pipe that is ready takes this much without blocking (POSIX), whatever its mode is.
+                self._left = self._left[os.write(self._descriptor, self._left[: select.PIPE_BUF]) :]
+            except ConnectionError:
+                raise anyio.BrokenResourceError from None
 
     async def aclose(self) -> None:
         """Do nothing: the descriptor is not ours to close."""

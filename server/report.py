@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from server.choosing import StatusChoice
+from server.listing.runs import runs_object
 from skills_core.authoring.advice import ADVICE
 from skills_core.diagnostics import one_line, printable
 from skills_core.skill import State
@@ -14,6 +15,7 @@ from skills_core.skill import State
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from server.config import Settings
     from server.mending import Mended
     from skills_core.catalog import Catalog, FoundSource
     from skills_core.diagnostics import Diagnostic
@@ -46,12 +48,13 @@ class Result:
     diagnostics: tuple[Diagnostic, ...]
 
 
-def status_object(catalog: Catalog, choice: StatusChoice = _EVERYTHING) -> dict[str, Any]:
-    """Return what `status --json` prints: the skills that are asked for, and all problems and sources."""
+def status_object(catalog: Catalog, settings: Settings, choice: StatusChoice = _EVERYTHING) -> dict[str, Any]:
+    """Return what `status --json` prints: the skills that are asked for, all problems and sources, and on runs."""
     return {
         "skills": [skill_object(skill) for skill in catalog.skills if choice.admits(skill)],
         "problems": [diagnostic_object(problem) for problem in catalog.problems],
         "sources": [_source_object(found) for found in catalog.sources],
+        "runs": runs_object(settings),
     }
 
 

@@ -16,6 +16,7 @@ from server.app import SkillServer
 from server.config import Settings, Transport
 from server.environment import runtime_folders
 from server.host import Host
+from server.listing.runs import offers_runs
 
 if TYPE_CHECKING:
     import socket
@@ -51,7 +52,7 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
     with listen(settings) as listener:
         port = listener.getsockname()[1]
         host = Host(library, settings, files, usage)
-        server = HttpServer(SkillServer(host, local=False), host)
+        server = HttpServer(SkillServer(host, local=False), host, streams=offers_runs(settings))
         # A signal that ends the process does so when all else has ended: nothing is left behind.
         with server.stopped_by_signals(), admin_socket(runtime_folders(), port) as admin:
             _announce(library, settings, port)
@@ -63,12 +64,14 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
 async def _serve_stdio(host: Host) -> None:
     from server.stdio import serve_stdio
 
-    async with anyio.create_task_group() as tasks:
+    server = SkillServer(host, local=True)
+    async with anyio.create_task_group() as tasks, server.exchanges.serving():
         tasks.start_soon(host.follow)
         tasks.start_soon(host.usage.keep)
+        tasks.start_soon(server.runs.keep)
         tasks.start_soon(_cancel_when_asked_to_stop, tasks.cancel_scope)
         tasks.start_soon(_reload_when_asked, host)
-        await serve_stdio(SkillServer(host, local=True))
+        await serve_stdio(server, at_end=server.exchanges.hang_up)
         tasks.cancel_scope.cancel()
 
 
@@ -95,9 +98,10 @@ async def _reload_when_asked(host: Host) -> None:
 async def _serve_http(host: Host, server: HttpServer, listener: socket.socket, admin: socket.socket | None) -> None:
     from server.http import serve_locally
 
-    async with anyio.create_task_group() as tasks:
+    async with anyio.create_task_group() as tasks, server.exchanges.serving():
         tasks.start_soon(host.follow)
         tasks.start_soon(host.usage.keep)
+        tasks.start_soon(server.runs.keep)
         tasks.start_soon(_reload_when_asked, host)
         if admin is not None:
             tasks.start_soon(serve_locally, host, admin)

@@ -27,6 +27,8 @@ from server.guarding import GuardRequests
 from server.listing.envelope import text_block, tool_result
 from server.listing.resources import contents_of, mime_type
 from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, MAX_TAGS, READ
+from server.run.calls import RunRequests
+from server.run.workflow_calls import WorkflowRequests
 from skills_core.errors import SkillsError
 from skills_core.selection import ALL_THAT_MATCH
 
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
     from server.host import Host
+    from server.run.declared_calls import DeclaredCalls
+    from server.run.exchanges import Exchanges
+    from server.run.keeper import RunKeeper
 
     Call = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
@@ -51,14 +56,20 @@ _LOGGED = 3
 class ToolHandlers:
     """The handlers of `tools/list` and `tools/call`."""
 
-    def __init__(self, host: Host, *, local: bool) -> None:
-        """Answer from `host`; `local` tells that clients see the same disk."""
+    def __init__(self, host: Host, exchanges: Exchanges, runs: RunKeeper, *, local: bool) -> None:
+        """Answer from `host`; `local` tells that clients see the same disk.
+
+        Runs are work of `exchanges`, and performed by the service of `runs`.
+        """
         self._host = host
         self._conversations = Conversations(local=local)
         self._activation = Activation(host, local=local)
         self._admin = AdminTools(host)
         self._context = ContextRequests(host, local=local)
         self._guard = GuardRequests(host)
+        self._runs = RunRequests(host, exchanges, runs)
+        self._workflows = WorkflowRequests(host, exchanges, runs)
+        self._declared_calls: DeclaredCalls | None = None
 
     async def list(
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
@@ -77,7 +88,12 @@ class ToolHandlers:
             **self._admin.calls,
             **self._context.calls(ctx),
             **self._guard.calls,
-            **(skills if self._host.snapshot.catalog.active else {}),
+            **self._declared(),
+            **(
+                {**skills, **self._runs.calls(ctx), **self._workflows.calls(ctx)}
+                if self._host.snapshot.catalog.active
+                else {}
+            ),
         }
         tool = offered.get(params.name)
         if tool is None:
@@ -86,8 +102,20 @@ class ToolHandlers:
             result = await tool(params.arguments or {})
         except SkillsError as error:
             result = tool_result([text_block(str(error))], is_error=True)
+        if "content" not in result:
+            return result  # no answer yet, but a question to the client
         news = conversation.news(self._host.snapshot.catalog)
         return {**result, "content": [*result["content"], *map(text_block, news)]} if news else result
+
+    def _declared(self) -> dict[str, Call]:
+        """Return the calls of the tools that active skills declare and settings switch on."""
+        names = self._host.snapshot.declared
+        if not names:
+            return {}
+        from server.run.declared_calls import DeclaredCalls  # noqa: PLC0415 - comes with the extra, and few want it
+
+        self._declared_calls = self._declared_calls or DeclaredCalls(self._host)
+        return {name: partial(self._declared_calls.call, name) for name in names}
 
     async def _call_read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         name, path = string(arguments, "skill"), string(arguments, "path")

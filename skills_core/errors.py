@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skills_core.diagnostics import Diagnostic, Reason
+    from skills_core.run.workflow.faults import WorkflowFault
 
 __all__ = [
     "EntryRefusedError",
@@ -19,12 +20,16 @@ __all__ = [
     "InstallRefusedError",
     "InvalidFrontmatterError",
     "InvalidPatternError",
+    "InvalidRecordError",
     "InvalidSchemaError",
     "InvalidSkillError",
     "InvalidSkillsRootError",
     "InvalidSourceError",
+    "InvalidWorkflowError",
     "MissingFieldError",
     "NestedTooDeepError",
+    "ScriptRefusedError",
+    "SkillChangedError",
     "SkillIoError",
     "SkillYamlError",
     "SkillsError",
@@ -156,8 +161,43 @@ class NestedTooDeepError(SkillsError):
         self.limit = limit
 
 
+class ScriptRefusedError(SkillsError):
+    """A script of a skill cannot or must not be run; nothing of it was."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path[:200]} cannot be run: {why}")
+        self.path = path
+        self.why = why
+
+
+class SkillChangedError(SkillsError):
+    """Files of a skill, which are at `paths` on the disk, are not those that were loaded."""
+
+    def __init__(self, skill: str, paths: tuple[Path, ...]) -> None:
+        super().__init__(f"The files of the skill {skill!r} changed meanwhile; try again.")
+        self.paths = paths
+
+
 class ToolFailedError(SkillsError):
     """A call of a tool came to nothing; the text is for the model that made it."""
+
+
+class InvalidRecordError(SkillsError):
+    """What was recorded of a run cannot be read back; `where` is the field."""
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(f"What was recorded of this run cannot be read: {where}: {why}. Begin the run anew.")
+        self.where = where
+
+
+class InvalidWorkflowError(SkillsError):
+    """A workflow cannot be run; `faults` holds everything that is wrong with it and with what it was given."""
+
+    def __init__(self, name: str, faults: tuple[WorkflowFault, ...]) -> None:
+        errors = "; ".join(str(fault) for fault in faults if fault.severity == "error")
+        super().__init__(f"The workflow {name[:200]!r} cannot be run: {errors}")
+        self.name = name
+        self.faults = faults
 
 
 class UnknownSkillError(SkillsError):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill
 
-__all__ = ["META_SKILL", "Activation"]
+__all__ = ["META_SKILL", "Activation", "invocable", "texts_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +53,8 @@ class Activation:
         self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], conversation: Conversation
     ) -> dict[str, Any]:
         """Handle a call."""
-        skill = _invocable(self._host.snapshot.catalog, string(arguments, "name"))
-        values, message = activation_inputs(skill, _texts(arguments), string(arguments, "message", default=""))
+        skill = invocable(self._host.snapshot.catalog, string(arguments, "name"))
+        values, message = activation_inputs(skill, texts_of(arguments), string(arguments, "message", default=""))
         have = string(arguments, "have", default="")
         delivery = conversation.deliver(
             skill,
@@ -77,7 +77,12 @@ class Activation:
         return {**tool_result(content), "_meta": {META_SKILL: about}}
 
 
-def _texts(arguments: Mapping[str, Any]) -> dict[str, str]:
+def texts_of(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Return the values for a skill's parameters that a call gives.
+
+    Raises:
+        InvalidRequestError: they are no object, or too long.
+    """
     values = arguments.get("arguments") or {}
     if not isinstance(values, dict):
         raise InvalidRequestError('arguments must be an object of strings, such as {"format": "table"}')
@@ -87,7 +92,13 @@ def _texts(arguments: Mapping[str, Any]) -> dict[str, str]:
     return texts
 
 
-def _invocable(catalog: Catalog, name: str) -> Skill:
+def invocable(catalog: Catalog, name: str) -> Skill:
+    """Return the skill that a model names.
+
+    Raises:
+        UnknownSkillError: there is none.
+        InvalidRequestError: it is for users alone.
+    """
     skill = catalog.skill(name)
     if not skill.model_invocable:
         raise InvalidRequestError(f"The skill {name!r} is for the user to call, as /{skill.key}; a model may not.")

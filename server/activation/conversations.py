@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill, SkillContent
 
-__all__ = ["Conversation", "Conversations", "Delivery"]
+__all__ = ["Conversation", "Conversations", "Delivery", "session_of"]
 
 MAX_CONVERSATIONS = 1000
 MAX_LOADED = 200
@@ -119,7 +119,7 @@ class Conversations:
 
     def of(self, ctx: ServerRequestContext[Any, Any]) -> Conversation:
         """Return the conversation that a request belongs to; a new one where nothing ties requests together."""
-        session = "" if self._local else _session_of(ctx)
+        session = "" if self._local else session_of(ctx)
         if session is None:
             return Conversation()
         conversation = self._by_session.setdefault(session, Conversation())
@@ -129,7 +129,7 @@ class Conversations:
         return conversation
 
 
-def _session_of(ctx: ServerRequestContext[Any, Any]) -> str | None:
+def session_of(ctx: ServerRequestContext[Any, Any]) -> str | None:
     """Return the session of a request over HTTP, None in the modern era, which has none."""
     if ctx.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
         return None

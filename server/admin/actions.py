@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 async def read_status(host: Host, choice: StatusChoice | None = None) -> dict[str, Any]:
     """Return what `status --json` prints, of the catalog of this moment."""
     # It tells of every skill there is, so it must not hold up other requests.
-    return await anyio.to_thread.run_sync(status_object, host.library.catalog, choice or StatusChoice())
+    return await anyio.to_thread.run_sync(status_object, host.library.catalog, host.settings, choice or StatusChoice())
 
 
 async def reload_everything(host: Host) -> dict[str, Any]:

@@ -56,17 +56,18 @@ def status(  # noqa: PLR0913 - one parameter for each flag
     gitignore: GitIgnored = False,
 ) -> None:
     """Show every skill that was found, its state, and why."""
-    catalog = open_quietly(
+    library, settings = open_with_settings(
         directories,
         strict=strict,
         follow_symlinks=follow_symlinks,
         trust_workspace=trust_workspace,
         conventions=conventions,
         gitignore=gitignore,
-    ).catalog
+    )
+    catalog = library.catalog
     choice = StatusChoice(tuple(state or ()), tuple(reason or ()), tuple(scope or ()), tuple(name or ()))
     if as_json:
-        print_json(status_object(catalog, choice))
+        print_json(status_object(catalog, settings, choice))
         return
     from server.tables import print_status
 

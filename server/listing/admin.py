@@ -109,7 +109,10 @@ _STATUS: dict[str, Any] = {
         "additionalProperties": False,
     },
     "outputSchema": object_of(
-        skills=list_of(_SKILL), problems=list_of(object_of(**_DIAGNOSTIC)), sources=list_of(_SOURCE)
+        skills=list_of(_SKILL),
+        problems=list_of(object_of(**_DIAGNOSTIC)),
+        sources=list_of(_SOURCE),
+        runs=object_of(model=or_null(TEXT), run_skill=_FLAG, reason=or_null(TEXT)),
     ),
     "annotations": hints("Status of all skills"),
 }

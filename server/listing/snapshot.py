@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from server.listing import prompts, resources, skills, tools
+from server.listing import declared, prompts, resources, skills, tools
 from server.listing.offer import Room, first_of
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from server.listing.paging import Pager
     from server.listing.skills import Child
     from skills_core.catalog import Catalog
+    from skills_core.format.frontmatter import ToolDeclaration
     from skills_core.skill import Skill
 
 __all__ = ["Snapshot"]
@@ -67,6 +68,11 @@ class Snapshot:
     def tool_schemas(self) -> dict[str, dict[str, Any]]:
         """The input schema of each tool by its name, with as many names as there is room for."""
         return {tool["name"]: tool["inputSchema"] for tool in self.tools(Room(self.settings.catalog_budget))["tools"]}
+
+    @cached_property
+    def declared(self) -> dict[str, tuple[Skill, ToolDeclaration]]:
+        """The tools that skills declare and clients may call, by their names."""
+        return declared.served(self.catalog, self.settings)
 
     @cached_property
     def instructions(self) -> str | None:

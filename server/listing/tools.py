@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from server.listing import admin, context, guard
+from server.listing import admin, context, declared, guard, runs, workflows
 from server.listing.envelope import cacheable
 from server.listing.offer import Room, always_on, names_within, size_of
 from server.listing.schemas import SCORED, TEXT, TEXTS, hints, list_of, object_of
@@ -87,14 +87,18 @@ def list_result(catalog: Catalog, settings: Settings, first: Sequence[Skill], ro
     # A skill that only users may call has files all the same.
     tools += [_read_file()] if catalog.active else []
     tools += [_find()] if skills else []
+    tools += [*runs.tools(settings), *workflows.tools(settings)] if skills else []
     tools += [*context.tools(catalog, settings), *guard.tools(settings), *admin.tools(settings)]
+    tools += declared.tools(catalog, settings)
     # What is right for one client is cut by another.
     return {"tools": tools, **cacheable(settings), "cacheScope": "private"}
 
 
 def describe(skill: Skill) -> tuple[object, ...]:
     """Return all of a skill that the list of tools may depend on."""
-    return skill.key, skill.model_invocable, skill.frontmatter.always_on, render_entry(skill)
+    scripts = [tool.script in skill.content.files for tool in skill.frontmatter.tools]
+    own = (skill.frontmatter.tools, scripts)
+    return skill.key, skill.model_invocable, skill.frontmatter.always_on, render_entry(skill), own
 
 
 def _activate(catalog: Catalog, settings: Settings, first: Sequence[Skill], room: Room) -> dict[str, Any]:

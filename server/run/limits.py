@@ -1,17 +1,23 @@
-"""The limits of runs that settings give."""
+"""How long clients are waited for, and how much of it there may be at a time."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
-from skills_core.run.limits import RunLimits
-
-if TYPE_CHECKING:
-    from server.config import Settings
-
-__all__ = ["limits_of"]
+__all__ = ["ExchangeLimits"]
 
 
-def limits_of(settings: Settings) -> RunLimits:
-    """Return how far each run may go."""
-    return RunLimits(turns=settings.run_turns, tokens=settings.run_tokens, seconds=settings.run_seconds)
+@dataclass(frozen=True, slots=True)
+class ExchangeLimits:
+    """Bounds of the talk with clients. Times are in seconds."""
+
+    parked: float = 600.0
+    """How long a piece of work waits for its client's next request, before it is ended."""
+    answer: float = 600.0
+    """How long the answer to a question may take while the client is connected; people have to read it."""
+    gather: float = 0.02
+    """How long a round is kept open for further questions, as calls of tools at the same time ask at the same time."""
+    rounds: int = 8
+    """Rounds in one call. The clients of the SDKs give a call up after ten."""
+    at_once: int = 64
+    """Pieces of work at a time, those that wait for their client included."""

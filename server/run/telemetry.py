@@ -21,11 +21,11 @@ def traced(environment: Mapping[str, str]) -> Iterator[None]:
     if not any(environment.get(name) for name in _ENDPOINTS) or environment.get("OTEL_TRACES_EXPORTER") == "none":
         yield
         return
-    from opentelemetry import trace  # noqa: PLC0415 - only who has a collector wants it
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
-    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
-    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+    from opentelemetry import trace
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     name = environment.get("OTEL_SERVICE_NAME") or "skillserve"
     provider = TracerProvider(resource=Resource.create({"service.name": name, "service.version": __version__}))

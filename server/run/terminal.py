@@ -31,7 +31,7 @@ def at_terminal() -> Iterator[tuple[User, Report]]:
     if not sys.stderr.isatty():
         yield Nobody(), unheard
         return
-    from rich.console import Console  # noqa: PLC0415 - only people see it
+    from rich.console import Console
 
     console = Console(stderr=True, highlight=False)
     with console.status("beginning") as line:
@@ -48,7 +48,7 @@ class _Person:
 
     async def told(self, progress: Progress) -> None:
         """Show what the run does now."""
-        from rich.text import Text  # noqa: PLC0415
+        from rich.text import Text
 
         self._line.update(Text(one_line(progress.message)))
 

@@ -23,7 +23,7 @@ from pydantic_ai.tools import ToolDefinition
 from skills_core.errors import SkillsError
 from skills_core.run.outcome import CallDecision, RunProblem, ToolCall, Usage
 from skills_core.run.ports import Progress
-from skills_core.run.records import to_json, tool_call_from_json
+from skills_core.run.records import from_json, to_json
 from skills_core.run.trace.events import ModelCalled, ToolCalled, now
 from skills_core.run.trace.spans import note_call, tool_span
 
@@ -223,9 +223,7 @@ def _read(recorded: JsonObject) -> tuple[ModelCalled, ModelResponse | None]:
 
 
 def _read_call(recorded: JsonObject) -> ToolCalled:
-    call = recorded["call"]
-    assert isinstance(call, dict)  # noqa: S101 - as it was recorded
-    return ToolCalled(str(recorded["at"]), tool_call_from_json(call))
+    return ToolCalled(str(recorded["at"]), from_json(ToolCall, recorded["call"]))
 
 
 def _since(begun: float) -> float:

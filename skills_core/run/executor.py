@@ -20,7 +20,7 @@ from skills_core.run.limits import USUAL_LIMITS
 from skills_core.run.outcome import Attempt, RunOutcome, RunProblem, RunStatus, Score, Usage
 from skills_core.run.ports import Progress, unheard
 from skills_core.run.recipient import recipient_with
-from skills_core.run.records import score_from_json, to_json, usage_from_json
+from skills_core.run.records import from_json, to_json
 from skills_core.run.secrets import Secrets
 from skills_core.run.tools.tool import Effect
 from skills_core.run.trace.events import RunHeader, Scored, now
@@ -205,10 +205,10 @@ class SkillExecutor:
 
         recorded = await self._context.journal.step(f"score {number}", work)
         assert isinstance(recorded, dict)  # noqa: S101 - as work makes it
-        score = score_from_json(recorded["score"]) if isinstance(recorded["score"], dict) else None
+        score = from_json(Score, recorded["score"]) if recorded["score"] else None
         error = recorded["error"]
         await self._recorder.add(Scored(str(recorded["at"]), number, score, str(error) if error else None))
-        return Judgement(score, usage_from_json(recorded["usage"])) if score else str(error)
+        return Judgement(score, from_json(Usage, recorded["usage"])) if score else str(error)
 
     def _outcome(self, status: RunStatus, problem: RunProblem | None, message: str) -> RunOutcome:
         best = max(self._attempts, key=lambda attempt: attempt.score.overall if attempt.score else -1.0, default=None)

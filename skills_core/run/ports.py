@@ -77,7 +77,8 @@ class Journal(Protocol):
         """Return what `work` came to: done now, or read back where this step was finished before.
 
         A run takes the same steps in the same order each time that it is begun with the same input, so a step is known
-        by its number; `name` is for people. Work that raises is not finished. Where a process ends in the middle of a
+        by its number; `name` is for people. Work that raises is not finished: the run may then come to its outcome, but
+        takes no further step, for the next time the same work may not raise. Where a process ends in the middle of a
         step, the step is done again: what it does to the world wants a key made of run and step.
         """
 

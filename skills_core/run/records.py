@@ -1,80 +1,109 @@
-"""What a run came to, as JSON and back: for checkpoints, traces and whoever reads `--json`."""
+"""Frozen values of a run as JSON and back, so that they can be recorded and told.
+
+A value is a dataclass; its fields are texts, numbers, booleans, enums of texts, values again, tuples of them, mappings
+of texts to JSON, or None where the type says so. What was not recorded is not made up: reading insists on every field.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, cast
+from functools import cache
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from skills_core.run.outcome import (
-    Attempt,
-    CallDecision,
-    CriterionScore,
-    RunOutcome,
-    RunProblem,
-    RunStatus,
-    Score,
-    ToolCall,
-    Usage,
-)
+from skills_core.errors import InvalidRecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from skills_core.format.yaml12 import JsonValue
     from skills_core.run.ports import JsonObject
 
-__all__ = ["outcome_from_json", "score_from_json", "to_json", "tool_call_from_json", "usage_from_json"]
+__all__ = ["from_json", "to_json"]
+
+_T = TypeVar("_T")
+
+_OF_TYPES_ONLY = {"Mapping": Mapping, "JsonValue": object}
+"""What annotations of values name and their modules import for type checkers alone."""
 
 
 def to_json(value: object) -> JsonObject:
-    """Return one of the values of `outcome` as a JSON object, its fields under their names."""
-    return cast("JsonObject", _plain(value))
+    """Return a value as a JSON object with all of its fields."""
+    return cast("JsonObject", _written(value))
 
 
-def tool_call_from_json(value: Mapping[str, Any]) -> ToolCall:
-    """Return the call that `to_json` made this of."""
-    return ToolCall(**{**value, "decision": CallDecision(value["decision"])})
+def from_json(kind: type[_T], record: JsonValue) -> _T:
+    """Return the value of type `kind` that `to_json` wrote.
+
+    Raises:
+        InvalidRecordError: a field is missing, unknown or of another type.
+    """
+    return cast("_T", _read(kind, record, kind.__name__))
 
 
-def score_from_json(value: Mapping[str, Any]) -> Score:
-    """Return the score that `to_json` made this of."""
-    return Score(
-        value["overall"], tuple(CriterionScore(**criterion) for criterion in value["criteria"]), value["finding"]
-    )
-
-
-def usage_from_json(value: Any) -> Usage:  # noqa: ANN401 - as it was recorded
-    """Return the usage that `to_json` made this of."""
-    return Usage(**value)
-
-
-def outcome_from_json(value: Mapping[str, Any]) -> RunOutcome:
-    """Return the outcome that `to_json` made this of."""
-    attempts = (Attempt(each["output"], _score(each["score"])) for each in value["attempts"])
-    return RunOutcome(
-        **{
-            **value,
-            "status": RunStatus(value["status"]),
-            "problem": RunProblem(value["problem"]) if value["problem"] else None,
-            "score": _score(value["score"]),
-            "attempts": tuple(attempts),
-            "usage": usage_from_json(value["usage"]),
-            "tool_calls": tuple(map(tool_call_from_json, value["tool_calls"])),
-        }
-    )
-
-
-def _score(value: Mapping[str, Any] | None) -> Score | None:
-    return score_from_json(value) if value else None
-
-
-def _plain(value: object) -> object:
+def _written(value: object) -> object:
+    if is_dataclass(value):
+        return {field.name: _written(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Enum):
         return value.value
-    if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return value
+    if isinstance(value, tuple):
+        return [_written(item) for item in value]
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+@cache
+def _types_of(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind, localns=_OF_TYPES_ONLY)
+
+
+def _read(kind: Any, record: object, where: str) -> object:  # noqa: ANN401 - any annotation
+    origin = get_origin(kind)
+    if origin in {UnionType, Union}:
+        return _read_union(get_args(kind), record, where)
+    if origin is tuple:
+        items = _expected(list, record, where)
+        return tuple(_read(get_args(kind)[0], item, f"{where}[{number}]") for number, item in enumerate(items))
+    if origin is Mapping:
+        value_type = get_args(kind)[1]
+        entries = _expected(dict, record, where).items()
+        return {_expected(str, key, where): _read(value_type, item, f"{where}.{key}") for key, item in entries}
+    return record if kind is object else _read_plain(kind, record, where)
+
+
+def _read_plain(kind: type, record: object, where: str) -> object:
+    if is_dataclass(kind):
+        return _read_fields(kind, _expected(dict, record, where), where)
+    if issubclass(kind, Enum):
+        return _read_member(kind, record, where)
+    if kind is float and type(record) is int:
+        return float(record)  # other writers of JSON leave out the fraction of a whole number
+    return _expected(kind, record, where)
+
+
+def _read_union(kinds: tuple[Any, ...], record: object, where: str) -> object:
+    if record is None and NoneType in kinds:
+        return None
+    (kind,) = (each for each in kinds if each is not NoneType)
+    return _read(kind, record, where)
+
+
+def _read_fields(kind: type, record: dict[str, object], where: str) -> object:
+    types = _types_of(kind)
+    names = {field.name for field in fields(kind)}
+    if record.keys() != names:
+        odd = ", ".join(sorted(map(str, record.keys() ^ names)))
+        raise InvalidRecordError(where, f"missing or unknown: {odd[:200]}")
+    return kind(**{name: _read(types[name], record[name], f"{where}.{name}") for name in names})
+
+
+def _read_member(kind: type[Enum], record: object, where: str) -> Enum:
+    try:
+        return kind(record)
+    except ValueError:
+        raise InvalidRecordError(where, f"{str(record)[:60]!r} is none of its values") from None
+
+
+def _expected(kind: type[_T], record: object, where: str) -> _T:
+    if type(record) is not kind:
+        raise InvalidRecordError(where, f"expected {kind.__name__}, not {type(record).__name__}")
+    return record

@@ -1,13 +1,37 @@
-"""Helpers for tests of skills: a model that follows a script, scores in a row, and what a workflow's steps came to.
+"""Helpers for tests of skills: parse one, evaluate its gates on a machine of your own, perform it by a script.
 
-To parse a skill use `skills_core.parse_skill`, to look at gates `skills_core.evaluate_gate` with an `Environment` of
-your own; both need no more than the core. What is here needs the extra `run`.
+A model that follows a script and scores in a row need neither a network nor luck. Performing needs the extra `run`,
+which is imported when it is asked for.
 """
 
 from __future__ import annotations
 
-from skills_core.testing.scores import SequentialScoreEvaluator
-from skills_core.testing.script import Call
-from skills_core.testing.scripted_model import ScriptedModel
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Call", "ScriptedModel", "SequentialScoreEvaluator"]
+from skills_core.testing.script import Call
+from skills_core.testing.skills import evaluate_gates, mock_environment, skill_of
+
+if TYPE_CHECKING:
+    from skills_core.testing.performing import perform
+    from skills_core.testing.scores import SequentialScoreEvaluator
+    from skills_core.testing.scripted_model import ScriptedModel
+
+__all__ = [
+    "Call",
+    "ScriptedModel",
+    "SequentialScoreEvaluator",
+    "evaluate_gates",
+    "mock_environment",
+    "perform",
+    "skill_of",
+]
+
+_FROM = {"ScriptedModel": "scripted_model", "SequentialScoreEvaluator": "scores", "perform": "performing"}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is asked for
+    """Import what performs skills when it is asked for."""
+    if name not in _FROM:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"skills_core.testing.{_FROM[name]}"), name)

@@ -108,12 +108,12 @@ async def http_server(skills: Path, **settings: str) -> AsyncGenerator[str]:
         assert process.stderr is not None
         try:
             with anyio.fail_after(30):
-                yield await _address(process.stderr)
+                yield await address(process.stderr)
         finally:
             process.terminate()
 
 
-async def _address(stderr: AsyncIterator[bytes]) -> str:
+async def address(stderr: AsyncIterator[bytes]) -> str:
     text = ""
     async for chunk in stderr:
         text += chunk.decode()

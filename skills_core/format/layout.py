@@ -1,4 +1,4 @@
-"""Where each field of a frontmatter stands in its text, so that one can be edited and all other characters stay.
+"""Where each field of a mapping stands in its text, so that one can be edited and all other characters stay.
 
 Reads what `yaml12` reads. Knows nothing of what the fields mean.
 """
@@ -15,7 +15,7 @@ from skills_core.format.yaml12 import visit_events
 if TYPE_CHECKING:
     from yaml import Event
 
-__all__ = ["Place", "Span", "read_layout"]
+__all__ = ["Place", "Span", "read_layout", "read_lines"]
 
 
 class Span(NamedTuple):
@@ -48,11 +48,21 @@ class Place:
 def read_layout(yaml: str) -> dict[str, Place]:
     """Return the place of each field by its path, as in `name`, `metadata.jdai.skillKey` or `tools[0].name`.
 
-    `yaml` is a frontmatter that `load_mapping` reads. Of a key that is repeated the last place counts.
+    `yaml` is a text that `load_mapping` reads. Of a key that is repeated the last place counts.
     """
     reader = _Reader(yaml)
     visit_events(yaml, reader.take)
     return reader.places
+
+
+def read_lines(yaml: str) -> dict[str, int]:
+    """Return the line, from 1, where each field and each item of a list begins, by its path as for `read_layout`.
+
+    What an alias repeats has no line of its own.
+    """
+    reader = _Reader(yaml)
+    visit_events(yaml, reader.take)
+    return reader.lines
 
 
 class _Mark(Protocol):
@@ -72,6 +82,7 @@ class _Open:
     mapping: bool
     name: str | None = None
     key: Span | None = None
+    line: int = 0
     count: int = 0
 
 
@@ -79,6 +90,7 @@ class _Open:
 class _Reader:
     text: str
     places: dict[str, Place] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
     stack: list[_Open] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
 
@@ -98,9 +110,10 @@ class _Reader:
         scalar = event if isinstance(event, ScalarEvent) and event.anchor is None and event.tag is None else None
         span = self._span(event) if scalar else None
         if top is not None and top.mapping and top.name is None:
-            top.name, top.key = str(getattr(event, "value", "")), span
+            top.name, top.key, top.line = str(getattr(event, "value", "")), span, _line(event)
             return
         path = self._path(top)
+        self.lines[path] = top.line if top is not None and top.mapping else _line(event)
         if top is not None and top.mapping:
             self.places[path] = Place(top.key, span, plain=scalar is not None and not scalar.style)
             top.name = None
@@ -120,3 +133,7 @@ class _Reader:
 
     def _position(self, mark: _Mark | None) -> int:
         return min(self.rows[mark.line] + mark.column, len(self.text)) if mark else 0
+
+
+def _line(event: Event) -> int:
+    return event.start_mark.line + 1 if event.start_mark else 1

@@ -1,0 +1,130 @@
+"""Workflows as files: read from the disk, held against a catalog, and told of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skills_core.diagnostics import Severity, one_line, printable
+from skills_core.errors import SkillsError
+from skills_core.run.workflow.document import MAX_BYTES
+from skills_core.run.workflow.faults import FaultCode, WorkflowFault, is_valid
+from skills_core.run.workflow.plan import validate_workflow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from skills_core.catalog import Catalog
+
+__all__ = [
+    "UnknownWorkflowError",
+    "WorkflowResult",
+    "check_file",
+    "read_file",
+    "workflow_files",
+    "workflow_lines",
+    "workflows_object",
+]
+
+_ENDINGS = frozenset({".yaml", ".yml"})
+
+
+class UnknownWorkflowError(SkillsError):
+    """There is no such workflow."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowResult:
+    """What the check of one file found; `name` and `digest` are None where there is no workflow in it."""
+
+    path: str
+    name: str | None
+    digest: str | None
+    faults: tuple[WorkflowFault, ...]
+    found: bool = True
+
+    @property
+    def valid(self) -> bool:
+        """Whether the workflow can be run."""
+        return is_valid(self.faults)
+
+
+def check_file(path: Path, catalog: Catalog) -> WorkflowResult:
+    """Read the workflow in a file and hold it against a catalog; `found` is false where it cannot be read."""
+    where = printable(str(path))
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        message = "there is no such file" if isinstance(error, FileNotFoundError) else error.strerror or "unreadable"
+        fault = WorkflowFault(Severity.ERROR, FaultCode.UNREADABLE, message)
+        return WorkflowResult(where, None, None, (fault,), found=False)
+    read = validate_workflow(raw, printable(path.stem), catalog)
+    if read.workflow is None:
+        return WorkflowResult(where, None, None, read.faults)
+    return WorkflowResult(where, read.workflow.name, read.workflow.digest, read.faults)
+
+
+def read_file(path: Path) -> bytes:
+    """Return the bytes of a workflow's file.
+
+    Raises:
+        UnknownWorkflowError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else None
+        raise UnknownWorkflowError(f"{printable(str(path))}: {why or 'there is no such file'}") from None
+
+
+def workflow_files(places: Iterable[str]) -> dict[str, Path]:
+    """Return the workflows that settings name, by the names of their files without the ending; the first counts."""
+    found: dict[str, Path] = {}
+    for place in map(Path, places):
+        folder = place.expanduser()
+        files = sorted(each for each in folder.iterdir() if each.suffix in _ENDINGS) if folder.is_dir() else [folder]
+        for file in files:
+            found.setdefault(file.stem, file)
+    return found
+
+
+def workflows_object(results: Iterable[WorkflowResult]) -> dict[str, Any]:
+    """Return what `workflow validate --json` prints."""
+    return {
+        "results": [
+            {
+                "path": result.path,
+                "valid": result.valid,
+                "name": result.name,
+                "digest": result.digest,
+                "diagnostics": [_fault_object(fault, result.path) for fault in result.faults],
+            }
+            for result in results
+        ]
+    }
+
+
+def workflow_lines(results: Sequence[WorkflowResult]) -> Iterator[str]:
+    """Yield what `workflow validate` prints for people."""
+    for result in results:
+        for fault in result.faults:
+            where = result.path if fault.line is None else f"{result.path}:{fault.line}"
+            yield one_line(f"{where}: {fault.severity}[{fault.code}]: {fault}")
+            yield from (f"    {line}" for line in fault.excerpt.splitlines())
+    valid = sum(result.valid for result in results)
+    yield f"{len(results)} checked: {valid} valid, {len(results) - valid} invalid"
+
+
+def _fault_object(fault: WorkflowFault, path: str) -> dict[str, Any]:
+    return {
+        "severity": fault.severity.value,
+        "code": fault.code.value,
+        "message": fault.message,
+        "path": path,
+        "line": fault.line,
+        "field": fault.field,
+        "excerpt": fault.excerpt,
+    }

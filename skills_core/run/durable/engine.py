@@ -1,0 +1,319 @@
+"""Starts runs, joins them, lists and cancels them, and completes what was interrupted. dbos does the recording.
+
+There is one engine in a process at a time, as dbos is one in a process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from contextvars import Context
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+import anyio
+from dbos import DBOS, SetWorkflowID
+from dbos import error as dbos_errors
+from sqlalchemy.exc import SQLAlchemyError
+
+from skills_core.run.durable.errors import RunConflictError, RunNotDoneError, StoreError, UnknownRunError
+from skills_core.run.durable.innards import only_json, refuse_what_does_not_fit, stop_retrying
+from skills_core.run.durable.leases.files import FileLease
+from skills_core.run.durable.performer import Performer
+from skills_core.run.durable.plain_json import PlainJson, plain_object
+from skills_core.run.durable.records import FINISHED_WORDS, run_of, words_of
+from skills_core.run.durable.runs import UNFINISHED, RunState
+from skills_core.run.durable.store import SCHEMA, SqliteStore, make_private
+from skills_core.run.durable.terms import INSIDE, Terms, is_inner
+from skills_core.run.durable.watch import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Collection, Mapping
+
+    from dbos import DBOSConfig
+
+    from skills_core.run.durable.leases import Lease
+    from skills_core.run.durable.performer import Job
+    from skills_core.run.durable.runs import Run
+    from skills_core.run.durable.store import Store
+    from skills_core.run.ports import JsonObject
+
+__all__ = ["Engine", "open_engine"]
+
+_WORKFLOW: Final = "run"
+_POLL_SECONDS: Final = 0.25
+"""How often a worker looks for waiting runs."""
+_FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5
+_AT_A_TIME: Final = 500
+_RUN_ID: Final = re.compile(r"\S(?:.{0,198}\S)?")
+_POOL: Final = re.compile(r"[a-z0-9_-]{3,50}")
+
+
+class Engine:
+    """The runs of one pool in one store; made by `open_engine`."""
+
+    def __init__(self, performer: Performer, watch: Watch, lease: Lease, terms: Terms) -> None:
+        self._performer = performer
+        self._watch = watch
+        self._lease = lease
+        self._terms = terms
+
+        async def perform(kind: str, given: JsonObject) -> JsonObject:  # dbos takes functions, not methods
+            return await performer.perform(kind, given)
+
+        self._workflow = DBOS.workflow(name=_WORKFLOW, max_recovery_attempts=terms.recoveries)(perform)
+
+    @property
+    def worker(self) -> str:
+        """The name of this process among the workers."""
+        return self._lease.worker
+
+    async def run(self, kind: str, run_id: str, given: JsonObject, *, here: bool = False) -> JsonObject:
+        """Start or join a run, and return its outcome. See `start` and `wait`."""
+        await self.start(kind, run_id, given, here=here)
+        return await self.wait(run_id)
+
+    async def start(self, kind: str, run_id: str, given: JsonObject, *, here: bool = False) -> Run:
+        """Record a run, to be performed by any worker of the pool, and return it as it stands.
+
+        With `here`, this process performs it, and another one only if this one dies: for jobs that talk to whoever
+        waits here. Where the run is recorded already, nothing is started.
+
+        Raises:
+            RunConflictError: it is recorded with another kind or input.
+        """
+        if DBOS.workflow_id is not None:
+            raise RuntimeError("a job starts no runs: the outcome of a run would depend on when its worker died")
+        if kind not in self._performer.kinds:
+            raise ValueError(f"there is no kind of run {kind!r}, only {', '.join(sorted(self._performer.kinds))}")
+        if not _RUN_ID.fullmatch(run_id) or not run_id.isprintable() or is_inner(run_id):
+            raise ValueError(f"a run needs a printable name of 1 to 200 characters without dots, not {run_id[:200]!r}")
+        return await self._start(kind, run_id, plain_object(given), here=here)
+
+    async def run_inside(self, outer: str, name: str, kind: str, given: JsonObject) -> JsonObject:
+        """Perform a run for one step of the run `outer`, under its name, a dot and `name`; return its outcome.
+
+        It is for the work of a step alone. Where the step is done again, the same run is joined: what was finished of
+        it is not done again either. It takes no slot of its own, and is cancelled with the outer one.
+
+        Raises:
+            RunConflictError: it is recorded with another kind or input.
+            RunNotDoneError: it will come to no outcome.
+        """
+        run_id = f"{outer}{INSIDE}{name}"
+
+        async def performed() -> JsonObject:
+            await self._start(kind, run_id, plain_object(given), here=True)
+            return await self.wait(run_id)
+
+        # dbos knows by the context that a step is under way, in which it starts nothing.
+        return await asyncio.create_task(performed(), context=Context())
+
+    async def _start(self, kind: str, run_id: str, given: JsonObject, *, here: bool) -> Run:
+        with SetWorkflowID(run_id):
+            if here:
+                await DBOS.start_workflow_async(self._workflow, kind, given)
+            else:
+                await DBOS.enqueue_workflow_async(self._terms.queue_of(run_id), self._workflow, kind, given)
+        run = await self.look(run_id)
+        if (run.kind, run.given) != (kind, given):
+            raise RunConflictError(run_id)
+        return run
+
+    async def wait(self, run_id: str) -> JsonObject:
+        """Return the outcome of a run once it is there.
+
+        Raises:
+            UnknownRunError: there is no such run.
+            RunNotDoneError: it failed, was cancelled or given up, or only another version continues it.
+        """
+        seconds = _FIRST_WAIT
+        while (run := await self.look(run_id)).state in {RunState.WAITING, RunState.RUNNING}:
+            if (hold := self._performer.held.get(run_id)) is not None:
+                # It is here: its end is known at once, and recorded a moment later.
+                with anyio.move_on_after(_LONGEST_WAIT):
+                    await hold.ended.wait()
+                    seconds = _FIRST_WAIT
+            await anyio.sleep(seconds)
+            seconds = min(seconds * 1.5, _LONGEST_WAIT)
+        if run.outcome is None:
+            raise RunNotDoneError(run)
+        return run.outcome
+
+    async def look(self, run_id: str) -> Run:
+        """Return one run, with its outcome if it is done.
+
+        Raises:
+            UnknownRunError: there is no such run in this pool.
+        """
+        rows = await DBOS.list_workflows_async(workflow_ids=[run_id], application_name=self._terms.pool)
+        if not rows:
+            raise UnknownRunError(run_id)
+        return run_of(rows[0], self._terms.version, with_outcome=True)
+
+    async def runs(self, states: Collection[RunState] = (), limit: int = 100) -> tuple[Run, ...]:
+        """Return the newest runs, in these states or in any, without their outcomes."""
+        rows = await DBOS.list_workflows_async(
+            status=words_of(states) if states else None,
+            application_name=self._terms.pool,
+            limit=limit,
+            sort_desc=True,
+            load_output=False,
+        )
+        found = (run_of(row, self._terms.version, with_outcome=False) for row in rows)
+        return tuple(run for run in found if not states or run.state in states)
+
+    async def cancel(self, run_id: str) -> Run:
+        """Cancel a run that is not finished, with those inside of it, and return it.
+
+        A job in this process is cancelled at once, one in another process when that looks round, after a beat at most.
+        """
+        await self.look(run_id)
+        # The outer one first, so that it begins no other.
+        await self._cancel(run_id)
+        inner = await DBOS.list_workflows_async(
+            workflow_id_prefix=f"{run_id}{INSIDE}",
+            application_name=self._terms.pool,
+            status=words_of(UNFINISHED),
+            load_input=False,
+        )
+        for row in inner:
+            await self._cancel(row.workflow_id)
+        return await self.look(run_id)
+
+    async def _cancel(self, run_id: str) -> None:
+        await DBOS.cancel_workflow_async(run_id)
+        run = await self.look(run_id)
+        if run.state is RunState.CANCELLED and (hold := self._performer.held.get(run_id)) is not None:
+            hold.release()
+
+    async def recover(self) -> int:
+        """Take over the runs of dead workers now, which happens with each beat anyway; return how many."""
+        return await self._watch.sweep()
+
+    async def forget(self, older_than: timedelta) -> int:
+        """Delete the finished runs that ended so long ago, with all that is recorded of them; return how many."""
+        before = (datetime.now(UTC) - older_than).isoformat()
+        deleted = 0
+        while True:
+            rows = await DBOS.list_workflows_async(
+                status=FINISHED_WORDS,
+                completed_before=before,
+                application_name=self._terms.pool,
+                limit=_AT_A_TIME,
+                load_input=False,
+                load_output=False,
+            )
+            if not rows:
+                return deleted
+            await DBOS.delete_workflows_async([row.workflow_id for row in rows])
+            deleted += len(rows)
+
+
+@asynccontextmanager
+async def open_engine(
+    store: Store, kinds: Mapping[str, Job], terms: Terms | None = None
+) -> AsyncGenerator[Engine, None]:
+    """Open the store and perform runs of these kinds until the context ends; what runs then is continued later.
+
+    A job must take the same steps each time it is given the same input, and start no runs.
+
+    Raises:
+        StoreError: the store cannot be used, or an engine is open in this process already.
+    """
+    terms = _checked(terms or Terms())
+    refuse_what_does_not_fit()
+    lease = await anyio.to_thread.run_sync(_begin_lease, store, terms)
+    try:
+        with only_json():
+            performer = Performer(kinds, lease, terms.at_once)
+            watch = Watch(performer, lease, terms)
+            try:
+                DBOS(config=_config(store, lease.worker, terms))
+                engine = Engine(performer, watch, lease, terms)
+                await _launch(terms)
+                async with _watching(watch):
+                    yield engine
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await _close(performer, terms)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(lease.close)
+
+
+@asynccontextmanager
+async def _watching(watch: Watch) -> AsyncGenerator[None, None]:
+    failure: Exception | None = None
+    async with anyio.create_task_group() as group:
+        for loop in (watch.keep_alive, watch.let_go, watch.look_round):
+            group.start_soon(loop)
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - raised again below, and not in a group
+            failure = error
+        group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+def _checked(terms: Terms) -> Terms:
+    if not _POOL.fullmatch(terms.pool):
+        raise StoreError(f"{terms.pool[:100]!r} is no name of a pool: 3 to 50 of a-z, 0-9, - and _.")
+    if min(terms.at_once, terms.recoveries) < 1 or not 0 < terms.beat_seconds * 3 <= terms.grace_seconds < math.inf:
+        raise StoreError("A worker needs at least one run at a time and one recovery, and three beats in its grace.")
+    return terms
+
+
+def _begin_lease(store: Store, terms: Terms) -> Lease:
+    if isinstance(store, SqliteStore):
+        make_private(store.path)
+        return FileLease(store.path)
+    from skills_core.run.durable.leases.postgres import PostgresLease  # noqa: PLC0415 - only where it is used
+
+    return PostgresLease(store.url, terms.grace_seconds)
+
+
+def _config(store: Store, worker: str, terms: Terms) -> DBOSConfig:
+    return {
+        "name": terms.pool,
+        "system_database_url": store.url,
+        "dbos_system_schema": SCHEMA,
+        "executor_id": worker,
+        "application_version": terms.version,
+        "serializer": PlainJson(),
+        "sys_db_pool_size": 10,
+        "enable_otlp": False,
+        # It would advertise a service, and print the texts of errors. What matters of it the watch tells.
+        "log_level": "CRITICAL",
+    }
+
+
+async def _launch(terms: Terms) -> None:
+    """Launch dbos on this event loop: it performs runs on the loop that it was launched on.
+
+    This holds up the loop while it creates its tables, once, or looks for them.
+    """
+    try:
+        DBOS.launch()
+        for queue in (terms.pool, terms.queue_of(INSIDE)):
+            await DBOS.register_queue_async(
+                queue,
+                worker_concurrency=terms.at_once,
+                polling_interval_sec=_POLL_SECONDS,
+                on_conflict="always_update",
+            )
+    except (SQLAlchemyError, dbos_errors.DBOSException) as error:
+        raise StoreError(f"The database of runs cannot be used: {type(error).__name__}.") from error
+
+
+async def _close(performer: Performer, terms: Terms) -> None:
+    await performer.stop(terms.stop_seconds)
+    stop_retrying()
+    # In a thread: dbos waits for threads that wait for this loop.
+    await anyio.to_thread.run_sync(lambda: DBOS.destroy(destroy_registry=True))
+    # dbos has made its own threads the loop's, and they take no more work.
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())

@@ -1,0 +1,44 @@
+"""What can be wrong with recorded runs, as exceptions for the caller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skills_core.errors import SkillsError
+
+if TYPE_CHECKING:
+    from skills_core.run.durable.runs import Run
+
+__all__ = ["RunConflictError", "RunNotDoneError", "StoreError", "UnknownRunError"]
+
+
+class StoreError(SkillsError):
+    """The database of runs cannot be opened; the message says why and what to do, and holds no password."""
+
+
+class RunConflictError(SkillsError):
+    """A run of this name is recorded, of another kind or with another input."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(
+            f"The run {run_id[:200]!r} is recorded, of another kind or with another input. "
+            "Join it with what it was started with, or choose another name."
+        )
+        self.run_id = run_id
+
+
+class UnknownRunError(SkillsError):
+    """No run of this name is recorded here."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"There is no run {run_id[:200]!r} in this database and pool.")
+        self.run_id = run_id
+
+
+class RunNotDoneError(SkillsError):
+    """A run will come to no outcome here; `run.state` says why, and `run.problem` which error a job ended with."""
+
+    def __init__(self, run: Run) -> None:
+        problem = f" ({run.problem})" if run.problem else ""
+        super().__init__(f"The run {run.run_id[:200]!r} has no outcome: {run.state.meaning}{problem}.")
+        self.run = run

@@ -1,0 +1,96 @@
+"""The journal of one run, kept by dbos, and the hold that this process has on the run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+from dbos import DBOS
+from dbos import error as dbos_errors
+
+from skills_core.run.durable.plain_json import plain
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Awaitable, Callable
+
+    from skills_core.format.yaml12 import JsonValue
+    from skills_core.run.durable.leases import Lease
+
+__all__ = ["DurableJournal", "Hold"]
+
+
+class Hold:
+    """A run that this process performs, until it lets go of it."""
+
+    def __init__(self, task: asyncio.Task[object], lease: Lease) -> None:
+        """Begin to hold the run that `task` performs."""
+        self._task = task
+        self._lease = lease
+        self._term = lease.term
+        self.released = False
+        self.ended = anyio.Event()
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether no other worker can have taken the run over."""
+        return not self.released and self._lease.holds and self._lease.term == self._term
+
+    def release(self) -> None:
+        """Cancel the job, and see to it that nothing of it is recorded any more."""
+        self.released = True
+        self._task.cancel()
+
+
+class _UnfinishedError(BaseException):
+    """The work of a step raised. dbos records exceptions with their text, but none that is no `Exception`."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+
+class DurableJournal:
+    """Records each finished step in the database, and reads back those that were finished before."""
+
+    def __init__(self, run_id: str, hold: Hold) -> None:
+        """Begin, or begin again, the run of this name."""
+        self._run_id = run_id
+        self._hold = hold
+        self._ended_by: Exception | None = None
+
+    @property
+    def run_id(self) -> str:
+        """The run's own name."""
+        return self._run_id
+
+    async def step(self, name: str, work: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
+        """Return what the step came to, now or earlier.
+
+        Once work has raised, each further step raises the same error: what was not recorded may turn out otherwise
+        the next time, and then the steps after it would be others.
+        """
+        if self._ended_by is not None:
+            raise self._ended_by
+
+        async def recorded() -> JsonValue:
+            if not self._hold.may_go_on:
+                await self._let_go()
+            try:
+                return plain(await work())
+            except Exception as error:  # noqa: BLE001 - raised again below
+                raise _UnfinishedError(error) from None
+
+        try:
+            return await DBOS.run_step_async({"name": name}, recorded)
+        except _UnfinishedError as unfinished:
+            self._ended_by = unfinished.error
+        except (dbos_errors.DBOSWorkflowConflictIDError, dbos_errors.DBOSWorkflowCancelledError):
+            await self._let_go()
+        assert self._ended_by is not None  # noqa: S101 - for the type checker
+        raise self._ended_by
+
+    async def _let_go(self) -> None:
+        # The job's own task is cancelled, whichever of its tasks this is, and this one waits for that.
+        self._hold.release()
+        await anyio.sleep_forever()

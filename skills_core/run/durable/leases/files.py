@@ -1,0 +1,110 @@
+"""A locked file for each worker, in a folder beside the database: the system drops the lock when the process ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from skills_core.run.durable.leases.lease import new_worker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["FileLease"]
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+
+else:
+    import fcntl
+
+    def _lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class FileLease:
+    """This process's locked file. A process that is stopped keeps it, so its runs wait until it goes on or ends."""
+
+    def __init__(self, database: Path) -> None:
+        """Take a name, lock its file, and remove the files of those who are gone."""
+        self._folder = database.with_name(database.name + ".workers")
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._worker = new_worker()
+        descriptor = None
+        while descriptor is None:  # until the file is there and ours: another one may just have removed it
+            descriptor = _locked(self._path(self._worker), create=True)
+        self._descriptor = descriptor
+        for path in self._folder.iterdir():
+            if path.name != self._worker and (other := _locked(path)) is not None:
+                _remove(path, other)
+
+    @property
+    def worker(self) -> str:
+        """Whose lease this is."""
+        return self._worker
+
+    @property
+    def term(self) -> int:
+        """Zero: it is never lost."""
+        return 0
+
+    @property
+    def holds(self) -> bool:
+        """True: only the end of this process ends it."""
+        return True
+
+    def renew(self) -> None:
+        """Do nothing."""
+
+    @contextmanager
+    def taking_over(self, worker: str) -> Iterator[bool]:
+        """Yield whether no process holds that worker's file."""
+        path = self._path(worker)
+        descriptor = _locked(path)
+        try:
+            yield descriptor is not None or not path.exists()
+        finally:
+            if descriptor is not None:
+                _remove(path, descriptor)
+
+    def close(self) -> None:
+        """Remove the file."""
+        _remove(self._path(self._worker), self._descriptor)
+
+    def _path(self, worker: str) -> Path:
+        # A name from the database is only ever looked up if it is one that we could have given.
+        return self._folder / (worker if worker.isalnum() and worker.isascii() else "unknown")
+
+
+def _locked(path: Path, *, create: bool = False) -> int | None:
+    """Return the locked file, None where another process has it or there is none."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o600)
+    except OSError:
+        if create:
+            raise
+        return None
+    try:
+        _lock(descriptor)
+        if os.path.samestat(os.fstat(descriptor), path.stat()):
+            return descriptor
+    except OSError:
+        pass
+    os.close(descriptor)
+    return None
+
+
+def _remove(path: Path, descriptor: int) -> None:
+    # Removed while it is locked, so that nobody finds it unlocked; where the system forbids that, afterwards.
+    with suppress(OSError):
+        path.unlink()
+    os.close(descriptor)
+    if os.name == "nt":
+        with suppress(OSError):
+            path.unlink()

@@ -1,0 +1,190 @@
+"""A row that tells when a worker was last alive, and an advisory lock that its connection holds.
+
+A worker is dead when its lock is free and its row has not been renewed for the grace time, by the database's clock.
+Neither alone is a proof: after a restart of the database all locks are free, and a renewal can be late. The server ends
+a connection that has been silent for the grace time, so a process that was stopped does not hold its lock for ever.
+
+A worker that could not renew for two thirds of the grace time lets go of its runs by itself, before anybody may take
+them. One that has just connected waits for the grace time before it finds others dead: they may have lost the same
+database, and need the time to come back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import contextmanager, suppress
+from threading import Lock
+from typing import TYPE_CHECKING, Final, LiteralString
+
+import psycopg
+
+from skills_core.run.durable.errors import StoreError
+from skills_core.run.durable.leases.clock import now
+from skills_core.run.durable.leases.lease import LeaseLostError, new_worker
+from skills_core.run.durable.store import SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["PostgresLease"]
+
+_LET_GO: Final = 2 / 3
+_PREPARE_LOCK: Final = 0x736B696C6C
+"""Only one worker at a time creates the table."""
+
+# The schema of these is `store.SCHEMA`.
+_CREATE: Final = (
+    "CREATE SCHEMA IF NOT EXISTS skillserve",
+    "CREATE TABLE IF NOT EXISTS skillserve.workers (name text PRIMARY KEY, seen timestamptz NOT NULL)",
+    "DELETE FROM skillserve.workers WHERE seen < now() - interval '1 day'",
+)
+_RENEW: Final = "INSERT INTO skillserve.workers VALUES (%s, now()) ON CONFLICT (name) DO UPDATE SET seen = now()"
+_IS_OLD: Final = "SELECT seen < now() - make_interval(secs => %s) FROM skillserve.workers WHERE name = %s"
+_REMOVE: Final = "DELETE FROM skillserve.workers WHERE name = %s"
+_TRY_LOCK: Final = "SELECT pg_try_advisory_lock(%s)"
+_UNLOCK: Final = "SELECT pg_advisory_unlock(%s)"
+_LOCK_UNLESS_HELD: Final = """
+SELECT pg_try_advisory_lock(%(key)s) WHERE NOT EXISTS (
+    SELECT FROM pg_locks
+    WHERE locktype = 'advisory' AND granted AND pid = pg_backend_pid() AND objsubid = 1
+    AND (classid::bigint << 32 | objid::bigint) = %(key)s
+)
+"""
+"""PostgreSQL counts how often a connection takes a lock."""
+
+
+def _key(worker: str) -> int:
+    """Return the number of a worker's advisory lock."""
+    return int.from_bytes(hashlib.sha256(f"{SCHEMA}:{worker}".encode()).digest()[:8], "big", signed=True)
+
+
+class PostgresLease:
+    """This worker's row and lock, on a connection of their own."""
+
+    def __init__(self, url: str, grace_seconds: float) -> None:
+        """Connect, create the table where it is missing, and begin the lease.
+
+        Raises:
+            StoreError: the database cannot be reached, or this user may not write there.
+        """
+        self._url = url
+        self._grace = grace_seconds
+        self._worker = new_worker()
+        self._one_at_a_time = Lock()
+        self._connection: psycopg.Connection | None = None
+        self._connected = self._renewed = now()
+        self._term = 0
+        try:
+            self._prepare()
+            self._renew()
+        except psycopg.Error as error:
+            raise StoreError(f"The PostgreSQL database for runs cannot be used: {_text(error)}") from None
+
+    @property
+    def worker(self) -> str:
+        """Whose lease this is."""
+        return self._worker
+
+    @property
+    def term(self) -> int:
+        """How often the lease was lost and begun again."""
+        return self._term
+
+    @property
+    def holds(self) -> bool:
+        """Whether the last renewal is recent enough that nobody can have found this worker dead."""
+        return now() - self._renewed < self._grace * _LET_GO
+
+    def renew(self) -> None:
+        """Write that this worker is alive, on a new connection where the old one is lost."""
+        with self._one_at_a_time:
+            try:
+                self._renew()
+            except psycopg.Error as error:
+                self._disconnect()
+                raise LeaseLostError(_text(error)) from None
+
+    @contextmanager
+    def taking_over(self, worker: str) -> Iterator[bool]:
+        """Yield whether the worker's lock is free and its row is gone or old."""
+        with self._one_at_a_time:
+            try:
+                locked = bool(self._ask(_TRY_LOCK, _key(worker)))
+                dead = locked and self._silent(worker)
+            except psycopg.Error as error:
+                self._disconnect()
+                raise LeaseLostError(_text(error)) from None
+            try:
+                yield dead
+            finally:
+                with suppress(psycopg.Error):
+                    if dead:
+                        self._do(_REMOVE, worker)
+                    if locked:
+                        self._do(_UNLOCK, _key(worker))
+
+    def close(self) -> None:
+        """Remove the row and the lock, so that others need not wait."""
+        with self._one_at_a_time:
+            with suppress(psycopg.Error):
+                self._do(_REMOVE, self._worker)
+                self._do("SELECT pg_advisory_unlock_all()")  # at once: a connection is not gone when it is closed
+            self._disconnect()
+
+    def _silent(self, worker: str) -> bool:
+        old = self._ask(_IS_OLD, self._grace, worker)
+        # No row: it was closed in order, or somebody has just taken over from it.
+        return old is None or (bool(old) and now() - self._connected > self._grace)
+
+    def _prepare(self) -> None:
+        self._do("SELECT pg_advisory_lock(%s)", _PREPARE_LOCK)
+        for statement in _CREATE:
+            self._do(statement)
+        self._do(_UNLOCK, _PREPARE_LOCK)
+
+    def _renew(self) -> None:
+        begun = now()
+        # An earlier connection of ours may hold the lock until the server notices that it is gone: then not this time.
+        self._do(_LOCK_UNLESS_HELD, key=_key(self._worker))
+        self._do(_RENEW, self._worker)
+        if not self.holds:
+            self._term += 1
+        self._renewed = begun
+
+    def _ask(self, statement: LiteralString, *values: object) -> object:
+        row = self._run(statement, values).fetchone()
+        return row[0] if row else None
+
+    def _do(self, statement: LiteralString, *values: object, **named: object) -> None:
+        self._run(statement, named or values)
+
+    def _run(self, statement: LiteralString, values: tuple[object, ...] | dict[str, object]) -> psycopg.Cursor:
+        if self._connection is None or self._connection.closed:
+            self._connection = self._connect()
+            self._connected = now()
+        return self._connection.execute(statement, values)
+
+    def _connect(self) -> psycopg.Connection:
+        wait = max(1, round(self._grace / 3))
+        connection = psycopg.connect(
+            self._url,
+            autocommit=True,
+            application_name=f"skillserve worker {self._worker}",
+            connect_timeout=max(2, wait),
+            tcp_user_timeout=wait * 1000,
+            keepalives_idle=wait,
+        )
+        milliseconds = round(self._grace * 1000)
+        connection.execute("SELECT set_config('idle_session_timeout', %s, false)", (str(milliseconds),))
+        connection.execute("SELECT set_config('statement_timeout', %s, false)", (str(milliseconds),))
+        return connection
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(psycopg.Error):
+                connection.close()
+
+
+def _text(error: psycopg.Error) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__

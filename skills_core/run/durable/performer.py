@@ -1,0 +1,117 @@
+"""Performs the runs that fall to this process, so many at a time, and lets go of them when it must."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, TypeAlias
+
+from dbos import DBOS
+
+from skills_core.run.durable.journal import DurableJournal, Hold
+from skills_core.run.durable.plain_json import JobFailedError, plain_object
+from skills_core.run.durable.terms import is_inner
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from skills_core.run.durable.leases import Lease
+    from skills_core.run.ports import Journal, JsonObject
+
+    Job: TypeAlias = Callable[[Journal, JsonObject], Awaitable[JsonObject]]
+
+__all__ = ["Performer"]
+
+logger = logging.getLogger(__name__)
+
+
+class Performer:
+    """The runs that this process performs now."""
+
+    def __init__(self, kinds: Mapping[str, Job], lease: Lease, at_once: int) -> None:
+        """Perform jobs of these kinds, `at_once` of them at a time."""
+        self._kinds = dict(kinds)
+        self._lease = lease
+        self._slots = asyncio.Semaphore(at_once)
+        self._held: dict[str, Hold] = {}
+        self._closing = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of jobs that there are here."""
+        return frozenset(self._kinds)
+
+    @property
+    def held(self) -> Mapping[str, Hold]:
+        """The runs that are performed or wait for a slot, by name."""
+        return dict(self._held)
+
+    async def perform(self, kind: str, given: JsonObject) -> JsonObject:
+        """Perform the run that dbos has begun in this task, and return its outcome.
+
+        Raises:
+            JobFailedError: the job raised an error, or there is none of this kind.
+            asyncio.CancelledError: the run was let go of. dbos records nothing then, so it is still to be done, unless
+                somebody cancelled it.
+        """
+        task, run_id = asyncio.current_task(), DBOS.workflow_id
+        assert task is not None  # noqa: S101 - for the type checker
+        assert run_id is not None  # noqa: S101 - for the type checker
+        hold = Hold(task, self._lease)
+        if (before := self._held.get(run_id)) is not None:
+            before.release()  # dbos has begun it anew: what is left of the earlier time can record nothing any more
+        self._held[run_id] = hold
+        self._idle.clear()
+        try:
+            return await self._result(run_id, kind, given, hold)
+        finally:
+            hold.ended.set()
+            if self._held.get(run_id) is hold:
+                del self._held[run_id]
+            if not self._held:
+                self._idle.set()
+
+    async def _result(self, run_id: str, kind: str, given: JsonObject, hold: Hold) -> JsonObject:
+        outcome: JsonObject = {}
+        problem = ""
+        try:
+            if self._closing:
+                hold.release()
+            # A run inside of another one has that one's slot.
+            async with nullcontext() if is_inner(run_id) else self._slots:
+                outcome = await self._attempt(run_id, kind, given, hold)
+        except asyncio.CancelledError:
+            problem = "CancelledError"
+        except Exception as error:
+            problem = type(error).__name__
+            logger.debug("the job of run %s raised", run_id, exc_info=True)
+        if hold.released:
+            raise asyncio.CancelledError
+        if problem:
+            logger.warning("run %s failed: its job raised %s", run_id, problem)
+            raise JobFailedError(problem)  # outside of the handler: with no trace of what the error said
+        return outcome
+
+    async def _attempt(self, run_id: str, kind: str, given: JsonObject, hold: Hold) -> JsonObject:
+        return plain_object(await self._kinds[kind](DurableJournal(run_id, hold), given))
+
+    def release_lost(self) -> None:
+        """Let go of the runs that another worker may have taken over."""
+        for run_id, hold in self.held.items():
+            if not hold.released and not hold.may_go_on:
+                logger.warning("run %s is let go of: this worker could not show in time that it is alive", run_id)
+                hold.release()
+
+    async def stop(self, seconds: float) -> None:
+        """Let go of all runs, begin none any more, and wait so long for the jobs to end."""
+        self._closing = True
+        for hold in self.held.values():
+            hold.release()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
+        except TimeoutError:
+            logger.warning("%d runs did not stop within %g seconds", len(self._held), seconds)

@@ -1,0 +1,65 @@
+"""What dbos tells of a run, as a `Run`. The record may be damaged, or somebody else's work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from skills_core.run.durable.plain_json import JobFailedError
+from skills_core.run.durable.runs import FINISHED, STATES, Run, RunState
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from dbos import WorkflowStatus
+
+    from skills_core.run.ports import JsonObject
+
+__all__ = ["FINISHED_WORDS", "run_of", "words_of"]
+
+_UNREADABLE: Final = "UnreadableRecord"
+
+
+def words_of(states: Collection[RunState]) -> list[str]:
+    """Return the words of dbos for these states."""
+    wanted = set(states) | ({RunState.WAITING, RunState.RUNNING} if RunState.OTHER_FORMAT in states else set())
+    return [word for word, state in STATES.items() if state in wanted]
+
+
+FINISHED_WORDS: Final = words_of(FINISHED)
+
+
+def run_of(row: WorkflowStatus, version: str, *, with_outcome: bool) -> Run:
+    """Return the run that a row tells of, as it looks to a worker of this version.
+
+    `with_outcome` says that the row was loaded with it.
+    """
+    kind, given = _given(row)
+    state, problem = STATES.get(row.status, RunState.FAILED), ""
+    if state in {RunState.WAITING, RunState.RUNNING} and row.app_version != version:
+        state = RunState.OTHER_FORMAT
+    outcome = row.output if isinstance(row.output, dict) and state is RunState.DONE else None
+    if with_outcome and state is RunState.FAILED:
+        problem = row.error.problem if isinstance(row.error, JobFailedError) else _UNREADABLE
+    elif with_outcome and state is RunState.DONE and outcome is None:
+        state, problem = RunState.FAILED, _UNREADABLE
+    return Run(
+        run_id=row.workflow_id,
+        kind=kind,
+        given=given,
+        state=state,
+        run_format=(row.app_version or "").rpartition(".")[2],
+        worker=row.executor_id or "",
+        attempts=row.recovery_attempts or 0,
+        created=(row.created_at or 0) / 1000,
+        updated=(row.updated_at or 0) / 1000,
+        outcome=outcome,
+        problem=problem,
+    )
+
+
+def _given(row: WorkflowStatus) -> tuple[str, JsonObject]:
+    match row.input:
+        case {"args": [str(kind), dict(given)]}:
+            return kind, given
+        case _:
+            return "", {}

@@ -1,0 +1,83 @@
+"""Where runs are recorded: a SQLite file for the processes of one user on one machine, or a PostgreSQL database."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from skills_core.run.durable.errors import StoreError
+
+__all__ = ["SCHEMA", "PostgresStore", "SqliteStore", "Store", "make_private", "store_of"]
+
+SCHEMA: Final = "skillserve"
+"""PostgreSQL: everything that is recorded stands in this schema."""
+
+_POSTGRES: Final = ("postgresql://", "postgres://")
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteStore:
+    """A file on a local disk. It is created where it is missing, readable and writable for its user only."""
+
+    path: Path
+
+    @property
+    def url(self) -> str:
+        """What dbos is told."""
+        return f"sqlite:///{self.path.resolve().as_posix()}"
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresStore:
+    """A database that exists already, by a URL `postgresql://user@host/database`. Its password is shown nowhere."""
+
+    url: str = field(repr=False)
+
+
+Store: TypeAlias = SqliteStore | PostgresStore
+
+
+def store_of(text: str) -> Store:
+    """Return the store that a setting names: a URL of PostgreSQL, else the path of a file."""
+    if text.startswith(_POSTGRES):
+        return PostgresStore(text)
+    if "://" in text:
+        raise StoreError(f"Runs cannot be recorded at {text.partition('://')[0]}://: give a path or postgresql://….")
+    return SqliteStore(Path(text))
+
+
+def make_private(path: Path) -> None:
+    """Create the file and its folder where they are missing, and see that only this user can reach what is recorded.
+
+    Raises:
+        StoreError: the file or folder belongs to others, or others may write there.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _refuse_shared(path.parent)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        try:
+            _make_file_private(path, descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise StoreError(f"{path}: runs cannot be recorded here: {error.strerror}.") from error
+
+
+def _refuse_shared(folder: Path) -> None:
+    mode = folder.stat().st_mode
+    if os.name != "nt" and mode & _OTHERS_WRITE and not mode & stat.S_ISVTX:
+        raise StoreError(f"{folder}: others may write here, so they could replace the record of runs. chmod go-w it.")
+
+
+def _make_file_private(path: Path, descriptor: int) -> None:
+    if os.name == "nt":
+        return  # a new file has the permissions of its folder, which is the user's own
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+        raise StoreError(f"{path}: this is no file of yours. Name another one to record runs in.")
+    os.fchmod(descriptor, 0o600)

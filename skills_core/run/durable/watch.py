@@ -1,0 +1,124 @@
+"""What a worker does beside its runs: shows that it is alive, and looks for what became of others' and its own."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import anyio
+from dbos import DBOS
+from sqlalchemy.exc import SQLAlchemyError
+
+from skills_core.run.durable.innards import hand_back
+from skills_core.run.durable.leases import LeaseLostError
+from skills_core.run.durable.leases.clock import now
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dbos import WorkflowStatus
+
+    from skills_core.run.durable.leases import Lease
+    from skills_core.run.durable.performer import Performer
+    from skills_core.run.durable.terms import Terms
+
+__all__ = ["Watch"]
+
+logger = logging.getLogger(__name__)
+
+
+class Watch:
+    """Three loops with one rhythm; none waits for another, as the database may keep any call waiting."""
+
+    def __init__(self, performer: Performer, lease: Lease, terms: Terms) -> None:
+        """Prepare to watch for this worker."""
+        self._performer = performer
+        self._lease = lease
+        self._terms = terms
+        self._ownerless_since: dict[str, float] = {}
+        self._silent = False
+
+    async def keep_alive(self) -> None:
+        """Renew the lease."""
+        while True:
+            try:
+                await anyio.to_thread.run_sync(self._lease.renew)
+            except LeaseLostError as error:
+                if not self._silent:
+                    logger.warning("the database of runs cannot be reached: %s", error)
+                self._silent = True
+            else:
+                self._silent = False
+            await anyio.sleep(self._terms.beat_seconds)
+
+    async def let_go(self) -> None:
+        """Let go of runs in time when the lease is lost."""
+        while True:
+            self._performer.release_lost()
+            await anyio.sleep(self._terms.beat_seconds / 2)
+
+    async def look_round(self) -> None:
+        """Look at the runs in the database again and again."""
+        while True:
+            try:
+                await self.sweep()
+            except (LeaseLostError, SQLAlchemyError) as error:
+                logger.warning("the runs could not be looked at: %s", type(error).__name__)
+            await anyio.sleep(self._terms.beat_seconds)
+
+    async def sweep(self) -> int:
+        """Let go of runs that were cancelled or taken over, take over those of dead workers; return how many."""
+        held = self._performer.held
+        running = {
+            row.workflow_id: row
+            for row in await DBOS.list_workflows_async(
+                status="PENDING", application_name=self._terms.pool, load_input=False, load_output=False
+            )
+        }
+        me = self._lease.worker
+        for run_id, hold in held.items():
+            if run_id not in running or running[run_id].executor_id != me:
+                hold.release()
+        ours = {run_id: row for run_id, row in running.items() if row.app_version == self._terms.version}
+        workers = {str(row.executor_id) for row in ours.values()} - {me}
+        taken = [await anyio.to_thread.run_sync(self._take_over, worker) for worker in sorted(workers)]
+        return sum(taken) + await anyio.to_thread.run_sync(self._take_back, ours)
+
+    def _take_over(self, worker: str) -> int:
+        with self._lease.taking_over(worker) as dead:
+            if not dead or not self._lease.holds:
+                return 0
+            # Asked again now that nobody else asks: what another worker took over meanwhile is that one's.
+            rows = DBOS.list_workflows(
+                status="PENDING",
+                executor_id=worker,
+                app_version=self._terms.version,
+                application_name=self._terms.pool,
+                load_input=False,
+                load_output=False,
+            )
+            taken = [
+                row.workflow_id
+                for row in rows
+                if hand_back(row.workflow_id, worker, self._terms.queue_of(row.workflow_id))
+            ]
+        if taken:
+            logger.info("%d runs of the worker %s, which is gone, wait for another one", len(taken), worker)
+        return len(taken)
+
+    def _take_back(self, ours: Mapping[str, WorkflowStatus]) -> int:
+        """Hand back what is ours by the record, and that nobody here performs.
+
+        The database may have said yes just when the connection broke, and runs are let go of when the lease is lost.
+        It is given as much time as a dead worker: between the record and the first line of a run some time passes.
+        """
+        me, held, moment = self._lease.worker, self._performer.held, now()
+        ownerless = {
+            run_id
+            for run_id, row in ours.items()
+            if row.executor_id == me and run_id not in held and (row.recovery_attempts or 0) <= self._terms.recoveries
+        }
+        since = {run_id: self._ownerless_since.get(run_id, moment) for run_id in ownerless}
+        due = [run_id for run_id, first in since.items() if moment - first > self._terms.grace_seconds]
+        self._ownerless_since = {run_id: first for run_id, first in since.items() if run_id not in due}
+        return sum(hand_back(run_id, me, self._terms.queue_of(run_id)) for run_id in due)

@@ -1,0 +1,151 @@
+"""Hold a workflow against a catalog and against itself: what can be known before the first step, all at once.
+
+A reference is allowed to what was certainly or possibly done before. What only may have been done is missing where it
+was not: `null` in a condition, and empty in a text, of which a warning tells. What can never have been done is an
+error: a later step, the other branch, and what depends on the step that refers to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from skills_core.diagnostics import Severity
+from skills_core.errors import UnknownSkillError, similar_to
+from skills_core.rendering.activation import FREE_ARGUMENT, parameters_of
+from skills_core.run.workflow.dependencies import Dependencies
+from skills_core.run.workflow.faults import FaultCode, Faults, WorkflowFault
+from skills_core.run.workflow.model import ConditionalStep, SkillStep
+from skills_core.run.workflow.references import Reference, Referent
+from skills_core.run.workflow.texts import excerpt_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from skills_core.catalog import Catalog
+    from skills_core.run.workflow.model import At, Step, Workflow
+
+__all__ = ["check_workflow"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What is done when a step begins: `surely` and `maybe` are names of steps; the flags tell of any skill at all."""
+
+    surely: frozenset[str] = field(default_factory=frozenset)
+    maybe: frozenset[str] = field(default_factory=frozenset)
+    some_surely: bool = False
+    some_maybe: bool = False
+
+    def with_skill(self, step: SkillStep) -> _Done:
+        return _Done(self.surely | {step.name}, self.maybe, some_surely=True, some_maybe=True)
+
+    def with_branches(self, step: ConditionalStep, then: _Done, otherwise: _Done) -> _Done:
+        """Return what is done behind a conditional step, of which one branch was taken."""
+        both = then.surely & otherwise.surely
+        either = then.surely | otherwise.surely | then.maybe | otherwise.maybe
+        has_output = _has_output(step)
+        surely = both | ({step.name} if has_output else set())
+        some = then.some_surely and otherwise.some_surely
+        return _Done(surely, (either | {step.name}) - surely, some, then.some_maybe or otherwise.some_maybe)
+
+
+def check_workflow(workflow: Workflow, catalog: Catalog) -> tuple[WorkflowFault, ...]:
+    """Return everything that is wrong with what a workflow refers to, in the order of its lines."""
+    checker = _Checker(workflow, catalog)
+    checker.walk(workflow.steps, _Done())
+    return checker.faults.in_order()
+
+
+def _has_output(step: Step) -> bool:
+    """Tell whether a step has an output whichever way is taken."""
+    if isinstance(step, SkillStep):
+        return True
+    return any(map(_has_output, step.then)) and any(map(_has_output, step.otherwise))
+
+
+class _Checker:
+    def __init__(self, workflow: Workflow, catalog: Catalog) -> None:
+        self.faults = Faults()
+        self._workflow = workflow
+        self._catalog = catalog
+        self._dependencies = Dependencies(workflow.steps)
+
+    def walk(self, steps: Iterable[Step], done: _Done) -> _Done:
+        """Check steps that begin where `done` is done; return what is done behind them."""
+        for step in steps:
+            if isinstance(step, SkillStep):
+                self._target(step)
+                for at, template in step.templates:
+                    self._references(step, at, template.text, template.references, done, in_text=True)
+                done = done.with_skill(step)
+            else:
+                at, condition = step.at.within("condition"), step.condition
+                self._references(step, at, condition.text, condition.references, done, in_text=False)
+                done = done.with_branches(step, self.walk(step.then, done), self.walk(step.otherwise, done))
+        return done
+
+    def _add(self, code: FaultCode, message: str, at: At, *, warning: bool = False, excerpt: str = "") -> None:
+        severity = Severity.WARNING if warning else Severity.ERROR
+        self.faults.add(WorkflowFault(severity, code, message, at.field, at.line, excerpt))
+
+    def _target(self, step: SkillStep) -> None:
+        if not step.target:
+            return
+        try:
+            skill = self._catalog.skill(step.target)
+        except UnknownSkillError as error:
+            self._add(FaultCode.UNKNOWN_TARGET, str(error), step.at.within("target"))
+            return
+        known = parameters_of(skill.body)
+        for name in step.parameters:
+            if name not in known and name != FREE_ARGUMENT:
+                expected = f"known are {', '.join(known[:20])}" if known else "it has none"
+                message = (
+                    f"the body of {skill.key!r} has no parameter {name[:60]!r}, so it goes behind the body; {expected}"
+                )
+                self._add(FaultCode.UNKNOWN_PARAMETER, message, step.at.within("parameters").within(name), warning=True)
+
+    def _references(
+        self, step: Step, at: At, text: str, references: Iterable[Reference], done: _Done, *, in_text: bool
+    ) -> None:
+        for reference in references:
+            if self.faults.full:
+                return
+            fault = self._fault(step, reference, done)
+            if fault is not None:
+                self._add(*fault, at, excerpt=excerpt_at(text, reference.position))
+            elif in_text and self._may_be_missing(reference, done):
+                message = f"{reference} is empty where its step did not run"
+                excerpt = excerpt_at(text, reference.position)
+                self._add(FaultCode.MAY_BE_MISSING, message, at, warning=True, excerpt=excerpt)
+
+    def _may_be_missing(self, reference: Reference, done: _Done) -> bool:
+        if reference.referent is Referent.PREVIOUS:
+            return not done.some_surely
+        return reference.referent is Referent.STEP and reference.name not in done.surely
+
+    def _fault(self, step: Step, reference: Reference, done: _Done) -> tuple[FaultCode, str] | None:
+        name = reference.name
+        if reference.referent is Referent.INPUT and name not in self._workflow.inputs:
+            hint = _meant(name, self._workflow.inputs)
+            return FaultCode.UNKNOWN_INPUT, f"there is no input {name[:60]!r}; name it below 'inputs'{hint}"
+        if reference.referent is Referent.PREVIOUS and not done.some_maybe:
+            return FaultCode.LATER_STEP, f"no skill is performed before {step.name!r}"
+        if reference.referent is not Referent.STEP or name in done.surely or name in done.maybe:
+            return None
+        return self._never_done(step, name)
+
+    def _never_done(self, step: Step, name: str) -> tuple[FaultCode, str]:
+        if name not in self._dependencies.names:
+            return FaultCode.UNKNOWN_STEP, f"there is no step {name[:60]!r}{_meant(name, self._dependencies.names)}"
+        if circle := self._dependencies.circle(step.name, name):
+            return FaultCode.CIRCULAR, f"this goes round in a circle: {' → '.join(map(repr, circle))}"
+        if self._dependencies.exclude_each_other(step.name, name):
+            return FaultCode.OTHER_BRANCH, f"{name!r} is in the other branch, and so never done where this is"
+        return FaultCode.LATER_STEP, f"{name!r} comes later; a step sees those before it"
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    close = similar_to(name, known)
+    return f"; did you mean {close[0]!r}?" if close else ""

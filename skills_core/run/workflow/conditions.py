@@ -1,0 +1,234 @@
+"""Conditions: a small language of comparisons, read by recursive descent into a tree of frozen values.
+
+    condition  = and { ("or" | "||") and }
+    and        = not { ("and" | "&&") not }
+    not        = ("not" | "!") not | comparison
+    comparison = operand [ ("==" | "!=" | "<" | "<=" | ">" | ">=" | "contains" | "startsWith") operand ]
+    operand    = reference | text | number | "true" | "false" | "null" | "(" condition ")"
+
+What it means is in `evaluation`. Nothing here is ever evaluated by Python.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from skills_core.run.workflow.references import Reference
+from skills_core.run.workflow.texts import TextError
+from skills_core.run.workflow.tokens import NUMBER, Sort, Token, tokens_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "MAX_CONDITION",
+    "ORDERINGS",
+    "Comparison",
+    "Condition",
+    "Expression",
+    "Junction",
+    "Literal",
+    "Negation",
+    "Operator",
+    "parse_condition",
+]
+
+MAX_CONDITION: Final = 2_000
+MAX_NESTING: Final = 32
+"""Levels of parentheses and negations within each other."""
+
+
+class Operator(StrEnum):
+    """What compares two operands."""
+
+    EQUAL = "=="
+    UNEQUAL = "!="
+    LESS = "<"
+    LESS_OR_EQUAL = "<="
+    GREATER = ">"
+    GREATER_OR_EQUAL = ">="
+    CONTAINS = "contains"
+    STARTS_WITH = "startsWith"
+
+
+ORDERINGS: Final = frozenset({Operator.LESS, Operator.LESS_OR_EQUAL, Operator.GREATER, Operator.GREATER_OR_EQUAL})
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A value as it was written; `text` is how, for a number that is compared with texts."""
+
+    value: str | Decimal | bool | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """True where its operand is not."""
+
+    operand: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Junction:
+    """Several operands joined by `and`, or by `or` where `any_of`."""
+
+    any_of: bool
+    operands: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two operands compared; `position` is that of the operator."""
+
+    operator: Operator
+    left: Expression
+    right: Expression
+    position: int
+
+
+Expression: TypeAlias = Reference | Literal | Negation | Junction | Comparison
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition as it was written, and as a tree."""
+
+    text: str
+    root: Expression
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """The references, in their order."""
+        return tuple(_references(self.root))
+
+
+def parse_condition(text: str) -> Condition:
+    """Read a condition.
+
+    Raises:
+        TextError: it breaks the grammar, is too long or nested too deep, or orders what is no number.
+    """
+    if len(text) > MAX_CONDITION:
+        raise TextError(f"the condition has {len(text):,} characters; at most {MAX_CONDITION:,}", MAX_CONDITION)
+    return Condition(text, _Parser(tokens_of(text)).whole())
+
+
+def _references(node: Expression) -> Iterator[Reference]:
+    match node:
+        case Reference():
+            yield node
+        case Negation():
+            yield from _references(node.operand)
+        case Junction():
+            for operand in node.operands:
+                yield from _references(operand)
+        case Comparison():
+            yield from _references(node.left)
+            yield from _references(node.right)
+        case Literal():
+            pass
+
+
+class _Parser:
+    """Reads one token ahead; each method reads what its name says, and leaves the token after it."""
+
+    def __init__(self, tokens: Iterator[Token]) -> None:
+        self._tokens = tokens
+        self._next = next(tokens)
+        self._level = 0
+
+    def whole(self) -> Expression:
+        if self._ended():
+            raise TextError("the condition is empty", self._next.position)
+        root = self._junction()
+        if not self._ended():
+            if self._next.text == ")":
+                raise TextError("this parenthesis closes nothing", self._next.position)
+            raise TextError("expected 'and', 'or' or the end here", self._next.position)
+        return root
+
+    def _ended(self) -> bool:
+        return self._next.sort is Sort.END
+
+    def _take(self) -> Token:
+        token = self._next
+        if not self._ended():
+            self._next = next(self._tokens)
+        return token
+
+    def _at(self, *words: str) -> bool:
+        return self._next.sort is Sort.WORD and self._next.text in words
+
+    def _junction(self, *, any_of: bool = True) -> Expression:
+        operands = [self._part(any_of=any_of)]
+        while self._at("or" if any_of else "and"):
+            self._take()
+            operands.append(self._part(any_of=any_of))
+        return operands[0] if len(operands) == 1 else Junction(any_of, tuple(operands))
+
+    def _part(self, *, any_of: bool) -> Expression:
+        return self._junction(any_of=False) if any_of else self._negation()
+
+    def _negation(self) -> Expression:
+        if not self._at("not"):
+            return self._comparison()
+        self._enter(self._take())
+        operand = self._negation()
+        self._level -= 1
+        return Negation(operand)
+
+    def _comparison(self) -> Expression:
+        start = self._next.position
+        left = self._operand()
+        if not self._at(*Operator):
+            return left
+        token = self._take()
+        operator, middle = Operator(token.text), self._next.position
+        right = self._operand()
+        if self._at(*Operator):
+            raise TextError("comparisons are not chained; join two of them with 'and'", self._next.position)
+        if operator in ORDERINGS:
+            _check_number(left, operator, start)
+            _check_number(right, operator, middle)
+        return Comparison(operator, left, right, token.position)
+
+    def _operand(self) -> Expression:
+        token = self._take()
+        if isinstance(token.value, Reference):
+            return token.value
+        if token.sort in {Sort.TEXT, Sort.NUMBER, Sort.CONSTANT}:
+            return Literal(token.value, token.text)
+        if token.sort is not Sort.WORD or token.text != "(":
+            got = "the condition ends" if token.sort is Sort.END else f"{token.text!r} stands"
+            raise TextError(f"expected a reference, a text, a number or '(' where {got}", token.position)
+        self._enter(token)
+        inner = self._junction()
+        if not self._at(")"):
+            raise TextError("no ')' closes this parenthesis", token.position)
+        self._take()
+        self._level -= 1
+        return inner
+
+    def _enter(self, token: Token) -> None:
+        self._level += 1
+        if self._level > MAX_NESTING:
+            raise TextError(f"nested deeper than {MAX_NESTING} levels", token.position)
+
+
+def _check_number(operand: Expression, operator: Operator, position: int) -> None:
+    """Refuse an operand of which it is plain that it is no number.
+
+    Raises:
+        TextError: it is none.
+    """
+    if isinstance(operand, Reference):
+        return
+    if isinstance(operand, Literal):
+        is_text = isinstance(operand.value, str) and NUMBER.fullmatch(operand.value.strip())
+        if is_text or isinstance(operand.value, Decimal):
+            return
+    raise TextError(f"{operator.value!r} compares numbers, and this is none", position)

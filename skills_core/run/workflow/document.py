@@ -1,0 +1,224 @@
+"""Bytes of a workflow's file into a `Workflow`, with every fault gathered; nothing is raised on any content.
+
+The format is JD.AI's: `name`, `version`, `description`, `tags` and `steps` of `kind: skill` or `kind: conditional`, to
+which `inputs`, `message` and `else` are added.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from skills_core.diagnostics import Severity
+from skills_core.format.layout import read_lines
+from skills_core.format.yaml12 import MAX_CHARACTERS, YamlError, YamlNoteKind, load_mapping
+from skills_core.run.workflow.conditions import Condition, Literal, parse_condition
+from skills_core.run.workflow.faults import FaultCode, Faults, WorkflowFault
+from skills_core.run.workflow.fields import Fields
+from skills_core.run.workflow.model import At, ConditionalStep, SkillStep, StepKind, Workflow, WorkflowInput
+from skills_core.run.workflow.references import CLOSING, INPUT_NAME, OPENING
+from skills_core.run.workflow.templates import Template, parse_template
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skills_core.format.yaml12 import YamlNote
+    from skills_core.run.workflow.model import Step
+
+__all__ = ["MAX_BYTES", "ReadWorkflow", "read_workflow"]
+
+MAX_BYTES: Final = 4 * MAX_CHARACTERS
+MAX_STEPS: Final = 200
+MAX_LEVELS: Final = 8
+"""Levels of conditional steps within each other."""
+MAX_INPUTS: Final = 100
+MAX_PARAMETERS: Final = 50
+MAX_TEMPLATE: Final = 20_000
+MAX_REFERENCES: Final = 5_000
+"""In all texts together."""
+MAX_NAME: Final = 200
+
+_WORKFLOW_FIELDS: Final = ("name", "version", "description", "tags", "inputs", "steps")
+_INPUT_FIELDS: Final = ("default", "required", "description")
+_STEP_FIELDS: Final = {
+    StepKind.SKILL: ("kind", "name", "target", "parameters", "message"),
+    StepKind.CONDITIONAL: ("kind", "name", "condition", "subSteps", "else"),
+}
+_ELSEWHERE: Final = ("tool", "nested", "loop", "agent")
+"""Kinds of steps that JD.AI has and that are not performed here."""
+
+_UNREAD: Final = Condition("", Literal(value=None, text=""))
+"""Stands where a condition could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadWorkflow:
+    """What a file holds: a workflow, None where it is no mapping.
+
+    With an error among the faults it is only as much of one as could be read, to look for more faults in.
+    """
+
+    workflow: Workflow | None
+    faults: tuple[WorkflowFault, ...]
+
+
+def read_workflow(raw: bytes, default_name: str) -> ReadWorkflow:
+    """Read the bytes of a workflow's file; without a `name` of its own it has `default_name`."""
+    try:
+        text = raw.decode("utf-8")
+        mapping = load_mapping(text)
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        return _unreadable(FaultCode.NOT_UTF8, f"byte 0x{error.object[error.start]:02x} is not UTF-8", line)
+    except YamlError as error:
+        return _unreadable(FaultCode.INVALID_YAML, error.message, error.line)
+    reader = _Reader()
+    for note in mapping.notes:
+        reader.faults.add(_of_note(note))
+    fields = Fields(mapping.value, At("", read_lines(text.removeprefix("\ufeff"))), reader.faults)
+    digest = "sha256:" + hashlib.sha256(raw).hexdigest()
+    return ReadWorkflow(reader.workflow(fields, default_name, text, digest), reader.faults.in_order())
+
+
+def _unreadable(code: FaultCode, message: str, line: int | None) -> ReadWorkflow:
+    return ReadWorkflow(None, (WorkflowFault(Severity.ERROR, code, message, line=line),))
+
+
+def _of_note(note: YamlNote) -> WorkflowFault:
+    """Return what the YAML says otherwise than it looks; in a workflow nobody can have meant that."""
+    duplicate = note.kind is YamlNoteKind.DUPLICATE_KEY
+    code = FaultCode.DUPLICATE_KEY if duplicate else FaultCode.INVALID_YAML
+    return WorkflowFault(Severity.ERROR, code, note.message, line=note.line)
+
+
+class _Reader:
+    """Reads the parts of one document, and gathers what is wrong with them."""
+
+    def __init__(self) -> None:
+        self.faults = Faults()
+        self._names: dict[str, At] = {}
+        self._steps = 0
+        self._references = 0
+
+    def workflow(self, fields: Fields, default_name: str, text: str, digest: str) -> Workflow:
+        fields.only(_WORKFLOW_FIELDS, "a workflow")
+        name = self._name(fields) if fields.has("name") else default_name
+        description, version = fields.text("description"), fields.text("version")
+        inputs = self._inputs(fields)
+        if not fields.has("steps"):
+            fields.missing("steps", "list at least one step")
+        steps = self._list(fields, "steps", 0)
+        if self._steps > MAX_STEPS:
+            fields.fault(FaultCode.LIMIT, f"there are more than {MAX_STEPS} steps", "steps")
+        return Workflow(name, description or "", version, fields.texts("tags"), inputs, steps, text, digest)
+
+    def _inputs(self, fields: Fields) -> Mapping[str, WorkflowInput]:
+        of_inputs = fields.mapping("inputs")
+        names = list(of_inputs.names)
+        if len(names) > MAX_INPUTS:
+            fields.fault(FaultCode.LIMIT, f"there are {len(names)} inputs; at most {MAX_INPUTS}", "inputs")
+        return {name: self._input(name, of_inputs) for name in names}
+
+    def _input(self, name: str, of_inputs: Fields) -> WorkflowInput:
+        if not INPUT_NAME.fullmatch(name):
+            message = f"{name[:80]!r} is no name of an input: letters, digits, '_' and '-', at most 64, no digit first"
+            of_inputs.fault(FaultCode.INVALID_FIELD, message, name)
+        fields = of_inputs.mapping(name)
+        fields.only(_INPUT_FIELDS, "an input")
+        default = fields.text("default")
+        required = fields.flag("required", default=default is None)
+        if required and default is not None:
+            message = "an input with a default is never missing; leave out 'required' or 'default'"
+            fields.fault(FaultCode.INVALID_FIELD, message, "required")
+        return WorkflowInput(name, default, required, fields.text("description") or "")
+
+    def _list(self, fields: Fields, key: str, level: int) -> tuple[Step, ...]:
+        items = fields.items(key)
+        if fields.has(key) and not items and key not in fields.wrong:
+            fields.fault(FaultCode.MISSING_FIELD, f"{key!r} has no step; list at least one, or leave it out", key)
+        self._steps += len(items)
+        if self._steps > MAX_STEPS:
+            return ()
+        if items and level > MAX_LEVELS:
+            message = f"conditional steps are nested deeper than {MAX_LEVELS} levels"
+            fields.fault(FaultCode.LIMIT, message, key)
+            return ()
+        return tuple(self._step(item, level) for item in items)
+
+    def _step(self, fields: Fields, level: int) -> Step:
+        kind = self._kind(fields)
+        if kind is not None:
+            fields.only(_STEP_FIELDS[kind], f"a step of kind {kind.value!r}")
+        name = self._step_name(fields)
+        if kind is None:
+            # It keeps its place, so that references to it are no faults.
+            return SkillStep(name, "", {}, None, fields.at)
+        if kind is StepKind.SKILL:
+            return self._skill_step(fields, name)
+        condition = self._condition(fields)
+        if not fields.has("subSteps"):
+            fields.missing("subSteps", "list the steps that run where the condition holds")
+        then, otherwise = self._list(fields, "subSteps", level + 1), self._list(fields, "else", level + 1)
+        return ConditionalStep(name, condition, then, otherwise, fields.at)
+
+    def _kind(self, fields: Fields) -> StepKind | None:
+        kinds = tuple(kind.value for kind in StepKind)
+        if not fields.has("kind"):
+            fields.missing("kind", "expected " + " or ".join(kinds))
+            return None
+        written = fields.text("kind")
+        if written in kinds:
+            return StepKind(written)
+        if written in _ELSEWHERE:
+            message = f"steps of kind {written!r} are not performed here; known are {', '.join(kinds)}"
+            fields.fault(FaultCode.UNKNOWN_KIND, message, "kind")
+        elif written is not None:
+            fields.unknown(FaultCode.UNKNOWN_KIND, f"there is no kind {written[:60]!r}", written, kinds, "kind")
+        return None
+
+    def _name(self, fields: Fields) -> str:
+        name = fields.required_text("name") or ""
+        if len(name) > MAX_NAME:
+            fields.fault(FaultCode.LIMIT, f"the name has {len(name):,} characters; at most {MAX_NAME}", "name")
+        elif not name.isprintable() or OPENING in name or CLOSING in name:
+            fields.fault(FaultCode.INVALID_FIELD, "a name is one line without '{{' and '}}'", "name")
+        return name
+
+    def _step_name(self, fields: Fields) -> str:
+        name = self._name(fields)
+        if name and name in self._names:
+            first = self._names[name]
+            message = f"the step {name!r} is there already, in line {first.line}; names of steps are unique"
+            fields.fault(FaultCode.DUPLICATE_STEP, message, "name")
+        self._names.setdefault(name, fields.at)
+        return name
+
+    def _skill_step(self, fields: Fields, name: str) -> SkillStep:
+        of_step = fields.mapping("parameters")
+        names = list(of_step.names)
+        if len(names) > MAX_PARAMETERS:
+            message = f"there are {len(names)} parameters; at most {MAX_PARAMETERS}"
+            fields.fault(FaultCode.LIMIT, message, "parameters")
+        parameters = {each: self._template(of_step, each) for each in names}
+        message_text = self._template(fields, "message") if fields.has("message") else None
+        return SkillStep(name, fields.required_text("target") or "", parameters, message_text, fields.at)
+
+    def _template(self, fields: Fields, key: str) -> Template:
+        text = fields.text(key, strip=False) or ""
+        if len(text) > MAX_TEMPLATE:
+            fields.fault(FaultCode.LIMIT, f"the text has {len(text):,} characters; at most {MAX_TEMPLATE:,}", key)
+        elif self._references <= MAX_REFERENCES:
+            template = fields.parsed(key, text, parse_template, FaultCode.INVALID_TEMPLATE)
+            self._references += len(template.references) if template else 0
+            if self._references > MAX_REFERENCES:
+                message = f"there are more than {MAX_REFERENCES:,} references in all texts together"
+                fields.fault(FaultCode.LIMIT, message, key)
+            elif template:
+                return template
+        return Template("", ())
+
+    def _condition(self, fields: Fields) -> Condition:
+        text = fields.required_text("condition", strip=False)
+        read = fields.parsed("condition", text, parse_condition, FaultCode.INVALID_CONDITION) if text else None
+        return read or _UNREAD

@@ -1,0 +1,98 @@
+"""What can be wrong with a workflow: one closed set of codes, and the faults that carry them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from skills_core.diagnostics import Severity, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["MAX_FAULTS", "FaultCode", "Faults", "WorkflowFault", "in_order", "is_valid"]
+
+MAX_FAULTS: Final = 200
+"""Faults that one pass over a document tells; a document may have tens of thousands."""
+
+
+class FaultCode(StrEnum):
+    """Every reason for a fault of a workflow. The values are part of the contract."""
+
+    # The file
+    UNREADABLE = "unreadable"
+    NOT_UTF8 = "not_utf8"
+    INVALID_YAML = "invalid_yaml"
+    DUPLICATE_KEY = "duplicate_key"
+    # Its fields
+    MISSING_FIELD = "missing_field"
+    UNKNOWN_FIELD = "unknown_field"
+    INVALID_FIELD = "invalid_field"
+    UNKNOWN_KIND = "unknown_kind"
+    DUPLICATE_STEP = "duplicate_step"
+    LIMIT = "limit"
+    INVALID_CONDITION = "invalid_condition"
+    INVALID_TEMPLATE = "invalid_template"
+    # What they refer to
+    UNKNOWN_TARGET = "unknown_target"
+    UNKNOWN_PARAMETER = "unknown_parameter"
+    UNKNOWN_STEP = "unknown_step"
+    LATER_STEP = "later_step"
+    OTHER_BRANCH = "other_branch"
+    CIRCULAR = "circular"
+    MAY_BE_MISSING = "may_be_missing"
+    UNKNOWN_INPUT = "unknown_input"
+    # What it is begun with
+    MISSING_INPUT = "missing_input"
+    INVALID_INPUT = "invalid_input"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowFault:
+    """One thing that is wrong.
+
+    `field` is where it is in the document, as in `steps[1].subSteps[0].target`, empty for the whole; `line` counts
+    from 1 in the file, None where that is not known. `excerpt` shows the place within a condition or a text: two
+    lines, of which the second has a caret.
+    """
+
+    severity: Severity
+    code: FaultCode
+    message: str
+    field: str = ""
+    line: int | None = None
+    excerpt: str = ""
+
+    def __str__(self) -> str:
+        return one_line(f"{self.field}: {self.message}" if self.field else self.message)
+
+
+class Faults:
+    """Gathers faults of one document up to a bound; `full` tells that it is reached."""
+
+    def __init__(self) -> None:
+        self._found: list[WorkflowFault] = []
+        self.full = False
+
+    def add(self, fault: WorkflowFault) -> None:
+        """Take a fault."""
+        if len(self._found) < MAX_FAULTS:
+            self._found.append(fault)
+        elif not self.full:
+            self.full = True
+            self._found.append(WorkflowFault(Severity.ERROR, FaultCode.LIMIT, "there are more faults than these"))
+
+    def in_order(self) -> tuple[WorkflowFault, ...]:
+        """Return the faults by line, each once."""
+        return in_order(self._found)
+
+
+def is_valid(faults: Iterable[WorkflowFault]) -> bool:
+    """Tell whether none of the faults is an error."""
+    return all(fault.severity is not Severity.ERROR for fault in faults)
+
+
+def in_order(faults: Iterable[WorkflowFault]) -> tuple[WorkflowFault, ...]:
+    """Return the faults by line, each once; of one line in the order in which they were found."""
+    return tuple(sorted(dict.fromkeys(faults), key=lambda fault: fault.line or 0))

@@ -1,0 +1,115 @@
+"""The frozen values of a workflow: what a document says once it is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from skills_core.run.workflow.conditions import Condition
+    from skills_core.run.workflow.templates import Template
+
+__all__ = ["At", "ConditionalStep", "SkillStep", "Step", "StepKind", "Workflow", "WorkflowInput", "all_steps"]
+
+
+class StepKind(StrEnum):
+    """What a step does."""
+
+    SKILL = "skill"
+    CONDITIONAL = "conditional"
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Where something is in its document: the path of its field, and the line of each field in it by its path."""
+
+    field: str
+    lines: Mapping[str, int]
+
+    def within(self, name: str | int) -> At:
+        """Return where a field, or an item of a list, is in this one."""
+        if isinstance(name, int):
+            return At(f"{self.field}[{name}]", self.lines)
+        return At(f"{self.field}.{name}" if self.field else name, self.lines)
+
+    @property
+    def line(self) -> int | None:
+        """The line in the file, or that of the nearest field around it that has one."""
+        field = self.field
+        while field and field not in self.lines:
+            field = field[: max(field.rfind("."), field.rfind("["), 0)]
+        return self.lines.get(field)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowInput:
+    """A text that a workflow is begun with."""
+
+    name: str
+    default: str | None = None
+    required: bool = True
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillStep:
+    """A skill that is performed: `target` names it, `parameters` fill its body, `message` is the user's."""
+
+    name: str
+    target: str
+    parameters: Mapping[str, Template]
+    message: Template | None
+    at: At
+
+    @property
+    def templates(self) -> Iterator[tuple[At, Template]]:
+        """The texts that are filled when the step begins, each with its place."""
+        for name, template in self.parameters.items():
+            yield self.at.within("parameters").within(name), template
+        if self.message is not None:
+            yield self.at.within("message"), self.message
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionalStep:
+    """Steps of which one list is taken: `then` where the condition holds, else `otherwise`, which may be empty."""
+
+    name: str
+    condition: Condition
+    then: tuple[Step, ...]
+    otherwise: tuple[Step, ...]
+    at: At
+
+
+Step: TypeAlias = SkillStep | ConditionalStep
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    """A workflow as its document says it. `text` is the document, `digest` that of its bytes."""
+
+    name: str
+    description: str
+    version: str | None
+    tags: tuple[str, ...]
+    inputs: Mapping[str, WorkflowInput]
+    steps: tuple[Step, ...]
+    text: str
+    digest: str
+
+    @property
+    def skill_steps(self) -> tuple[SkillStep, ...]:
+        """All steps that perform a skill, in the order of the document."""
+        return tuple(step for step in all_steps(self.steps) if isinstance(step, SkillStep))
+
+
+def all_steps(steps: Iterable[Step]) -> Iterator[Step]:
+    """Yield each step and all within it, in the order of the document."""
+    for step in steps:
+        yield step
+        if isinstance(step, ConditionalStep):
+            yield from all_steps(step.then)
+            yield from all_steps(step.otherwise)

@@ -1,0 +1,66 @@
+"""What a workflow came to: frozen values that are told, recorded and read back as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from skills_core.run.outcome import RunOutcome, RunStatus  # noqa: TC001 - records read the annotations
+from skills_core.run.workflow.model import StepKind  # noqa: TC001 - records read the annotations
+
+__all__ = ["StepRecord", "StepStatus", "WorkflowOutcome", "WorkflowProblem"]
+
+
+class StepStatus(StrEnum):
+    """What became of a step: `SKIPPED` is one in a branch that was not taken."""
+
+    DONE = "done"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+    NOT_REACHED = "not_reached"
+
+
+class WorkflowProblem(StrEnum):
+    """Why a workflow ended before its end. The values are part of the contract."""
+
+    STEP_FAILED = "step_failed"
+    UNDECIDED = "undecided"
+    TEXT_TOO_LONG = "text_too_long"
+    SKILL_CHANGED = "skill_changed"
+    WORKFLOW_CHANGED = "workflow_changed"
+    INPUTS_CHANGED = "inputs_changed"
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """What one step came to.
+
+    `output` is None where there is none; that of a conditional step is the last one in the branch that was taken.
+    `held` tells whether the condition held, None for a skill and where it was not decided. `outcome` is that of the
+    skill, None where none was performed.
+    """
+
+    name: str
+    kind: StepKind
+    status: StepStatus
+    output: str | None = None
+    held: bool | None = None
+    outcome: RunOutcome | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowOutcome:
+    """What a workflow came to, with each of its steps in the order of the document.
+
+    `digest` is that of the document. `output` is that of the last skill that was performed. `message` says in words
+    what `problem` is.
+    """
+
+    run_id: str
+    workflow: str
+    digest: str
+    status: RunStatus
+    steps: tuple[StepRecord, ...]
+    output: str = ""
+    problem: WorkflowProblem | None = None
+    message: str = ""

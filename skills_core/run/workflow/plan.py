@@ -1,0 +1,115 @@
+"""A workflow that can be run: checked against a catalog, with its inputs, and with each skill pinned by its digest.
+
+A plan is what a durable run is recorded with: as JSON it holds the document itself, so that a run that is continued
+follows the document that it began with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from skills_core.diagnostics import Severity
+from skills_core.errors import InvalidRecordError, InvalidWorkflowError, similar_to
+from skills_core.run.records import from_json, to_json
+from skills_core.run.workflow.check import check_workflow
+from skills_core.run.workflow.document import read_workflow
+from skills_core.run.workflow.faults import FaultCode, WorkflowFault, in_order, is_valid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skills_core.catalog import Catalog
+    from skills_core.format.yaml12 import JsonValue
+    from skills_core.run.ports import JsonObject
+    from skills_core.run.workflow.document import ReadWorkflow
+    from skills_core.run.workflow.model import Workflow
+
+__all__ = ["Plan", "plan_from_json", "plan_to_json", "prepare", "validate_workflow"]
+
+MAX_INPUT: Final = 200_000
+"""Most characters of one input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A checked workflow, the value of each input that has one, and the digest of each skill that it names."""
+
+    workflow: Workflow
+    inputs: Mapping[str, str]
+    targets: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    name: str
+    document: str
+    digest: str
+    inputs: Mapping[str, str]
+    targets: Mapping[str, str]
+
+
+def validate_workflow(raw: bytes, default_name: str, catalog: Catalog) -> ReadWorkflow:
+    """Read a workflow and hold it against a catalog; without a `name` of its own it has `default_name`."""
+    read = read_workflow(raw, default_name)
+    if read.workflow is None:
+        return read
+    return type(read)(read.workflow, in_order([*read.faults, *check_workflow(read.workflow, catalog)]))
+
+
+def prepare(raw: bytes, default_name: str, catalog: Catalog, inputs: Mapping[str, str]) -> Plan:
+    """Make the bytes of a workflow's file a plan, with everything checked before its first step.
+
+    Raises:
+        InvalidWorkflowError: something is wrong with the workflow or the inputs.
+    """
+    read = validate_workflow(raw, default_name, catalog)
+    faults = (*read.faults, *(_faults_of(inputs, read.workflow) if read.workflow else ()))
+    if read.workflow is None or not is_valid(faults):
+        raise InvalidWorkflowError(read.workflow.name if read.workflow else default_name, faults)
+    defaults = {name: each.default for name, each in read.workflow.inputs.items() if each.default is not None}
+    named = {step.target for step in read.workflow.skill_steps}
+    targets = {target: catalog.skill(target).digest or "" for target in sorted(named)}
+    return Plan(read.workflow, {**defaults, **inputs}, targets)
+
+
+def plan_to_json(plan: Plan) -> JsonObject:
+    """Return a plan as a JSON object that `plan_from_json` reads."""
+    workflow = plan.workflow
+    return to_json(_Recorded(workflow.name, workflow.text, workflow.digest, plan.inputs, plan.targets))
+
+
+def plan_from_json(record: JsonValue) -> Plan:
+    """Return a plan that was recorded; what has become of the skills since then is seen when it runs.
+
+    Raises:
+        InvalidRecordError: it is no record of a plan.
+    """
+    recorded = from_json(_Recorded, record)
+    read = read_workflow(recorded.document.encode(), recorded.name)
+    if read.workflow is None or not is_valid(read.faults) or read.workflow.digest != recorded.digest:
+        raise InvalidRecordError("document", "it is no longer the workflow that was recorded")
+    return Plan(read.workflow, recorded.inputs, recorded.targets)
+
+
+def _faults_of(given: Mapping[str, str], workflow: Workflow) -> tuple[WorkflowFault, ...]:
+    """Return what is wrong with the inputs that a workflow is begun with."""
+    known = workflow.inputs
+    faults = []
+    for name, value in given.items():
+        if name not in known:
+            close = similar_to(name, known)
+            hint = f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known) or 'none'}"
+            faults.append(_fault(FaultCode.UNKNOWN_INPUT, f"the workflow has no input {name[:60]!r}{hint}"))
+        elif len(value) > MAX_INPUT:
+            message = f"the input {name!r} has {len(value):,} characters; at most {MAX_INPUT:,}"
+            faults.append(_fault(FaultCode.INVALID_INPUT, message))
+    for name, each in known.items():
+        if each.required and name not in given:
+            about = f" ({each.description})" if each.description else ""
+            faults.append(_fault(FaultCode.MISSING_INPUT, f"the input {name!r} needs a value{about}"))
+    return tuple(faults)
+
+
+def _fault(code: FaultCode, message: str) -> WorkflowFault:
+    return WorkflowFault(Severity.ERROR, code, message)

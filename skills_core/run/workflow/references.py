@@ -1,0 +1,92 @@
+"""References: what `{{…}}` names. A reference is a value of its own and never becomes text that is read again."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from skills_core.errors import similar_to
+from skills_core.run.workflow.texts import TextError
+
+__all__ = ["CLOSING", "INPUT_NAME", "OPENING", "Reference", "Referent", "read_reference"]
+
+OPENING: Final = "{{"
+CLOSING: Final = "}}"
+
+INPUT_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+
+_OUTPUT: Final = "output"
+_FORMS: Final = "expected {{steps.NAME.output}}, {{previous.output}}, {{inputs.NAME}} or {{NAME}} of an input"
+
+
+class Referent(StrEnum):
+    """What a reference can be to."""
+
+    STEP = "step"
+    PREVIOUS = "previous"
+    INPUT = "input"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A reference to the output of a step, by its name; to that of the step before; or to an input, by its name.
+
+    `name` is empty for the step before. `position` is where it stands in its text, from 0.
+    """
+
+    referent: Referent
+    name: str
+    position: int
+
+    def __str__(self) -> str:
+        names = {Referent.STEP: f"steps.{self.name}.{_OUTPUT}", Referent.PREVIOUS: f"previous.{_OUTPUT}"}
+        return OPENING + names.get(self.referent, f"inputs.{self.name}") + CLOSING
+
+
+def read_reference(text: str, start: int) -> tuple[Reference, int]:
+    """Read the reference that begins at `start` of a text with its braces; return it and where it ends.
+
+    Raises:
+        TextError: it is none.
+    """
+    end = text.find(CLOSING, start)
+    if end < 0:
+        raise TextError("no '}}' closes this reference", start)
+    inner = text[start + len(OPENING) : end]
+    name = inner.strip()
+    place = start + len(OPENING) + len(inner) - len(inner.lstrip())
+    return _reference(name, place, start), end + len(CLOSING)
+
+
+def _reference(name: str, place: int, start: int) -> Reference:
+    scope, dot, rest = name.partition(".")
+    if not name:
+        raise TextError(f"this reference is empty; {_FORMS}", start)
+    if not dot and INPUT_NAME.fullmatch(name):
+        return Reference(Referent.INPUT, name, start)
+    if scope == "inputs" and INPUT_NAME.fullmatch(rest):
+        return Reference(Referent.INPUT, rest, start)
+    if scope == "steps":
+        # The name of a step may have dots itself.
+        step, _, what = rest.rpartition(".")
+        _check_output(what, place + len(name) - len(what), of_step=bool(step))
+        return Reference(Referent.STEP, step, start)
+    if scope == "previous":
+        _check_output(rest, place + len(scope) + 1, of_step=bool(rest))
+        return Reference(Referent.PREVIOUS, "", start)
+    if scope == "env":
+        message = "a workflow does not see the environment, as what it is given is recorded; make it an input"
+        raise TextError(message, place)
+    close = similar_to(scope, ("steps", "previous", "inputs")) if dot else ()
+    raise TextError(f"this is no reference; {_FORMS}" + (f"; did you mean {close[0]!r}?" if close else ""), place)
+
+
+def _check_output(what: str, place: int, *, of_step: bool) -> None:
+    if not of_step:
+        raise TextError("a reference to a step ends in '.output'", place)
+    if what == "exitCode":
+        raise TextError("a skill has no exit code; expected 'output'", place)
+    if what != _OUTPUT:
+        raise TextError(f"a step has no {what[:60]!r}; expected 'output'", place)

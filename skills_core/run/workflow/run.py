@@ -1,0 +1,247 @@
+"""Run a plan: one step after another, each through the journal, so that a run that is begun again does nothing twice.
+
+Conditions and texts are worked out from what the journal gives back, so that a run takes the same way each time.
+Nothing else is looked at: no clock, no chance, no catalog but through the journal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from skills_core.run.outcome import RunOutcome, RunStatus
+from skills_core.run.ports import Progress, unheard
+from skills_core.run.records import from_json, to_json
+from skills_core.run.workflow.evaluation import Undecided, holds
+from skills_core.run.workflow.model import SkillStep, StepKind, all_steps
+from skills_core.run.workflow.outcome import StepRecord, StepStatus, WorkflowOutcome, WorkflowProblem
+from skills_core.run.workflow.references import Referent
+from skills_core.run.workflow.templates import TextTooLongError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from skills_core.format.yaml12 import JsonValue
+    from skills_core.run.ports import Journal, Report
+    from skills_core.run.workflow.model import ConditionalStep, Step
+    from skills_core.run.workflow.plan import Plan
+    from skills_core.run.workflow.references import Reference
+
+__all__ = ["SkillPerformer", "run_workflow"]
+
+
+class SkillPerformer(Protocol):
+    """Whoever performs a skill."""
+
+    async def __call__(self, target: str, parameters: Mapping[str, str], message: str | None, step: str) -> RunOutcome:
+        """Perform the skill that `target` names, for the step of this name.
+
+        A skill that cannot be performed is an outcome. What is raised leaves the step undone. Run and step together
+        are the key of what it does to the world: a step that was interrupted is performed again.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """What a run was begun with: digests, so that the journal holds no more than it has to."""
+
+    workflow: str
+    inputs: str
+    targets: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Performed:
+    """What a step came to; `found` is the skill's digest where it is not the one that the run began with."""
+
+    outcome: RunOutcome | None
+    found: str | None = None
+
+
+class _Stopped(Exception):  # noqa: N818 - an end of the workflow, no error of ours
+    def __init__(self, problem: WorkflowProblem, message: str, status: RunStatus = RunStatus.FAILED) -> None:
+        super().__init__(message)
+        self.problem = problem
+        self.message = message
+        self.status = status
+
+
+async def run_workflow(
+    plan: Plan,
+    perform: SkillPerformer,
+    journal: Journal,
+    *,
+    digest_of: Callable[[str], str | None],
+    report: Report = unheard,
+) -> WorkflowOutcome:
+    """Run a plan, or what is left of it, and return what it came to.
+
+    A step that fails ends the workflow. `digest_of` says which digest the skill that a target names has for `perform`
+    now: where it is not the one that the run began with, the workflow ends before that step.
+    """
+    run = _Run(plan, perform, journal, digest_of, report)
+    stopped: _Stopped | None = None
+    try:
+        await run.begin()
+        await run.steps(plan.workflow.steps)
+    except _Stopped as end:
+        stopped = end
+    return WorkflowOutcome(
+        run_id=journal.run_id,
+        workflow=plan.workflow.name,
+        digest=plan.workflow.digest,
+        status=stopped.status if stopped else RunStatus.COMPLETED,
+        steps=run.all_records(),
+        output=run.previous or "",
+        problem=stopped.problem if stopped else None,
+        message=stopped.message if stopped else "",
+    )
+
+
+class _Run:
+    """One run: what its steps came to so far. `previous` is the output of the last skill, None before the first."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        perform: SkillPerformer,
+        journal: Journal,
+        digest_of: Callable[[str], str | None],
+        report: Report,
+    ) -> None:
+        self._plan = plan
+        self._perform = perform
+        self._journal = journal
+        self._digest_of = digest_of
+        self._report = report
+        self._pinned = plan.targets
+        self._records: dict[str, StepRecord] = {}
+        self.previous: str | None = None
+
+    async def begin(self) -> None:
+        """Record what the run is begun with, or compare with it; the skills stay pinned as they were then."""
+        own = _Begun(self._plan.workflow.digest, _digest_of_inputs(self._plan.inputs), dict(self._plan.targets))
+
+        async def work() -> JsonValue:
+            return to_json(own)
+
+        begun = from_json(_Begun, await self._journal.step("begin", work))
+        if begun.workflow != own.workflow:
+            message = f"the run was begun with another text of the workflow ({begun.workflow}); begin a new one"
+            raise _Stopped(WorkflowProblem.WORKFLOW_CHANGED, message)
+        if begun.inputs != own.inputs:
+            raise _Stopped(WorkflowProblem.INPUTS_CHANGED, "the run was begun with other inputs; begin a new one")
+        self._pinned = begun.targets
+
+    async def steps(self, steps: Iterable[Step]) -> str | None:
+        """Do steps one after another; return the last output that there is."""
+        last = None
+        for step in steps:
+            output = await (self._skill(step) if isinstance(step, SkillStep) else self._conditional(step))
+            last = last if output is None else output
+        return last
+
+    def all_records(self) -> tuple[StepRecord, ...]:
+        """Return what each step of the workflow came to."""
+        steps = all_steps(self._plan.workflow.steps)
+        return tuple(self._records.get(step.name) or _record(step, StepStatus.NOT_REACHED) for step in steps)
+
+    async def _conditional(self, step: ConditionalStep) -> str | None:
+        try:
+            held = holds(step.condition, self._value_of)
+        except Undecided as error:
+            self._note(_record(step, StepStatus.FAILED))
+            message = f"the condition of {step.name!r} cannot be decided: {error.message}"
+            raise _Stopped(WorkflowProblem.UNDECIDED, message) from None
+        taken, left = (step.then, step.otherwise) if held else (step.otherwise, step.then)
+        for each in all_steps(left):
+            self._note(_record(each, StepStatus.SKIPPED))
+        try:
+            output = await self.steps(taken)
+        except _Stopped:
+            self._note(_record(step, StepStatus.FAILED, held=held))
+            raise
+        self._note(_record(step, StepStatus.DONE, output, held=held))
+        return output
+
+    async def _skill(self, step: SkillStep) -> str:
+        await self._tell(step)
+        try:
+            parameters = {name: text.filled(self._value_of) for name, text in step.parameters.items()}
+            message = step.message.filled(self._value_of) if step.message else None
+        except TextTooLongError:
+            self._note(_record(step, StepStatus.FAILED))
+            too_long = f"a text of the step {step.name!r} gets too long with what it names"
+            raise _Stopped(WorkflowProblem.TEXT_TOO_LONG, too_long) from None
+
+        async def work() -> JsonValue:
+            return to_json(await self._performed(step, parameters, message))
+
+        performed = from_json(_Performed, await self._journal.step(step.name, work))
+        output = self._concluded(step, performed)
+        await self._tell(step)
+        return output
+
+    async def _performed(self, step: SkillStep, parameters: Mapping[str, str], message: str | None) -> _Performed:
+        pinned, now = self._pinned.get(step.target), self._digest_of(step.target)
+        if now != pinned:
+            return _Performed(None, now or "none")
+        outcome = await self._perform(step.target, parameters, message, step.name)
+        return _Performed(outcome, None if outcome.digest in {None, pinned} else outcome.digest)
+
+    def _concluded(self, step: SkillStep, performed: _Performed) -> str:
+        """Note what a step came to, and return its output.
+
+        Raises:
+            _Stopped: it failed.
+        """
+        outcome = performed.outcome
+        if outcome is None or performed.found is not None:
+            self._note(_record(step, StepStatus.FAILED, outcome=outcome))
+            was = self._pinned.get(step.target)
+            message = f"the skill {step.target!r} has changed since the run began, from {was} to {performed.found}"
+            raise _Stopped(WorkflowProblem.SKILL_CHANGED, message)
+        if outcome.status is not RunStatus.COMPLETED:
+            self._note(_record(step, StepStatus.FAILED, outcome.output or None, outcome=outcome))
+            why = ": ".join(filter(None, (outcome.status, outcome.problem, outcome.message)))
+            status = RunStatus.CANCELLED if outcome.status is RunStatus.CANCELLED else RunStatus.FAILED
+            raise _Stopped(WorkflowProblem.STEP_FAILED, f"the step {step.name!r} did not complete: {why}", status)
+        self._note(_record(step, StepStatus.DONE, outcome.output, outcome=outcome))
+        self.previous = outcome.output
+        return outcome.output
+
+    def _value_of(self, reference: Reference) -> str | None:
+        if reference.referent is Referent.INPUT:
+            return self._plan.inputs.get(reference.name)
+        if reference.referent is Referent.PREVIOUS:
+            return self.previous
+        record = self._records.get(reference.name)
+        return record.output if record else None
+
+    def _note(self, record: StepRecord) -> None:
+        self._records[record.name] = record
+
+    async def _tell(self, step: SkillStep) -> None:
+        """Report how far the run has come, and which step it is at."""
+        skills = self._plan.workflow.skill_steps
+        done = sum(each.name in self._records for each in skills)
+        await self._report(Progress(done, len(skills), f"{step.name} ({step.target})"))
+
+
+def _record(
+    step: Step,
+    status: StepStatus,
+    output: str | None = None,
+    *,
+    held: bool | None = None,
+    outcome: RunOutcome | None = None,
+) -> StepRecord:
+    kind = StepKind.SKILL if isinstance(step, SkillStep) else StepKind.CONDITIONAL
+    return StepRecord(step.name, kind, status, output, held, outcome)
+
+
+def _digest_of_inputs(inputs: Mapping[str, str]) -> str:
+    text = json.dumps(dict(inputs), sort_keys=True)
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()

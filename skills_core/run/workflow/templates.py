@@ -1,0 +1,68 @@
+"""Templates: texts with references in them, read once and filled in one pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from skills_core.run.workflow.references import CLOSING, OPENING, Reference, read_reference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["MAX_FILLED", "Template", "TextTooLongError", "parse_template"]
+
+MAX_FILLED: Final = 1_000_000
+"""Most characters of a template once it is filled: it can name a long output many times."""
+
+_BRACES: Final = ("'{{'", '"{{"')
+"""What stands within braces for two opening braces as they are."""
+
+
+class TextTooLongError(Exception):
+    """A template would have more than `MAX_FILLED` characters once it is filled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A text in parts, of which each is literal text or a reference; `text` is all of it as it was written."""
+
+    text: str
+    parts: tuple[str | Reference, ...]
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """The references, in their order."""
+        return tuple(part for part in self.parts if isinstance(part, Reference))
+
+    def filled(self, value_of: Callable[[Reference], str | None]) -> str:
+        """Return the text with the value of each reference in its place; one that is missing is empty text.
+
+        Raises:
+            TextTooLongError: that would be more than `MAX_FILLED` characters.
+        """
+        pieces = [value_of(part) or "" if isinstance(part, Reference) else part for part in self.parts]
+        if sum(map(len, pieces)) > MAX_FILLED:
+            raise TextTooLongError
+        return "".join(pieces)
+
+
+def parse_template(text: str) -> Template:
+    """Read a text with references; `{{'{{'}}` stands for two opening braces as they are.
+
+    Raises:
+        TextError: what stands in braces is no reference.
+    """
+    parts: list[str | Reference] = []
+    end = 0
+    while (start := text.find(OPENING, end)) >= 0:
+        parts.append(text[end:start])
+        braces = next((each for each in _BRACES if text.startswith(each + CLOSING, start + len(OPENING))), None)
+        if braces is not None:
+            parts.append(OPENING)
+            end = start + len(OPENING) + len(braces) + len(CLOSING)
+        else:
+            reference, end = read_reference(text, start)
+            parts.append(reference)
+    parts.append(text[end:])
+    return Template(text, tuple(part for part in parts if part))

@@ -1,0 +1,32 @@
+"""What conditions and templates have in common: an error that knows its place in a text."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["TextError", "excerpt_at"]
+
+_BEFORE: Final = 60
+_AFTER: Final = 40
+"""Characters of a line that are shown before and after the place; a line may have thousands."""
+
+
+class TextError(Exception):
+    """A text of a workflow cannot be read; `position` counts its characters from 0."""
+
+    def __init__(self, message: str, position: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.position = position
+
+
+def excerpt_at(text: str, position: int) -> str:
+    """Return the line of a text around a position, and below it a line with a caret there."""
+    start = text.rfind("\n", 0, position) + 1
+    end = text.find("\n", position)
+    end = len(text) if end < 0 else end
+    first = max(start, position - _BEFORE)
+    before = ("…" if first > start else "") + text[first:position]
+    after = text[position : min(end, position + _AFTER)] + ("…" if end > position + _AFTER else "")
+    shown = "".join(char if char.isprintable() else " " for char in before + after)
+    return f"{shown.rstrip()}\n{' ' * len(before)}^"

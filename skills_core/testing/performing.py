@@ -1,0 +1,49 @@
+"""One run of a skill in a test, with whatever of it the test does not care for left out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skills_core.guard import Guard, rules_of
+from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
+from skills_core.run.limits import USUAL_LIMITS
+from skills_core.run.ports import MemoryJournal, Nobody
+from skills_core.run.tools.gate import ToolGate
+from skills_core.run.tools.permits import Permits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pydantic_ai.models import Model
+
+    from skills_core.run.evaluation import Evaluator
+    from skills_core.run.limits import RunLimits
+    from skills_core.run.outcome import RunOutcome
+    from skills_core.run.ports import User
+    from skills_core.run.tools.tool import Tool
+    from skills_core.skill import Skill
+
+__all__ = ["perform"]
+
+
+async def perform(
+    skill: Skill,
+    message: str | None = None,
+    *,
+    model: Model,
+    parameters: Mapping[str, str] | None = None,
+    tools: Sequence[Tool] = (),
+    evaluator: Evaluator | None = None,
+    user: User | None = None,
+    limits: RunLimits = USUAL_LIMITS,
+) -> RunOutcome:
+    """Perform `skill` and return what came of it; the skill's own patterns guard the calls of `tools`.
+
+    Without an `evaluator` the model judges its own output, where the skill asks for it; without a `user` there is
+    nobody to ask.
+    """
+    journal = MemoryJournal("test")
+    permits = Permits(skill.frontmatter.allowed_tools)
+    gate = ToolGate(tools, permits, Guard(rules_of([skill])), user or Nobody(), limits, journal.run_id)
+    context = RunContext(model=model, model_name="test", gate=gate, journal=journal, limits=limits, evaluator=evaluator)
+    return await SkillExecutor(RunRequest(skill, parameters or {}, message), context).run()

@@ -1,0 +1,50 @@
+"""Skills and machines as values: what a test begins with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skills_core.gates import Environment, Exclusion, evaluate_gate
+from skills_core.skill import Skill, SkillContent, State
+from skills_core.sources import Source
+from skills_core.strict import parse_skill
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from skills_core.format.yaml12 import JsonValue
+
+__all__ = ["evaluate_gates", "mock_environment", "skill_of"]
+
+
+def skill_of(text: str) -> Skill:
+    """Return the active skill that the text of a SKILL.md makes; it has no files and is on no disk.
+
+    Raises:
+        InvalidSkillError: it makes none; which of the five kinds says why.
+    """
+    instructions = parse_skill(text, "SKILL.md")
+    content = SkillContent(instructions.name, instructions, {}, None)
+    return Skill(content, Source(Path()), instructions.name, instructions.name, State.ACTIVE)
+
+
+def mock_environment(
+    *,
+    os: str = "linux",
+    bins: Iterable[str] = (),
+    env: Mapping[str, str] | None = None,
+    config: Mapping[str, JsonValue] | None = None,
+) -> Environment:
+    """Return a machine that has these executables, variables and keys of configuration, and nothing else."""
+    return Environment(os=os, has_bin=frozenset(bins).__contains__, variables=env or {}, config=config or {})
+
+
+def evaluate_gates(skill: Skill, environment: Environment) -> Exclusion | None:
+    """Return why a skill would be excluded on a machine, with its reason code; None where it would be active."""
+    entry = environment.entries.get(skill.skill_key.lower())
+    for gate in skill.frontmatter.gates:
+        exclusion = evaluate_gate(gate, environment, entry, skill.frontmatter.primary_env)
+        if exclusion is not None:
+            return exclusion
+    return None

@@ -1,0 +1,75 @@
+"""A PostgreSQL of the tests' own: its data in a temporary folder, reached by a socket there, run by a user without
+privileges. It is made from the programs of the system's package, and gone when the tests end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import psycopg
+
+NOBODY = 65_534
+SETTINGS = ["-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=200"]
+
+
+def programs() -> Path | None:
+    """Return the folder of PostgreSQL's programs, None where there is none."""
+    places = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name), reverse=True)
+    found = shutil.which("pg_ctl")
+    places += [Path(found).parent] if found else []
+    return next((place for place in places if (place / "initdb").exists() and (place / "pg_ctl").exists()), None)
+
+
+class PrivateCluster:
+    """A running PostgreSQL."""
+
+    def __init__(self, bin_folder: Path) -> None:
+        self._bin = bin_folder
+        # Short: the path of a socket may have some hundred characters.
+        self._folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
+        self._user = NOBODY if os.geteuid() == 0 else None
+        if self._user is not None:
+            os.chown(self._folder, NOBODY, NOBODY)
+        self._do("initdb", "--auth=trust", "--username=postgres", "--no-sync", "--encoding=UTF8", "--locale=C")
+        self._databases = 0
+        self.start()
+
+    def start(self) -> None:
+        options = " ".join([*SETTINGS, "-k", str(self._folder)])
+        self._do("pg_ctl", "--wait", "--log", str(self._folder / "log"), "--options", options, "start")
+
+    def stop(self, mode: str) -> None:
+        self._do("pg_ctl", "--wait", "--mode", mode, "stop")
+
+    def url(self, database: str) -> str:
+        return f"postgresql://postgres@/{database}?host={self._folder}"
+
+    def new_database(self) -> str:
+        """Return the URL of an empty database."""
+        self._databases += 1
+        name = f"test{self._databases}"
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return self.url(name)
+
+    def remove(self) -> None:
+        self.stop("immediate")
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _do(self, program: str, *arguments: str) -> None:
+        command = [str(self._bin / program), "--pgdata", str(self._folder / "data"), *arguments]
+        subprocess.run(
+            command,
+            cwd=self._folder,
+            env={"PATH": os.defpath, "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=True,
+            user=self._user,
+            group=self._user,
+            extra_groups=None if self._user is None else [],
+        )

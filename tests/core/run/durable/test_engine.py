@@ -1,0 +1,342 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from skills_core.run.durable.engine import open_engine
+from skills_core.run.durable.errors import RunConflictError, RunNotDoneError, StoreError, UnknownRunError
+from skills_core.run.durable.runs import RunState
+from skills_core.run.durable.store import store_of
+from skills_core.run.durable.terms import Terms
+from tests.core.run.durable.conftest import QUICK, REPOSITORY
+from tests.core.run.durable.jobs import KINDS, lines, outcome_of
+
+TERMS = Terms(**QUICK)
+
+
+async def echo(journal: Any, given: Any) -> Any:
+    async def work() -> Any:
+        return given
+
+    return {"back": await journal.step("only", work)}
+
+
+async def endless(journal: Any, given: Any) -> Any:
+    await journal.step("for ever", anyio.sleep_forever)
+    return given
+
+
+async def until(condition: Any) -> None:
+    with anyio.fail_after(20):
+        while not await condition():  # noqa: ASYNC110 - what is waited for happens in a database
+            await anyio.sleep(0.02)
+
+
+@pytest.mark.parametrize("here", [True, False])
+async def test_a_run_comes_to_the_outcome_of_its_job(url: str, effects: Path, here: bool) -> None:  # noqa: FBT001
+    async with open_engine(store_of(url), KINDS, TERMS) as engine:
+        outcome = await engine.run("chain", "one", {"folder": str(effects), "seed": 7, "pause": 0}, here=here)
+        run = await engine.look("one")
+    assert outcome == {"value": outcome_of(7)} == run.outcome
+    assert (run.kind, run.state, run.attempts) == ("chain", RunState.DONE, 1)
+
+
+async def test_a_known_run_is_joined_and_not_performed_again(sqlite_url: str, effects: Path) -> None:
+    given: Any = {"folder": str(effects), "seed": 7, "steps": 3}
+    async with open_engine(store_of(sqlite_url), KINDS, TERMS) as engine:
+        both = await asyncio.gather(engine.run("chain", "one", given, here=True), engine.run("chain", "one", given))
+    async with open_engine(store_of(sqlite_url), KINDS, TERMS) as engine:
+        again = await engine.run("chain", "one", given)
+    assert list(both) == [again, again]
+    assert len(lines(effects)) == 3
+
+
+async def test_the_name_of_a_run_stands_for_one_kind_and_one_input(sqlite_url: str) -> None:
+    async with open_engine(store_of(sqlite_url), {"echo": echo, "other": echo}, TERMS) as engine:
+        await engine.run("echo", "one", {"a": 1}, here=True)
+        with pytest.raises(RunConflictError, match="another input"):
+            await engine.start("echo", "one", {"a": 2})
+        with pytest.raises(RunConflictError):
+            await engine.start("other", "one", {"a": 1}, here=True)
+
+
+async def test_what_is_no_run_is_refused(sqlite_url: str) -> None:
+    async with open_engine(store_of(sqlite_url), {"echo": echo}, TERMS) as engine:
+        with pytest.raises(ValueError, match="no kind of run 'sing', only echo"):
+            await engine.start("sing", "one", {})
+        for name in ("", " ", "a\nb", "x" * 201):
+            with pytest.raises(ValueError, match="printable name"):
+                await engine.start("echo", name, {})
+        with pytest.raises((TypeError, ValueError)):
+            await engine.start("echo", "one", {"a": float("nan")})
+        with pytest.raises(UnknownRunError):
+            await engine.wait("one")
+        with pytest.raises(UnknownRunError):
+            await engine.cancel("one")
+
+
+async def test_any_text_that_json_can_write_is_kept(url: str) -> None:
+    given: Any = {"zero": "a\0b", "half": "\ud800", "sign": "…🂡", "deep": [[[{"": None}]]], "big": 2**70, "small": -0.1}
+    async with open_engine(store_of(url), {"echo": echo}, TERMS) as engine:
+        assert await engine.run("echo", "one", given, here=True) == {"back": given}
+        assert (await engine.runs())[0].given == given
+
+
+async def test_the_first_time_looks_like_the_record(sqlite_url: str) -> None:
+    seen: list[Any] = []
+
+    async def job(journal: Any, given: Any) -> Any:
+        async def work() -> Any:
+            return {"pair": (1, 2)}
+
+        seen.append(await journal.step("pair", work))
+        return given
+
+    async with open_engine(store_of(sqlite_url), {"job": job}, TERMS) as engine:
+        await engine.run("job", "one", {}, here=True)
+    assert seen == [{"pair": [1, 2]}]
+
+
+async def test_what_a_job_raises_is_recorded_by_its_type_alone(
+    sqlite_url: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def job(journal: Any, given: Any) -> Any:
+        async def work() -> Any:
+            raise LookupError("secret-of-the-step")
+
+        try:
+            await journal.step("fails", work)
+        except LookupError as error:
+            raise PermissionError(f"secret-of-the-job, {given['token']}") from error
+
+    caplog.set_level(logging.INFO)
+    async with open_engine(store_of(sqlite_url), {"job": job}, TERMS) as engine:
+        with pytest.raises(RunNotDoneError, match=r"its job raised an error \(PermissionError\)") as caught:
+            await engine.run("job", "one", {"token": "given"}, here=True)
+    assert caught.value.run.state is RunState.FAILED
+    told = caplog.text + "".join(capfd.readouterr())
+    for path in Path(sqlite_url).parent.rglob("*"):
+        told += path.read_bytes().decode("latin-1") if path.is_file() else ""
+    assert "PermissionError" in told
+    assert "secret" not in told
+
+
+async def test_after_work_that_raised_a_run_takes_no_further_step(sqlite_url: str) -> None:
+    taken: list[str] = []
+
+    async def job(journal: Any, given: Any) -> Any:
+        async def fails() -> Any:
+            raise LookupError
+
+        async def goes() -> Any:
+            taken.append("second")
+
+        for work in (fails, goes):
+            try:
+                await journal.step("step", work)
+            except LookupError:
+                taken.append("raised")
+        return given
+
+    async with open_engine(store_of(sqlite_url), {"job": job}, TERMS) as engine:
+        assert await engine.run("job", "one", {"told": "so"}, here=True) == {"told": "so"}
+    assert taken == ["raised", "raised"]
+
+
+async def test_a_job_starts_no_runs(sqlite_url: str) -> None:
+    async def job(journal: Any, given: Any) -> Any:
+        del journal
+        return await engine.run("job", "inner", given)
+
+    async with open_engine(store_of(sqlite_url), {"job": job}, TERMS) as engine:
+        with pytest.raises(RunNotDoneError, match="RuntimeError"):
+            await engine.run("job", "outer", {}, here=True)
+
+
+@pytest.mark.parametrize("here", [True, False])
+async def test_only_so_many_runs_are_performed_at_a_time(sqlite_url: str, here: bool) -> None:  # noqa: FBT001
+    now, most = 0, 0
+
+    async def job(journal: Any, given: Any) -> Any:
+        nonlocal now, most
+
+        async def work() -> None:
+            nonlocal now, most
+            now += 1
+            most = max(most, now)
+            await anyio.sleep(0.05)
+            now -= 1
+
+        await journal.step("work", work)
+        return given
+
+    async with open_engine(store_of(sqlite_url), {"job": job}, Terms(**QUICK, at_once=2)) as engine:
+        await asyncio.gather(*(engine.run("job", f"run {number}", {}, here=here) for number in range(7)))
+    assert most == 2
+
+
+async def test_a_run_is_cancelled_at_once_where_it_is_performed(url: str) -> None:
+    async with open_engine(store_of(url), {"endless": endless}, Terms(**QUICK, at_once=1)) as engine:
+        await engine.start("endless", "one", {}, here=True)
+        await engine.start("endless", "two", {})
+        for name in ("one", "two"):
+            assert (await engine.cancel(name)).state is RunState.CANCELLED
+            with pytest.raises(RunNotDoneError, match="it was cancelled"):
+                await engine.wait(name)
+        assert not await engine.recover()
+        assert [run.state for run in await engine.runs()] == [RunState.CANCELLED] * 2
+        assert [run.run_id for run in await engine.runs([RunState.RUNNING, RunState.WAITING])] == []
+
+
+async def test_cancelling_what_is_done_changes_nothing(sqlite_url: str) -> None:
+    async with open_engine(store_of(sqlite_url), {"echo": echo}, TERMS) as engine:
+        outcome = await engine.run("echo", "one", {}, here=True)
+        assert (await engine.cancel("one")).state is RunState.DONE
+        assert await engine.wait("one") == outcome
+
+
+async def test_what_runs_when_the_engine_closes_is_continued_by_the_next(url: str, effects: Path) -> None:
+    given: Any = {"folder": str(effects), "seed": 3}
+
+    async def has_begun() -> bool:
+        return len(lines(effects)) > 4
+
+    async with open_engine(store_of(url), KINDS, TERMS) as engine:
+        await engine.start("chain", "one", given, here=True)
+        await until(has_begun)
+    interrupted = len(lines(effects))
+    async with open_engine(store_of(url), KINDS, TERMS) as engine:
+        assert await engine.wait("one") == {"value": outcome_of(3)}
+    assert interrupted < 20
+    assert len(lines(effects)) in {20, 21}
+
+
+async def test_a_job_that_turns_its_cancellation_into_an_outcome_is_continued_all_the_same(sqlite_url: str) -> None:
+    begun = asyncio.Event()
+
+    async def stubborn(journal: Any, given: Any) -> Any:
+        async def work() -> Any:
+            begun.set()
+            await anyio.sleep_forever()
+
+        try:
+            await journal.step("waits", work)
+        except asyncio.CancelledError:
+            return {"status": "cancelled"}
+        return given
+
+    async with open_engine(store_of(sqlite_url), {"job": stubborn}, TERMS) as engine:
+        await engine.start("job", "one", {"a": 1}, here=True)
+        await begun.wait()
+    async with open_engine(store_of(sqlite_url), {"job": echo}, TERMS) as engine:
+        assert await engine.wait("one") == {"back": {"a": 1}}
+
+
+async def test_a_run_of_another_format_is_told_and_not_continued(sqlite_url: str) -> None:
+    async with open_engine(store_of(sqlite_url), {"job": endless}, TERMS) as engine:
+        await engine.start("job", "running", {}, here=True)
+        await engine.start("job", "waiting", {})
+    async with open_engine(store_of(sqlite_url), {"job": echo}, Terms(**QUICK, run_format=2)) as engine:
+        assert not await engine.recover()
+        for name in ("running", "waiting"):
+            with pytest.raises(RunNotDoneError, match="another run format"):
+                await engine.wait(name)
+        assert {run.run_id for run in await engine.runs([RunState.OTHER_FORMAT])} == {"running", "waiting"}
+        assert (await engine.cancel("running")).state is RunState.CANCELLED
+        assert await engine.run("job", "new", {}, here=True) == {"back": {}}
+
+
+async def test_pools_in_one_store_know_nothing_of_each_other(sqlite_url: str) -> None:
+    async with open_engine(store_of(sqlite_url), {"job": endless}, TERMS) as engine:
+        await engine.start("job", "one", {}, here=True)
+    async with open_engine(store_of(sqlite_url), {"job": echo}, Terms(**QUICK, pool="others")) as engine:
+        assert not await engine.recover()
+        assert await engine.runs() == ()
+        with pytest.raises(UnknownRunError):
+            await engine.wait("one")
+
+
+async def test_finished_runs_are_forgotten_and_others_stay(url: str) -> None:
+    async with open_engine(store_of(url), {"echo": echo, "endless": endless}, TERMS) as engine:
+        for number in range(5):
+            await engine.run("echo", f"done {number}", {}, here=True)
+        await engine.start("endless", "running", {}, here=True)
+        assert await engine.forget(timedelta(days=1)) == 0
+        assert await engine.forget(timedelta(seconds=-5)) == 5
+        assert [run.run_id for run in await engine.runs()] == ["running"]
+
+
+async def test_a_process_has_one_engine_at_a_time(sqlite_url: str, tmp_path: Path) -> None:
+    async with open_engine(store_of(sqlite_url), {"echo": echo}, TERMS) as engine:
+        with pytest.raises(StoreError, match="open already"):
+            async with open_engine(store_of(str(tmp_path / "other.sqlite")), {}, TERMS):
+                pass
+        assert await engine.run("echo", "one", {}, here=True)
+    for number in range(3):
+        async with open_engine(store_of(sqlite_url), {"echo": echo}, TERMS) as engine:
+            assert await engine.run("echo", f"again {number}", {}, here=True)
+        assert await asyncio.to_thread(len, "the loop's threads are its own again") > 0
+
+
+async def test_an_error_beside_an_open_engine_comes_out_as_it_is(sqlite_url: str) -> None:
+    with pytest.raises(KeyError, match="mine"):
+        async with open_engine(store_of(sqlite_url), {}, TERMS):
+            raise KeyError("mine")
+
+
+async def test_terms_that_cannot_be_kept_are_refused(sqlite_url: str) -> None:
+    for terms in (Terms(pool="A"), Terms(at_once=0), Terms(recoveries=0), Terms(beat_seconds=5, grace_seconds=6)):
+        with pytest.raises(StoreError):
+            async with open_engine(store_of(sqlite_url), {}, terms):
+                pass
+
+
+LOADS = """
+import sys
+import skills_core.run, skills_core.run.durable, skills_core.run.durable.store, skills_core.run.durable.runs
+import skills_core.run.durable.terms, skills_core.run.durable.errors, skills_core.run.durable.leases
+sys.exit(str(sorted({"dbos", "sqlalchemy", "psycopg", "pydantic_ai"} & sys.modules.keys())))
+"""
+
+
+def test_the_words_for_runs_load_none_of_what_records_them() -> None:
+    done = subprocess.run([sys.executable, "-c", LOADS], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.stderr == "[]\n"
+
+
+def test_dbos_is_imported_in_one_place() -> None:
+    for path in [*(REPOSITORY / "skills_core").rglob("*.py"), *(REPOSITORY / "server").rglob("*.py")]:
+        if "skills_core/run/durable" not in path.as_posix():
+            text = path.read_text(encoding="utf-8")
+            assert "import dbos" not in text, path
+            assert "from dbos" not in text, path
+
+
+QUIET = """
+import asyncio, sys, pathlib
+seen = []
+sys.addaudithook(lambda event, arguments: seen.append(event) if event in {"socket.connect", "socket.bind"} else None)
+from skills_core.run.durable.engine import open_engine
+from skills_core.run.durable.store import SqliteStore
+async def echo(journal, given):
+    return given
+async def main():
+    async with open_engine(SqliteStore(pathlib.Path(sys.argv[1])), {"echo": echo}) as engine:
+        await engine.run("echo", "one", {})
+asyncio.run(main())
+sys.exit(str(seen))
+"""
+
+
+def test_nothing_is_printed_and_no_network_is_used(sqlite_url: str) -> None:
+    command = [sys.executable, "-c", QUIET, sqlite_url]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("", "[]\n")
