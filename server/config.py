@@ -43,11 +43,24 @@ FILE_NAME = "skillserve.toml"
 
 _GUARD = frozenset({"confirm_patterns", "danger_patterns"})
 
-_RUN = frozenset({"model", "model_key", "run_seconds", "run_tokens", "run_turns"})
+_RUN = frozenset(
+    {"model", "model_key", "run_seconds", "run_store", "run_tokens", "run_turns", "runs_at_once", "workflows"}
+)
+
+_SCRIPTS = frozenset(
+    {
+        "require_sandbox",
+        "script_environment",
+        "script_network",
+        "script_output_bytes",
+        "script_seconds",
+        "script_workspace",
+    }
+)
 
 _TOOLS = frozenset({"mcp_servers", "run_tools", "skill_tools", "workspace"})
 
-_PERSONAL = _GUARD | _RUN | _TOOLS | {"admin_token", "reranker", "tool_names", "tools", "trust_workspace"}
+_PERSONAL = _GUARD | _RUN | _SCRIPTS | _TOOLS | {"admin_token", "reranker", "tool_names", "tools", "trust_workspace"}
 # What a file that came with a repository has no say in.
 
 _TABLES = _GUARD | {"client_budgets", "project_sources", "sources", "tool_names"}
@@ -91,7 +104,9 @@ class OptionalTool(StrEnum):
     RELOAD_SKILLS = "reload_skills"
     SKILL_CONTEXT = "skill_context"
     CHECK_TOOL_CALL = "check_tool_call"
+    RUN_SKILL_SCRIPT = "run_skill_script"
     RUN_SKILL = "run_skill"
+    RUN_WORKFLOW = "run_workflow"
 
 
 class Conventions(StrEnum):
@@ -152,6 +167,12 @@ class Settings(Model):
     """Most tokens in one run, in and out."""
     run_seconds: int = Field(default=900, ge=1, le=86_400)
     """Longest time of one run."""
+    runs_at_once: int = Field(default=4, ge=1, le=1000)
+    """Most runs that this process performs at a time; the others wait."""
+    run_store: SecretStr | None = None
+    """Where runs are recorded: `postgresql://…` or a file; by default a file of the user's."""
+    workflows: tuple[str, ...] = ()
+    """Workflows that clients may run, by file or folder."""
     run_tools: tuple[WorkspaceTool, ...] = ()
     """Tools of the workspace that runs may use."""
     workspace: str | None = Field(default=None, min_length=1)
@@ -184,6 +205,17 @@ class Settings(Model):
     """Whether an activation says what the tools and files that a skill names are called here."""
     tool_names: Mapping[str, Mapping[str, str]] = Field(default_factory=dict)
     """For clients, by the beginnings of their names or `*`: tools that skills name, and what each is called there."""
+    require_sandbox: bool = False
+    """Whether no script runs where no sandbox works."""
+    script_seconds: int = Field(default=120, ge=1, le=86_400)
+    script_output_bytes: int = Field(default=10_000_000, ge=1, le=1_000_000_000)
+    """Most that a script writes, to stdout and stderr together, before it is ended."""
+    script_environment: tuple[str, ...] = ()
+    """Variables of this process that scripts get beside a stated list, by name."""
+    script_network: bool = False
+    """Whether scripts in a sandbox can use the network; without a sandbox they always can."""
+    script_workspace: str | None = None
+    """Where scripts are started and may write; by default an empty folder that is removed afterwards."""
     page_size: int = Field(default=500, ge=1, le=10_000)
     log_level: LogLevel = LogLevel.INFO
 
@@ -194,6 +226,22 @@ class Settings(Model):
             # A message of the model itself would hold the value.
             raise ValueError("expected from 16 to 1024 characters of ASCII, without spaces")
         return token
+
+    @field_validator("script_environment")
+    @classmethod
+    def _check_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name.upper().startswith(ENV_PREFIX) or not name or "=" in name or "\0" in name:
+                raise ValueError(f"{name[:80]!r}: expected a variable's name; none that begins with {ENV_PREFIX}")
+        return names
+
+    @field_validator("script_workspace")
+    @classmethod
+    def _check_workspace(cls, workspace: str | None) -> str | None:
+        place = Path(workspace).expanduser() if workspace is not None else None
+        if place is not None and not (place.is_absolute() and place.is_dir()):
+            raise ValueError(f"{workspace!r}: expected the absolute path of a folder that exists")
+        return workspace
 
     @field_validator("danger_patterns", "confirm_patterns")
     @classmethod

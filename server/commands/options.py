@@ -18,8 +18,11 @@ __all__ = [
     "FollowSymlinks",
     "GitIgnored",
     "McpServers",
+    "Model",
     "NoAdapt",
     "Param",
+    "RequireSandbox",
+    "RunId",
     "RunTool",
     "SkillTool",
     "Strict",
@@ -48,6 +51,19 @@ Strict = Annotated[bool, typer.Option("--strict", help="Let every breach of a ru
 NoAdapt = Annotated[
     bool, typer.Option("--no-adapt", help="Do not say what the tools and files that a skill names are called here.")
 ]
+Model = Annotated[
+    str | None,
+    typer.Option(metavar="MODEL", help="anthropic:NAME, openai:NAME, or http(s)://HOST/v1#NAME."),
+]
+RunId = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        metavar="NAME",
+        help="A name for the run: the same command with it continues the run, or gives its outcome again.",
+    ),
+]
+RequireSandbox = Annotated[bool, typer.Option("--require-sandbox", help="Run no script where no sandbox works.")]
 Param = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A parameter's value; may be repeated.")]
 
 RunTool = Annotated[
@@ -63,12 +79,12 @@ SkillTool = Annotated[
 ]
 
 
-def values_of(pairs: list[str] | None) -> dict[str, str]:
-    """Return what several `--param` give; one that is no NAME=VALUE ends the command."""
+def values_of(pairs: list[str] | None, flag: str = "--param") -> dict[str, str]:
+    """Return what a flag gives that may be repeated; one that is no NAME=VALUE ends the command."""
     values: dict[str, str] = {}
     for pair in pairs or ():
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            fail(f"--param {pair!r}: expected NAME=VALUE", WRONG_USE)
+            fail(f"{flag} {pair!r}: expected NAME=VALUE", WRONG_USE)
         values[key] = value
     return values

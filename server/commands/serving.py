@@ -17,6 +17,7 @@ from server.commands.options import (
     GitIgnored,
     McpServers,
     NoAdapt,
+    RequireSandbox,
     RunTool,
     SkillTool,
     Strict,
@@ -59,6 +60,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     gitignore: GitIgnored = False,
     no_adapt: NoAdapt = False,
     tool: Annotated[list[OptionalTool] | None, typer.Option(help="Offer this tool too; may be repeated.")] = None,
+    require_sandbox: RequireSandbox = False,
     run_tool: RunTool = None,
     workspace: Workspace = None,
     mcp_servers: McpServers = None,
@@ -83,6 +85,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         gitignore=gitignore,
         no_adapt=no_adapt,
         tools=tuple(tool or ()),
+        require_sandbox=require_sandbox,
         run_tools=tuple(run_tool or ()),
         workspace=workspace,
         mcp_servers=mcp_servers,
@@ -92,12 +95,16 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         watch_debounce_ms=watch_debounce_ms,
         log_level=log_level,
     )
-    if settings.transport is Transport.STDIO and (sys.stdin is None or sys.stdout is None):
-        fail("stdin or stdout is closed; a client speaks over both, or use --transport http", WRONG_USE)
     _run(open_library(directories, settings, machine), settings, machine)
 
 
+def _require_streams(settings: Settings) -> None:
+    if settings.transport is Transport.STDIO and (sys.stdin is None or sys.stdout is None):
+        fail("stdin or stdout is closed; a client speaks over both, or use --transport http", WRONG_USE)
+
+
 def _run(library: Library, settings: Settings, machine: Machine) -> None:
+    _require_streams(settings)
     defer_packages()
     from server.serving import serve as run
     from server.usage import Usage, usage_file

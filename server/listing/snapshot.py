@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from server.listing.skills import Child
     from skills_core.catalog import Catalog
     from skills_core.format.frontmatter import ToolDeclaration
+    from skills_core.run.scripts.runner import ScriptSetup
     from skills_core.skill import Skill
 
 __all__ = ["Snapshot"]
@@ -36,15 +37,19 @@ class Snapshot:
         settings: Settings,
         used: Mapping[str, int] | None = None,
         rooms: Iterable[Room] = (),
+        *,
+        scripts: ScriptSetup | None = None,
     ) -> None:
         """Nothing is built yet.
 
         `used` is how often each skill was used, by its key, `rooms` those that clients had of the catalog before.
+        `scripts` is how scripts are run, None where clients can run none.
         """
         self.catalog = catalog
         self.settings = settings
         self._used = used or {}
         self._rooms = frozenset(rooms)
+        self._scripts = scripts
         self._tools: dict[Room, dict[str, Any]] = {}
         self._directories: dict[str, Pager[Child]] = {}
 
@@ -56,7 +61,7 @@ class Snapshot:
     def tools(self, room: Room) -> dict[str, Any]:
         """Return the result of `tools/list` for a client that has so much room."""
         if room not in self._tools:
-            self._tools[room] = tools.list_result(self.catalog, self.settings, self.first, room)
+            self._tools[room] = tools.list_result(self.catalog, self.settings, self.first, room, self._scripts)
         return self._tools[room]
 
     @property

@@ -10,7 +10,7 @@ import anyio.to_thread
 from server.listing.declared import prefix_of
 from server.listing.envelope import text_block, tool_result
 from server.rules import guard_of
-from server.run.scripting import script_runner
+from server.scripts.setup import script_runner
 from skills_core.run.limits import RunLimits
 from skills_core.run.outcome import CallDecision
 from skills_core.run.ports import Nobody

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from server.config import ConfigurationError
+from server.config import ConfigurationError, OptionalTool
 from server.listing.declared import allows
 from skills_core.diagnostics import one_line
 from skills_core.run.tools.asking import ask_user_tool
@@ -19,6 +19,7 @@ from skills_core.run.tools.declared import declared_tools
 from skills_core.run.tools.names import WorkspaceTool
 from skills_core.run.tools.sandboxed import sandboxed_commands
 from skills_core.run.tools.skill_files import read_skill_file_tool
+from skills_core.run.tools.skill_scripts import run_skill_script_tool
 from skills_core.run.tools.workspace import workspace_tools
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from skills_core.run.tools.tool import Tool
     from skills_core.skill import Skill
 
-__all__ = ["RunTools", "run_tools", "workspace_root"]
+__all__ = ["RunTools", "check_tools", "run_tools", "workspace_root"]
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +67,8 @@ async def run_tools(
     if root is not None:
         tools += _of_workspace(settings, root, runner, problems)
     tools += [ask_user_tool(), read_skill_file_tool(skill)]
+    if runner is not None and not runner.setup.refuses and OptionalTool.RUN_SKILL_SCRIPT in settings.tools:
+        tools.append(run_skill_script_tool(skill, runner, variables or {}))
     if runner is not None:
         declared = declared_tools(skill, runner, variables, allows=lambda each: allows(settings, skill, each))
         tools += declared.tools
@@ -78,6 +81,19 @@ async def run_tools(
         for problem in problems:
             logger.info("tools of a run of %s %s: %s", one_line(skill.key), skill.digest, problem)
         yield RunTools(tuple(tools), tuple(problems), secrets)
+
+
+def check_tools(settings: Settings) -> None:
+    """See that what settings say of tools can be used.
+
+    Raises:
+        ConfigurationError: it cannot.
+    """
+    from server.run.server_file import read_servers
+
+    workspace_root(settings)
+    if settings.mcp_servers is not None:
+        read_servers(Path(settings.mcp_servers), os.environ)
 
 
 def workspace_root(settings: Settings) -> Path | None:

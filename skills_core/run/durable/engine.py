@@ -132,6 +132,11 @@ class Engine:
         """
         seconds = _FIRST_WAIT
         while (run := await self.look(run_id)).state in {RunState.WAITING, RunState.RUNNING}:
+            if (hold := self._performer.held.get(run_id)) is not None:
+                # It is here: its end is known at once, and recorded a moment later.
+                with anyio.move_on_after(_LONGEST_WAIT):
+                    await hold.ended.wait()
+                    seconds = _FIRST_WAIT
             await anyio.sleep(seconds)
             seconds = min(seconds * 1.5, _LONGEST_WAIT)
         if run.outcome is None:

@@ -68,6 +68,7 @@ class Performer:
         try:
             return await self._result(run_id, kind, given, hold)
         finally:
+            hold.ended.set()
             if self._held.get(run_id) is hold:
                 del self._held[run_id]
             if not self._held:

@@ -19,6 +19,9 @@ from skills_core.disk.files import Reader
 from skills_core.errors import FileRefusedError, SkillChangedError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skills_core.disk.files import Location
     from skills_core.skill import Skill
 
 __all__ = ["PrivateFolder"]
@@ -66,25 +69,41 @@ def _make_writable(remove: object, path: str, _: object) -> None:
 
 
 def _copy(skill: Skill, target: Path) -> None:
+    files = skill.content.files.values()
+    folders = sorted({"", *skill.content.folders, *(above for file in files for above in _above(file.path))})
+    for folder in folders:
+        os.mkdir(f"{target}/{folder}")  # noqa: PTH102 - a skill may have thousands, and a `Path` takes its time
     changed = []
-    folders = {target, *(target / folder for folder in skill.content.folders)}
     with Reader() as reader:
-        for file in skill.content.files.values():
+        for file in files:
             location = skill.location(file)
-            try:
-                raw, _ = reader.read(location)
-            except FileRefusedError:
-                raw = b""
-            if file.digest != "sha256:" + hashlib.sha256(raw).hexdigest():
+            raw = _bytes_with(file.digest, reader, location)
+            if raw is None:
                 changed.append(location.path)
-                continue
-            copy = target / file.path
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(raw)
-            copy.chmod(_READ_ONLY)
-            folders.update(parent for parent in copy.parents if parent.is_relative_to(target))
+            else:
+                with open(f"{target}/{file.path}", "xb", opener=_create) as copy:
+                    copy.write(raw)
     if changed:
         raise SkillChangedError(skill.key, tuple(changed))
-    for folder in sorted(folders, reverse=True):
-        folder.mkdir(parents=True, exist_ok=True)
-        folder.chmod(_READ_ONLY)
+    for folder in folders:
+        os.chmod(f"{target}/{folder}", _READ_ONLY)  # noqa: PTH101 - likewise
+
+
+def _above(path: str) -> Iterator[str]:
+    """Yield the folders that a file lies in, relative to the skill."""
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def _bytes_with(digest: str, reader: Reader, location: Location) -> bytes | None:
+    """Return the bytes that are there, None where they do not have the digest or nothing can be read."""
+    try:
+        raw, _ = reader.read(location)
+    except FileRefusedError:
+        return None
+    return raw if digest == "sha256:" + hashlib.sha256(raw).hexdigest() else None
+
+
+def _create(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_BINARY", 0), _READ_ONLY)

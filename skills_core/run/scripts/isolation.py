@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
-from skills_core.run.scripts.mounts import SCRATCH_BYTES, base_arguments
+from skills_core.run.scripts.mounts import SCRATCH_BYTES, as_seen, base_arguments, seen
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,29 +60,29 @@ class Isolation:
         """Say in a sentence what a script can reach; `network` and `workspace` are what it was given on top."""
         if self.sandbox is None:
             return f"Scripts run without a sandbox, with all rights of the user who runs this server: {self.why}."
-        reach = "the network, " if network else "no network, "
-        place = f"the workspace {workspace} to write to" if workspace else "nothing to write to"
+        reach = "the network" if network else "no network"
+        places = f"to {workspace}, and " if workspace else "only "
         rest = "" if self.unprivileged else " As root runs this server, the number of their processes is not limited."
-        size = SCRATCH_BYTES // 1024**2
         return (
-            f"Scripts run in a sandbox (bubblewrap): {reach}none of the user's files, and {place} but a folder of "
-            f"{size} MB that is removed afterwards.{rest}"
+            f"Scripts run in a sandbox (bubblewrap), with {reach} and without the user's files. They can write {places}"
+            f"to a folder of {SCRATCH_BYTES // 1024**2} MB that is removed afterwards.{rest}"
         )
 
 
 def find_isolation(programs: Programs, *, unprivileged: bool = True) -> Isolation:
     """Find out what works here, by starting a program; it takes some ten milliseconds."""
-    limiter = programs.find("prlimit")
+    found = programs.find("prlimit")
+    limiter = as_seen(found) if found else None
     # A limit that is lower already cannot be raised.
     if limiter is not None and _fault((str(limiter), *_LIMITS, "--", "true")):
         limiter = None
     sandbox = programs.find("bwrap")
     if sandbox is None:
         return Isolation(None, limiter, "bubblewrap (bwrap) is not installed", unprivileged)
-    found = Isolation(sandbox, limiter, "", unprivileged)
-    fault = _fault((str(sandbox), *base_arguments(), "--", *limited(found, ("true",))))
+    works = Isolation(sandbox, limiter, "", unprivileged)
+    fault = _fault((str(sandbox), *base_arguments(), "--", *limited(works, ("true",))))
     why = f"bubblewrap 0.8 or later has to work for this user, and it says: {fault}"
-    return Isolation(None, limiter, why, unprivileged) if fault else found
+    return Isolation(None, limiter, why, unprivileged) if fault else works
 
 
 def limited(isolation: Isolation, argv: tuple[str, ...]) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ def limited(isolation: Isolation, argv: tuple[str, ...]) -> tuple[str, ...]:
 
     Processes are counted by user: outside of a sandbox those of the user's other programs would count too.
     """
-    if isolation.limiter is None:
+    if isolation.limiter is None or (isolation.sandbox and not seen(isolation.limiter)):
         return argv
     processes = (f"--nproc={_PROCESSES}",) if isolation.sandbox else ()
     return (str(isolation.limiter), *_LIMITS, *processes, "--", *argv)

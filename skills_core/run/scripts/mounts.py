@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["SCRATCH", "SCRATCH_BYTES", "SKILL", "base_arguments", "needed_for", "sandbox_arguments", "seen"]
+__all__ = [
+    "SCRATCH",
+    "SCRATCH_BYTES",
+    "SKILL",
+    "as_seen",
+    "base_arguments",
+    "needed_for",
+    "sandbox_arguments",
+    "seen",
+]
 
 SKILL = Path("/skill")
 SCRATCH = Path("/tmp/scratch")  # noqa: S108 - in a file system of the script's own
@@ -87,6 +96,12 @@ def sandbox_arguments(
 def seen(path: Path) -> bool:
     """Tell whether a program is part of the system that every sandbox has."""
     return any(path.is_relative_to(place) for place in (*_SYSTEM, *_ALIASES))
+
+
+def as_seen(program: Path) -> Path:
+    """Return the program to start for `program`: what a link leads to, unless it is one of a virtual environment."""
+    is_virtual = (program.parent.parent / "pyvenv.cfg").exists()
+    return program if seen(program) or is_virtual else program.resolve()
 
 
 def needed_for(program: Path, home: Path) -> list[Path]:

@@ -1,6 +1,6 @@
 """What scripts wrote, kept for a while, so that a model reads of a long output as much as it wants.
 
-Kept in memory, and bounded: in number, in size, and in time. What has to go first is what was kept longest.
+Kept in memory, and bounded: in number, in size, and in time. What was kept longest has to go first.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["KeptOutputs", "Piece", "Stream"]
+__all__ = ["KeptOutputs", "Piece", "Stream", "Written"]
 
 MAX_OUTPUTS = 50
 MAX_CHARACTERS = 50_000_000
@@ -31,9 +31,24 @@ class Stream(StrEnum):
     STDERR = "stderr"
 
 
+class Written(Protocol):
+    """What a program wrote, as text."""
+
+    @property
+    def stdout(self) -> str:
+        """What it wrote to its standard output."""
+
+    @property
+    def stderr(self) -> str:
+        """What it wrote to its standard error."""
+
+
+AnyWritten = TypeVar("AnyWritten", bound=Written)
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a stream. Offsets count characters; `next_offset` is None where it is the last part."""
+    """A part of a stream. Offsets count characters."""
 
     text: str
     offset: int
@@ -41,7 +56,7 @@ class Piece:
 
     @property
     def next_offset(self) -> int | None:
-        """Where the next part begins."""
+        """Where the next part begins, None where this is the last."""
         end = self.offset + len(self.text)
         return end if end < self.total else None
 
@@ -51,44 +66,38 @@ class Piece:
         return cls(text[offset : offset + size], offset, len(text))
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    streams: dict[Stream, str]
-    until: float
-
-    @property
-    def size(self) -> int:
-        return sum(map(len, self.streams.values()))
-
-
-class KeptOutputs:
+class KeptOutputs(Generic[AnyWritten]):
     """Outputs by an id that nobody can guess."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Nothing is kept yet; `clock` tells the time in seconds."""
         self._clock = clock
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[AnyWritten, float]] = OrderedDict()
 
-    def keep(self, stdout: str, stderr: str) -> str:
-        """Keep both streams of a program, and return the id."""
+    def keep(self, output: AnyWritten) -> str:
+        """Keep an output, and return its id."""
         name = secrets.token_urlsafe(12)
-        self._kept[name] = _Kept({Stream.STDOUT: stdout, Stream.STDERR: stderr}, self._clock() + MAX_SECONDS)
+        self._kept[name] = output, self._clock() + MAX_SECONDS
         self._forget()
         return name
 
-    def stream(self, name: str, stream: Stream) -> str | None:
-        """Return a stream, None where it is not kept any more."""
+    def find(self, name: str) -> AnyWritten | None:
+        """Return an output, None where it is not kept any more."""
         self._forget()
         kept = self._kept.get(name)
-        return kept.streams[stream] if kept else None
+        return kept[0] if kept else None
 
     def _forget(self) -> None:
         now = self._clock()
-        size = sum(kept.size for kept in self._kept.values())
+        size = sum(_size(output) for output, _ in self._kept.values())
         while self._kept:
-            oldest = next(iter(self._kept.values()))
+            output, until = next(iter(self._kept.values()))
             crowded = len(self._kept) > 1 and (len(self._kept) > MAX_OUTPUTS or size > MAX_CHARACTERS)
-            if not crowded and oldest.until > now:
+            if until > now and not crowded:
                 return
-            size -= oldest.size
+            size -= _size(output)
             self._kept.popitem(last=False)
+
+
+def _size(output: Written) -> int:
+    return len(output.stdout) + len(output.stderr)

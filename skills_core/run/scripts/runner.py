@@ -20,7 +20,7 @@ from skills_core.run.scripts.environment import installer_environment, script_en
 from skills_core.run.scripts.interpreters import Interpreter, interpreter_of, is_python
 from skills_core.run.scripts.isolation import Isolation, limited
 from skills_core.run.scripts.metadata import read_metadata
-from skills_core.run.scripts.mounts import SCRATCH, SKILL, needed_for, sandbox_arguments, seen
+from skills_core.run.scripts.mounts import SCRATCH, SKILL, as_seen, needed_for, sandbox_arguments
 from skills_core.run.scripts.packages import python_with_packages
 from skills_core.run.scripts.process import Command, Finished, ProcessLimits, run_process
 from skills_core.skill import State
@@ -178,8 +178,9 @@ class ScriptRunner:
             place = folder.scratch
             environment = self._environment(call, folder.skill, place, _with_program(interpreter, _path_of(setup.host)))
             return Command(limited(setup.isolation, argv), setup.workspace or place, environment)
-        argv = (*_as_seen(interpreter, setup.home), str(SKILL / call.path), *call.arguments)
-        shown = needed_for(Path(argv[0]), setup.home) if interpreter.argv else []
+        program = tuple(str(as_seen(Path(path))) for path in interpreter.argv[:1])
+        argv = (*program, *interpreter.argv[1:], str(SKILL / call.path), *call.arguments)
+        shown = needed_for(Path(argv[0]), setup.home) if program else []
         arguments = sandbox_arguments(folder.skill, shown, setup.workspace, network=setup.network)
         search_path = os.pathsep.join(_SYSTEM_PATH)
         environment = self._environment(call, SKILL, SCRATCH, _with_program(interpreter, search_path))
@@ -208,17 +209,6 @@ def _lock_beside(call: _Call) -> bytes | None:
         return (call.folder.skill / f"{call.path}.lock").read_bytes()
     except OSError:
         return None
-
-
-def _as_seen(interpreter: Interpreter, home: Path) -> tuple[str, ...]:
-    """Return the program as the sandbox has it: what is a single file there is no link to an installation."""
-    if not interpreter.argv:
-        return ()
-    program, *options = interpreter.argv
-    path = Path(program)
-    if not seen(path) and path.is_symlink() and path in needed_for(path, home):
-        path = path.resolve()
-    return (str(path), *options)
 
 
 def _path_of(host: Mapping[str, str]) -> str:

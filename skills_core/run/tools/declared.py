@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from skills_core.run.tools.tool import CallContext
     from skills_core.skill import Skill
 
-__all__ = ["DeclaredTools", "declared_tools", "why_not"]
+__all__ = ["DeclaredTools", "declared_tools", "text_of", "why_not"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # What the interfaces of models take.
@@ -100,7 +100,7 @@ def _tool(
             raise
         except SkillsError as error:
             raise ToolFailedError(str(error)) from None
-        return _told(result.finished)
+        return text_of(result.finished)
 
     return Tool(
         name,
@@ -113,8 +113,8 @@ def _tool(
     )
 
 
-def _told(finished: Finished) -> str:
-    """Return what the script wrote to stdout.
+def text_of(finished: Finished) -> str:
+    """Return what a script wrote to stdout.
 
     Raises:
         ToolFailedError: it did not end well; the text is what it wrote to stderr.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
 
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from skills_core.run.tools.tool import CallContext
     from skills_core.skill import Skill
 
-__all__ = ["read_skill_file_tool"]
+__all__ = ["OWN_SKILL", "read_skill_file_tool", "refuse_other"]
 
 
 def read_skill_file_tool(skill: Skill) -> Tool:
     """Return the tool for one skill; every skill may read its own files."""
 
     async def perform(arguments: JsonObject, _context: CallContext) -> str:
+        refuse_other(skill, arguments)
         path = str(arguments.get("path", "")).removeprefix(skill.root_uri).removeprefix("./")
         raw = await anyio.to_thread.run_sync(_verified, skill, path)
         return shown_lines(path, raw, arguments)
@@ -37,6 +38,7 @@ def read_skill_file_tool(skill: Skill) -> Tool:
             "properties": {
                 "path": {"type": "string", "description": "The file's path within the skill, or its URI."},
                 **LINES,
+                **OWN_SKILL,
             },
             "required": ["path"],
             "additionalProperties": False,
@@ -46,6 +48,23 @@ def read_skill_file_tool(skill: Skill) -> Tool:
         perform,
         Role(own=True),
     )
+
+
+OWN_SKILL: Final[JsonObject] = {
+    "skill": {"type": "string", "description": "The skill's name, if at all: there is no other here."}
+}
+"""What the texts of activations tell models to name, as outside of runs there are several skills."""
+
+
+def refuse_other(skill: Skill, arguments: JsonObject) -> None:
+    """See that a call names no other skill than the one that is run.
+
+    Raises:
+        ToolFailedError: it does.
+    """
+    named = arguments.get("skill")
+    if named not in {None, skill.key, skill.name}:
+        raise ToolFailedError(f"This run is of the skill {one_line(skill.key)!r} alone.")
 
 
 def _verified(skill: Skill, path: str) -> bytes:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skills_core.errors import ScriptRefusedError
@@ -103,6 +103,7 @@ def test_what_nothing_here_can_run_is_refused_and_told_why(tmp_path: Path, path:
         interpreter_of(path, raw, Programs((tmp_path,), OWN))
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_whatever_a_first_line_is_the_answer_is_a_program_or_a_refusal(rest: bytes) -> None:
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skills_core.errors import ScriptRefusedError
@@ -55,6 +55,7 @@ def test_a_block_that_cannot_be_understood_is_told(text: str, why: str) -> None:
         read(text)
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(["# /// script", "# ///", "#", "# a = 1", "# dependencies = []", "x", ""])))
 def test_whatever_lines_there_are_the_answer_is_a_value_or_a_refusal(lines: list[str]) -> None:
     try:
