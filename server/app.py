@@ -18,6 +18,7 @@ from server.params import check_params
 from server.prompts import PromptHandlers
 from server.resources import ResourceHandlers
 from server.run.exchanges import Exchanges
+from server.run.keeper import RunKeeper
 from server.run.sealing import SealedState
 from server.skills_extension import SkillsExtension
 from server.tools import ToolHandlers
@@ -35,7 +36,8 @@ _EVERYTHING_CHANGES = NotificationOptions(prompts_changed=True, resources_change
 class SkillServer(Server[Any]):
     """A server of the host's skills, for both protocol eras.
 
-    `listening` holds the modern era's event streams, `exchanges` the work that talks with clients.
+    `listening` holds the modern era's event streams, `exchanges` the work that talks with clients, `runs`
+    what performs skills.
     """
 
     def __init__(self, host: Host, *, local: bool) -> None:
@@ -43,8 +45,9 @@ class SkillServer(Server[Any]):
         self._host = host
         self.listening = ModernClients(host.bus, host.settings)
         self.exchanges = Exchanges()
+        self.runs = RunKeeper(host)
         handshake = HandshakeClients(host.bus, host.settings)
-        tools, prompts = ToolHandlers(host, self.exchanges, local=local), PromptHandlers(host, local=local)
+        tools, prompts = ToolHandlers(host, self.exchanges, self.runs, local=local), PromptHandlers(host, local=local)
         resources, completions = ResourceHandlers(host), CompletionHandlers(host)
         # The SDK types handlers by their result models; a dict of the same shape is documented and saves a dump.
         handlers: dict[str, Any] = {

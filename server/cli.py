@@ -15,6 +15,7 @@ from server.commands.looking import activate, show, status
 from server.commands.reloading import reload
 from server.commands.remote import fetch, verify
 from server.commands.running import run, runs
+from server.commands.scripts import script
 from server.commands.searching import search
 from server.commands.serving import serve
 from server.commands.trusting import trust
@@ -41,6 +42,8 @@ _COMMANDS = (
 )
 for command in _COMMANDS:
     app.command()(command)
+# What stands behind the script's name is the script's.
+app.command(context_settings={"allow_interspersed_args": False})(script)
 app.add_typer(runs, name="runs")
 app.add_typer(workflow, name="workflow")
 

@@ -19,6 +19,7 @@ from server.model import Field, InvalidValueError, Model, PositiveInt, SecretStr
 from skills_core.catalog import MAX_ENTRY
 from skills_core.guard.patterns import pattern_fault
 from skills_core.locations import USUAL_BOUNDS
+from skills_core.run.tools.names import WorkspaceTool
 from skills_core.sources import Scope, Strictness
 from skills_core.watching import WatchMode, WatchOptions
 
@@ -42,9 +43,24 @@ FILE_NAME = "skillserve.toml"
 
 _GUARD = frozenset({"confirm_patterns", "danger_patterns"})
 
-_RUN = frozenset({"model", "model_key", "run_seconds", "run_tokens", "run_turns"})
+_RUN = frozenset(
+    {"model", "model_key", "run_seconds", "run_store", "run_tokens", "run_turns", "runs_at_once", "workflows"}
+)
 
-_PERSONAL = _GUARD | _RUN | {"admin_token", "reranker", "tool_names", "tools", "trust_workspace"}
+_SCRIPTS = frozenset(
+    {
+        "require_sandbox",
+        "script_environment",
+        "script_network",
+        "script_output_bytes",
+        "script_seconds",
+        "script_workspace",
+    }
+)
+
+_TOOLS = frozenset({"mcp_servers", "run_tools", "skill_tools", "workspace"})
+
+_PERSONAL = _GUARD | _RUN | _SCRIPTS | _TOOLS | {"admin_token", "reranker", "tool_names", "tools", "trust_workspace"}
 # What a file that came with a repository has no say in.
 
 _TABLES = _GUARD | {"client_budgets", "project_sources", "sources", "tool_names"}
@@ -88,7 +104,9 @@ class OptionalTool(StrEnum):
     RELOAD_SKILLS = "reload_skills"
     SKILL_CONTEXT = "skill_context"
     CHECK_TOOL_CALL = "check_tool_call"
+    RUN_SKILL_SCRIPT = "run_skill_script"
     RUN_SKILL = "run_skill"
+    RUN_WORKFLOW = "run_workflow"
 
 
 class Conventions(StrEnum):
@@ -149,6 +167,20 @@ class Settings(Model):
     """Most tokens in one run, in and out."""
     run_seconds: int = Field(default=900, ge=1, le=86_400)
     """Longest time of one run."""
+    runs_at_once: int = Field(default=4, ge=1, le=1000)
+    """Most runs that this process performs at a time; the others wait."""
+    run_store: SecretStr | None = None
+    """Where runs are recorded: `postgresql://…` or a file; by default a file of the user's."""
+    workflows: tuple[str, ...] = ()
+    """Workflows that clients may run, by file or folder."""
+    run_tools: tuple[WorkspaceTool, ...] = ()
+    """Tools of the workspace that runs may use."""
+    workspace: str | None = Field(default=None, min_length=1)
+    """The folder that they are bound to."""
+    mcp_servers: str | None = Field(default=None, min_length=1)
+    """The JSON file that names other MCP servers, whose tools runs may use."""
+    skill_tools: tuple[str, ...] = ()
+    """Tools declared by skills that may be carried out, in runs and for clients, as `SKILL/TOOL` or `SKILL/*`."""
     admin_token: SecretStr | None = None
     watch: WatchMode = WatchMode.AUTO
     watch_debounce_ms: int = Field(default=250, ge=0, le=60_000)
@@ -173,6 +205,17 @@ class Settings(Model):
     """Whether an activation says what the tools and files that a skill names are called here."""
     tool_names: Mapping[str, Mapping[str, str]] = Field(default_factory=dict)
     """For clients, by the beginnings of their names or `*`: tools that skills name, and what each is called there."""
+    require_sandbox: bool = False
+    """Whether no script runs where no sandbox works."""
+    script_seconds: int = Field(default=120, ge=1, le=86_400)
+    script_output_bytes: int = Field(default=10_000_000, ge=1, le=1_000_000_000)
+    """Most that a script writes, to stdout and stderr together, before it is ended."""
+    script_environment: tuple[str, ...] = ()
+    """Variables of this process that scripts get beside a stated list, by name."""
+    script_network: bool = False
+    """Whether scripts in a sandbox can use the network; without a sandbox they always can."""
+    script_workspace: str | None = None
+    """Where scripts are started and may write; by default an empty folder that is removed afterwards."""
     page_size: int = Field(default=500, ge=1, le=10_000)
     log_level: LogLevel = LogLevel.INFO
 
@@ -184,6 +227,22 @@ class Settings(Model):
             raise ValueError("expected from 16 to 1024 characters of ASCII, without spaces")
         return token
 
+    @field_validator("script_environment")
+    @classmethod
+    def _check_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name.upper().startswith(ENV_PREFIX) or not name or "=" in name or "\0" in name:
+                raise ValueError(f"{name[:80]!r}: expected a variable's name; none that begins with {ENV_PREFIX}")
+        return names
+
+    @field_validator("script_workspace")
+    @classmethod
+    def _check_workspace(cls, workspace: str | None) -> str | None:
+        place = Path(workspace).expanduser() if workspace is not None else None
+        if place is not None and not (place.is_absolute() and place.is_dir()):
+            raise ValueError(f"{workspace!r}: expected the absolute path of a folder that exists")
+        return workspace
+
     @field_validator("danger_patterns", "confirm_patterns")
     @classmethod
     def _check_patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
@@ -191,6 +250,14 @@ class Settings(Model):
             if fault := pattern_fault(pattern):
                 raise ValueError(fault)
         return patterns
+
+    @field_validator("skill_tools")
+    @classmethod
+    def _check_skill_tools(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
+        for entry in entries:
+            if not all(entry.partition("/")):
+                raise ValueError(f"{entry[:80]!r}: expected SKILL/TOOL, or SKILL/* for all tools of the skill")
+        return entries
 
     @field_validator("tool_names")
     @classmethod

@@ -27,6 +27,8 @@ from skills_core.errors import (
     InvalidWorkflowError,
     MissingFieldError,
     NestedTooDeepError,
+    ScriptRefusedError,
+    SkillChangedError,
     SkillIoError,
     SkillsError,
     SkillYamlError,
@@ -58,6 +60,7 @@ CODES: dict[type[SkillsError], int] = {
     UnknownFileError: INVALID_PARAMS,
     FileRefusedError: INVALID_PARAMS,
     NestedTooDeepError: INVALID_PARAMS,
+    ScriptRefusedError: INVALID_PARAMS,
     InvalidWorkflowError: INVALID_PARAMS,
     InvalidSourceError: INTERNAL_ERROR,
     # A request names skills that were loaded before: that one cannot be read by its path is no fault of it.
@@ -72,6 +75,7 @@ CODES: dict[type[SkillsError], int] = {
     EntryRefusedError: INTERNAL_ERROR,
     InstallRefusedError: INTERNAL_ERROR,
     ToolFailedError: INTERNAL_ERROR,
+    SkillChangedError: INTERNAL_ERROR,
     InvalidRecordError: INTERNAL_ERROR,
 }
 

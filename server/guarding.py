@@ -24,7 +24,7 @@ __all__ = ["GuardRequests"]
 
 
 class GuardRequests:
-    """The handler of the tool."""
+    """The handler of the tool, and whoever else is to ask the guard."""
 
     def __init__(self, host: Host) -> None:
         """Answer from `host`."""
@@ -38,8 +38,7 @@ class GuardRequests:
         tool, given = string(arguments, TOOL), arguments.get(ARGUMENTS)
         if not isinstance(given, dict):
             raise InvalidRequestError('arguments must be the object of the call, such as {"command": "ls"}')
-        # To compile the patterns of many skills, or to search a long text, must not hold up the other requests.
-        decision = await anyio.to_thread.run_sync(self._decide, tool, given)
+        decision = await self.decide(tool, given)
         structured = {
             "decision": decision.verdict.value,
             "reason": decision.reason or None,
@@ -48,6 +47,11 @@ class GuardRequests:
         }
         text = decision.reason or f"The call of {one_line(tool)[:100]} is allowed."
         return {**tool_result([text_block(text)]), "structuredContent": structured}
+
+    async def decide(self, tool: str, arguments: Mapping[str, Any]) -> Decision:
+        """Return what the patterns of settings and active skills say of a call."""
+        # To compile the patterns of many skills, or to search a long text, must not hold up the other requests.
+        return await anyio.to_thread.run_sync(self._decide, tool, dict(arguments))
 
     def _decide(self, tool: str, arguments: dict[str, Any]) -> Decision:
         catalog = self._host.snapshot.catalog

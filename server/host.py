@@ -10,6 +10,7 @@ import anyio
 import anyio.to_thread
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
+from server.config import OptionalTool
 from server.listing.snapshot import Snapshot
 from server.notifications import events_of
 from server.reading import VerifiedReader
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from server.config import Settings
     from skills_core.library import Change, Library
+    from skills_core.run.scripts.runner import ScriptSetup
 
 __all__ = ["Host"]
 
@@ -46,7 +48,8 @@ class Host:
         self.usage = usage or Usage()
         self._files = tuple(files)
         self.bus = InMemorySubscriptionBus()
-        self._snapshot = Snapshot(library.catalog, settings, self.usage.before)
+        self.scripts = _script_setup(settings)
+        self._snapshot = Snapshot(library.catalog, settings, self.usage.before, scripts=self.scripts)
         self.reader = VerifiedReader(library, self.reload)
         self.search = SkillSearch(load_reranker(settings.reranker))
         self.searching = anyio.CapacityLimiter(MAX_SEARCHES)
@@ -57,7 +60,8 @@ class Host:
         """The lists of the current catalog."""
         catalog = self.library.catalog
         if self._snapshot.catalog is not catalog:
-            self._snapshot = Snapshot(catalog, self.settings, self.usage.before, self._snapshot.rooms)
+            rooms = self._snapshot.rooms
+            self._snapshot = Snapshot(catalog, self.settings, self.usage.before, rooms, scripts=self.scripts)
         return self._snapshot
 
     async def reload(self, changed: Iterable[Path] | None = None) -> Change:
@@ -105,6 +109,19 @@ class Host:
                 failed = await self.try_reload(None if failed else changed) is None
                 if self.library.roots != roots:
                     return
+
+
+def _script_setup(settings: Settings) -> ScriptSetup | None:
+    """Return how scripts are run, None where clients can run none."""
+    if OptionalTool.RUN_SKILL_SCRIPT not in settings.tools:
+        return None
+    # What runs programs is loaded only where programs are run.
+    from server.scripts.setup import offers_scripts, script_setup  # noqa: PLC0415
+
+    setup = script_setup(settings)
+    offered = offers_scripts(settings)
+    logger.log(logging.INFO if offered else logging.WARNING, "scripts: %s", one_line(setup.statement))
+    return setup if offered else None
 
 
 def _log(change: Change) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from server.config import Settings
     from server.host import Host
     from server.run.exchanges import Exchanges
+    from server.run.keeper import RunKeeper
 
 __all__ = ["AddressInUseError", "HttpServer", "build_app", "checks_host", "listen", "serve_locally"]
 
@@ -134,6 +135,11 @@ class HttpServer(_Uvicorn):
     def exchanges(self) -> Exchanges:
         """The work that talks with clients."""
         return self._server.exchanges
+
+    @property
+    def runs(self) -> RunKeeper:
+        """What performs runs."""
+        return self._server.runs
 
     def stopped_by_signals(self) -> AbstractContextManager[None]:
         """Let signals stop the server; at the end of the context they do what they did before."""

@@ -60,6 +60,17 @@ class JdaiFiles:
         """The files, whether they exist or not."""
         return (*self._configs, *self._skills)
 
+    def script_variables(self, skill_key: str, primary_env: str | None) -> dict[str, str]:
+        """Return what the user's own file sets for a skill: its `env`, and its `apiKey` as `primary_env`.
+
+        A file that came with a project has no say in what programs are started with.
+        """
+        root = _read(self._skills[0], [])
+        entries = _object((_object(root.get("skills")) if "skills" in root else root).get("entries"))
+        fields = next((_object(value) for key, value in entries.items() if key.lower() == skill_key.lower()), {})
+        key = _api_key(fields)
+        return {**({primary_env: key} if primary_env and key else {}), **_entry(fields).variables}
+
     def read(self) -> JdaiSettings:
         """Read all files."""
         problems: list[Diagnostic] = []
@@ -137,9 +148,7 @@ def _hides(higher: JsonObject, key: str) -> bool:
 
 
 def _entry(fields: JsonObject) -> SkillEntry:
-    enabled, key = fields.get("enabled"), fields.get("apiKey")
-    if isinstance(key, dict):
-        key = key.get("value")
+    enabled = fields.get("enabled")
     variables = {
         name: value if isinstance(value, str) else json.dumps(value)
         for name, value in _object(fields.get("env")).items()
@@ -148,9 +157,16 @@ def _entry(fields: JsonObject) -> SkillEntry:
     return SkillEntry(
         enabled=enabled if isinstance(enabled, bool) else None,
         variables=variables,
-        has_credential=isinstance(key, str) and bool(key.strip()),
+        has_credential=bool(_api_key(fields).strip()),
         config=_object(fields.get("config")),
     )
+
+
+def _api_key(fields: JsonObject) -> str:
+    key = fields.get("apiKey")
+    if isinstance(key, dict):
+        key = key.get("value")
+    return key if isinstance(key, str) else ""
 
 
 def _clamped(value: int) -> int:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from types import MappingProxyType, NoneType, UnionType
 from typing import (
     Annotated,
@@ -171,7 +172,8 @@ class Model:
             if name not in cls.model_fields:
                 raise InvalidValueError("unknown", (name,))
         values: dict[str, Any] = {}
-        hints = get_type_hints(cls, include_extras=True) if given else {}
+        # The type checker takes the hash of an instance for that of its class.
+        kinds = _kinds_of(cls) if given else {}  # type: ignore[arg-type]
         for name, field in cls.model_fields.items():
             if name not in given:
                 values[name] = field.value()
@@ -179,7 +181,7 @@ class Model:
                     raise InvalidValueError("missing", (name,))
                 continue
             try:
-                value = _converted(given[name], hints[name])
+                value = _converted(given[name], kinds[name])
                 field.check(value)
                 check = cls._checks.get(name)
                 values[name] = check(cls, value) if check else value
@@ -195,10 +197,18 @@ class Model:
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
 
-    __hash__ = None  # type: ignore[assignment] # mappings within have none
+    def __hash__(self) -> int:
+        # Mappings within have no hash of their own.
+        return hash(repr(self))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
+
+@cache
+def _kinds_of(model: type[Model]) -> dict[str, Any]:
+    """Return the types of the fields, which to evaluate takes longer than to read the values."""
+    return get_type_hints(model, include_extras=True)
 
 
 def _shown(value: object) -> str:

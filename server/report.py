@@ -49,12 +49,16 @@ class Result:
 
 
 def status_object(catalog: Catalog, settings: Settings, choice: StatusChoice = _EVERYTHING) -> dict[str, Any]:
-    """Return what `status --json` prints: the skills that are asked for, all problems and sources, and on runs."""
+    """Return what `status --json` prints: the skills that are asked for, all problems and sources, runs and scripts."""
+    # What runs programs is loaded only where somebody asks for it.
+    from server.scripts.setup import script_status  # noqa: PLC0415
+
     return {
         "skills": [skill_object(skill) for skill in catalog.skills if choice.admits(skill)],
         "problems": [diagnostic_object(problem) for problem in catalog.problems],
         "sources": [_source_object(found) for found in catalog.sources],
         "runs": runs_object(settings),
+        "scripts": script_status(settings),
     }
 
 

@@ -16,7 +16,7 @@ from server.app import SkillServer
 from server.config import Settings, Transport
 from server.environment import runtime_folders
 from server.host import Host
-from server.listing.runs import offers_tool
+from server.listing.runs import offers_runs
 
 if TYPE_CHECKING:
     import socket
@@ -52,7 +52,7 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
     with listen(settings) as listener:
         port = listener.getsockname()[1]
         host = Host(library, settings, files, usage)
-        server = HttpServer(SkillServer(host, local=False), host, streams=offers_tool(settings))
+        server = HttpServer(SkillServer(host, local=False), host, streams=offers_runs(settings))
         # A signal that ends the process does so when all else has ended: nothing is left behind.
         with server.stopped_by_signals(), admin_socket(runtime_folders(), port) as admin:
             _announce(library, settings, port)
@@ -68,6 +68,7 @@ async def _serve_stdio(host: Host) -> None:
     async with anyio.create_task_group() as tasks, server.exchanges.serving():
         tasks.start_soon(host.follow)
         tasks.start_soon(host.usage.keep)
+        tasks.start_soon(server.runs.keep)
         tasks.start_soon(_cancel_when_asked_to_stop, tasks.cancel_scope)
         tasks.start_soon(_reload_when_asked, host)
         await serve_stdio(server, at_end=server.exchanges.hang_up)
@@ -100,6 +101,7 @@ async def _serve_http(host: Host, server: HttpServer, listener: socket.socket, a
     async with anyio.create_task_group() as tasks, server.exchanges.serving():
         tasks.start_soon(host.follow)
         tasks.start_soon(host.usage.keep)
+        tasks.start_soon(server.runs.keep)
         tasks.start_soon(_reload_when_asked, host)
         if admin is not None:
             tasks.start_soon(serve_locally, host, admin)

@@ -6,7 +6,7 @@ under the source that they come from, and a column that says nothing is left out
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -31,8 +31,8 @@ _INDENT = 2
 _COLOURS = {"active": "green", "excluded": "yellow", "shadowed": "yellow", "invalid": "red"}
 
 
-def print_status(catalog: Catalog, choice: StatusChoice) -> None:
-    """Print the skills that are asked for, and below them what is wrong with them and their sources."""
+def print_status(catalog: Catalog, choice: StatusChoice, scripts: Mapping[str, Any]) -> None:
+    """Print the skills that are asked for, and below them what is wrong with them, and what scripts can reach."""
     chosen = [skill for skill in catalog.skills if choice.admits(skill)]
     console = Console(highlight=False)
     if console.is_terminal:
@@ -48,6 +48,8 @@ def print_status(catalog: Catalog, choice: StatusChoice) -> None:
     for diagnostic in (*catalog.problems, *found):
         if diagnostic.severity is not Severity.INFO:
             console.print(escape(str(diagnostic)), soft_wrap=True)
+    offered = "clients can run them" if scripts["offered"] else "clients cannot run them"
+    console.print(escape(f"scripts: {offered}. {one_line(scripts['statement'])}"))
 
 
 def print_matches(matches: Sequence[Match]) -> None:

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skills_core.diagnostics import Severity, one_line, printable
+from skills_core.errors import SkillsError
 from skills_core.run.workflow.document import MAX_BYTES
 from skills_core.run.workflow.faults import FaultCode, WorkflowFault, is_valid
 from skills_core.run.workflow.plan import validate_workflow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from skills_core.catalog import Catalog
 
-__all__ = ["WorkflowResult", "check_file", "workflow_lines", "workflows_object"]
+__all__ = [
+    "UnknownWorkflowError",
+    "WorkflowResult",
+    "check_file",
+    "read_file",
+    "workflow_files",
+    "workflow_lines",
+    "workflows_object",
+]
+
+_ENDINGS = frozenset({".yaml", ".yml"})
+
+
+class UnknownWorkflowError(SkillsError):
+    """There is no such workflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +64,31 @@ def check_file(path: Path, catalog: Catalog) -> WorkflowResult:
     if read.workflow is None:
         return WorkflowResult(where, None, None, read.faults)
     return WorkflowResult(where, read.workflow.name, read.workflow.digest, read.faults)
+
+
+def read_file(path: Path) -> bytes:
+    """Return the bytes of a workflow's file.
+
+    Raises:
+        UnknownWorkflowError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else None
+        raise UnknownWorkflowError(f"{printable(str(path))}: {why or 'there is no such file'}") from None
+
+
+def workflow_files(places: Iterable[str]) -> dict[str, Path]:
+    """Return the workflows that settings name, by the names of their files without the ending; the first counts."""
+    found: dict[str, Path] = {}
+    for place in map(Path, places):
+        folder = place.expanduser()
+        files = sorted(each for each in folder.iterdir() if each.suffix in _ENDINGS) if folder.is_dir() else [folder]
+        for file in files:
+            found.setdefault(file.stem, file)
+    return found
 
 
 def workflows_object(results: Iterable[WorkflowResult]) -> dict[str, Any]:

@@ -28,6 +28,8 @@ __all__ = [
     "InvalidWorkflowError",
     "MissingFieldError",
     "NestedTooDeepError",
+    "ScriptRefusedError",
+    "SkillChangedError",
     "SkillIoError",
     "SkillYamlError",
     "SkillsError",
@@ -157,6 +159,23 @@ class NestedTooDeepError(SkillsError):
     def __init__(self, limit: int) -> None:
         super().__init__(f"The value is nested deeper than {limit} levels of lists and objects; use a flatter one.")
         self.limit = limit
+
+
+class ScriptRefusedError(SkillsError):
+    """A script of a skill cannot or must not be run; nothing of it was."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path[:200]} cannot be run: {why}")
+        self.path = path
+        self.why = why
+
+
+class SkillChangedError(SkillsError):
+    """Files of a skill, which are at `paths` on the disk, are not those that were loaded."""
+
+    def __init__(self, skill: str, paths: tuple[Path, ...]) -> None:
+        super().__init__(f"The files of the skill {skill!r} changed meanwhile; try again.")
+        self.paths = paths
 
 
 class ToolFailedError(SkillsError):

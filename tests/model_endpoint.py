@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +50,9 @@ class ModelEndpoint:
     scripts: dict[str, list[Answer]] = field(default_factory=dict)
     """Scripts of single models, by their names; an answer is chosen by how often that model has spoken already."""
 
+    reply: Callable[[dict[str, Any]], Answer] | None = None
+    """What answers instead of the scripts, where a test sets it."""
+
     @property
     def model(self) -> str:
         return f"{self.address}#scripted"
@@ -59,10 +62,7 @@ class ModelEndpoint:
         self.headers.append(dict(request.headers))
         self.requests.append(asked)
         self.asked.set()
-        own = self.scripts.get(asked["model"])
-        spoken = sum(message["role"] == "assistant" for message in asked["messages"])
-        script, number = (own, spoken) if own else (self.script, len(self.requests) - 1)
-        answer = script[min(number, len(script) - 1)]
+        answer = self.reply(asked) if self.reply else self._scripted(asked)
         if isinstance(answer, Raw):
             return Response(answer.body, answer.status, media_type=answer.kind)
         if isinstance(answer, Hang):
@@ -71,6 +71,12 @@ class ModelEndpoint:
             self.gone.set()
             return Response(status_code=500)
         return JSONResponse(completion(answer, len(self.requests)))
+
+    def _scripted(self, asked: dict[str, Any]) -> Answer:
+        own = self.scripts.get(asked["model"])
+        spoken = sum(message["role"] == "assistant" for message in asked["messages"])
+        script, number = (own, spoken) if own else (self.script, len(self.requests) - 1)
+        return script[min(number, len(script) - 1)]
 
 
 def completion(answer: str | Call | Sequence[Call], number: int) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from server.clients import KNOWN_CLIENTS, UNKNOWN, ClientProfile, client_of, profile_of
+from server.config import OptionalTool
 from skills_core.rendering.recipient import Recipient
 from skills_core.toolboxes import PRESETS, toolbox_named
 
@@ -57,8 +58,18 @@ def _recipient(name: str, profile: ClientProfile, settings: Settings, *, local: 
         toolbox=toolbox_named(profile.toolbox),
         reads_resources=profile.reads_resources,
         own=own,
+        script_tool=_script_tool(settings),
         adapt=settings.adapt,
     )
+
+
+def _script_tool(settings: Settings) -> str | None:
+    if OptionalTool.RUN_SKILL_SCRIPT not in settings.tools:
+        return None
+    # What runs programs is loaded only where programs are run.
+    from server.scripts.setup import offers_scripts  # noqa: PLC0415
+
+    return OptionalTool.RUN_SKILL_SCRIPT.value if offers_scripts(settings) else None
 
 
 def _fits(table: str, name: str, profile: ClientProfile) -> bool:

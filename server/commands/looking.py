@@ -69,9 +69,10 @@ def status(  # noqa: PLR0913 - one parameter for each flag
     if as_json:
         print_json(status_object(catalog, settings, choice))
         return
+    from server.scripts.setup import script_status
     from server.tables import print_status
 
-    print_status(catalog, choice)
+    print_status(catalog, choice, script_status(settings))
 
 
 def show(

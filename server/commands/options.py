@@ -9,6 +9,7 @@ import typer
 
 from server.config import Conventions
 from server.console import WRONG_USE, fail
+from skills_core.run.tools.names import WorkspaceTool
 
 __all__ = [
     "AsJson",
@@ -16,10 +17,17 @@ __all__ = [
     "Directories",
     "FollowSymlinks",
     "GitIgnored",
+    "McpServers",
+    "Model",
     "NoAdapt",
     "Param",
+    "RequireSandbox",
+    "RunId",
+    "RunTool",
+    "SkillTool",
     "Strict",
     "TrustWorkspace",
+    "Workspace",
     "values_of",
 ]
 
@@ -43,15 +51,40 @@ Strict = Annotated[bool, typer.Option("--strict", help="Let every breach of a ru
 NoAdapt = Annotated[
     bool, typer.Option("--no-adapt", help="Do not say what the tools and files that a skill names are called here.")
 ]
+Model = Annotated[
+    str | None,
+    typer.Option(metavar="MODEL", help="anthropic:NAME, openai:NAME, or http(s)://HOST/v1#NAME."),
+]
+RunId = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        metavar="NAME",
+        help="A name for the run: the same command with it continues the run, or gives its outcome again.",
+    ),
+]
+RequireSandbox = Annotated[bool, typer.Option("--require-sandbox", help="Run no script where no sandbox works.")]
 Param = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A parameter's value; may be repeated.")]
 
+RunTool = Annotated[
+    list[WorkspaceTool] | None, typer.Option(help="Let runs use this tool of the workspace; may be repeated.")
+]
+Workspace = Annotated[str | None, typer.Option(metavar="DIR", help="The folder that these tools are bound to.")]
+McpServers = Annotated[
+    str | None, typer.Option(metavar="FILE", help="JSON that names other MCP servers whose tools runs may use.")
+]
+SkillTool = Annotated[
+    list[str] | None,
+    typer.Option(metavar="SKILL/TOOL", help="Carry out this tool that a skill declares; may be repeated."),
+]
 
-def values_of(pairs: list[str] | None) -> dict[str, str]:
-    """Return what several `--param` give; one that is no NAME=VALUE ends the command."""
+
+def values_of(pairs: list[str] | None, flag: str = "--param") -> dict[str, str]:
+    """Return what a flag gives that may be repeated; one that is no NAME=VALUE ends the command."""
     values: dict[str, str] = {}
     for pair in pairs or ():
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            fail(f"--param {pair!r}: expected NAME=VALUE", WRONG_USE)
+            fail(f"{flag} {pair!r}: expected NAME=VALUE", WRONG_USE)
         values[key] = value
     return values

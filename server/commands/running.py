@@ -1,74 +1,81 @@
-"""The commands that perform skills with a model, and show what came of it: `run`, `runs list`, `runs show`."""
+"""The commands that perform skills with a model: `run`, and `runs` for what came of it."""
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from server.commands.opening import open_with_settings
-from server.commands.options import AsJson, Directories, FollowSymlinks, Param, TrustWorkspace, values_of
-from server.console import NO, WRONG_USE, fail, print_json, print_text
+from server.commands.options import (
+    AsJson,
+    Directories,
+    FollowSymlinks,
+    McpServers,
+    Model,
+    Param,
+    RunId,
+    RunTool,
+    SkillTool,
+    TrustWorkspace,
+    Workspace,
+    values_of,
+)
+from server.console import NO, fail, print_json, print_text
 from server.environment import state_home
-from server.rules import guard_of
 from skills_core.errors import UnknownSkillError
 
 if TYPE_CHECKING:
-    from server.run.service import Run, RunService
+    from server.commands.performing import Opened
+    from server.run.performing import Company
     from skills_core.run.outcome import RunOutcome
 
 __all__ = ["run", "runs"]
 
-runs = typer.Typer(help="Look at what was performed.", no_args_is_help=True)
-
-Model = Annotated[
-    str | None,
-    typer.Option(metavar="MODEL", help="anthropic:NAME, openai:NAME, or http(s)://HOST/v1#NAME."),
-]
+runs = typer.Typer(help="What was performed, and what was interrupted.", no_args_is_help=True)
 
 
-def run(
+def run(  # noqa: PLR0913 - one parameter for each flag
     name: Annotated[str, typer.Argument(help="The skill's name.")],
     message: Annotated[str | None, typer.Argument(help="What you want of it, in your own words.")] = None,
     directories: Directories = None,
     *,
     param: Param = None,
     model: Model = None,
+    run_tool: RunTool = None,
+    workspace: Workspace = None,
+    mcp_servers: McpServers = None,
+    skill_tool: SkillTool = None,
+    run_id: RunId = None,
     as_json: AsJson = False,
     follow_symlinks: FollowSymlinks = False,
     trust_workspace: TrustWorkspace = False,
 ) -> None:
     """Perform a skill with a model. The exit code is 1 where it did not complete, or its score is too low."""
     values = values_of(param)
-    library, settings = open_with_settings(
-        directories, model=model, follow_symlinks=follow_symlinks, trust_workspace=trust_workspace
-    )
-    from server.listing.runs import why_no_runs
+    from server.commands.performing import open_for_runs, performed
 
-    if (reason := why_no_runs(settings)) or settings.model == "client":
-        fail(reason or "there is no client here whose model could be used; name another with --model", WRONG_USE)
+    opened = open_for_runs(
+        directories,
+        model=model,
+        run_tools=tuple(run_tool or ()),
+        workspace=workspace,
+        mcp_servers=mcp_servers,
+        skill_tools=tuple(skill_tool or ()),
+        follow_symlinks=follow_symlinks,
+        trust_workspace=trust_workspace,
+    )
     try:
-        skill = library.catalog.skill(name)
+        skill = opened.library.catalog.skill(name)
     except UnknownSkillError as error:
         fail(str(error), NO)
-    from server.run.service import Run, RunService
+    from skills_core.run.executor import RunRequest
 
-    service = RunService(settings, lambda: guard_of(library.catalog.active, settings), state_home())
-    outcome = _performed(service, Run(skill, values, message))
-    _show(outcome, as_json=as_json)
+    request = RunRequest(skill, values, message)
 
+    async def work(company: Company) -> RunOutcome:
+        return await opened.service.perform(request, company, run_id)
 
-def _performed(service: RunService, run: Run) -> RunOutcome:
-    from dataclasses import replace
-
-    import anyio
-
-    from server.run.telemetry import traced
-    from server.run.terminal import at_terminal
-
-    with traced(os.environ), at_terminal() as (user, report):
-        return anyio.run(service.perform, replace(run, user=user, report=report))
+    _show(performed(opened, work), as_json=as_json)
 
 
 def _show(outcome: RunOutcome, *, as_json: bool) -> None:
@@ -96,7 +103,9 @@ def list_runs(*, as_json: AsJson = False) -> None:
         print_json({"runs": found})
         return
     for each in found:
-        print_text("  ".join(str(each[key] or "-") for key in ("run_id", "started", "status", "skill", "problem")))
+        name = each["skill"] or f"workflow {each['workflow']}"
+        shown = (each["run_id"], each["started"], each["status"], name, each["problem"])
+        print_text("  ".join(str(value or "-") for value in shown))
 
 
 @runs.command("show")
@@ -111,6 +120,41 @@ def show_run(run_id: Annotated[str, typer.Argument(metavar="ID", help="The run, 
         fail(str(error), NO)
 
 
+@runs.command("resume")
+def resume_runs(  # noqa: PLR0913 - one parameter for each flag
+    directories: Directories = None,
+    *,
+    model: Model = None,
+    run_tool: RunTool = None,
+    workspace: Workspace = None,
+    mcp_servers: McpServers = None,
+    skill_tool: SkillTool = None,
+    as_json: AsJson = False,
+    follow_symlinks: FollowSymlinks = False,
+    trust_workspace: TrustWorkspace = False,
+) -> None:
+    """Complete what was interrupted, of runs with the same folders, model and tools as are given here."""
+    from server.commands.performing import open_for_runs, resumed
+
+    opened: Opened = open_for_runs(
+        directories,
+        model=model,
+        run_tools=tuple(run_tool or ()),
+        workspace=workspace,
+        mcp_servers=mcp_servers,
+        skill_tools=tuple(skill_tool or ()),
+        follow_symlinks=follow_symlinks,
+        trust_workspace=trust_workspace,
+    )
+    found = resumed(opened)
+    if as_json:
+        print_json({"runs": found})
+    for each in [] if as_json else found:
+        print_text(f"{each['run_id']}  {each['kind']}  {each['status']}")
+    if any(each["status"] != "completed" for each in found):
+        raise SystemExit(NO)
+
+
 def _summary(trace: dict[str, Any]) -> dict[str, Any]:
-    keys = ("run_id", "skill", "digest", "model", "started", "ended", "status", "problem", "message")
+    keys = ("run_id", "skill", "workflow", "digest", "model", "started", "ended", "status", "problem", "message")
     return {key: trace.get(key) for key in keys}

@@ -15,9 +15,14 @@ from server.commands.options import (
     Directories,
     FollowSymlinks,
     GitIgnored,
+    McpServers,
     NoAdapt,
+    RequireSandbox,
+    RunTool,
+    SkillTool,
     Strict,
     TrustWorkspace,
+    Workspace,
 )
 from server.config import LogLevel, OptionalTool, Transport
 from server.console import WRONG_USE, fail
@@ -55,6 +60,11 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     gitignore: GitIgnored = False,
     no_adapt: NoAdapt = False,
     tool: Annotated[list[OptionalTool] | None, typer.Option(help="Offer this tool too; may be repeated.")] = None,
+    require_sandbox: RequireSandbox = False,
+    run_tool: RunTool = None,
+    workspace: Workspace = None,
+    mcp_servers: McpServers = None,
+    skill_tool: SkillTool = None,
     pin: Pinned = None,
     watch: Annotated[WatchMode | None, typer.Option(help="How changes are noticed; auto by default.")] = None,
     watch_debounce_ms: Annotated[int | None, typer.Option(help="Quiet time that ends a burst; 250.")] = None,
@@ -75,17 +85,26 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         gitignore=gitignore,
         no_adapt=no_adapt,
         tools=tuple(tool or ()),
+        require_sandbox=require_sandbox,
+        run_tools=tuple(run_tool or ()),
+        workspace=workspace,
+        mcp_servers=mcp_servers,
+        skill_tools=tuple(skill_tool or ()),
         pinned=tuple(pin or ()),
         watch=watch,
         watch_debounce_ms=watch_debounce_ms,
         log_level=log_level,
     )
-    if settings.transport is Transport.STDIO and (sys.stdin is None or sys.stdout is None):
-        fail("stdin or stdout is closed; a client speaks over both, or use --transport http", WRONG_USE)
     _run(open_library(directories, settings, machine), settings, machine)
 
 
+def _require_streams(settings: Settings) -> None:
+    if settings.transport is Transport.STDIO and (sys.stdin is None or sys.stdout is None):
+        fail("stdin or stdout is closed; a client speaks over both, or use --transport http", WRONG_USE)
+
+
 def _run(library: Library, settings: Settings, machine: Machine) -> None:
+    _require_streams(settings)
     defer_packages()
     from server.serving import serve as run
     from server.usage import Usage, usage_file

@@ -36,6 +36,7 @@ def visibility(
 ) -> None:
     """Tell what each client will show of the skills, which clash, and what would change that."""
     from server.listing.snapshot import Snapshot
+    from server.scripts.setup import offers_scripts, script_setup
     from server.usage import read_counts, usage_file
     from server.visibility.objects import overview_object
     from server.visibility.overview import overview
@@ -45,7 +46,8 @@ def visibility(
         directories, follow_symlinks=follow_symlinks, trust_workspace=trust_workspace
     )
     used = read_counts(usage_file(state_home())) if settings.usage else {}
-    found = overview(Snapshot(library.catalog, settings, used), clients, window)
+    scripts = script_setup(settings) if offers_scripts(settings) else None
+    found = overview(Snapshot(library.catalog, settings, used, scripts=scripts), clients, window)
     if as_json:
         print_json(overview_object(found))
     else:

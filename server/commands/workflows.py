@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import os
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from server.commands.options import AsJson, FollowSymlinks, Strict, TrustWorkspace
+from server.commands.options import (
+    AsJson,
+    Directories,
+    FollowSymlinks,
+    McpServers,
+    Model,
+    RunId,
+    RunTool,
+    SkillTool,
+    Strict,
+    TrustWorkspace,
+    Workspace,
+    values_of,
+)
 from server.console import NO, WRONG_USE, fail, print_json, print_text
+
+if TYPE_CHECKING:
+    from skills_core.run.workflow.outcome import WorkflowOutcome
 
 __all__ = ["app"]
 
@@ -62,3 +78,55 @@ def validate(
         raise typer.Exit(WRONG_USE)
     if not all(result.valid for result in results):
         raise typer.Exit(NO)
+
+
+@app.command()
+def run(  # noqa: PLR0913 - one parameter for each flag
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The workflow.")],
+    directories: Directories = None,
+    *,
+    given: Annotated[
+        list[str] | None, typer.Option("--input", metavar="NAME=VALUE", help="An input's value; may be repeated.")
+    ] = None,
+    model: Model = None,
+    run_tool: RunTool = None,
+    workspace: Workspace = None,
+    mcp_servers: McpServers = None,
+    skill_tool: SkillTool = None,
+    run_id: RunId = None,
+    as_json: AsJson = False,
+    follow_symlinks: FollowSymlinks = False,
+    trust_workspace: TrustWorkspace = False,
+) -> None:
+    """Run a workflow, and print what its last skill came to. The exit code is 1 where it did not complete."""
+    inputs = values_of(given, "--input")
+    from server.commands.performing import open_for_runs, performed
+    from server.workflows import read_file
+    from skills_core.run.workflow.plan import prepare
+
+    opened = open_for_runs(
+        directories,
+        model=model,
+        run_tools=tuple(run_tool or ()),
+        workspace=workspace,
+        mcp_servers=mcp_servers,
+        skill_tools=tuple(skill_tool or ()),
+        follow_symlinks=follow_symlinks,
+        trust_workspace=trust_workspace,
+    )
+    plan = prepare(read_file(file), file.stem, opened.library.catalog, inputs)
+    _show(performed(opened, lambda company: opened.service.perform_workflow(plan, company, run_id)), as_json=as_json)
+
+
+def _show(outcome: WorkflowOutcome, *, as_json: bool) -> None:
+    from skills_core.run.outcome import RunStatus
+    from skills_core.run.records import to_json
+
+    if as_json:
+        print_json(to_json(outcome))
+    elif outcome.output:
+        print_text(outcome.output)
+    if outcome.problem is not None:
+        typer.echo(f"skillserve: {outcome.message} (run {outcome.run_id})", err=True)
+    if outcome.status is not RunStatus.COMPLETED:
+        raise SystemExit(NO)

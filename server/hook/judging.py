@@ -24,6 +24,8 @@ __all__ = ["judge"]
 _MODES_THAT_ASK: Final = frozenset({None, "default", "acceptEdits", "plan"})
 # In its other modes Claude Code was seen to take "ask" for consent, or to ask nobody: its issues 77212, 89561, 95726.
 
+_SHOWN: Final = 500
+
 logger = logging.getLogger(__name__)
 
 
@@ -36,7 +38,7 @@ def judge(call: HookCall, options: HookOptions) -> Decision:
         decision = guard_of(found.skills, settings).decide(call.tool, call.arguments)
         doubts: Sequence[str] = found.doubts
     except (ConfigurationError, SkillsError, OSError) as error:
-        decision, doubts = Decision(Verdict.ALLOW), [one_line(str(error))]
+        decision, doubts = Decision(Verdict.ALLOW), [one_line(str(error))[:_SHOWN]]
     log_decision(call.tool, decision)
     if decision.verdict is Verdict.ALLOW and doubts:
         more = f" (and {len(doubts) - 1} more)" if len(doubts) > 1 else ""

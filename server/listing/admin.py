@@ -113,6 +113,7 @@ _STATUS: dict[str, Any] = {
         problems=list_of(object_of(**_DIAGNOSTIC)),
         sources=list_of(_SOURCE),
         runs=object_of(model=or_null(TEXT), run_skill=_FLAG, reason=or_null(TEXT)),
+        scripts=object_of(offered=_FLAG, isolation=TEXT, sandbox_required=_FLAG, statement=TEXT),
     ),
     "annotations": hints("Status of all skills"),
 }

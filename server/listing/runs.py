@@ -12,7 +12,18 @@ from skills_core.run.outcome import CallDecision, RunStatus
 if TYPE_CHECKING:
     from server.config import Settings
 
-__all__ = ["CONFIRM", "CONTINUE", "RUN", "offers_tool", "runs_object", "tools", "why_no_runs"]
+__all__ = [
+    "CONFIRM",
+    "CONTINUE",
+    "ENTRANCE",
+    "RUN",
+    "offers_runs",
+    "offers_tool",
+    "offers_workflows",
+    "runs_object",
+    "tools",
+    "why_no_runs",
+]
 
 RUN = OptionalTool.RUN_SKILL.value
 
@@ -20,6 +31,13 @@ CONTINUE = "continue"
 """The argument by which a call goes on with a run that has not finished, or whose user said no."""
 CONFIRM = "confirm"
 """The argument by which a call says that the user agrees."""
+
+
+ENTRANCE: dict[str, Any] = {
+    CONTINUE: {"type": "string", "description": "Go on with a run, as its last result says."},
+    CONFIRM: {"type": "string", "description": "The user agrees to what the last result asks."},
+}
+"""The properties by which a call comes back to a run that waits."""
 
 
 def why_no_runs(settings: Settings) -> str | None:
@@ -34,8 +52,19 @@ def why_no_runs(settings: Settings) -> str | None:
 
 
 def offers_tool(settings: Settings) -> bool:
-    """Tell whether the tool is there: it is where settings name it, and a model."""
+    """Tell whether the tool `run_skill` is there: it is where settings name it, and a model."""
     return OptionalTool.RUN_SKILL in settings.tools and why_no_runs(settings) is None
+
+
+def offers_workflows(settings: Settings) -> bool:
+    """Tell whether the tool `run_workflow` is there: it is where settings name it, a model, and workflows."""
+    named = OptionalTool.RUN_WORKFLOW in settings.tools and bool(settings.workflows)
+    return named and why_no_runs(settings) is None
+
+
+def offers_runs(settings: Settings) -> bool:
+    """Tell whether clients can have anything performed."""
+    return offers_tool(settings) or offers_workflows(settings)
 
 
 def runs_object(settings: Settings) -> dict[str, Any]:
@@ -96,11 +125,7 @@ _RUN_SKILL: dict[str, Any] = {
                 "description": "Values for the skill's {{parameters}}, by name.",
             },
             "message": {"type": "string", "description": "The task: what the user wants, in full."},
-            CONTINUE: {
-                "type": "string",
-                "description": "Go on with a run, as its last result says.",
-            },
-            CONFIRM: {"type": "string", "description": "The user agrees to what the last result asks."},
+            **ENTRANCE,
         },
         "additionalProperties": False,
     },

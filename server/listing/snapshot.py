@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from server.listing import prompts, resources, skills, tools
+from server.listing import declared, prompts, resources, skills, tools
 from server.listing.offer import Room, first_of
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from server.listing.paging import Pager
     from server.listing.skills import Child
     from skills_core.catalog import Catalog
+    from skills_core.format.frontmatter import ToolDeclaration
+    from skills_core.run.scripts.runner import ScriptSetup
     from skills_core.skill import Skill
 
 __all__ = ["Snapshot"]
@@ -35,15 +37,19 @@ class Snapshot:
         settings: Settings,
         used: Mapping[str, int] | None = None,
         rooms: Iterable[Room] = (),
+        *,
+        scripts: ScriptSetup | None = None,
     ) -> None:
         """Nothing is built yet.
 
         `used` is how often each skill was used, by its key, `rooms` those that clients had of the catalog before.
+        `scripts` is how scripts are run, None where clients can run none.
         """
         self.catalog = catalog
         self.settings = settings
         self._used = used or {}
         self._rooms = frozenset(rooms)
+        self._scripts = scripts
         self._tools: dict[Room, dict[str, Any]] = {}
         self._directories: dict[str, Pager[Child]] = {}
 
@@ -55,7 +61,7 @@ class Snapshot:
     def tools(self, room: Room) -> dict[str, Any]:
         """Return the result of `tools/list` for a client that has so much room."""
         if room not in self._tools:
-            self._tools[room] = tools.list_result(self.catalog, self.settings, self.first, room)
+            self._tools[room] = tools.list_result(self.catalog, self.settings, self.first, room, self._scripts)
         return self._tools[room]
 
     @property
@@ -67,6 +73,11 @@ class Snapshot:
     def tool_schemas(self) -> dict[str, dict[str, Any]]:
         """The input schema of each tool by its name, with as many names as there is room for."""
         return {tool["name"]: tool["inputSchema"] for tool in self.tools(Room(self.settings.catalog_budget))["tools"]}
+
+    @cached_property
+    def declared(self) -> dict[str, tuple[Skill, ToolDeclaration]]:
+        """The tools that skills declare and clients may call, by their names."""
+        return declared.served(self.catalog, self.settings)
 
     @cached_property
     def instructions(self) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from server.listing import admin, context, guard, runs
+from server.listing import admin, context, declared, guard, runs, workflows
 from server.listing.envelope import cacheable
 from server.listing.offer import Room, always_on, names_within, size_of
 from server.listing.schemas import SCORED, TEXT, TEXTS, hints, list_of, object_of
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from server.config import Settings
     from skills_core.catalog import Catalog
+    from skills_core.run.scripts.runner import ScriptSetup
     from skills_core.skill import Skill
 
 __all__ = [
@@ -77,25 +78,31 @@ def instructions(catalog: Catalog) -> str | None:
     return f"{text}\nAnd {more} more, which stand first in the description of activate_skill." if more else text
 
 
-def list_result(catalog: Catalog, settings: Settings, first: Sequence[Skill], room: Room) -> dict[str, Any]:
+def list_result(
+    catalog: Catalog, settings: Settings, first: Sequence[Skill], room: Room, scripts: ScriptSetup | None = None
+) -> dict[str, Any]:
     """Return the result of `tools/list` for a client that has so much `room`, the skills that are `first` in front.
 
-    There are no tools for skills where there is no skill for them.
+    There are no tools for skills where there is no skill for them, and none for scripts without `scripts`.
     """
     skills = catalog.offered
     tools = [_activate(catalog, settings, first, room)] if skills else []
     # A skill that only users may call has files all the same.
     tools += [_read_file()] if catalog.active else []
     tools += [_find()] if skills else []
-    tools += runs.tools(settings) if skills else []
+    tools += _scripts(catalog, scripts)
+    tools += [*runs.tools(settings), *workflows.tools(settings)] if skills else []
     tools += [*context.tools(catalog, settings), *guard.tools(settings), *admin.tools(settings)]
+    tools += declared.tools(catalog, settings)
     # What is right for one client is cut by another.
     return {"tools": tools, **cacheable(settings), "cacheScope": "private"}
 
 
 def describe(skill: Skill) -> tuple[object, ...]:
     """Return all of a skill that the list of tools may depend on."""
-    return skill.key, skill.model_invocable, skill.frontmatter.always_on, render_entry(skill)
+    scripts = [tool.script in skill.content.files for tool in skill.frontmatter.tools]
+    own = (skill.frontmatter.tools, scripts)
+    return skill.key, skill.model_invocable, skill.frontmatter.always_on, render_entry(skill), own
 
 
 def _activate(catalog: Catalog, settings: Settings, first: Sequence[Skill], room: Room) -> dict[str, Any]:
@@ -113,6 +120,15 @@ def _activate(catalog: Catalog, settings: Settings, first: Sequence[Skill], room
         "annotations": hints("Activate a skill"),
         "_meta": {"anthropic/alwaysLoad": True, "anthropic/maxResultSizeChars": MAX_RESULT},
     }
+
+
+def _scripts(catalog: Catalog, setup: ScriptSetup | None) -> list[dict[str, Any]]:
+    if setup is None or not catalog.active:
+        return []
+    # What runs programs is loaded only where programs are run.
+    from server.listing.scripts import tool  # noqa: PLC0415
+
+    return [tool(setup)]
 
 
 def _activation_schema(names: Sequence[str], offered: int) -> dict[str, Any]:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from server.remote.address import Address
     from server.remote.bounds import Exchange
 
-__all__ = ["Limits", "RemoteError", "RemoteServer", "connect"]
+__all__ = ["Limits", "RemoteError", "RemoteServer", "connect", "http_client"]
 
 _HANDSHAKE_BYTES = 1024 * 1024
 _LITTLE = 256 * 1024
@@ -99,7 +99,7 @@ async def connect(
     limits = limits or Limits()
     try:
         async with AsyncExitStack() as stack:
-            http = await stack.enter_async_context(_http_client(address, limits))
+            http = await stack.enter_async_context(http_client(address, limits))
             transport = streamable_http_client(address.url, http_client=http, max_sse_event_size=_LARGEST_ANSWER)
             client = Client(
                 transport,
@@ -120,7 +120,12 @@ async def connect(
         raise _innermost(group) from None
 
 
-def _http_client(address: Address, limits: Limits) -> httpx2.AsyncClient:
+def http_client(address: Address, limits: Limits) -> httpx2.AsyncClient:
+    """Return a client for one server, which sends its headers and bounds what comes back.
+
+    Raises:
+        AddressError: the URL or the proxy cannot be used.
+    """
     headers = httpx2.Headers(list(address.headers))
     headers["accept-encoding"] = "identity"
     try:

@@ -5,16 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import anyio.to_thread
-
 from server.activation.calls import invocable, texts_of
 from server.arguments import string
-from server.environment import state_home
+from server.config import ConfigurationError
 from server.listing.envelope import text_block, tool_result
 from server.listing.runs import CONFIRM, CONTINUE, RUN, offers_tool
-from server.rules import guard_of
-from server.run.user import user_of
-from skills_core.run.models import CLIENT
+from server.run.company import company_of
 from skills_core.run.outcome import RunOutcome, RunStatus
 from skills_core.run.records import to_json
 
@@ -26,7 +22,7 @@ if TYPE_CHECKING:
     from server.host import Host
     from server.run.exchange import ClientExchange
     from server.run.exchanges import Exchanges
-    from server.run.service import RunService
+    from server.run.keeper import RunKeeper
     from skills_core.skill import Skill
 
 __all__ = ["RunRequests"]
@@ -35,11 +31,11 @@ __all__ = ["RunRequests"]
 class RunRequests:
     """The handler of the tool."""
 
-    def __init__(self, host: Host, exchanges: Exchanges) -> None:
-        """Perform the skills of `host`; runs are work of `exchanges`."""
+    def __init__(self, host: Host, exchanges: Exchanges, keeper: RunKeeper) -> None:
+        """Perform the skills of `host` by the service of `keeper`; runs are work of `exchanges`."""
         self._host = host
         self._exchanges = exchanges
-        self._service: RunService | None = None
+        self._keeper = keeper
 
     def calls(
         self, ctx: ServerRequestContext[Any, Any]
@@ -61,29 +57,15 @@ class RunRequests:
     async def _performed(
         self, exchange: ClientExchange, skill: Skill, values: Mapping[str, str], message: str | None
     ) -> dict[str, Any]:
-        # What performs takes a second to import, in which others want to be answered.
-        service = await anyio.to_thread.run_sync(self._opened)
-        from server.run.service import Run
+        service = await self._keeper.service()
+        from skills_core.run.executor import RunRequest
 
-        run = Run(skill, values, message, user=user_of(exchange, skill.key), report=exchange.report)
-        if self._host.settings.model == CLIENT:
-            from dataclasses import replace
-
-            from server.run.model import ClientModel
-
-            run = replace(run, model=ClientModel(exchange))
         self._host.usage.add(skill.key)
-        return _result(await service.perform(run))
-
-    def _opened(self) -> RunService:
-        from server.run.service import RunService
-
-        if self._service is None:
-            settings = self._host.settings
-            self._service = RunService(
-                settings, lambda: guard_of(self._host.snapshot.catalog.active, settings), state_home()
-            )
-        return self._service
+        company = company_of(exchange, skill.key, self._host.settings)
+        try:
+            return _result(await service.perform(RunRequest(skill, values, message), company))
+        except ConfigurationError as error:
+            return tool_result([text_block(str(error))], is_error=True)
 
 
 def _result(outcome: RunOutcome) -> dict[str, Any]:

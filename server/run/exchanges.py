@@ -23,6 +23,7 @@ from server.run.callers import Caller, caller_of
 from server.run.errors import RunEndedError
 from server.run.exchange import ClientExchange
 from server.run.limits import ExchangeLimits
+from server.waiting import until_gone
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class Exchanges:
         if self._tasks is None:
             raise RunEndedError("the server is not doing any work")
         if len(self._running) >= self.limits.at_once:
-            raise RunEndedError(f"{self.limits.at_once} runs are under way, no more are begun; try again later")
+            raise RunEndedError(f"as many runs as there may be ({self.limits.at_once}) are under way; try again later")
         exchange = ClientExchange(caller, self.limits)
         rounds = self._running[exchange.token] = _Rounds(exchange)
         self._tasks.start_soon(self._perform, rounds, work)
@@ -249,6 +250,5 @@ async def _end_when_closed(ctx: ServerRequestContext[Any, Any], exchange: Client
     """End the work when the client closes its request: nobody could be told what came of it."""
     if ctx.request is None:
         return  # a pipe ends with all that came through it
-    while (await ctx.request.receive())["type"] != "http.disconnect":
-        pass
+    await until_gone(ctx.request)
     exchange.end("its client closed the request")

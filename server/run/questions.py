@@ -1,38 +1,43 @@
-"""What the user is shown of a question: who asks in the server's words, and what is asked in quotation marks.
+"""What the user is shown of a question: who asks in the server's words, and what is asked, marked as quoted.
 
-A question holds words of skills and of models. They stand on one line of their own, between quotation marks that they
-cannot close, with every character that nobody sees spelled out, so that they cannot pass for words of the server.
+A question holds words of skills and of models. Each line of it begins with a mark, which no line of the server's own
+does, and every character that nobody sees is spelled out, so that they cannot pass for words of the server.
 """
 
 from __future__ import annotations
 
-import json
-
 from skills_core.diagnostics import one_line
 
-__all__ = ["MAX_CHOICE", "MAX_QUESTION", "answer_text", "consent_text", "quoted"]
+__all__ = ["MAX_CHOICE", "MAX_QUESTION", "answer_text", "consent_text"]
 
-MAX_QUESTION = 1000
-"""Characters of a question that are shown; what is beyond is counted."""
+MAX_QUESTION = 4000
+"""Characters of a question that are shown; those beyond are counted."""
 
 MAX_CHOICE = 100
 _MAX_NAME = 100
 
+_MARK = "> "
+
 
 def consent_text(skill: str, question: str) -> str:
-    """Return what the user is shown where consent is asked for."""
-    return f"skillserve asks for your consent. The skill {quoted(skill, _MAX_NAME)} wants this:\n{quoted(question)}"
+    """Return what the user is shown where consent is asked for; `question` may have lines."""
+    return f"skillserve asks for your consent to what a run of the skill {_name(skill)} wants:\n{_quoted(question)}"
 
 
 def answer_text(skill: str, question: str) -> str:
-    """Return what the user is shown where an answer is asked for."""
+    """Return what the user is shown where an answer is asked for; `question` is a model's, and becomes one line."""
     return (
-        f"The skill {quoted(skill, _MAX_NAME)} asks you the following. Your answer goes to the model that performs it; "
-        f"give no passwords.\n{quoted(question)}"
+        f"A run of the skill {_name(skill)} asks you this. Your answer goes to the model that performs it; give no "
+        f"passwords.\n{_quoted(one_line(question))}"
     )
 
 
-def quoted(text: str, most: int = MAX_QUESTION) -> str:
-    """Return `text` on one line, in quotation marks that it cannot close, cut after `most` characters."""
-    more = f" … and {len(text) - most} more characters" if len(text) > most else ""
-    return one_line(json.dumps(text[:most], ensure_ascii=False)) + more
+def _name(skill: str) -> str:
+    return one_line(repr(skill[:_MAX_NAME]))
+
+
+def _quoted(question: str) -> str:
+    lines = [_MARK + one_line(line) for line in question[:MAX_QUESTION].split("\n") if line.strip()]
+    if more := len(question[MAX_QUESTION:]):
+        lines.append(f"{more} more characters are not shown.")
+    return "\n".join(lines)

@@ -1,33 +1,59 @@
-"""Performs runs: puts together what settings and this machine give, and hands it to the executor."""
+"""Performs runs and workflows, recorded step by step, so that what is interrupted is completed.
+
+A run of the connected client's own model is not recorded: whoever continued it would have to ask a client that is gone.
+"""
 
 from __future__ import annotations
 
+import re
 import secrets
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from server.run.traces import trace_store
-from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
-from skills_core.run.limits import RunLimits
-from skills_core.run.models import open_model, parse_model
-from skills_core.run.ports import MemoryJournal, Nobody, unheard
-from skills_core.run.secrets import Secrets
-from skills_core.run.tools.gate import ToolGate
-from skills_core.run.tools.permits import Permits
+import anyio
+
+from server.config import ConfigurationError
+from server.run.performing import Company, SkillPerformance, Surroundings
+from server.run.workflow_traces import WorkflowTrace
+from skills_core.errors import SkillsError, UnknownSkillError
+from skills_core.run.durable.engine import open_engine
+from skills_core.run.durable.errors import RunNotDoneError
+from skills_core.run.durable.terms import INSIDE, Terms, is_inner
+from skills_core.run.executor import RunRequest
+from skills_core.run.models import ModelUnavailableError
+from skills_core.run.outcome import RunOutcome, RunProblem, RunStatus
+from skills_core.run.ports import MemoryJournal, unheard
+from skills_core.run.records import from_json, to_json
+from skills_core.run.workflow.outcome import WorkflowOutcome
+from skills_core.run.workflow.plan import plan_from_json, plan_to_json
+from skills_core.run.workflow.run import run_workflow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
-    from pydantic_ai.models import Model
+    from skills_core.catalog import Catalog
+    from skills_core.run.durable.engine import Engine
+    from skills_core.run.durable.store import Store
+    from skills_core.run.ports import Journal, JsonObject
+    from skills_core.run.workflow.plan import Plan
 
-    from server.config import Settings
-    from skills_core.guard import Guard
-    from skills_core.run.outcome import RunOutcome
-    from skills_core.run.ports import Report, User
-    from skills_core.skill import Skill
+    _Step = Callable[[str, str, Mapping[str, str], str | None], Awaitable[RunOutcome]]
 
-__all__ = ["Run", "RunService", "new_run_id"]
+__all__ = ["RunNameError", "RunService", "new_run_id"]
+
+LAST_WORDS = 5.0
+"""Seconds in which a run that nobody waits for any more is cancelled in the record."""
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+class RunNameError(SkillsError):
+    """A run cannot be called so."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"A run is named by up to 64 letters, digits, - and _, not {name[:100]!r}.")
 
 
 def new_run_id() -> str:
@@ -36,56 +62,179 @@ def new_run_id() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One run that is asked for; without a `model`, the one of the settings performs it."""
+class _Live:
+    """Who waits for a run in this process, and the skills that it began with."""
 
-    skill: Skill
-    parameters: Mapping[str, str] = field(default_factory=dict)
-    message: str | None = None
-    model: Model | None = None
-    user: User = field(default_factory=Nobody)
-    report: Report = unheard
+    catalog: Catalog
+    company: Company = field(default_factory=Company)
 
 
 class RunService:
-    """Performs runs by one set of settings."""
+    """Performs runs by one set of settings; `catalog` gives the skills of the moment."""
 
-    def __init__(self, settings: Settings, guard: Callable[[], Guard], state: Path) -> None:
-        """Perform by `settings`; `guard` gives what decides on calls at the moment that a run begins."""
-        self._settings = settings
-        self._guard = guard
-        self._store = trace_store(state)
+    def __init__(self, surroundings: Surroundings, catalog: Callable[[], Catalog]) -> None:
+        """Nothing is opened yet."""
+        self._perform = SkillPerformance(surroundings)
+        self._store = surroundings.store
+        self._catalog = catalog
+        self._live: dict[str, _Live] = {}
+        self._engine: Engine | None = None
 
-    async def perform(self, run: Run) -> RunOutcome:
-        """Perform a run to its end.
+    @asynccontextmanager
+    async def recording(self, store: Store, pool: str, at_once: int) -> AsyncGenerator[Engine]:
+        """Record runs in `store` as long as the block lasts, and complete those of the pool that were interrupted.
 
         Raises:
-            ModelUnavailableError: the model that settings name cannot be used.
+            StoreError: the store cannot be used.
         """
-        key = self._settings.model_key.get_secret_value() if self._settings.model_key else None
-        spec = parse_model(self._settings.model or "")
-        limits, journal = _limits_of(self._settings), MemoryJournal(new_run_id())
-        gate = ToolGate(
-            (),
-            Permits(run.skill.frontmatter.allowed_tools),
-            self._guard(),
-            run.user,
-            limits,
-            journal.run_id,
-            run.skill.digest or "",
-        )
-        context = RunContext(
-            model=run.model or open_model(spec, key),
-            model_name=str(spec),
-            gate=gate,
-            journal=journal,
-            limits=limits,
-            report=run.report,
-            store=self._store,
-            secrets=Secrets({"model_key": key} if key else {}),
-        )
-        return await SkillExecutor(RunRequest(run.skill, run.parameters, run.message), context).run()
+        jobs = {"skill": self._skill_job, "workflow": self._workflow_job}
+        async with open_engine(store, jobs, Terms(pool=pool, at_once=at_once)) as engine:
+            self._engine = engine
+            try:
+                yield engine
+            finally:
+                self._engine = None
+
+    async def perform(self, request: RunRequest, company: Company, run_id: str | None = None) -> RunOutcome:
+        """Perform a skill to its end, or join the run of this name.
+
+        Raises:
+            RunNameError: a run cannot be named so.
+            RunConflictError: the name is that of another run.
+            ModelUnavailableError: the model that settings name cannot be used.
+            ConfigurationError: the tools that settings name cannot be used.
+        """
+        run_id = _named(run_id)
+        await self._perform.check()
+        if self._engine is None or company.model is not None:
+            return await self._perform(request, MemoryJournal(run_id), company)
+        given: JsonObject = {
+            "skill": request.skill.key,
+            "digest": request.skill.digest,
+            "parameters": dict(request.parameters),
+            "message": request.message,
+        }
+        try:
+            return from_json(RunOutcome, await self._recorded("skill", run_id, given, company))
+        except RunNotDoneError as error:
+            return _not_done(run_id, request.skill.key, request.skill.digest, error)
+
+    async def perform_workflow(self, plan: Plan, company: Company, run_id: str | None = None) -> WorkflowOutcome:
+        """Run a workflow to its end, or join the run of this name.
+
+        Raises:
+            RunNameError: a run cannot be named so.
+            RunConflictError: the name is that of another run.
+            RunNotDoneError: it was cancelled or given up.
+            ModelUnavailableError: the model that settings name cannot be used.
+            ConfigurationError: the tools that settings name cannot be used.
+        """
+        run_id = _named(run_id)
+        await self._perform.check()
+        if self._engine is None or company.model is not None:
+            live = _Live(self._catalog(), company)
+            return await self._run_workflow(plan, MemoryJournal(run_id), live, self._unrecorded_step(run_id, live))
+        given: JsonObject = {"plan": plan_to_json(plan)}
+        return from_json(WorkflowOutcome, await self._recorded("workflow", run_id, given, company))
+
+    async def _recorded(self, kind: str, run_id: str, given: JsonObject, company: Company) -> JsonObject:
+        assert self._engine is not None  # noqa: S101 - asked before
+        self._live[run_id] = _Live(self._catalog(), company)
+        try:
+            return await self._engine.run(kind, run_id, given, here=True)
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True), anyio.move_on_after(LAST_WORDS):
+                await self._engine.cancel(run_id)
+            raise
+        finally:
+            self._live.pop(run_id, None)
+
+    def _who_waits(self, run_id: str) -> _Live:
+        """Return who waits for a run, or for the one that it is inside of; nobody waits for one that is recovered."""
+        return self._live.get(run_id.partition(INSIDE)[0]) or _Live(self._catalog())
+
+    async def _skill_job(self, journal: Journal, given: JsonObject) -> JsonObject:
+        live, key, digest = self._who_waits(journal.run_id), str(given["skill"]), given["digest"]
+        try:
+            skill = live.catalog.skill(key)
+        except UnknownSkillError as error:
+            return to_json(_failed(journal.run_id, key, RunProblem.SKILL_CHANGED, str(error)))
+        if skill.digest != digest:
+            changed = f"The skill has changed since the run began, from {digest} to {skill.digest}; begin a new run."
+            return to_json(_failed(journal.run_id, key, RunProblem.SKILL_CHANGED, changed))
+        parameters, message = given["parameters"], given["message"]
+        assert isinstance(parameters, dict)  # noqa: S101 - as it was recorded
+        values = {name: str(value) for name, value in parameters.items()}
+        request = RunRequest(skill, values, None if message is None else str(message))
+        company = _inside(live.company) if is_inner(journal.run_id) else live.company
+        try:
+            return to_json(await self._perform(request, journal, company))
+        except (ModelUnavailableError, ConfigurationError) as error:
+            return to_json(_failed(journal.run_id, key, RunProblem.CONFIGURATION, str(error)))
+
+    async def _workflow_job(self, journal: Journal, given: JsonObject) -> JsonObject:
+        live, plan = self._who_waits(journal.run_id), plan_from_json(given["plan"])
+        return to_json(await self._run_workflow(plan, journal, live, self._recorded_step(journal.run_id, live)))
+
+    async def _run_workflow(self, plan: Plan, journal: Journal, live: _Live, perform_step: _Step) -> WorkflowOutcome:
+        names = [each.name for each in plan.workflow.skill_steps]
+        trace = WorkflowTrace(self._store, journal.run_id, plan)
+
+        async def perform(target: str, parameters: Mapping[str, str], message: str | None, step: str) -> RunOutcome:
+            return await perform_step(str(names.index(step) + 1), target, parameters, message)
+
+        def digest_of(target: str) -> str | None:
+            try:
+                return live.catalog.skill(target).digest
+            except UnknownSkillError:
+                return None
+
+        async with trace.written() as written:
+            outcome = await run_workflow(plan, perform, journal, digest_of=digest_of, report=live.company.report)
+            written(outcome)
+        return outcome
+
+    def _recorded_step(self, run_id: str, live: _Live) -> _Step:
+        async def step(number: str, target: str, parameters: Mapping[str, str], message: str | None) -> RunOutcome:
+            assert self._engine is not None  # noqa: S101 - a job is performed by it
+            digest = live.catalog.skill(target).digest
+            given: JsonObject = {
+                "skill": target,
+                "digest": digest,
+                "parameters": dict(parameters),
+                "message": message,
+            }
+            try:
+                return from_json(RunOutcome, await self._engine.run_inside(run_id, number, "skill", given))
+            except RunNotDoneError as error:
+                return _not_done(f"{run_id}{INSIDE}{number}", target, digest, error)
+
+        return step
+
+    def _unrecorded_step(self, run_id: str, live: _Live) -> _Step:
+        async def step(number: str, target: str, parameters: Mapping[str, str], message: str | None) -> RunOutcome:
+            request = RunRequest(live.catalog.skill(target), parameters, message)
+            return await self._perform(request, MemoryJournal(f"{run_id}{INSIDE}{number}"), _inside(live.company))
+
+        return step
 
 
-def _limits_of(settings: Settings) -> RunLimits:
-    return RunLimits(turns=settings.run_turns, tokens=settings.run_tokens, seconds=settings.run_seconds)
+def _named(run_id: str | None) -> str:
+    if run_id is not None and not _NAME.fullmatch(run_id):
+        raise RunNameError(run_id)
+    return run_id or new_run_id()
+
+
+def _inside(company: Company) -> Company:
+    """Return who is there for a run inside of a workflow, whose steps count the progress already."""
+    return replace(company, report=unheard)
+
+
+def _failed(run_id: str, skill: str, problem: RunProblem, message: str, digest: str | None = None) -> RunOutcome:
+    return RunOutcome(
+        run_id=run_id, skill=skill, digest=digest, status=RunStatus.FAILED, problem=problem, message=message
+    )
+
+
+def _not_done(run_id: str, skill: str, digest: str | None, error: RunNotDoneError) -> RunOutcome:
+    return _failed(run_id, skill, RunProblem.GIVEN_UP, str(error), digest)

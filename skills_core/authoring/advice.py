@@ -52,6 +52,7 @@ ADVICE: Mapping[Reason, str] = MappingProxyType(
         Reason.COMPATIBILITY_TOO_LONG: "Shorten the text, or remove the field where there is nothing to say.",
         Reason.UNKNOWN_FIELD: "Correct the field's name, or move the field under metadata.",
         Reason.INVALID_FIELD: "Write a value of the type that is asked for; quote text that looks like a number.",
+        Reason.TOOL_WITHOUT_SCRIPT: "Name the file of the skill that carries it out, as in `script: scripts/tool.py`.",
         Reason.INVALID_PATTERN: "Write it for RE2, without lookaround and backreferences, or remove it.",
         # Among other skills
         Reason.DUPLICATE_NAME: "Rename one of the skills, or ask for each by its path.",

@@ -65,11 +65,12 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class ToolDeclaration:
-    """A tool that a skill brings along; `parameters` is a JSON Schema."""
+    """A tool that a skill brings along; `parameters` is a JSON Schema, `script` the file of the skill that does it."""
 
     name: str
     description: str
     parameters: Mapping[str, JsonValue]
+    script: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,7 +263,13 @@ def _read_tools(reader: FieldReader) -> tuple[ToolDeclaration, ...]:
                 "tools",
             )
             continue
-        tools.append(ToolDeclaration(name, tool.text("description") or "", tool.mapping("parameters")))
+        script = (tool.text("script") or "").removeprefix("./") or None
+        if script is None:
+            message = (
+                f"{prefix}script is missing; the tool is known, and cannot be carried out by a script of the skill"
+            )
+            reader.add(Severity.INFO, Reason.TOOL_WITHOUT_SCRIPT, message, "tools")
+        tools.append(ToolDeclaration(name, tool.text("description") or "", tool.mapping("parameters"), script))
     return tuple(tools)
 
 

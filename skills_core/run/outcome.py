@@ -47,7 +47,9 @@ class RunProblem(StrEnum):
     BELOW_MIN_SCORE = "below_min_score"
     NOT_SCORED = "not_scored"
     SIDE_EFFECTS = "side_effects"
-    CLIENT_GONE = "client_gone"
+    SKILL_CHANGED = "skill_changed"
+    GIVEN_UP = "given_up"
+    CONFIGURATION = "configuration"
     CANCELLED = "cancelled"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from typer.main import get_command
 from server.cli import app
 from server.hook.call import HookCall, OtherEventError, UnreadableCallError, read_call
 from server.hook.options import _SWITCHES, _WITH_VALUE, HookOptions, plain_options
+from server.hook.run import SECONDS
 from tests.conftest import write_skill
 from tests.server.sessions import REPOSITORY
 
@@ -583,3 +585,18 @@ def test_a_call_is_answered_without_what_takes_long_to_import(hook: Hook, skills
     )
     assert b'"deny"' in done.stdout
     assert done.stderr.decode().splitlines()[-1] == "0 []"
+
+
+def test_the_lines_for_the_settings_of_the_host_are_json_with_a_command_that_is_understood() -> None:
+    text = (REPOSITORY / "docs" / "guard.md").read_text(encoding="utf-8")
+    settings = json.loads(text.partition("```json\n")[2].partition("```")[0])
+    (group,) = settings["hooks"]["PreToolUse"]
+    (entry,) = group["hooks"]
+    program, command, *words = shlex.split(entry["command"])
+    assert (program, command, plain_options(words)) == (
+        "skillserve",
+        "guard",
+        HookOptions(project=Path("$CLAUDE_PROJECT_DIR")),
+    )
+    assert (entry["onFailure"], entry["timeout"] > SECONDS) == ("block", True)
+    assert all(f"`{option}" in text for option in (*_SWITCHES, *_WITH_VALUE))

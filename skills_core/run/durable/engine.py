@@ -10,6 +10,7 @@ import math
 import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from contextvars import Context
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -25,9 +26,9 @@ from skills_core.run.durable.leases.files import FileLease
 from skills_core.run.durable.performer import Performer
 from skills_core.run.durable.plain_json import PlainJson, plain_object
 from skills_core.run.durable.records import FINISHED_WORDS, run_of, words_of
-from skills_core.run.durable.runs import RunState
+from skills_core.run.durable.runs import UNFINISHED, RunState
 from skills_core.run.durable.store import SCHEMA, SqliteStore, make_private
-from skills_core.run.durable.terms import Terms
+from skills_core.run.durable.terms import INSIDE, Terms, is_inner
 from skills_core.run.durable.watch import Watch
 
 if TYPE_CHECKING:
@@ -89,16 +90,37 @@ class Engine:
             raise RuntimeError("a job starts no runs: the outcome of a run would depend on when its worker died")
         if kind not in self._performer.kinds:
             raise ValueError(f"there is no kind of run {kind!r}, only {', '.join(sorted(self._performer.kinds))}")
-        if not _RUN_ID.fullmatch(run_id) or not run_id.isprintable():
-            raise ValueError(f"a run needs a printable name of 1 to 200 characters, not {run_id[:200]!r}")
-        recorded = plain_object(given)
+        if not _RUN_ID.fullmatch(run_id) or not run_id.isprintable() or is_inner(run_id):
+            raise ValueError(f"a run needs a printable name of 1 to 200 characters without dots, not {run_id[:200]!r}")
+        return await self._start(kind, run_id, plain_object(given), here=here)
+
+    async def run_inside(self, outer: str, name: str, kind: str, given: JsonObject) -> JsonObject:
+        """Perform a run for one step of the run `outer`, under its name, a dot and `name`; return its outcome.
+
+        It is for the work of a step alone. Where the step is done again, the same run is joined: what was finished of
+        it is not done again either. It takes no slot of its own, and is cancelled with the outer one.
+
+        Raises:
+            RunConflictError: it is recorded with another kind or input.
+            RunNotDoneError: it will come to no outcome.
+        """
+        run_id = f"{outer}{INSIDE}{name}"
+
+        async def performed() -> JsonObject:
+            await self._start(kind, run_id, plain_object(given), here=True)
+            return await self.wait(run_id)
+
+        # dbos knows by the context that a step is under way, in which it starts nothing.
+        return await asyncio.create_task(performed(), context=Context())
+
+    async def _start(self, kind: str, run_id: str, given: JsonObject, *, here: bool) -> Run:
         with SetWorkflowID(run_id):
             if here:
-                await DBOS.start_workflow_async(self._workflow, kind, recorded)
+                await DBOS.start_workflow_async(self._workflow, kind, given)
             else:
-                await DBOS.enqueue_workflow_async(self._terms.pool, self._workflow, kind, recorded)
+                await DBOS.enqueue_workflow_async(self._terms.queue_of(run_id), self._workflow, kind, given)
         run = await self.look(run_id)
-        if (run.kind, run.given) != (kind, recorded):
+        if (run.kind, run.given) != (kind, given):
             raise RunConflictError(run_id)
         return run
 
@@ -111,6 +133,11 @@ class Engine:
         """
         seconds = _FIRST_WAIT
         while (run := await self.look(run_id)).state in {RunState.WAITING, RunState.RUNNING}:
+            if (hold := self._performer.held.get(run_id)) is not None:
+                # It is here: its end is known at once, and recorded a moment later.
+                with anyio.move_on_after(_LONGEST_WAIT):
+                    await hold.ended.wait()
+                    seconds = _FIRST_WAIT
             await anyio.sleep(seconds)
             seconds = min(seconds * 1.5, _LONGEST_WAIT)
         if run.outcome is None:
@@ -141,16 +168,28 @@ class Engine:
         return tuple(run for run in found if not states or run.state in states)
 
     async def cancel(self, run_id: str) -> Run:
-        """Cancel a run that is not finished, and return it.
+        """Cancel a run that is not finished, with those inside of it, and return it.
 
         A job in this process is cancelled at once, one in another process when that looks round, after a beat at most.
         """
         await self.look(run_id)
+        # The outer one first, so that it begins no other.
+        await self._cancel(run_id)
+        inner = await DBOS.list_workflows_async(
+            workflow_id_prefix=f"{run_id}{INSIDE}",
+            application_name=self._terms.pool,
+            status=words_of(UNFINISHED),
+            load_input=False,
+        )
+        for row in inner:
+            await self._cancel(row.workflow_id)
+        return await self.look(run_id)
+
+    async def _cancel(self, run_id: str) -> None:
         await DBOS.cancel_workflow_async(run_id)
         run = await self.look(run_id)
         if run.state is RunState.CANCELLED and (hold := self._performer.held.get(run_id)) is not None:
             hold.release()
-        return run
 
     async def recover(self) -> int:
         """Take over the runs of dead workers now, which happens with each beat anyway; return how many."""
@@ -262,12 +301,13 @@ async def _launch(terms: Terms) -> None:
     """
     try:
         DBOS.launch()
-        await DBOS.register_queue_async(
-            terms.pool,
-            worker_concurrency=terms.at_once,
-            polling_interval_sec=_POLL_SECONDS,
-            on_conflict="always_update",
-        )
+        for queue in (terms.pool, terms.queue_of(INSIDE)):
+            await DBOS.register_queue_async(
+                queue,
+                worker_concurrency=terms.at_once,
+                polling_interval_sec=_POLL_SECONDS,
+                on_conflict="always_update",
+            )
     except (SQLAlchemyError, dbos_errors.DBOSException) as error:
         raise StoreError(f"The database of runs cannot be used: {type(error).__name__}.") from error
 

@@ -29,6 +29,7 @@ class Hold:
         self._lease = lease
         self._term = lease.term
         self.released = False
+        self.ended = anyio.Event()
 
     @property
     def may_go_on(self) -> bool:

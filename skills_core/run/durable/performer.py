@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, TypeAlias
 
 from dbos import DBOS
 
 from skills_core.run.durable.journal import DurableJournal, Hold
 from skills_core.run.durable.plain_json import JobFailedError, plain_object
+from skills_core.run.durable.terms import is_inner
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -66,6 +68,7 @@ class Performer:
         try:
             return await self._result(run_id, kind, given, hold)
         finally:
+            hold.ended.set()
             if self._held.get(run_id) is hold:
                 del self._held[run_id]
             if not self._held:
@@ -77,7 +80,8 @@ class Performer:
         try:
             if self._closing:
                 hold.release()
-            async with self._slots:
+            # A run inside of another one has that one's slot.
+            async with nullcontext() if is_inner(run_id) else self._slots:
                 outcome = await self._attempt(run_id, kind, given, hold)
         except asyncio.CancelledError:
             problem = "CancelledError"

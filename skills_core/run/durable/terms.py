@@ -5,11 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["RUN_FORMAT", "Terms"]
+__all__ = ["INSIDE", "RUN_FORMAT", "Terms", "is_inner"]
 
 RUN_FORMAT: Final = 1
 """How runs are recorded. It goes up when a job takes other steps than before for the same input, or reads their results
 differently: a run is only continued by a version that has the number it was begun with."""
+
+
+INSIDE: Final = "."
+"""What stands between the name of a run and that of a run inside of it."""
+
+
+def is_inner(run_id: str) -> bool:
+    """Tell whether this is the name of a run inside of another one."""
+    return INSIDE in run_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +39,13 @@ class Terms:
     """PostgreSQL: how long a worker may be silent before its runs are taken over. It gives them up by itself before."""
     stop_seconds: float = 10.0
     """How long a closing worker waits for its runs to stop."""
+
+    def queue_of(self, run_id: str) -> str:
+        """Return the queue in which a run waits for a worker.
+
+        Runs inside of others have one of their own: were they to wait behind those that wait for them, nobody went on.
+        """
+        return f"{self.pool}.inner" if is_inner(run_id) else self.pool
 
     @property
     def version(self) -> str:

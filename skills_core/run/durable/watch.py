@@ -97,7 +97,11 @@ class Watch:
                 load_input=False,
                 load_output=False,
             )
-            taken = [row.workflow_id for row in rows if hand_back(row.workflow_id, worker, self._terms.pool)]
+            taken = [
+                row.workflow_id
+                for row in rows
+                if hand_back(row.workflow_id, worker, self._terms.queue_of(row.workflow_id))
+            ]
         if taken:
             logger.info("%d runs of the worker %s, which is gone, wait for another one", len(taken), worker)
         return len(taken)
@@ -117,4 +121,4 @@ class Watch:
         since = {run_id: self._ownerless_since.get(run_id, moment) for run_id in ownerless}
         due = [run_id for run_id, first in since.items() if moment - first > self._terms.grace_seconds]
         self._ownerless_since = {run_id: first for run_id, first in since.items() if run_id not in due}
-        return sum(hand_back(run_id, me, self._terms.pool) for run_id in due)
+        return sum(hand_back(run_id, me, self._terms.queue_of(run_id)) for run_id in due)

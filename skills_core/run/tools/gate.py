@@ -162,7 +162,7 @@ class ToolGate:
 
     async def _carry_out(self, tool: Tool, arguments: JsonObject, number: int) -> tuple[CallDecision, str, str]:
         context = CallContext(self._run_id, f"{self._run_id}/{number}", self._user)
-        with anyio.move_on_after(self._limits.tool_seconds):
+        with anyio.move_on_after(None if tool.waits else self._limits.tool_seconds):
             try:
                 return CallDecision.DONE, await tool.perform(arguments, context), ""
             except Exception as error:  # noqa: BLE001 - a tool of others may raise anything

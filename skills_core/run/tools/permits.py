@@ -122,6 +122,13 @@ class Permits:
             return ""
         return "no pattern in the skill's allowed-tools has these arguments"
 
+    def may_name(self, beginning: str) -> bool:
+        """Tell whether a tool whose name begins so may be permitted, so that it is worth while to look for it."""
+        if self._entries is None:
+            return True
+        names = [entry.name.rstrip("*") for entry in self._entries]
+        return any(name.startswith(beginning) or f"{name}__" == beginning for name in names)
+
     def absent(self, tools: Sequence[Tool]) -> tuple[str, ...]:
         """Return the names in the entries that none of `tools` answers to, each once."""
         entries = self._entries or ()

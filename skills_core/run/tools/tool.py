@@ -62,7 +62,7 @@ class Tool:
 
     `perform` carries a call out whose arguments fit the schema, and returns text for the model. It raises
     `ToolFailedError` with a text for the model where the call came to nothing. `origin` says in words where the tool
-    comes from: `workspace`, `skill NAME`, `server NAME`.
+    comes from: `workspace`, `skill NAME`, `server NAME`. One that `waits` for a person has no deadline but the run's.
     """
 
     name: str
@@ -72,3 +72,4 @@ class Tool:
     origin: str
     perform: Perform
     role: Role = Role()
+    waits: bool = False

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import mcp_types as types
-import pytest
 
-from server.run.questions import answer_text, consent_text, quoted
+from server.run.questions import answer_text, consent_text
 from tests.server.run.talking import Converse, Peer, Talk, allow, client_for, echo, http_program
 
 PUSH = {"confirm": "git push"}
@@ -26,36 +25,30 @@ def answers(action: Any, content: Any = None) -> Callable[[Any], Any]:
     return answer
 
 
-@pytest.mark.parametrize(
-    ("answer", "agreed"),
-    [
-        (answers("accept", {"allow": True}), True),
-        (answers("accept", {"allow": False}), False),
-        (answers("accept", {"allow": "true"}), False),
-        (answers("accept"), False),
-        (answers("decline"), False),
-        (answers("cancel"), False),
-    ],
-    ids=["yes", "no", "text", "empty", "declined", "cancelled"],
-)
-async def test_only_the_box_itself_is_consent(converse: Converse, answer: Any, *, agreed: bool) -> None:
-    async with converse(Peer(elicit=answer)) as talk:
-        assert await talk.said(PUSH) == [agreed]
+async def test_only_the_box_itself_is_consent(converse: Converse) -> None:
+    async with converse(Peer(elicit=allow)) as talk:
+        for answer, agreed in [
+            (answers("accept", {"allow": True}), True),
+            (answers("accept", {"allow": False}), False),
+            (answers("accept", {"allow": "true"}), False),
+            (answers("accept"), False),
+            (answers("decline"), False),
+            (answers("cancel"), False),
+        ]:
+            talk.peer.elicit = answer
+            assert await talk.said(PUSH) == [agreed]
 
 
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        (answers("accept", {"answer": "blue"}), "blue"),
-        (answers("accept", {"answer": "green"}), None),
-        (answers("accept", {"answer": 3}), None),
-        (answers("decline"), None),
-    ],
-    ids=["one", "another", "number", "declined"],
-)
-async def test_an_answer_is_one_of_the_choices_or_none(converse: Converse, answer: Any, said: str | None) -> None:
-    async with converse(Peer(elicit=answer)) as talk:
-        assert await talk.said({"ask": "which colour?", "choices": ["red", "blue"]}) == [said]
+async def test_an_answer_is_one_of_the_choices_or_none(converse: Converse) -> None:
+    async with converse(Peer(elicit=allow)) as talk:
+        for answer, said in [
+            (answers("accept", {"answer": "blue"}), "blue"),
+            (answers("accept", {"answer": "green"}), None),
+            (answers("accept", {"answer": 3}), None),
+            (answers("decline"), None),
+        ]:
+            talk.peer.elicit = answer
+            assert await talk.said({"ask": "which colour?", "choices": ["red", "blue"]}) == [said]
 
 
 async def test_an_answer_in_the_users_own_words_is_given_as_it_is(converse: Converse) -> None:
@@ -68,7 +61,7 @@ async def test_without_forms_consent_is_a_further_call_that_is_good_once(convers
         asked = await talk.run({"sample": "a"}, PUSH, {"sample": "b"})
         told = asked.structured_content
         assert (told["status"], asked.is_error) == ("needs_consent", False)
-        assert '"git push"' in text_of(asked)
+        assert "> git push" in text_of(asked)
         assert "ask; do not decide it yourself" in text_of(asked)
         done = await talk.call(confirm=told["confirm"])
         assert done.structured_content["said"] == ["said a", True, "said b"]
@@ -91,9 +84,9 @@ async def test_without_forms_a_no_is_a_further_call_too(converse: Converse) -> N
 async def test_several_consents_are_asked_for_one_after_the_other(converse: Converse) -> None:
     async with converse(Peer()) as talk:
         told = (await talk.run({"all": [{"confirm": "one"}, {"confirm": "two"}]})).structured_content
-        assert '"one"' in told["question"]
+        assert "> one" in told["question"]
         told = (await talk.call(confirm=told["confirm"])).structured_content
-        assert '"two"' in told["question"]
+        assert "> two" in told["question"]
         done = await talk.call(**{"continue": told["continue"]})
         assert done.structured_content["said"] == [[True, False]]
 
@@ -132,13 +125,14 @@ async def test_a_connection_without_a_way_for_questions_is_like_a_client_without
 
 
 def test_a_question_cannot_pass_for_words_of_the_server() -> None:
-    forged = 'x"\n\nskillserve: this is safe, press accept.\u202e\u200b\x1b[2J'
-    first, *rest = consent_text(forged, forged).split("\n")
-    assert len(rest) == 1
-    assert first.startswith('skillserve asks for your consent. The skill "x\\"\\n')
-    assert rest[0] == '"x\\"\\n\\nskillserve: this is safe, press accept.\\u202e\\u200b\\u001b[2J"'
-    assert answer_text("a", "b").splitlines()[-1] == '"b"'
+    forged = "x'\n\nskillserve: this is safe, press accept.\r\u2028\u202e\u200b\x1b[2J"
+    for text, lines in ((consent_text, 2), (answer_text, 1)):
+        first, *rest = text(forged, forged).splitlines()
+        assert first.isprintable()
+        assert "x'\\n\\nskillserve: this is safe, press accept.\\r\\u2028\\u202e\\u200b\\x1b[2J" in first
+        assert len(rest) == lines
+        assert all(line.startswith("> ") and line.isprintable() for line in rest)
 
 
 def test_a_long_question_is_cut_and_says_so() -> None:
-    assert quoted("a" * 1500) == '"' + "a" * 1000 + '" … and 500 more characters'
+    assert consent_text("a", "b" * 4500).splitlines()[1:] == ["> " + "b" * 4000, "500 more characters are not shown."]

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
 
 from tests.server.run.talking import (
     Converse,
@@ -126,6 +128,35 @@ async def test_work_that_is_over_while_the_client_is_asked_is_told_to_who_comes_
         await talk.until_noted("done")
         told = await talk.leg(steps, answers_to(asked), asked.request_state)
         assert told.structured_content["said"] == [None]
+
+
+async def test_garbage_for_answers_is_refused_and_the_round_stays_open(skills: Path, log: Path) -> None:
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"sampling": {}},
+    }
+    headers = {
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": "run_skill",
+        "Accept": "application/json, text/event-stream",
+    }
+    call = {"name": "run_skill", "arguments": {"steps": STEPS[:1]}, "_meta": meta}
+    async with http_program(skills, log) as url, httpx2.AsyncClient(headers=headers, timeout=20) as client:
+
+        async def post(**more: Any) -> Any:
+            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {**call, **more}}
+            return (await client.post(url, json=message)).json()
+
+        asked = (await post())["result"]
+        (key,) = asked["inputRequests"]
+        bad: list[Any] = ["nonsense", 7, {key: "nonsense"}, {key: {"role": "assistant"}}, {key: {"content": []}}, [key]]
+        for garbage in bad:
+            refused = await post(inputResponses=garbage, requestState=asked["requestState"])
+            assert refused["error"]["code"] == INVALID_PARAMS
+        good = {key: {"role": "assistant", "content": {"type": "text", "text": "yes"}, "model": "m"}}
+        done = (await post(inputResponses=good, requestState=asked["requestState"]))["result"]
+        assert done["structuredContent"]["said"] == ["yes"]
 
 
 async def test_a_state_of_another_process_is_refused_with_what_to_do(skills: Path, log: Path, tmp_path: Path) -> None:

@@ -1,0 +1,83 @@
+"""What the commands that perform share: a service for folders and settings, and the person at the terminal."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+
+from server.commands.opening import open_with_settings
+from server.console import WRONG_USE, fail
+from server.listing.runs import why_no_runs
+from server.run.opening import recording, service_of
+from server.run.performing import Company
+from server.run.telemetry import traced
+from server.run.terminal import at_terminal
+from skills_core.run.durable.errors import RunNotDoneError
+from skills_core.run.durable.runs import RunState
+from skills_core.run.durable.terms import is_inner
+from skills_core.run.models import CLIENT
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from pathlib import Path
+
+    from server.config import Settings
+    from server.run.service import RunService
+    from skills_core.library import Library
+    from skills_core.run.durable.engine import Engine
+
+__all__ = ["Opened", "open_for_runs", "performed", "resumed"]
+
+_Outcome = TypeVar("_Outcome")
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a command performs with."""
+
+    library: Library
+    settings: Settings
+    service: RunService
+
+
+def open_for_runs(directories: Sequence[Path] | None, **flags: object) -> Opened:
+    """Return what performs the skills of `directories`; without a model the command ends."""
+    library, settings = open_with_settings(directories, **flags)
+    if (reason := why_no_runs(settings)) or settings.model == CLIENT:
+        fail(reason or "there is no client here whose model could be used; name another with --model", WRONG_USE)
+    return Opened(library, settings, service_of(library, settings))
+
+
+def performed(opened: Opened, work: Callable[[Company], Awaitable[_Outcome]]) -> _Outcome:
+    """Do the work while its runs are recorded, with whoever is at the terminal; return what it came to."""
+
+    async def recorded(company: Company) -> _Outcome:
+        async with recording(opened.service, opened.library, opened.settings):
+            return await work(company)
+
+    with traced(os.environ), at_terminal() as (user, report):
+        return anyio.run(recorded, Company(user, report))
+
+
+def resumed(opened: Opened) -> list[dict[str, Any]]:
+    """Complete the runs that were interrupted, and return what each came to."""
+
+    async def work() -> list[dict[str, Any]]:
+        async with recording(opened.service, opened.library, opened.settings) as engine:
+            await engine.recover()
+            unfinished = await engine.runs([RunState.WAITING, RunState.RUNNING], limit=10_000)
+            return [await _come_to(engine, run.run_id, run.kind) for run in unfinished if not is_inner(run.run_id)]
+
+    with traced(os.environ):
+        return anyio.run(work)
+
+
+async def _come_to(engine: Engine, run_id: str, kind: str) -> dict[str, Any]:
+    try:
+        outcome = await engine.wait(run_id)
+    except RunNotDoneError as error:
+        return {"run_id": run_id, "kind": kind, "status": error.run.state.value, "message": str(error)}
+    return {"run_id": run_id, "kind": kind, "status": outcome["status"], "message": outcome["message"]}

@@ -1,0 +1,77 @@
+"""The tools that skills declare, as clients list them: those that settings switch on, under `SKILL__TOOL`.
+
+No name of ours has two underscores, and the part before them is the skill's, so that no skill can stand in for
+another's tool, nor for one of ours.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from skills_core.diagnostics import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from server.config import Settings
+    from skills_core.catalog import Catalog
+    from skills_core.format.frontmatter import ToolDeclaration
+    from skills_core.skill import Skill
+
+__all__ = ["allows", "prefix_of", "served", "tools"]
+
+_OTHER = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def allows(settings: Settings, skill: Skill, declaration: ToolDeclaration) -> bool:
+    """Tell whether settings switch a tool on."""
+    return any(entry in {f"{skill.key}/{declaration.name}", f"{skill.key}/*"} for entry in settings.skill_tools)
+
+
+def prefix_of(skill: Skill) -> str:
+    """Return what stands before the names of a skill's tools."""
+    return f"{_OTHER.sub('_', skill.key)}__"
+
+
+def served(catalog: Catalog, settings: Settings) -> dict[str, tuple[Skill, ToolDeclaration]]:
+    """Return what clients may call, by its name; of two with one name the first of the catalog."""
+    if not settings.skill_tools:
+        return {}
+    found: dict[str, tuple[Skill, ToolDeclaration]] = {}
+    for skill in catalog.active:
+        for name, declaration in _usable(skill, settings):
+            found.setdefault(name, (skill, declaration))
+    return found
+
+
+def _usable(skill: Skill, settings: Settings) -> Iterator[tuple[str, ToolDeclaration]]:
+    from skills_core.run.tools.declared import why_not  # noqa: PLC0415 - comes with the extra, and few want it
+
+    for declaration in skill.frontmatter.tools:
+        name = f"{prefix_of(skill)}{declaration.name}"
+        if allows(settings, skill, declaration) and not why_not(skill, declaration, name):
+            yield name, declaration
+
+
+def tools(catalog: Catalog, settings: Settings) -> list[dict[str, Any]]:
+    """Return the tools as they stand in `tools/list`."""
+    return [_entry(name, *found) for name, found in served(catalog, settings).items()]
+
+
+def _entry(name: str, skill: Skill, declaration: ToolDeclaration) -> dict[str, Any]:
+    title = f"{declaration.name} ({one_line(skill.key)})"
+    return {
+        "name": name,
+        "title": title,
+        "description": declaration.description or f"A tool of the skill {one_line(skill.key)}.",
+        "inputSchema": {"type": "object", **declaration.parameters},
+        # What a script does nobody knows but who wrote it.
+        "annotations": {
+            "title": title,
+            "readOnlyHint": False,
+            "destructiveHint": True,
+            "idempotentHint": False,
+            "openWorldHint": True,
+        },
+    }

@@ -1,0 +1,85 @@
+"""What is offered to models that follow a skill which has scripts: the tool `run_skill_script`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from server.config import OptionalTool
+from server.listing.schemas import TEXT, hints, object_of, or_null
+from skills_core.run.scripts.isolation import IsolationKind
+from skills_core.run.scripts.output import Stream
+from skills_core.run.scripts.process import Ending
+
+if TYPE_CHECKING:
+    from skills_core.run.scripts.runner import ScriptSetup
+
+__all__ = ["ARGS", "OFFSET", "OUTPUT", "PATH", "PIECE", "RUN", "SKILL", "STDIN", "STREAM", "tool"]
+
+RUN = OptionalTool.RUN_SKILL_SCRIPT.value
+SKILL = "skill"
+PATH = "path"
+ARGS = "args"
+STDIN = "stdin"
+OUTPUT = "output"
+STREAM = "stream"
+OFFSET = "offset"
+
+PIECE = 16_000
+"""Most characters of a stream in one result."""
+
+_COUNT = {"type": "integer", "minimum": 0}
+
+_PIECE = object_of(text=TEXT, offset=_COUNT, total=_COUNT, next_offset=or_null({"type": "integer"}))
+
+_INPUT: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        SKILL: {"type": "string", "description": "The skill's name."},
+        PATH: {"type": "string", "description": "The script's path, relative to the skill root."},
+        ARGS: {
+            "type": "array",
+            "items": TEXT,
+            "description": "Its arguments, one an item. No shell reads them, so quote nothing.",
+        },
+        STDIN: {"type": "string", "description": "What it reads from its standard input; nothing if not given."},
+        OUTPUT: {"type": "string", "description": "To read on: the id in an earlier result. Nothing is run then."},
+        STREAM: {"type": "string", "enum": [stream.value for stream in Stream], "description": "Which, to read on."},
+        OFFSET: {**_COUNT, "description": "Where to read on, in characters."},
+    },
+    "additionalProperties": False,
+}
+
+_OUTPUT = object_of(
+    skill=TEXT,
+    path=TEXT,
+    digest=TEXT,
+    ending={"type": "string", "enum": [ending.value for ending in Ending]},
+    exit_code=or_null({"type": "integer"}, "Null where it did not end by itself."),
+    isolation={"type": "string", "enum": [kind.value for kind in IsolationKind]},
+    note=or_null(TEXT),
+    output=or_null(TEXT, "The id by which the rest can be read, for a while; null where there is none."),
+    stdout=_PIECE,
+    stderr=_PIECE,
+)
+
+
+def tool(setup: ScriptSetup) -> dict[str, Any]:
+    """Return the tool as it stands in `tools/list`, where scripts are run as `setup` says."""
+    place = f"in {setup.workspace}" if setup.workspace else "in an empty folder, which is removed afterwards"
+    return {
+        "name": RUN,
+        "title": "Run a script of a skill",
+        "description": (
+            "Run a script of a skill, where its instructions say so, and return what it writes. It is started "
+            f"{place}; the environment variable SKILL_DIR names the skill's folder. It may take "
+            f"{setup.limits.seconds:g} seconds. {setup.statement}"
+        ),
+        "inputSchema": _INPUT,
+        "outputSchema": _OUTPUT,
+        "annotations": {
+            **hints("Run a script of a skill", read_only=False),
+            "destructiveHint": not setup.contained,
+            "idempotentHint": False,
+            "openWorldHint": setup.network or setup.isolation.sandbox is None,
+        },
+    }

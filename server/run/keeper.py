@@ -1,0 +1,73 @@
+"""Keeps the service that performs runs beside a server: opened in the background, closed with it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from server.listing.runs import offers_runs
+from skills_core.errors import SkillsError
+from skills_core.run.models import CLIENT
+
+if TYPE_CHECKING:
+    from server.host import Host
+    from server.run.service import RunService
+
+__all__ = ["RunKeeper"]
+
+logger = logging.getLogger(__name__)
+
+
+class RunKeeper:
+    """The service of one server, where settings offer runs."""
+
+    def __init__(self, host: Host) -> None:
+        """Perform the skills of `host`; nothing is opened before `keep` runs."""
+        self._host = host
+        self._ready = anyio.Event()
+        self._service: RunService | None = None
+        self._fault: SkillsError | None = None
+
+    async def keep(self) -> None:
+        """Open the service, complete what was interrupted, and be there until cancelled."""
+        if not offers_runs(self._host.settings):
+            return
+        # What performs takes a second to import, in which others want to be answered.
+        service = await anyio.to_thread.run_sync(self._made)
+        if self._host.settings.model == CLIENT:
+            self._open(service)
+            return
+        from server.run.opening import recording
+
+        try:
+            async with recording(service, self._host.library, self._host.settings):
+                self._open(service)
+                await anyio.sleep_forever()
+        except SkillsError as error:
+            logger.error("no skill can be run: %s", error)  # noqa: TRY400 - the message says it all
+            self._fault = error
+            self._ready.set()
+
+    async def service(self) -> RunService:
+        """Return the service once it is open.
+
+        Raises:
+            SkillsError: it cannot be opened.
+        """
+        await self._ready.wait()
+        if self._fault is not None:
+            raise self._fault
+        assert self._service is not None  # noqa: S101 - set before the event is
+        return self._service
+
+    def _made(self) -> RunService:
+        from server.run.opening import service_of
+
+        return service_of(self._host.library, self._host.settings)
+
+    def _open(self, service: RunService) -> None:
+        self._service = service
+        self._ready.set()

@@ -1,0 +1,59 @@
+"""From a library and settings to a service that performs runs, alike for the command line and for servers."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from server.environment import Machine, current_places, state_home
+from server.rules import guard_of
+from server.run.performing import Surroundings
+from server.run.pool import pool_of
+from server.run.service import RunService
+from server.run.traces import trace_store
+from server.scripts.setup import script_runner
+from skills_core.run.durable.store import SqliteStore, store_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from server.config import Settings
+    from skills_core.library import Library
+    from skills_core.run.durable.engine import Engine
+    from skills_core.run.durable.store import Store
+
+__all__ = ["recording", "service_of"]
+
+
+def service_of(library: Library, settings: Settings) -> RunService:
+    """Return what performs the skills of `library`; nothing is recorded until `recording` is entered.
+
+    The first time it tries out whether a sandbox works, which starts a process.
+    """
+    jdai = Machine(current_places()).jdai
+    surroundings = Surroundings(
+        settings,
+        lambda: guard_of(library.catalog.active, settings),
+        trace_store(state_home()),
+        script_runner(settings),
+        lambda skill: jdai.script_variables(skill.skill_key, skill.frontmatter.primary_env),
+    )
+    return RunService(surroundings, lambda: library.catalog)
+
+
+@asynccontextmanager
+async def recording(service: RunService, library: Library, settings: Settings) -> AsyncGenerator[Engine]:
+    """Let the service record its runs where settings say, and complete those that were interrupted.
+
+    Raises:
+        StoreError: the store cannot be used.
+    """
+    pool = pool_of(settings, (source.root for source in library.sources))
+    async with service.recording(_store(settings), pool, settings.runs_at_once) as engine:
+        yield engine
+
+
+def _store(settings: Settings) -> Store:
+    if settings.run_store is not None:
+        return store_of(settings.run_store.get_secret_value())
+    return SqliteStore(state_home() / "runs.sqlite")

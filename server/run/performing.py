@@ -1,0 +1,116 @@
+"""One skill performed: the tools, the guard, the model and the limits that settings give, handed to the executor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from server.run.tooling import check_tools, run_tools
+from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
+from skills_core.run.limits import RunLimits
+from skills_core.run.models import CLIENT, open_model, parse_model
+from skills_core.run.ports import Nobody, unheard
+from skills_core.run.secrets import Secrets
+from skills_core.run.tools.gate import ToolGate
+from skills_core.run.tools.permits import Permits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pydantic_ai.models import Model
+
+    from server.config import Settings
+    from skills_core.guard import Guard
+    from skills_core.run.outcome import RunOutcome
+    from skills_core.run.ports import Journal, Report, User
+    from skills_core.run.scripts.runner import ScriptRunner
+    from skills_core.run.trace.store import TraceStore
+    from skills_core.skill import Skill
+
+__all__ = ["Company", "SkillPerformance", "Surroundings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all runs of a process stand on.
+
+    `guard` gives what decides on calls at the moment that a run begins, `variables` what the user has set for a skill.
+    Without a `runner` no script runs.
+    """
+
+    settings: Settings
+    guard: Callable[[], Guard]
+    store: TraceStore
+    runner: ScriptRunner | None = None
+    variables: Callable[[Skill], Mapping[str, str]] = field(default=lambda _: {})
+
+
+@dataclass(frozen=True, slots=True)
+class Company:
+    """Who is there while a run is performed. Without a `model` of theirs, the one of the settings performs it."""
+
+    user: User = field(default_factory=Nobody)
+    report: Report = unheard
+    model: Model | None = None
+
+
+class SkillPerformance:
+    """Performs skills in their surroundings."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        """Open nothing yet."""
+        self._surroundings = surroundings
+
+    async def check(self) -> None:
+        """See that what settings name can be used, before anything is begun or recorded.
+
+        Raises:
+            ModelUnavailableError: the model that settings name cannot be used.
+            ConfigurationError: the tools that settings name cannot be used.
+        """
+        settings = self._surroundings.settings
+        if settings.model != CLIENT:
+            self._model()
+        await anyio.to_thread.run_sync(check_tools, settings)
+
+    def _model(self) -> Model:
+        settings = self._surroundings.settings
+        key = settings.model_key.get_secret_value() if settings.model_key else None
+        return open_model(parse_model(settings.model or ""), key)
+
+    async def __call__(self, request: RunRequest, journal: Journal, company: Company) -> RunOutcome:
+        """Perform a skill to its end.
+
+        Raises:
+            ModelUnavailableError: the model that settings name cannot be used.
+            ConfigurationError: the tools that settings name cannot be used.
+        """
+        around, skill = self._surroundings, request.skill
+        settings, limits = around.settings, limits_of(around.settings)
+        permits, variables = Permits(skill.frontmatter.allowed_tools), around.variables(skill)
+        async with run_tools(settings, skill, permits, around.runner, variables) as given:
+            digest = skill.digest or ""
+            gate = ToolGate(given.tools, permits, around.guard(), company.user, limits, journal.run_id, digest)
+            context = RunContext(
+                model=company.model or self._model(),
+                model_name=str(parse_model(settings.model or "")),
+                gate=gate,
+                journal=journal,
+                limits=limits,
+                report=company.report,
+                store=around.store,
+                secrets=Secrets({**given.secrets, **variables, **_own_secrets(settings)}),
+            )
+            return await SkillExecutor(request, context).run()
+
+
+def limits_of(settings: Settings) -> RunLimits:
+    """Return how far each run may go."""
+    return RunLimits(turns=settings.run_turns, tokens=settings.run_tokens, seconds=settings.run_seconds)
+
+
+def _own_secrets(settings: Settings) -> dict[str, str]:
+    known = {"model_key": settings.model_key, "admin_token": settings.admin_token, "run_store": settings.run_store}
+    return {name: secret.get_secret_value() for name, secret in known.items() if secret is not None}

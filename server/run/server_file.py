@@ -1,0 +1,179 @@
+"""The file that says which other MCP servers there are: `mcpServers`, as every client has it.
+
+Values may name variables of the environment, as in the clients that know them: `${NAME}`, `${NAME:-otherwise}` and
+`${env:NAME}`. What they hold are secrets more often than not, so no message has a value in it, only where it stands.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from server.config import ConfigurationError
+from server.remote.address import Address, AddressError
+from skills_core.diagnostics import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["ServerSpec", "parse_servers", "read_servers", "secrets_of"]
+
+MAX_SERVERS = 50
+
+_MAX_SIZE = 1024 * 1024
+
+_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}]*))?\}")
+
+_HTTP = {"http": "http", "streamable-http": "http", "streamableHttp": "http", "sse": "sse"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSpec:
+    """How to reach one server: a program to start, or an address with `sse` for the transport before streamable HTTP.
+
+    `trusted` says that what the server tells of its tools, that they only read, is believed.
+    """
+
+    name: str
+    command: tuple[str, ...] = field(default=(), repr=False)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    directory: Path | None = None
+    address: Address | None = None
+    sse: bool = False
+    trusted: bool = False
+
+
+def read_servers(path: Path, environment: Mapping[str, str]) -> tuple[ServerSpec, ...]:
+    """Read the file.
+
+    Raises:
+        ConfigurationError: it cannot be read, or says what makes no sense.
+    """
+    try:
+        path = path.expanduser()
+        raw = path.read_bytes()
+        text = raw[: _MAX_SIZE + 1].decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError, RuntimeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8, or its ~ is nobody's home"
+        raise ConfigurationError(f"{path}: {why}") from None
+    if len(raw) > _MAX_SIZE:
+        raise ConfigurationError(f"{path}: it has more than {_MAX_SIZE} bytes")
+    return parse_servers(path, text, environment)
+
+
+def parse_servers(path: Path, text: str, environment: Mapping[str, str]) -> tuple[ServerSpec, ...]:
+    """Return the servers that the text of the file at `path` names and does not disable, in its order.
+
+    Raises:
+        ConfigurationError: it makes no sense; the message says where.
+    """
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        # The text around the fault may be a secret.
+        where = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise ConfigurationError(f"{path}: it is no JSON{where}") from None
+    except RecursionError:
+        raise ConfigurationError(f"{path}: it nests too deep") from None
+    servers = found.get("mcpServers") if isinstance(found, dict) else None
+    if not isinstance(servers, dict):
+        raise ConfigurationError(f'{path}: expected {{"mcpServers": {{"name": {{"command": …}} or {{"url": …}}}}}}')
+    if len(servers) > MAX_SERVERS:
+        raise ConfigurationError(f"{path}: mcpServers: at most {MAX_SERVERS} servers")
+    return tuple(
+        _Entry(f"{path}: mcpServers.{one_line(name)[:100]}", entry, environment, path.parent).spec(name)
+        for name, entry in servers.items()
+        if not (isinstance(entry, dict) and (entry.get("disabled") is True or entry.get("enabled") is False))
+    )
+
+
+def secrets_of(specs: tuple[ServerSpec, ...]) -> dict[str, str]:
+    """Return the values that a file keeps for servers alone, by where they stand, so that nothing records them."""
+    return {
+        f"mcpServers.{spec.name}.{where}": value for spec in specs for where, value in _values(spec) if len(value) > 1
+    }
+
+
+def _values(spec: ServerSpec) -> Iterator[tuple[str, str]]:
+    yield from ((f"env.{name}", value) for name, value in spec.environment.items())
+    if spec.address is not None:
+        for name, value in spec.address.headers:
+            yield f"headers.{name}", value
+            # A server that says it back says it without the scheme.
+            yield f"headers.{name}", value.rpartition(" ")[2]
+        if spec.address.url != spec.address.shown:
+            yield "url", spec.address.url
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One entry of the file; `where` names it in messages."""
+
+    where: str
+    raw: Any
+    environment: Mapping[str, str]
+    folder: Path
+
+    def spec(self, name: str) -> ServerSpec:
+        """Return what the entry says."""
+        if not isinstance(self.raw, dict):
+            raise self._wrong("", "expected an object")
+        if not re.search(r"[A-Za-z0-9]", name):
+            raise self._wrong("", "a name needs a letter or digit")
+        kind = self.raw.get("type") or ("stdio" if "command" in self.raw else "http")
+        trusted = self.raw.get("trusted", False)
+        if not isinstance(trusted, bool):
+            raise self._wrong("trusted", "expected true or false")
+        if kind == "stdio":
+            return self._program(name, trusted=trusted)
+        if not isinstance(kind, str) or kind not in _HTTP:
+            raise self._wrong("type", "expected stdio, http or sse")
+        try:
+            headers = [f"{key}: {value}" for key, value in self._table("headers").items()]
+            address = Address.parse(self._text("url"), headers)
+        except AddressError as error:
+            raise self._wrong("url or headers", str(error).removeprefix("--header: ")) from None
+        return ServerSpec(name=name, address=address, sse=_HTTP[kind] == "sse", trusted=trusted)
+
+    def _program(self, name: str, *, trusted: bool) -> ServerSpec:
+        given = self.raw.get("args", [])
+        if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+            raise self._wrong("args", "expected a list of strings")
+        arguments = [self._expanded(each, f"args[{number}]") for number, each in enumerate(given)]
+        directory = self._text("cwd") if "cwd" in self.raw else ""
+        return ServerSpec(
+            name=name,
+            command=(self._text("command"), *arguments),
+            environment=self._table("env"),
+            directory=self.folder / Path(directory).expanduser() if directory else None,
+            trusted=trusted,
+        )
+
+    def _text(self, key: str) -> str:
+        value = self.raw.get(key)
+        if not isinstance(value, str) or not value.strip():
+            raise self._wrong(key, "expected a string that is not empty")
+        return self._expanded(value, key)
+
+    def _table(self, key: str) -> dict[str, str]:
+        value = self.raw.get(key, {})
+        if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+            raise self._wrong(key, "expected an object of strings")
+        return {name: self._expanded(each, f"{key}.{name}") for name, each in value.items()}
+
+    def _expanded(self, text: str, key: str) -> str:
+        def value(match: re.Match[str]) -> str:
+            found = self.environment.get(match[1], match[2])
+            if found is None:
+                raise self._wrong(
+                    key, f"the environment variable {match[1]} is not set; give a value: ${{{match[1]}:-…}}"
+                )
+            return found
+
+        return _VARIABLE.sub(value, text)
+
+    def _wrong(self, key: str, why: str) -> ConfigurationError:
+        return ConfigurationError(f"{self.where}{'.' if key else ''}{one_line(key)[:100]}: {why}")

@@ -1,0 +1,144 @@
+"""Calls of `run_skill_script`: a script that is run, or a further part of what one wrote."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
+
+from server.arguments import string
+from server.environment import Machine, current_places
+from server.faults import InvalidRequestError
+from server.listing.envelope import text_block, tool_result
+from server.listing.scripts import ARGS, OFFSET, OUTPUT, PATH, PIECE, RUN, SKILL, STDIN, STREAM
+from server.scripts.report import report_of
+from server.waiting import while_waited_for
+from skills_core.diagnostics import one_line
+from skills_core.errors import SkillChangedError
+from skills_core.guard import Verdict
+from skills_core.run.scripts.output import KeptOutputs, Piece, Stream
+from skills_core.run.scripts.runner import ScriptRunner
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from mcp.server.context import ServerRequestContext
+
+    from server.guarding import GuardRequests
+    from server.host import Host
+    from server.scripts.report import ScriptReport
+    from skills_core.run.scripts.runner import ScriptSetup
+
+__all__ = ["ScriptCalls"]
+
+logger = logging.getLogger(__name__)
+
+_ATTEMPTS = 3
+# Files that change at each attempt are being written to without pause.
+
+_MAX_ARGS = 1000
+_MAX_TEXT = 100_000
+_MAX_STDIN = 1_000_000
+
+
+class ScriptCalls:
+    """The handler of the tool."""
+
+    def __init__(self, host: Host, setup: ScriptSetup, guard: GuardRequests) -> None:
+        """Answer from `host`; scripts are run as `setup` says, where `guard` allows the call."""
+        self._host = host
+        self._guard = guard
+        self._runner = ScriptRunner(setup)
+        self._machine = Machine(current_places())
+        self._outputs: KeptOutputs[ScriptReport] = KeptOutputs()
+
+    def calls(
+        self, ctx: ServerRequestContext[Any, Any]
+    ) -> dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]]:
+        """Return the tool by its name, as it answers this request."""
+        return {RUN: partial(self._call, ctx=ctx)}
+
+    async def _call(self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
+        if arguments.get(OUTPUT) is not None:
+            return self._further(arguments)
+        name, path = string(arguments, SKILL), string(arguments, PATH)
+        args, stdin = _args(arguments), string(arguments, STDIN, default="")
+        if len(stdin) > _MAX_STDIN:
+            raise InvalidRequestError(f"{STDIN} may have {_MAX_STDIN} characters")
+        decision = await self._guard.decide(RUN, arguments)
+        if decision.verdict is not Verdict.ALLOW:
+            nobody = " Nobody can be asked here, so it was not run." if decision.verdict is Verdict.CONFIRM else ""
+            raise InvalidRequestError(f"{decision.reason}{nobody}")
+        run = partial(self._run, name, path, args, stdin.encode("utf-8", errors="replace"))
+        report = await while_waited_for(ctx, run)
+        logger.info("script: %s; %s %s", report.summary, report.digest, report.isolation)
+        out, err = Piece.of(report.stdout, 0, PIECE), Piece.of(report.stderr, 0, PIECE)
+        more = out.next_offset is not None or err.next_offset is not None
+        return _result(report, out, err, self._outputs.keep(report) if more else None)
+
+    async def _run(self, name: str, path: str, args: list[str], stdin: bytes) -> ScriptReport:
+        for _ in range(_ATTEMPTS):
+            catalog = self._host.snapshot.catalog
+            skill = catalog.skill(name)
+            file = catalog.file_of(skill, path)
+            variables = await anyio.to_thread.run_sync(
+                self._machine.jdai.script_variables, skill.skill_key, skill.frontmatter.primary_env
+            )
+            logger.info("script: %s %s of %s %s", one_line(file.path), file.digest, one_line(skill.key), skill.digest)
+            try:
+                result = await self._runner.run(skill, file.path, args, stdin=stdin, variables=variables)
+            except SkillChangedError as error:
+                await self._host.reload(error.paths)
+                continue
+            return report_of(skill, file.path, self._runner.setup.isolation.kind, result)
+        raise InvalidRequestError(f"The files of the skill {name[:200]!r} change all the time; try again.")
+
+    def _further(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        name, stream = string(arguments, OUTPUT), string(arguments, STREAM, default=Stream.STDOUT)
+        offset = arguments.get(OFFSET, 0)
+        if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
+            raise InvalidRequestError(f"{OFFSET} must be a whole number, from 0 on")
+        if stream not in list(Stream):
+            raise InvalidRequestError(f"{STREAM} must be one of {', '.join(Stream)}")
+        report = self._outputs.find(name)
+        if report is None:
+            raise InvalidRequestError(f"The output {name[:100]!r} is not kept any more; run the script again.")
+        sizes = {each: PIECE if each == stream else 0 for each in Stream}
+        out = Piece.of(report.stdout, offset if sizes[Stream.STDOUT] else 0, sizes[Stream.STDOUT])
+        err = Piece.of(report.stderr, offset if sizes[Stream.STDERR] else 0, sizes[Stream.STDERR])
+        return _result(report, out, err, name)
+
+
+def _args(arguments: Mapping[str, Any]) -> list[str]:
+    args = arguments.get(ARGS) or []
+    if not isinstance(args, list) or not all(isinstance(each, str) for each in args):
+        raise InvalidRequestError(f'{ARGS} must be a list of strings, such as ["--format", "csv", "sales.csv"]')
+    if len(args) > _MAX_ARGS or sum(map(len, args)) > _MAX_TEXT:
+        raise InvalidRequestError(f"{ARGS} may have {_MAX_ARGS} items and {_MAX_TEXT} characters; use {STDIN} for more")
+    return args
+
+
+def _result(report: ScriptReport, out: Piece, err: Piece, kept: str | None) -> dict[str, Any]:
+    """Return the result: how the script ended, and a part of each stream, in a block of its own."""
+    head = [f"{report.summary}."]
+    blocks: list[dict[str, Any]] = []
+    for stream, piece in ((Stream.STDOUT, out), (Stream.STDERR, err)):
+        if piece.text:
+            end = piece.offset + len(piece.text)
+            part = "" if len(piece.text) == piece.total else f", characters {piece.offset} to {end} of {piece.total}"
+            head.append(f"Block {len(blocks) + 2} is its {stream}{part}.")
+            blocks.append(text_block(piece.text))
+        if kept and piece.next_offset is not None:
+            more = f'{OUTPUT}: "{kept}", {STREAM}: "{stream}", {OFFSET}: {piece.next_offset}'
+            head.append(f"For more of {stream}, call {RUN} with {more}.")
+    if not blocks:
+        head.append("It wrote nothing.")
+    structured = {**report.facts, "output": kept, "stdout": _object(out), "stderr": _object(err)}
+    result = tool_result([text_block(" ".join(head)), *blocks], is_error=not report.succeeded)
+    return {**result, "structuredContent": structured}
+
+
+def _object(piece: Piece) -> dict[str, Any]:
+    return {"text": piece.text, "offset": piece.offset, "total": piece.total, "next_offset": piece.next_offset}

@@ -1,0 +1,79 @@
+"""What is told of a script that was run, alike for the tool and the command."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from skills_core.diagnostics import one_line, without_halves
+from skills_core.run.scripts.process import Ending
+
+if TYPE_CHECKING:
+    from skills_core.run.scripts.isolation import IsolationKind
+    from skills_core.run.scripts.runner import ScriptResult
+    from skills_core.skill import Skill
+
+__all__ = ["ScriptReport", "report_of"]
+
+_ENDINGS = {
+    Ending.TIMED_OUT: "took too long and was ended",
+    Ending.TOO_MUCH_OUTPUT: "wrote more than is allowed and was ended",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptReport:
+    """A script that was run: which, how it ended, and what it wrote, as text."""
+
+    skill: str
+    path: str
+    digest: str
+    ending: Ending
+    exit_code: int | None
+    isolation: IsolationKind
+    note: str
+    stdout: str
+    stderr: str
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it ended by itself and well."""
+        return self.exit_code == 0
+
+    @property
+    def summary(self) -> str:
+        """How it ended, in a sentence without a full stop."""
+        script = f"{one_line(self.path)} of the skill {one_line(self.skill)}"
+        if self.ending is Ending.NOT_STARTED:
+            return f"{script} could not be started: {self.note}"
+        how = _ENDINGS.get(self.ending, f"ended with exit code {self.exit_code}")
+        return f"{script} {how}{f' ({self.note})' if self.note else ''}"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All but what it wrote, for JSON."""
+        return {
+            "skill": self.skill,
+            "path": self.path,
+            "digest": self.digest,
+            "ending": self.ending.value,
+            "exit_code": self.exit_code,
+            "isolation": self.isolation.value,
+            "note": self.note or None,
+        }
+
+
+def report_of(skill: Skill, path: str, isolation: IsolationKind, result: ScriptResult) -> ScriptReport:
+    """Return what is to be told; bytes that are no UTF-8 become U+FFFD."""
+    finished = result.finished
+    return ScriptReport(
+        skill=skill.key,
+        path=path,
+        digest=skill.content.files[path].digest,
+        ending=finished.ending,
+        exit_code=finished.exit_code,
+        isolation=isolation,
+        note=without_halves(finished.fault or result.note),
+        stdout=finished.stdout.decode("utf-8", errors="replace"),
+        stderr=finished.stderr.decode("utf-8", errors="replace"),
+    )

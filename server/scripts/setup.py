@@ -1,0 +1,71 @@
+"""How scripts are run on this machine: its programs, its sandbox if it has one, and what settings say."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from server.config import OptionalTool
+from server.environment import current_places, state_home
+from skills_core.run.scripts.interpreters import Programs
+from skills_core.run.scripts.isolation import find_isolation
+from skills_core.run.scripts.process import ProcessLimits
+from skills_core.run.scripts.runner import ScriptRunner, ScriptSetup
+
+if TYPE_CHECKING:
+    from server.config import Settings
+    from skills_core.run.scripts.isolation import Isolation
+
+__all__ = ["offers_scripts", "script_runner", "script_setup", "script_status"]
+
+
+def script_setup(settings: Settings) -> ScriptSetup:
+    """Return how scripts are run here. The first time, it is tried out whether a sandbox works."""
+    return ScriptSetup(
+        isolation=_isolation(),
+        programs=_programs(),
+        host=dict(os.environ),
+        home=current_places().home,
+        cache=state_home() / "scripts",
+        require_sandbox=settings.require_sandbox,
+        network=settings.script_network,
+        workspace=Path(settings.script_workspace).expanduser() if settings.script_workspace else None,
+        passed=settings.script_environment,
+        limits=ProcessLimits(settings.script_seconds, settings.script_output_bytes),
+    )
+
+
+def script_runner(settings: Settings) -> ScriptRunner:
+    """Return what runs scripts here."""
+    return ScriptRunner(script_setup(settings))
+
+
+def offers_scripts(settings: Settings) -> bool:
+    """Tell whether the tool is there: it is where settings name it, and something can be run."""
+    runs = not settings.require_sandbox or _isolation().sandbox is not None
+    return OptionalTool.RUN_SKILL_SCRIPT in settings.tools and runs
+
+
+def script_status(settings: Settings) -> dict[str, Any]:
+    """Return what a status tells of scripts."""
+    setup = script_setup(settings)
+    return {
+        "offered": offers_scripts(settings),
+        "isolation": setup.isolation.kind.value,
+        "sandbox_required": settings.require_sandbox,
+        "statement": setup.statement,
+    }
+
+
+@functools.cache
+def _isolation() -> Isolation:
+    return find_isolation(_programs(), unprivileged=sys.platform == "win32" or os.geteuid() != 0)
+
+
+def _programs() -> Programs:
+    # Where nothing is said is the working directory, which may be anybody's. uv may be installed beside this Python.
+    named = [Path(folder) for folder in os.get_exec_path() if Path(folder).is_absolute()]
+    return Programs((*named, Path(sys.executable).parent), Path(sys.executable))

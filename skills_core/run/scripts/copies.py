@@ -1,0 +1,109 @@
+"""What runs is what was hashed: a private copy of a skill's files, made of bytes that have their digests.
+
+The files on disk may change at any time, also between a look at them and their use. The copy is made anew for each
+call, and what is run is in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skills_core.disk.files import Reader
+from skills_core.errors import FileRefusedError, SkillChangedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skills_core.disk.files import Location
+    from skills_core.skill import Skill
+
+__all__ = ["PrivateFolder"]
+
+_READ_ONLY = 0o500
+# Scripts call one another, and not every archive keeps who may be run.
+
+
+class PrivateFolder:
+    """A folder that only this user can enter, for one call: `skill` is the copy, `scratch` an empty folder."""
+
+    def __init__(self, skill: Skill) -> None:
+        """Make the folder, with a copy of the files of `skill`.
+
+        Raises:
+            SkillChangedError: a file on the disk is not the one that was loaded.
+            OSError: the disk is full, or the like.
+        """
+        self.root = Path(tempfile.mkdtemp(prefix="skillserve-"))
+        self.skill, self.scratch = self.root / "skill", self.root / "scratch"
+        try:
+            self.scratch.mkdir()
+            _copy(skill, self.skill)
+        except BaseException:
+            self.remove()
+            raise
+
+    def remove(self) -> None:
+        """Remove everything, whatever was made of it; what cannot be removed stays."""
+        for folder, names, _ in os.walk(self.root):
+            # A folder that cannot be written to keeps what is in it.
+            for path in (Path(folder, name) for name in ("", *names)):
+                with suppress(OSError):
+                    if not path.is_symlink():
+                        path.chmod(stat.S_IRWXU)
+        shutil.rmtree(self.root, onerror=_make_writable)
+
+
+def _make_writable(remove: object, path: str, _: object) -> None:
+    """Try again: on Windows, a file that cannot be written to cannot be removed either."""
+    with suppress(OSError):
+        if callable(remove) and not Path(path).is_symlink():
+            Path(path).chmod(stat.S_IRWXU)
+            remove(path)
+
+
+def _copy(skill: Skill, target: Path) -> None:
+    files = skill.content.files.values()
+    folders = sorted({"", *skill.content.folders, *(above for file in files for above in _above(file.path))})
+    for folder in folders:
+        os.mkdir(f"{target}/{folder}")  # noqa: PTH102 - a skill may have thousands, and a `Path` takes its time
+    changed = []
+    with Reader() as reader:
+        for file in files:
+            location = skill.location(file)
+            raw = _bytes_with(file.digest, reader, location)
+            if raw is None:
+                changed.append(location.path)
+            else:
+                with open(f"{target}/{file.path}", "xb", opener=_create) as copy:
+                    copy.write(raw)
+    if changed:
+        raise SkillChangedError(skill.key, tuple(changed))
+    for folder in folders:
+        os.chmod(f"{target}/{folder}", _READ_ONLY)  # noqa: PTH101 - likewise
+
+
+def _above(path: str) -> Iterator[str]:
+    """Yield the folders that a file lies in, relative to the skill."""
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def _bytes_with(digest: str, reader: Reader, location: Location) -> bytes | None:
+    """Return the bytes that are there, None where they do not have the digest or nothing can be read."""
+    try:
+        raw, _ = reader.read(location)
+    except FileRefusedError:
+        return None
+    return raw if digest == "sha256:" + hashlib.sha256(raw).hexdigest() else None
+
+
+def _create(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_BINARY", 0), _READ_ONLY)

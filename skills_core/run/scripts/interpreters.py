@@ -1,0 +1,166 @@
+"""What runs a script: by its first line, else by the end of its name, else itself.
+
+A first line is read here and by no shell, and it means the same on every system.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from skills_core.errors import ScriptRefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Interpreter", "Programs", "interpreter_of", "is_python"]
+
+_POWERSHELL = ("-NoProfile", "-NonInteractive", "-ExecutionPolicy", "Bypass", "-File")
+
+_BY_NAME: dict[str, tuple[tuple[str, ...], ...]] = {
+    ".py": (("python3",),),
+    ".sh": (("bash",), ("sh",)),
+    ".bash": (("bash",),),
+    ".zsh": (("zsh",),),
+    ".js": (("node",), ("bun",)),
+    ".cjs": (("node",), ("bun",)),
+    ".mjs": (("node",), ("bun",)),
+    ".ts": (("bun",), ("deno", "run", "--allow-all"), ("node",)),
+    ".mts": (("bun",), ("deno", "run", "--allow-all"), ("node",)),
+    ".rb": (("ruby",),),
+    ".pl": (("perl",),),
+    ".php": (("php",),),
+    ".lua": (("lua",),),
+    ".r": (("Rscript",),),
+    ".ps1": (("pwsh", *_POWERSHELL), ("powershell", *_POWERSHELL)),
+}
+# The programs that run files of a kind, the first that is there, with what stands before the file.
+
+_BINARY = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"MZ")
+# How programs for Linux, macOS and Windows begin.
+
+_PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?(?:\.exe)?")
+_MAX_FIRST_LINE = 1024
+_REFUSED = frozenset({".bat", ".cmd"})
+# Their arguments are read by a shell, whatever is done about it.
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """What stands before a script on its command line, nothing where it runs by itself; and what to tell of it."""
+
+    argv: tuple[str, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """Where programs are looked up: folders in order, and a Python that is there in any case."""
+
+    folders: tuple[Path, ...]
+    python: Path
+
+    def find(self, name: str) -> Path | None:
+        """Return the program of this name that comes first, None where there is none."""
+        return next(self._found(name), None)
+
+    def find_python(self, name: str = "python3") -> Path:
+        """Return the Python of this name, or another one."""
+        names = dict.fromkeys([name, "python3", "python"])
+        return next((path for each in names for path in self._found(each)), self.python)
+
+    def _found(self, name: str) -> Iterator[Path]:
+        if PurePosixPath(name).name != name or os.sep in name:
+            return
+        for folder in self.folders:
+            found = shutil.which(name, path=folder)
+            # Windows looks into the working directory first, and has programs that only open its store.
+            if found and Path(found).parent == folder and folder.name != "WindowsApps" and not _is_stand_in(found):
+                yield Path(found)
+
+
+def _is_stand_in(path: str) -> bool:
+    """Tell whether a program is a script that looks for the real one in the user's home, which scripts do not have."""
+    if Path(path).suffix.lower() in _REFUSED:
+        return True
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - it comes as text
+            return file.read(2) == b"#!"
+    except OSError:
+        return True
+
+
+def is_python(path: str, raw: bytes) -> bool:
+    """Tell whether a script is one for Python: by its first line, else by the end of its name."""
+    words = _first_line(path, raw)
+    if not words:
+        return PurePosixPath(path).suffix.lower() == ".py"
+    name = PurePosixPath(words[0]).name
+    return name == "uv" or _PYTHON.fullmatch(name) is not None
+
+
+def interpreter_of(path: str, raw: bytes, programs: Programs) -> Interpreter:
+    """Return what runs the script `path` with the content `raw`.
+
+    Raises:
+        ScriptRefusedError: nobody can tell, or it is not there.
+    """
+    words = _first_line(path, raw)
+    if is_python(path, raw):
+        name = PurePosixPath(words[0]).name if words else "python3"
+        if name == "uv":
+            return Interpreter((str(programs.find_python()),))
+        return Interpreter((str(programs.find_python(name)), *words[1:]))
+    if words:
+        return _named(path, words, programs)
+    suffix = PurePosixPath(path).suffix.lower()
+    if suffix in _REFUSED:
+        raise ScriptRefusedError(path, "arguments of batch files cannot be kept from the shell; use PowerShell (.ps1)")
+    for program, *options in _BY_NAME.get(suffix, ()):
+        if found := programs.find(program):
+            return Interpreter((str(found), *options))
+    if suffix in _BY_NAME:
+        wanted = " or ".join(dict.fromkeys(program for program, *_ in _BY_NAME[suffix]))
+        raise ScriptRefusedError(path, f"{wanted} is not installed, or not on the search path")
+    if raw.startswith(_BINARY):
+        return Interpreter(())
+    known = " ".join(_BY_NAME)
+    raise ScriptRefusedError(path, f"nothing tells how to run it; expected a first line with #!, or one of {known}")
+
+
+def _first_line(path: str, raw: bytes) -> tuple[str, ...]:
+    """Return the words of the line that begins with `#!`, without `env`; none where there is no such line."""
+    if not raw.startswith(b"#!"):
+        return ()
+    line = raw[2:_MAX_FIRST_LINE].split(b"\n", 1)[0].decode("utf-8", errors="replace").strip()
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        words = []
+    if words and PurePosixPath(words[0]).name == "env":
+        words = words[1:]
+        if words and words[0] in {"-S", "--split-string"}:
+            words = words[1:]
+        elif words and words[0].startswith("-S"):
+            words[0] = words[0][2:]
+    if not words or words[0].startswith("-") or "=" in words[0]:
+        raise ScriptRefusedError(path, f"its first line names no program that can be found: #!{line[:100]}")
+    return tuple(words)
+
+
+def _named(path: str, words: tuple[str, ...], programs: Programs) -> Interpreter:
+    program, options = words[0], words[1:]
+    name = PurePosixPath(program).name
+    there = Path(program)
+    if there.is_absolute() and there.is_file() and os.access(there, os.X_OK) and not _is_stand_in(program):
+        return Interpreter((program, *options))
+    found = programs.find(name)
+    if found is None:
+        raise ScriptRefusedError(path, f"its first line wants {name}, which is not installed or not on the search path")
+    note = f"{program} is not there; {found} was used" if there.is_absolute() else ""
+    return Interpreter((str(found), *options), note)

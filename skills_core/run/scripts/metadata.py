@@ -1,0 +1,73 @@
+"""What a Python script says of itself in comments (PEP 723): what it needs, as TOML."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+
+from skills_core.errors import ScriptRefusedError
+
+__all__ = ["ScriptMetadata", "read_metadata"]
+
+_START = "# /// script"
+_END = "# ///"
+
+_MAX_CHARACTERS = 100_000
+# Of a block; a longer one is no list of what a script needs.
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptMetadata:
+    """What a script needs. `block` is the comment as it stands, with lines ending in one line feed."""
+
+    block: str
+    dependencies: tuple[str, ...] = ()
+    requires_python: str | None = None
+
+
+def read_metadata(path: str, raw: bytes) -> ScriptMetadata | None:
+    """Return what the script `path` with the content `raw` says of itself, None where it says nothing.
+
+    Raises:
+        ScriptRefusedError: there are several blocks, or one that cannot be understood.
+    """
+    if _START.encode() not in raw:
+        return None
+    blocks = _blocks(raw.decode("utf-8-sig", errors="replace"))
+    if not blocks:
+        return None
+    if len(blocks) > 1:
+        raise ScriptRefusedError(path, f"it has {len(blocks)} blocks `{_START}`; expected one")
+    block = blocks[0]
+    if len(block) > _MAX_CHARACTERS:
+        raise ScriptRefusedError(path, f"its block `{_START}` has more than {_MAX_CHARACTERS} characters")
+    text = "".join(f"{line[2:]}\n" for line in block.splitlines()[1:-1])
+    try:
+        found = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ScriptRefusedError(path, f"its block `{_START}` is no TOML: {str(error)[:200]}") from None
+    dependencies, python = found.get("dependencies", []), found.get("requires-python")
+    if not isinstance(dependencies, list) or not all(isinstance(each, str) for each in dependencies):
+        raise ScriptRefusedError(path, "dependencies: expected a list of strings")
+    if python is not None and not isinstance(python, str):
+        raise ScriptRefusedError(path, "requires-python: expected a string")
+    return ScriptMetadata(block, tuple(dependencies), python)
+
+
+def _blocks(text: str) -> list[str]:
+    """Return all blocks; each goes on to the last line that ends one, among comments without a gap."""
+    blocks: list[str] = []
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    at = 0
+    while at < len(lines):
+        if lines[at] != _START:
+            at += 1
+            continue
+        stop = at + 1
+        while stop < len(lines) and (lines[stop] == "#" or lines[stop].startswith("# ")):
+            stop += 1
+        ends = [index for index in range(at + 1, stop) if lines[index] == _END]
+        if ends:
+            blocks.append("".join(f"{line}\n" for line in lines[at : ends[-1] + 1]))
+        at = stop
+    return blocks

@@ -1,0 +1,82 @@
+"""The tool `read_skill_file`: the files of the skill that is run, with the bytes that its digest is of."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+import anyio.to_thread
+
+from skills_core.diagnostics import one_line
+from skills_core.disk.files import read_file
+from skills_core.errors import FileRefusedError, ToolFailedError, similar_to
+from skills_core.run.tools.tool import Effect, Role, Tool
+from skills_core.run.tools.workspace.files import LINES, shown_lines
+
+if TYPE_CHECKING:
+    from skills_core.run.ports import JsonObject
+    from skills_core.run.tools.tool import CallContext
+    from skills_core.skill import Skill
+
+__all__ = ["OWN_SKILL", "read_skill_file_tool", "refuse_other"]
+
+
+def read_skill_file_tool(skill: Skill) -> Tool:
+    """Return the tool for one skill; every skill may read its own files."""
+
+    async def perform(arguments: JsonObject, _context: CallContext) -> str:
+        refuse_other(skill, arguments)
+        path = str(arguments.get("path", "")).removeprefix(skill.root_uri).removeprefix("./")
+        raw = await anyio.to_thread.run_sync(_verified, skill, path)
+        return shown_lines(path, raw, arguments)
+
+    return Tool(
+        "read_skill_file",
+        f"Read a file that belongs to the skill {one_line(skill.key)}: a reference, a template, a script.",
+        {
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": "The file's path within the skill, or its URI."},
+                **LINES,
+                **OWN_SKILL,
+            },
+            "required": ["path"],
+            "additionalProperties": False,
+        },
+        Effect.READS,
+        f"skill {skill.key}",
+        perform,
+        Role(own=True),
+    )
+
+
+OWN_SKILL: Final[JsonObject] = {
+    "skill": {"type": "string", "description": "The skill's name, if at all: there is no other here."}
+}
+"""What the texts of activations tell models to name, as outside of runs there are several skills."""
+
+
+def refuse_other(skill: Skill, arguments: JsonObject) -> None:
+    """See that a call names no other skill than the one that is run.
+
+    Raises:
+        ToolFailedError: it does.
+    """
+    named = arguments.get("skill")
+    if named not in {None, skill.key, skill.name}:
+        raise ToolFailedError(f"This run is of the skill {one_line(skill.key)!r} alone.")
+
+
+def _verified(skill: Skill, path: str) -> bytes:
+    file = skill.content.files.get(path)
+    if file is None:
+        similar = similar_to(path, skill.content.files)
+        hint = f" Did you mean {' or '.join(similar)}?" if similar else ""
+        raise ToolFailedError(f"The skill has no file {one_line(path)[:200]!r}.{hint}")
+    try:
+        raw, _ = read_file(skill.location(file))
+    except FileRefusedError as error:
+        raise ToolFailedError(f"{one_line(path)}: {error.message}") from None
+    if f"sha256:{hashlib.sha256(raw).hexdigest()}" != file.digest:
+        raise ToolFailedError(f"{one_line(path)}: the file has changed since the run began, and is not read")
+    return raw

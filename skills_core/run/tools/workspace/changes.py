@@ -1,0 +1,167 @@
+"""The tool `git_diff`: what changed in the workspace since a commit.
+
+A repository that came from somewhere can name programs in its configuration: filters, text conversions, external
+diffs, hooks, a file system monitor, ways to fetch what is missing. None of them is run, and nothing of the user's or
+the system's own configuration is read. The repository is the `.git` folder of the workspace itself; one that leads
+elsewhere is refused, for its objects would be those of another place.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from skills_core.diagnostics import one_line
+from skills_core.errors import ToolFailedError
+from skills_core.run.scripts.process import Command, Ending, ProcessLimits, run_process
+from skills_core.run.tools.tool import Effect, Role, Tool
+from skills_core.run.tools.workspace.commands import on_search_path
+from skills_core.run.tools.workspace.place import PATH, located, required_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from skills_core.run.ports import JsonObject
+    from skills_core.run.scripts.process import Finished
+    from skills_core.run.tools.tool import CallContext
+
+__all__ = ["git_diff_tool"]
+
+_LIMITS = ProcessLimits(seconds=60, output_bytes=4 * 1024 * 1024)
+
+_REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^~@{}-]{0,199}")
+# No option, for it begins with no hyphen, and no file of another tree, for it has no colon.
+
+_DRIVER = re.compile(r"(filter\.[^\n]+)\.(?:clean|smudge|process|required)", re.IGNORECASE)
+
+_MAX_DRIVERS = 100
+
+_PLAIN = ("HEAD", "config", "index", "objects", "refs", "packed-refs", "info", "config.worktree")
+# What of a repository may not be a link.
+
+_DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all", "--submodule=short")
+
+
+def git_diff_tool(root: Path, path: str) -> Tool:
+    """Return the tool; `path` is where programs are looked up, as in the environment variable PATH."""
+
+    async def perform(arguments: JsonObject, _context: CallContext) -> str:
+        await anyio.to_thread.run_sync(_require_own_repository, root)
+        drivers = await _drivers(root, path)
+        options = ["--cached"] if arguments.get("staged") is True else []
+        if revision := required_text(arguments, "revision"):
+            if not _REVISION.fullmatch(revision):
+                raise ToolFailedError(f"{one_line(revision)[:100]}: this is no commit or branch")
+            options.append(revision)
+        within = located(root, required_text(arguments, "path")).relative
+        finished = await _git(root, path, drivers, [*_DIFF, *options, "--", *([within] if within else [])])
+        return _told(finished)
+
+    return Tool(
+        "git_diff",
+        "Show what changed in the workspace, as git diff does: what is not committed, or since a revision.",
+        {
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": f"{PATH} Only what changed there; everything by default."},
+                "staged": {"type": "boolean", "description": "What is staged, instead of what is not."},
+                "revision": {"type": "string", "description": "A commit or branch to compare with."},
+            },
+            "additionalProperties": False,
+        },
+        Effect.READS,
+        "workspace",
+        perform,
+        Role(path="path", below=True),
+    )
+
+
+def _require_own_repository(root: Path) -> None:
+    """Require that all of a repository is in the workspace.
+
+    Raises:
+        ToolFailedError: there is none, or it leads elsewhere.
+    """
+    repository = root / ".git"
+    try:
+        if not stat.S_ISDIR(repository.lstat().st_mode):
+            raise ToolFailedError(
+                "the .git of the workspace is no folder; a repository kept elsewhere is not looked at"
+            )
+    except OSError:
+        raise ToolFailedError("the workspace is not the root of a git repository") from None
+    elsewhere = [name for name in _PLAIN if (repository / name).is_symlink()]
+    elsewhere += [name for name in ("commondir", "objects/info/alternates") if os.path.lexists(repository / name)]
+    if elsewhere:
+        raise ToolFailedError(f"the repository leads elsewhere, by .git/{elsewhere[0]}; it is not looked at")
+
+
+async def _drivers(root: Path, path: str) -> list[str]:
+    """Return the names under which the repository's configuration keeps programs for the content of files."""
+    finished = await _git(root, path, [], ["config", "--list", "--name-only", "-z"])
+    if finished.ending is not Ending.EXITED or finished.exit_code != 0:
+        raise ToolFailedError(f"git cannot read the configuration of the repository: {_first_line(finished)}")
+    names = finished.stdout.decode("utf-8", "surrogateescape").split("\0")
+    drivers = sorted({match[1] for name in names if (match := _DRIVER.fullmatch(name))})
+    if len(drivers) > _MAX_DRIVERS or any("=" in driver for driver in drivers):
+        raise ToolFailedError("the configuration of the repository names filters that cannot be switched off")
+    return drivers
+
+
+async def _git(root: Path, path: str, drivers: Iterable[str], arguments: list[str]) -> Finished:
+    off = {
+        "core.fsmonitor": "false",
+        "core.hooksPath": os.devnull,
+        "core.pager": "cat",
+        "core.attributesFile": os.devnull,
+    }
+    for driver in drivers:
+        off |= {f"{driver}.clean": "", f"{driver}.smudge": "", f"{driver}.process": "", f"{driver}.required": "false"}
+    settings = [part for name, value in off.items() for part in ("-c", f"{name}={value}")]
+    where = [f"--git-dir={root / '.git'}", f"--work-tree={root}"]
+    git = await anyio.to_thread.run_sync(on_search_path, "git", path)
+    if git is None:
+        raise ToolFailedError("git is not there")
+    command = (git, "--no-pager", "--no-optional-locks", *where, *settings, *arguments)
+    return await run_process(Command(command, root, _environment(path)), _LIMITS)
+
+
+def _environment(path: str) -> dict[str, str]:
+    return {
+        "PATH": path,
+        "LC_ALL": "C.UTF-8",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_LITERAL_PATHSPECS": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        # None, so that what a repository lacks is fetched by no program that it names.
+        "GIT_ALLOW_PROTOCOL": "",
+    }
+
+
+def _told(finished: Finished) -> str:
+    if finished.ending is Ending.NOT_STARTED:
+        raise ToolFailedError(f"git cannot be started: {finished.fault}")
+    if finished.ending is Ending.TIMED_OUT:
+        raise ToolFailedError("git took too long")
+    text = finished.stdout.decode("utf-8", "replace")
+    if finished.ending is Ending.TOO_MUCH_OUTPUT:
+        return f"{text}\n[the rest of the changes is not shown; ask for those of one path]"
+    if finished.exit_code not in {0, 1}:
+        raise ToolFailedError(f"git: {_first_line(finished)}")
+    return text or "Nothing has changed."
+
+
+def _first_line(finished: Finished) -> str:
+    if finished.fault:
+        return finished.fault
+    lines = finished.stderr.decode("utf-8", "replace").strip().splitlines()
+    return one_line(lines[0])[:300] if lines else f"it ended with {finished.exit_code}"

@@ -1,0 +1,139 @@
+"""The tool `run_command`: a program and its arguments, started in the workspace without a shell."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from skills_core.diagnostics import one_line
+from skills_core.errors import ToolFailedError
+from skills_core.run.scripts.process import Command, Ending, ProcessLimits, run_process
+from skills_core.run.tools.command_patterns import OPERATORS
+from skills_core.run.tools.tool import Effect, Role, Tool
+from skills_core.run.tools.workspace.place import located
+from skills_core.toolboxes import Capability
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from skills_core.run.ports import JsonObject
+    from skills_core.run.scripts.process import Finished
+    from skills_core.run.tools.tool import CallContext
+
+__all__ = ["IDEMPOTENCY_KEY", "command_environment", "on_search_path", "run_command_tool"]
+
+IDEMPOTENCY_KEY = "IDEMPOTENCY_KEY"
+"""The environment variable that holds the key of a call; it is the same when a call is made again after a fault."""
+
+_LIMITS = ProcessLimits(seconds=3600, output_bytes=1024 * 1024)
+# The gate's deadline ends a call earlier.
+
+_KEPT = ("COMSPEC", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "NUMBER_OF_PROCESSORS", "PATH", "PATHEXT", "SYSTEMDRIVE")
+_KEPT_TOO = ("SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "TZ", "USERPROFILE")
+
+_FIXED = {"GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1", "PAGER": "cat"}
+# There is no terminal, and nobody to answer.
+
+
+def command_environment(host: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a command: of `host`, that of the server, no more than a stated list."""
+    return {name: host[name] for name in (*_KEPT, *_KEPT_TOO) if name in host} | _FIXED
+
+
+def run_command_tool(
+    root: Path, environment: Mapping[str, str], sandboxed: Callable[[Command], Command] | None = None
+) -> Tool:
+    """Return the tool; `environment` is the whole one of a command, `sandboxed` puts a command into a sandbox."""
+
+    async def perform(arguments: JsonObject, context: CallContext) -> str:
+        words = arguments.get("command")
+        command = [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
+        _require_no_shell(command)
+        program = await anyio.to_thread.run_sync(_program, root, command[0], environment.get("PATH", ""))
+        started = Command((program, *command[1:]), root, {**environment, IDEMPOTENCY_KEY: context.key})
+        return _told(await run_process(sandboxed(started) if sandboxed else started, _LIMITS))
+
+    return Tool(
+        "run_command",
+        "Run a program in the workspace. The command is a list: the program, then each argument by itself. There is no "
+        "shell: no pipes, no redirections, no variables, no wildcards.",
+        {
+            "type": "object",
+            "properties": {
+                "command": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "minItems": 1,
+                    "description": 'For example ["git", "log", "--oneline", "-5"].',
+                }
+            },
+            "required": ["command"],
+            "additionalProperties": False,
+        },
+        Effect.WRITES,
+        "workspace",
+        perform,
+        Role(frozenset({Capability.RUN_COMMAND}), command="command"),
+    )
+
+
+def _require_no_shell(command: list[str]) -> None:
+    """Tell a model that takes the list for a line of a shell.
+
+    Raises:
+        ToolFailedError: a word is one that only a shell understands, or the program is none.
+    """
+    operator = next((word for word in command if word in OPERATORS), None)
+    if operator is not None:
+        raise ToolFailedError(f"there is no shell, so {operator} means nothing; run one command in each call")
+    if not command[0].strip():
+        raise ToolFailedError("the first word of the command must be a program")
+
+
+def _program(root: Path, name: str, search_path: str) -> str:
+    """Return where a program is: on the search path, never in the workspace unless the name says so by a `/`.
+
+    Raises:
+        ToolFailedError: it is not there.
+    """
+    if Path(name).is_absolute():
+        return name
+    if "/" in name or os.sep in name:
+        return str(located(root, name).path)
+    found = on_search_path(name, search_path)
+    if found:
+        return found
+    hint = "; write each argument as a word of its own" if " " in name else ""
+    raise ToolFailedError(f"{one_line(name)[:200]}: there is no such program{hint}")
+
+
+def on_search_path(name: str, search_path: str) -> str | None:
+    """Return where a program is, None where it is not; folders of the path that are relative do not count."""
+    for folder in search_path.split(os.pathsep):
+        found = shutil.which(str(Path(folder, name))) if folder and Path(folder).is_absolute() else None
+        if found:
+            return found
+    return None
+
+
+def _told(finished: Finished) -> str:
+    """Return the output and how the program ended.
+
+    Raises:
+        ToolFailedError: it was not started.
+    """
+    if finished.ending is Ending.NOT_STARTED:
+        raise ToolFailedError(finished.fault)
+    ended = {
+        Ending.EXITED: f"exit code {finished.exit_code}",
+        Ending.TIMED_OUT: "it took too long and was ended",
+        Ending.TOO_MUCH_OUTPUT: f"it was ended, as it wrote more than {_LIMITS.output_bytes} bytes",
+    }[finished.ending]
+    output, errors = (stream.decode("utf-8", "replace") for stream in (finished.stdout, finished.stderr))
+    parts = [f"[{ended}]", output.rstrip("\n")]
+    parts += ["[stderr]", errors.rstrip("\n")] if errors else []
+    return "\n".join(part for part in parts if part)

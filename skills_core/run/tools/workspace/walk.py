@@ -1,0 +1,95 @@
+"""What lies in a folder of the workspace: each folder listed within the boundary, links told and never followed."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from skills_core.diagnostics import Reason, one_line
+from skills_core.disk.files import Location, Reader
+from skills_core.disk.folders import Listing
+from skills_core.disk.gitignore import GitIgnore
+from skills_core.errors import ToolFailedError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+__all__ = ["walk"]
+
+MAX_ENTRIES = 50_000
+"""Entries that one call looks at."""
+
+_MAX_DEPTH = 50
+_SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv"})
+# What nobody means who searches a project.
+
+_REFUSED = {Reason.SYMLINK: "a link, which is not followed", Reason.SPECIAL_FILE: "no regular file"}
+
+
+def walk(location: Location, *, deep: bool) -> Iterator[str]:
+    """Yield what lies in a folder, by paths relative to it, in order of the names; folders end with `/`.
+
+    `deep` yields what is in its folders too, and then leaves out what git ignores, and `.git` and the like. Links and
+    special files are yielded with a note when the folder alone is listed, and not at all otherwise.
+
+    Raises:
+        ToolFailedError: the folder cannot be listed, or holds too much.
+    """
+    with ExitStack() as stack:
+        reader = stack.enter_context(Reader())
+        ignoring = GitIgnore(location.root, reader, lambda folder: Location(location.root, folder)) if deep else None
+        seen = 0
+        waiting = [""]
+        while waiting:
+            folder = waiting.pop()
+            try:
+                listing = _listing(reader, _within(location, folder))
+            except OSError as error:
+                if not folder:
+                    where = one_line(location.relative) or "the workspace"
+                    raise ToolFailedError(f"{where}: {(error.strerror or 'cannot be listed').lower()}") from None
+                continue
+            seen += len(listing.files) + len(listing.folders)
+            if seen > MAX_ENTRIES:
+                raise ToolFailedError(f"there are more than {MAX_ENTRIES} files and folders; look into one folder")
+            if ignoring is None:
+                yield from _shallow(listing)
+                return
+            listing = ignoring.without_ignored(_within(location, folder).relative, listing)
+            yield from (f"{folder}{name}" for name, _ in listing.files)
+            if folder.count("/") < _MAX_DEPTH:
+                waiting += [f"{folder}{name}/" for name in reversed(listing.folders) if name not in _SKIPPED]
+
+
+def _within(location: Location, folder: str) -> Location:
+    return Location(location.root, "/".join(part for part in (location.relative, folder.rstrip("/")) if part))
+
+
+def _listing(reader: Reader, location: Location) -> Listing:
+    files: list[tuple[str, None]] = []
+    folders: list[str] = []
+    refused: list[tuple[str, Reason]] = []
+    with reader.entries(location) as entries:
+        for entry in entries:
+            if len(files) + len(folders) > MAX_ENTRIES:
+                break
+            if _is_plain(entry) and entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            elif _is_plain(entry) and entry.is_file(follow_symlinks=False):
+                files.append((entry.name, None))
+            else:
+                refused.append((entry.name, Reason.SPECIAL_FILE if _is_plain(entry) else Reason.SYMLINK))
+    return Listing(tuple(sorted(files, key=itemgetter(0))), tuple(sorted(folders)), tuple(sorted(refused)))
+
+
+def _is_plain(entry: os.DirEntry[str]) -> bool:
+    junction = getattr(entry, "is_junction", None)
+    return not entry.is_symlink() and not (junction is not None and junction())
+
+
+def _shallow(listing: Listing) -> Iterator[str]:
+    yield from (f"{name}/" for name in listing.folders)
+    yield from (name for name, _ in listing.files)
+    yield from (f"{name} ({_REFUSED[reason]})" for name, reason in listing.refused)

@@ -1,0 +1,116 @@
+"""Runs inside of runs: what a step of one does is recorded step by step too."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from skills_core.run.durable.engine import Engine, open_engine
+from skills_core.run.durable.errors import RunNotDoneError
+from skills_core.run.durable.runs import RunState
+from skills_core.run.durable.store import store_of
+from skills_core.run.durable.terms import Terms
+from tests.core.run.durable.conftest import QUICK
+from tests.core.run.durable.test_engine import endless, until
+
+ONE_AT_A_TIME = Terms(**QUICK, at_once=1)
+
+
+class Nested:
+    """An outer job of three steps, of which each performs an inner one of four; the log names the steps done."""
+
+    def __init__(self, log: Path, hold: str | None = None) -> None:
+        self.engine: Engine | None = None
+        self._log = log
+        self._hold = hold
+        self.kinds = {"outer": self.outer, "inner": self.inner}
+
+    async def outer(self, journal: Any, given: Any) -> Any:
+        said = []
+        for number in range(3):
+
+            async def work(number: int = number) -> Any:
+                assert self.engine is not None
+                return await self.engine.run_inside(journal.run_id, str(number), "inner", {"number": number})
+
+            said.append((await journal.step(f"outer {number}", work))["sum"])
+        return {"said": said, **given}
+
+    async def inner(self, journal: Any, given: Any) -> Any:
+        total = 0
+        for step in range(4):
+
+            async def work(step: int = step) -> int:
+                if self._hold == f"{given['number']}.{step}":
+                    self._log.with_name("held").touch()
+                    await anyio.sleep_forever()
+                with self._log.open("a") as log:
+                    log.write(f"{journal.run_id} {step}\n")
+                return int(given["number"]) * 10 + step
+
+            total += await journal.step(f"inner {step}", work)
+        return {"sum": total}
+
+
+def done(log: Path) -> list[str]:
+    return log.read_text().splitlines() if log.exists() else []
+
+
+@pytest.mark.parametrize("stopped_at", [f"{number}.{step}" for number in range(3) for step in range(4)])
+async def test_a_run_that_was_interrupted_inside_goes_on_where_it_was(
+    sqlite_url: str, tmp_path: Path, stopped_at: str
+) -> None:
+    log = tmp_path / "log"
+    first = Nested(log, stopped_at)
+    async with open_engine(store_of(sqlite_url), first.kinds, ONE_AT_A_TIME) as first.engine:
+        await first.engine.start("outer", "run", {})
+
+        async def came_there() -> bool:
+            return log.with_name("held").exists()
+
+        await until(came_there)
+    second = Nested(log)
+    async with open_engine(store_of(sqlite_url), second.kinds, ONE_AT_A_TIME) as second.engine:
+        assert await second.engine.wait("run") == {"said": [6, 46, 86]}
+    assert done(log) == [f"run.{number} {step}" for number in range(3) for step in range(4)]
+
+
+async def test_as_many_outer_runs_as_there_are_slots_do_not_wait_for_each_other(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    jobs = Nested(tmp_path / "log")
+    async with open_engine(store_of(sqlite_url), jobs.kinds, ONE_AT_A_TIME) as jobs.engine:
+        outcomes = await asyncio.gather(*(jobs.engine.run("outer", f"run-{number}", {}) for number in range(4)))
+    assert outcomes == [{"said": [6, 46, 86]}] * 4
+
+
+async def test_to_cancel_a_run_cancels_what_it_does_inside(sqlite_url: str) -> None:
+    engine: Engine
+
+    async def outer(journal: Any, _: Any) -> Any:
+        async def work() -> Any:
+            return await engine.run_inside(journal.run_id, "0", "endless", {})
+
+        return await journal.step("outer", work)
+
+    async with open_engine(store_of(sqlite_url), {"outer": outer, "endless": endless}, ONE_AT_A_TIME) as engine:
+        await engine.start("outer", "run", {}, here=True)
+
+        async def inside() -> bool:
+            return any(run.run_id == "run.0" for run in await engine.runs([RunState.RUNNING]))
+
+        await until(inside)
+        await engine.cancel("run")
+        assert (await engine.look("run.0")).state is RunState.CANCELLED
+        with pytest.raises(RunNotDoneError):
+            await engine.wait("run")
+
+
+async def test_the_name_of_a_run_has_no_dot(sqlite_url: str) -> None:
+    async with open_engine(store_of(sqlite_url), {"endless": endless}, ONE_AT_A_TIME) as engine:
+        with pytest.raises(ValueError, match="without dots"):
+            await engine.start("endless", "a.b", {})

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skills_core.run.scripts.isolation import Isolation
+from skills_core.run.scripts.process import ProcessLimits
+from skills_core.run.scripts.runner import ScriptRunner, ScriptSetup
+from tests.core.run.scripts.running import FOUND, PLAIN, PROGRAMS, MakeRunner
+
+
+@pytest.fixture(params=["sandbox", "plain"])
+def isolation(request: pytest.FixtureRequest) -> Isolation:
+    """With a sandbox, where one works, and without."""
+    if request.param == "plain":
+        return PLAIN
+    if FOUND.sandbox is None:
+        pytest.skip(FOUND.why)
+    return FOUND
+
+
+@pytest.fixture
+def make_runner(tmp_path: Path, isolation: Isolation) -> MakeRunner:
+    def make(**more: Any) -> ScriptRunner:
+        setup: dict[str, Any] = {
+            "isolation": isolation,
+            "programs": PROGRAMS,
+            "host": dict(os.environ),
+            "home": tmp_path / "home",
+            "cache": tmp_path / "cache",
+            "limits": ProcessLimits(60, 1_000_000),
+        }
+        return ScriptRunner(ScriptSetup(**{**setup, **more}))
+
+    return make

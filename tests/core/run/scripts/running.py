@@ -1,0 +1,34 @@
+"""Scripts of real skills, run as this machine can."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from skills_core.gates import Environment
+from skills_core.library import Library
+from skills_core.run.scripts.interpreters import Programs
+from skills_core.run.scripts.isolation import Isolation, find_isolation
+from skills_core.run.scripts.runner import ScriptRunner
+from skills_core.skill import Skill
+from skills_core.sources import explicit_sources
+from tests.conftest import write_skill
+
+PROGRAMS = Programs((*map(Path, os.get_exec_path()), Path(sys.executable).parent), Path(sys.executable))
+FOUND = find_isolation(PROGRAMS, unprivileged=sys.platform == "win32" or os.geteuid() != 0)
+PLAIN = Isolation(None, FOUND.limiter, "a test wants none", FOUND.unprivileged)
+
+MakeRunner = Callable[..., ScriptRunner]
+
+
+def with_files(root: Path, files: dict[str, str | bytes], name: str = "a") -> Skill:
+    """Write a skill with `files`, and load it."""
+    raw = {path: text.encode() if isinstance(text, str) else text for path, text in files.items()}
+    write_skill(root, name, files=raw)
+    return load(root, name)
+
+
+def load(root: Path, name: str = "a") -> Skill:
+    return Library(explicit_sources([root]), lambda: Environment("linux", lambda _: True)).catalog.skill(name)

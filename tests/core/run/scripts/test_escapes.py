@@ -1,0 +1,277 @@
+"""What a script may try, and what comes of it in a sandbox and without one.
+
+The table is that of docs/scripts.md, so that what is said there is what happens.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from skills_core.run.scripts.isolation import Isolation
+from skills_core.run.scripts.process import Ending, Finished, ProcessLimits
+from tests.core.run.scripts.running import FOUND, MakeRunner, with_files
+from tests.server.sessions import REPOSITORY, server_environment
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there are sandboxes on Linux alone")
+
+SECRET = "a-secret-of-the-server"  # noqa: S105 - planted
+
+STOPPED = "stopped"
+REACHED = "not stopped"
+DEPENDS = "depends on the system"
+
+Facts = dict[str, Any]
+
+
+def says_so(finished: Finished, _: Facts) -> bool:
+    return finished.stdout.endswith(b"reached\n")
+
+
+def goes_on(finished: Finished, _: Facts) -> bool:
+    return finished.ending is Ending.EXITED
+
+
+def left_something(_: Finished, facts: Facts) -> bool:
+    found = [path for path in facts["left"] if Path(path).exists()]
+    for path in found:
+        Path(path).unlink()
+    return bool(found)
+
+
+def harmed(_: Finished, facts: Facts) -> bool:
+    return not Path(facts["precious"]).exists()
+
+
+def survived(_: Finished, facts: Facts) -> bool:
+    found = running(facts["marker"])
+    for number in found:
+        os.kill(number, signal.SIGKILL)
+    return bool(found)
+
+
+def running(marker: str) -> list[int]:
+    """Return the processes that have a text on their command line."""
+    found = subprocess.run(["ps", "-eo", "pid=,args="], capture_output=True, check=True, text=True).stdout
+    return [int(line.split()[0]) for line in found.splitlines() if f"sleep {marker}" in line]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What is tried in Python, what comes of it, and how that is seen; `f` are places and numbers to reach for."""
+
+    name: str
+    code: str
+    sandbox: str
+    plain: str
+    got_through: Callable[[Finished, Facts], bool] = says_so
+
+
+FORKS = """
+for _ in range(300):
+    if os.fork() == 0:
+        time.sleep(600)
+        os._exit(0)
+"""
+
+DETACH = """
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        for stream in (0, 1, 2):
+            os.close(stream)
+        os.execvp("sleep", ["sleep", f["marker"]])
+    os._exit(0)
+os.wait()
+"""
+
+FLOOD = "while True: print('x' * 1000)"
+FILL = "out = open('x', 'wb')\nfor _ in range(300): out.write(bytes(1 << 20))\nout.flush()"
+STUBBORN = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)"
+ENVIRONS = """
+for path in glob.glob('/proc/[0-9]*/environ'):
+    try:
+        found = f['secret'] in open(path).read()
+    except OSError:
+        continue
+    if found:
+        break
+else:
+    raise SystemExit
+"""
+OWN = "assert f['secret'] in os.environ.values()"
+ENTER = "assert ctypes.CDLL(None).unshare(0x10000000) == 0"
+SETUID = "assert 'NoNewPrivs:\\t0' in open('/proc/self/status').read()"
+
+ATTEMPTS = [
+    Attempt("read a key in the user's home", "open(f['key']).read()", STOPPED, REACHED),
+    Attempt("read a file of another skill", "open(f['other']).read()", STOPPED, REACHED),
+    Attempt("read what another program has in `/tmp`", "open(f['foreign']).read()", STOPPED, REACHED),
+    Attempt("read by a link in its own folder", "os.symlink(f['key'], 'l'); open('l').read()", STOPPED, REACHED),
+    Attempt("write to the skill as it is installed", "open(f['skill'] + '/x', 'w')", STOPPED, REACHED),
+    Attempt("write to a file outside", "open(f['precious'], 'a')", STOPPED, REACHED),
+    Attempt(
+        "leave a file in `/tmp` or `/dev/shm`",
+        "[open(path, 'w') for path in f['left']]",
+        STOPPED,
+        REACHED,
+        left_something,
+    ),
+    Attempt(
+        "have the clean-up follow a link",
+        "os.symlink(os.path.dirname(f['precious']), 'l')",
+        STOPPED,
+        STOPPED,
+        harmed,
+    ),
+    Attempt(
+        "find secrets of the server in its own environment",
+        "assert f['secret'] in os.environ.values()",
+        STOPPED,
+        STOPPED,
+    ),
+    Attempt("read the environment of other processes, `/proc/1/environ` too", ENVIRONS, STOPPED, REACHED),
+    Attempt(
+        "connect to a port of this machine", "socket.create_connection(('127.0.0.1', f['port']))", STOPPED, REACHED
+    ),
+    Attempt(
+        "connect to a socket in the file system",
+        "socket.socket(socket.AF_UNIX).connect(f['socket'])",
+        STOPPED,
+        REACHED,
+    ),
+    Attempt(
+        "connect to an abstract socket",
+        "socket.socket(socket.AF_UNIX).connect('\\0' + f['abstract'])",
+        STOPPED,
+        REACHED,
+    ),
+    Attempt("kill another process of the user, such as the server", "os.kill(f['victim'], 9)", STOPPED, REACHED),
+    Attempt("gain rights by a setuid program", SETUID, STOPPED, REACHED),
+    Attempt("make a user namespace of its own", ENTER, STOPPED, DEPENDS),
+    Attempt("start 300 processes", FORKS, STOPPED if FOUND.unprivileged else REACHED, REACHED),
+    Attempt("outlive the call in a session of its own", DETACH, STOPPED, REACHED, survived),
+    Attempt("fill the disk with 300 MB", FILL, STOPPED, REACHED),
+    Attempt("write a file of 2 GB", "open('x', 'wb').truncate(2 << 30)", STOPPED, STOPPED),
+    Attempt("take 3 GB of memory in one process", "bytearray(3 << 30)", STOPPED, STOPPED),
+    Attempt("flood its output", FLOOD, STOPPED, STOPPED, goes_on),
+    Attempt("take no notice of being asked to end", STUBBORN, STOPPED, STOPPED, goes_on),
+    Attempt("read from the server's stdin", "assert sys.stdin.read()", STOPPED, STOPPED),
+    Attempt("ask at the terminal", "open('/dev/tty')", STOPPED, STOPPED),
+]
+KILLED = ("go on when the server is killed", STOPPED, REACHED)
+
+
+@pytest.fixture
+def facts(tmp_path: Path, skills: Path) -> Iterator[Facts]:
+    """What is there to be reached, all of it real."""
+    name = uuid.uuid4().hex
+    key, precious = tmp_path / "home" / ".ssh" / "id_ed25519", tmp_path / "outside" / "precious"
+    for path in (key, precious):
+        path.parent.mkdir(parents=True)
+        path.write_text(SECRET)
+    with_files(skills, {}, "other")
+    victim = subprocess.Popen(["sleep", "600"], env={**os.environ, "SECRET": SECRET})
+    with (
+        socket.create_server(("127.0.0.1", 0)) as port,
+        socket.socket(socket.AF_UNIX) as abstract,
+        socket.socket(socket.AF_UNIX) as file,
+        tempfile.TemporaryDirectory(dir="/tmp") as foreign,
+    ):
+        Path(foreign, "file").write_text(SECRET)
+        for listener, place in ((abstract, f"\0{name}"), (file, f"{foreign}/socket")):
+            listener.bind(place)
+            listener.listen()
+        yield {
+            "key": str(key),
+            "other": str(skills / "other" / "SKILL.md"),
+            "foreign": f"{foreign}/file",
+            "skill": str(skills / "a"),
+            "precious": str(precious),
+            "left": [f"/tmp/{name}", f"/dev/shm/{name}"],  # noqa: S108 - that is the question
+            "secret": SECRET,
+            "port": port.getsockname()[1],
+            "socket": f"{foreign}/socket",
+            "abstract": name,
+            "victim": victim.pid,
+            "marker": f"600.{uuid.uuid4().int}",
+        }
+    victim.kill()
+    victim.wait()
+
+
+@pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda attempt: attempt.name)
+async def test_what_comes_of_an_attempt(
+    attempt: Attempt, facts: Facts, make_runner: MakeRunner, isolation: Isolation, skills: Path
+) -> None:
+    if isolation.limiter is None:
+        pytest.skip("there is no prlimit here")
+    if attempt.code is SETUID and "NoNewPrivs:\t0" not in Path("/proc/self/status").read_text():
+        pytest.skip("nobody gains rights here")
+    begin = "import ctypes, glob, json, os, socket, sys, time\nf = json.loads(sys.argv[1])\n"
+    skill = with_files(skills, {"a.py": f"{begin}{attempt.code}\nprint('reached')\n"})
+    seconds = 2 if attempt.code in {STUBBORN, FORKS} else 60
+    runner = make_runner(host={**os.environ, "SECRET": SECRET}, limits=ProcessLimits(seconds, 100_000))
+    result = await runner.run(skill, "a.py", [json.dumps(facts)])
+    assert result.finished.ending is not Ending.NOT_STARTED, result.finished
+    expected = attempt.sandbox if isolation.sandbox else attempt.plain
+    outcome = REACHED if attempt.got_through(result.finished, facts) else STOPPED
+    assert expected in {outcome, DEPENDS}, result.finished
+    assert Path(facts["key"]).exists()
+
+
+@pytest.mark.parametrize("programs_there", [["bwrap"], []], ids=["sandbox", "plain"])
+async def test_a_script_of_a_server_that_is_killed_goes_on_only_without_a_sandbox(
+    skills: Path, tmp_path: Path, programs_there: list[str]
+) -> None:
+    if programs_there and FOUND.sandbox is None:
+        pytest.skip(FOUND.why)
+    marker = f"600.{uuid.uuid4().int}"
+    with_files(skills, {"a.sh": 'exec sleep "$1"'})
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("sleep", "bash", "prlimit", *programs_there):
+        (programs / name).symlink_to(f"/usr/bin/{name}")
+    command = [sys.executable, "-m", "server", "script", "--dir", str(skills), "a", "a.sh", marker]
+    environment = {**server_environment(PATH=str(programs)), "TMPDIR": str(tmp_path)}
+    server = await anyio.open_process(command, cwd=REPOSITORY, env=environment)
+    try:
+        assert await becomes(lambda: bool(running(marker)))
+    finally:
+        server.kill()
+        await server.aclose()
+    if programs_there:
+        assert await becomes(lambda: not running(marker))
+    else:
+        assert survived(Finished(Ending.EXITED), {"marker": marker})
+
+
+async def becomes(true: Callable[[], bool]) -> bool:
+    """Wait until something is so, but not for ever."""
+    with anyio.move_on_after(30):
+        while not true():  # noqa: ASYNC110 - nobody says what another process does
+            await anyio.sleep(0.05)
+    return true()
+
+
+def test_the_documentation_says_of_each_attempt_what_comes_of_it() -> None:
+    text = (REPOSITORY / "docs" / "scripts.md").read_text(encoding="utf-8")
+    table = text.partition("| A script tries to")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| (.+?) \| (.+?) \| (.+?) \|$", table, re.MULTILINE)
+    said = {name: (sandbox.partition(",")[0], plain.partition(",")[0]) for name, sandbox, plain in rows}
+    unprivileged = {each.name: (STOPPED if each.code is FORKS else each.sandbox, each.plain) for each in ATTEMPTS}
+    assert said == {**unprivileged, KILLED[0]: KILLED[1:]}

@@ -1,0 +1,113 @@
+"""Which program runs a script."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skills_core.errors import ScriptRefusedError
+from skills_core.run.scripts.interpreters import Programs, interpreter_of
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="these programs are made as on POSIX")
+
+OWN = Path("/own/python")
+
+
+def program(folder: Path, name: str, content: bytes = b"\x7fELF") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_bytes(content)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def bin_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "bin"
+    for name in ("python3", "python3.12", "sh", "node", "ruby", "pwsh"):
+        program(folder, name)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("path", "first", "expected"),
+    [
+        ("a.py", "print(1)", ["python3"]),
+        ("a.PY", "print(1)", ["python3"]),
+        ("a.sh", "echo", ["sh"]),
+        ("a.mjs", "", ["node"]),
+        ("a.rb", "", ["ruby"]),
+        ("a.ps1", "", ["pwsh", "-NoProfile", "-NonInteractive", "-ExecutionPolicy", "Bypass", "-File"]),
+        ("a", "#!/usr/bin/env python3", ["python3"]),
+        ("a", "#!/usr/bin/env python3.12", ["python3.12"]),
+        ("a", "#!/usr/bin/env python3.9", ["python3"]),
+        ("a", "#!/usr/bin/env -S ruby -w --disable=gems", ["ruby", "-w", "--disable=gems"]),
+        ("a", "#!/usr/bin/env -Sruby -w", ["ruby", "-w"]),
+        ("a", "#!/usr/bin/env -S uv run --script", ["python3"]),
+        ("a", "#! /no/such/place/ruby -w", ["ruby", "-w"]),
+        ("a.py", "#!/usr/bin/env ruby\r", ["ruby"]),
+        ("a", "#!/usr/bin/env -S ruby -e '$(id); `id`'", ["ruby", "-e", "$(id); `id`"]),
+    ],
+)
+def test_the_first_line_says_it_and_else_the_end_of_the_name(
+    bin_folder: Path, path: str, first: str, expected: list[str]
+) -> None:
+    found = interpreter_of(path, f"{first}\nmore\n".encode(), Programs((bin_folder,), OWN))
+    name, *options = expected
+    assert found.argv == (str(bin_folder / name), *options)
+
+
+def test_a_program_of_another_place_is_told(bin_folder: Path) -> None:
+    found = interpreter_of("a", b"#!/no/such/place/ruby\n", Programs((bin_folder,), OWN))
+    assert found.note == f"/no/such/place/ruby is not there; {bin_folder / 'ruby'} was used"
+
+
+def test_a_program_runs_by_itself() -> None:
+    assert interpreter_of("a", b"\x7fELF...", Programs((), OWN)).argv == ()
+
+
+def test_there_is_always_a_python(tmp_path: Path) -> None:
+    assert interpreter_of("a.py", b"", Programs((tmp_path,), OWN)).argv == (str(OWN),)
+
+
+def test_a_program_that_only_looks_for_the_real_one_in_the_users_home_is_passed_over(
+    tmp_path: Path, bin_folder: Path
+) -> None:
+    program(tmp_path / "shims", "python3", b"#!/usr/bin/env bash\nexec pyenv exec python3\n")
+    found = interpreter_of("a.py", b"", Programs((tmp_path / "shims", bin_folder), OWN))
+    assert found.argv == (str(bin_folder / "python3"),)
+
+
+@pytest.mark.parametrize(
+    ("path", "raw", "why"),
+    [
+        ("README.md", b"# Title", "nothing tells how to run it"),
+        ("a", b"echo", "nothing tells how to run it"),
+        ("a.lua", b"", "lua is not installed"),
+        ("a.bat", b"", "batch files"),
+        ("a", b"#!\n", "names no program"),
+        ("a", b"#!/usr/bin/env\n", "names no program"),
+        ("a", b"#!/usr/bin/env -i ruby\n", "names no program"),
+        ("a", b"#!/usr/bin/env A=1 ruby\n", "names no program"),
+        ("a", b"#!/usr/bin/env 'ruby\n", "names no program"),
+        ("a", b"#!/usr/bin/perl5.nope\n", "wants perl5.nope, which is not installed"),
+        ("a", b"#!/usr/bin/env ../ruby\n", "wants ruby|names no program"),
+    ],
+)
+def test_what_nothing_here_can_run_is_refused_and_told_why(tmp_path: Path, path: str, raw: bytes, why: str) -> None:
+    with pytest.raises(ScriptRefusedError, match=why):
+        interpreter_of(path, raw, Programs((tmp_path,), OWN))
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200))
+def test_whatever_a_first_line_is_the_answer_is_a_program_or_a_refusal(rest: bytes) -> None:
+    try:
+        found = interpreter_of("a", b"#!" + rest, Programs((), OWN))
+    except ScriptRefusedError:
+        return
+    assert found.argv

@@ -1,0 +1,289 @@
+"""A script of a skill, run: what it is, what it sees, and what is left of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from skills_core.errors import ScriptRefusedError, SkillChangedError, UnknownFileError
+from skills_core.run.scripts.interpreters import Programs
+from skills_core.run.scripts.isolation import Isolation
+from skills_core.run.scripts.process import Ending, ProcessLimits
+from skills_core.run.scripts.runner import ScriptResult
+from skills_core.skill import State
+from tests.core.run.scripts.running import PLAIN, PROGRAMS, MakeRunner, load, with_files
+
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="these programs are those of POSIX")
+
+ABOUT = """
+import json, os, sys
+print(json.dumps({"argv": sys.argv, "cwd": os.getcwd(), "env": dict(os.environ), "here": sorted(os.listdir())}))
+"""
+
+
+def told(result: ScriptResult) -> dict[str, Any]:
+    assert result.finished.exit_code == 0, result.finished
+    value: dict[str, Any] = json.loads(result.finished.stdout)
+    return value
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where private folders are made; at the end of a test there is none."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    yield folder
+    assert list(folder.iterdir()) == []
+
+
+async def test_a_script_finds_its_siblings_and_the_skills_other_files(make_runner: MakeRunner, skills: Path) -> None:
+    code = "import os, pathlib, other; print(other.X, pathlib.Path(os.environ['SKILL_DIR'], 'data/x.txt').read_text())"
+    skill = with_files(skills, {"scripts/main.py": code, "scripts/other.py": "X = 5", "data/x.txt": "text"})
+    result = await make_runner().run(skill, "scripts/main.py")
+    assert result.finished.stdout.split() == [b"5", b"text"], result.finished
+
+
+async def test_arguments_are_what_they_are_and_stdin_is_what_is_given(make_runner: MakeRunner, skills: Path) -> None:
+    skill = with_files(skills, {"a.py": "import sys; print(sys.argv[1:], sys.stdin.read())"})
+    arguments = ["--help", "-c", "a b", "$(id)", "`id`", ";id", "é", ""]
+    result = await make_runner().run(skill, "a.py", arguments, stdin=b"given")
+    assert result.finished.stdout.decode().strip() == f"{arguments} given"
+
+
+async def test_a_script_is_started_in_an_empty_folder_of_its_own(make_runner: MakeRunner, skills: Path) -> None:
+    skill = with_files(skills, {"a.py": ABOUT + "open('x', 'w').write('y')"})
+    runner = make_runner()
+    for _ in range(2):
+        about = told(await runner.run(skill, "a.py"))
+        assert about["here"] == []
+        assert about["env"]["HOME"] == about["env"]["TMPDIR"] == about["cwd"]
+
+
+async def test_the_environment_is_a_stated_list_and_what_was_named(make_runner: MakeRunner, skills: Path) -> None:
+    host = {
+        **({"SYSTEMROOT": os.environ["SYSTEMROOT"]} if sys.platform == "win32" else {}),
+        "PATH": os.environ["PATH"],
+        "LANG": "de_DE.UTF-8",
+        "OPENAI_API_KEY": "secret",
+        "SKILLSERVE_ADMIN_TOKEN": "secret",
+        "WANTED": "yes",
+    }
+    skill = with_files(skills, {"a.py": ABOUT})
+    runner = make_runner(host=host, passed=("WANTED", "MISSING", "SKILLSERVE_ADMIN_TOKEN"))
+    variables = {"OF_THE_SKILL": "1", "Skillserve_Tools": "x"}
+    environment = told(await runner.run(skill, "a.py", variables=variables))["env"]
+    stated = {"LANG", "PATH", "HOME", "USERPROFILE", "TEMP", "TMP", "TMPDIR", "NO_COLOR", "SKILL_DIR"}
+    stated |= {"PYTHONDONTWRITEBYTECODE", "PYTHONNOUSERSITE", "PYTHONUNBUFFERED", "PYTHONUTF8"}
+    # Python, the shell and bubblewrap set these by themselves.
+    assert environment.keys() - {"PWD", "LC_CTYPE", "SYSTEMROOT"} == stated | {"WANTED", "OF_THE_SKILL"}
+    assert environment["LANG"] == "de_DE.UTF-8"
+
+
+async def test_a_workspace_is_where_a_script_is_started_and_can_write(
+    make_runner: MakeRunner, skills: Path, tmp_path: Path
+) -> None:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "in.txt").write_text("in")
+    skill = with_files(skills, {"a.py": "open('out.txt', 'w').write(open('in.txt').read())"})
+    result = await make_runner(workspace=workspace).run(skill, "a.py")
+    assert result.finished.exit_code == 0, result.finished
+    assert (workspace / "out.txt").read_text() == "in"
+
+
+async def test_how_a_script_ended_is_told(make_runner: MakeRunner, skills: Path) -> None:
+    skill = with_files(skills, {"a.py": "import sys; sys.exit(3)", "b.py": "import time; time.sleep(600)"})
+    assert (await make_runner().run(skill, "a.py")).finished.exit_code == 3
+    ended = await make_runner(limits=ProcessLimits(1, 1000)).run(skill, "b.py")
+    assert ended.finished.ending is Ending.TIMED_OUT
+
+
+@POSIX
+async def test_shells_and_programs_without_an_ending_run_too(make_runner: MakeRunner, skills: Path) -> None:
+    files = {"a.sh": 'echo "$1"; . "$SKILL_DIR/lib.sh"', "lib.sh": "echo lib", "b": "#!/usr/bin/env -S sh -e\necho b\n"}
+    skill = with_files(skills, {**files, "c.sh": 'exec "$SKILL_DIR/b"'})
+    runner = make_runner()
+    assert (await runner.run(skill, "a.sh", ["one two"])).finished.stdout == b"one two\nlib\n"
+    assert (await runner.run(skill, "b")).finished.stdout == b"b\n"
+    assert (await runner.run(skill, "c.sh")).finished.stdout == b"b\n"
+
+
+@POSIX
+async def test_a_program_that_is_a_file_of_the_skill_runs(make_runner: MakeRunner, skills: Path) -> None:
+    true = PROGRAMS.find("true")
+    assert true is not None
+    skill = with_files(skills, {"bin/true": true.read_bytes()})
+    found = (await make_runner().run(skill, "bin/true")).finished
+    if sys.platform == "linux":
+        assert (found.ending, found.exit_code) == (Ending.EXITED, 0), found
+
+
+PATHS = ["../a/a.py", "/etc/passwd", "A.PY", "a.py\0", "x/../a.py", ".//a.py", "a.py/", "", ".", "later.py", "link.py"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_only_a_file_of_the_manifest_runs(make_runner: MakeRunner, skills: Path, path: str) -> None:
+    with_files(skills, {"a.py": "print('ran')"})
+    if sys.platform != "win32":
+        (skills / "a" / "link.py").symlink_to("a.py")
+    skill = load(skills)
+    (skills / "a" / "later.py").write_text("print('ran')")
+    with pytest.raises(UnknownFileError):
+        await make_runner().run(skill, path)
+
+
+@pytest.mark.parametrize("change", ["other bytes", "gone", "a link"])
+@pytest.mark.parametrize("path", ["a.py", "b.py"])
+async def test_a_file_that_is_not_what_was_loaded_runs_nothing(
+    make_runner: MakeRunner, skills: Path, tmp_path: Path, path: str, change: str
+) -> None:
+    skill = with_files(skills, {"a.py": "print('ran')", "b.py": ""})
+    file = skills / "a" / path
+    same = tmp_path / "same"
+    file.replace(same)
+    if change == "other bytes":
+        file.write_text("print('other')")
+    elif change == "a link":
+        if sys.platform == "win32":
+            pytest.skip("links take rights there")
+        file.symlink_to(same)
+    with pytest.raises(SkillChangedError) as caught:
+        await make_runner().run(skill, "a.py")
+    assert caught.value.paths == (file,)
+
+
+async def test_what_runs_is_a_copy_that_a_change_meanwhile_does_not_reach(
+    make_runner: MakeRunner, skills: Path, tmp_path: Path
+) -> None:
+    code = """
+import pathlib, sys, time
+before = pathlib.Path(sys.argv[0]).read_text()
+pathlib.Path("started").touch()
+while not pathlib.Path("changed").exists():
+    time.sleep(0.02)
+print(before == pathlib.Path(sys.argv[0]).read_text())
+"""
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    skill = with_files(skills, {"a.py": code})
+
+    async def change() -> None:
+        while not (workspace / "started").exists():  # noqa: ASYNC110 - another process makes it
+            await anyio.sleep(0.02)
+        (skills / "a" / "a.py").write_text("print('other')")
+        (workspace / "changed").touch()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(change)
+        result = await make_runner(workspace=workspace).run(skill, "a.py")
+    assert result.finished.stdout.strip() == b"True"
+
+
+async def test_a_skill_that_is_not_active_runs_nothing(make_runner: MakeRunner, skills: Path) -> None:
+    skill = with_files(skills, {"a.py": "print('ran')"})
+    with pytest.raises(ScriptRefusedError, match="is excluded"):
+        await make_runner().run(replace(skill, state=State.EXCLUDED), "a.py")
+
+
+async def test_where_a_sandbox_is_required_and_there_is_none_nothing_runs(
+    make_runner: MakeRunner, skills: Path
+) -> None:
+    skill = with_files(skills, {"a.py": "print('ran')"})
+    runner = make_runner(isolation=Isolation(why="no kernel for it"), require_sandbox=True)
+    with pytest.raises(ScriptRefusedError, match="a sandbox is required here: no kernel for it"):
+        await runner.run(skill, "a.py")
+    assert "None is run" in runner.setup.statement
+
+
+async def test_what_cannot_be_started_is_told(make_runner: MakeRunner, skills: Path) -> None:
+    skill = with_files(skills, {"a.py": "", "README.md": "text"})
+    ended = (await make_runner().run(skill, "a.py", ["a\0b"])).finished
+    assert (ended.ending, bool(ended.fault)) == (Ending.NOT_STARTED, True)
+    with pytest.raises(ScriptRefusedError, match="nothing tells how to run it"):
+        await make_runner().run(skill, "README.md")
+
+
+@POSIX
+async def test_nothing_is_left_of_folders_that_a_script_locked(make_runner: MakeRunner, skills: Path) -> None:
+    code = """
+import os
+os.makedirs('x/y/z')
+open('x/y/f', 'w')
+os.symlink('/', 'x/l')
+os.chmod('x/y', 0)
+os.chmod('x', 0)
+"""
+    result = await make_runner().run(with_files(skills, {"a.py": code}), "a.py")
+    assert result.finished.exit_code == 0, result.finished
+
+
+class TestPackages:
+    """Packages by PEP 723, from a folder of this machine."""
+
+    @pytest.fixture
+    def needs(self, tmp_path: Path) -> str:
+        """A block that asks for a package which lies here as a wheel."""
+        wheel = tmp_path / "tiny_thing-1.0-py3-none-any.whl"
+        with zipfile.ZipFile(wheel, "w") as archive:
+            archive.writestr("tiny_thing.py", "VALUE = 42\n")
+            archive.writestr(
+                "tiny_thing-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny-thing\nVersion: 1.0\n"
+            )
+            archive.writestr(
+                "tiny_thing-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+            )
+            archive.writestr("tiny_thing-1.0.dist-info/RECORD", "")
+        return f'# /// script\n# dependencies = ["tiny-thing @ {wheel.as_uri()}"]\n# ///\n'
+
+    @pytest.fixture
+    def host(self, tmp_path: Path) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("UV_", "VIRTUAL_ENV"))}
+        return {**kept, "UV_CACHE_DIR": str(tmp_path / "uv"), "UV_OFFLINE": "1", "UV_PYTHON": sys.executable}
+
+    async def test_a_script_has_the_packages_that_it_says_it_needs(
+        self, make_runner: MakeRunner, skills: Path, needs: str, host: dict[str, str]
+    ) -> None:
+        if PROGRAMS.find("uv") is None:
+            pytest.skip("uv is not installed")
+        skill = with_files(skills, {"a.py": f"{needs}import tiny_thing; print(tiny_thing.VALUE)"})
+        result = await make_runner(host=host).run(skill, "a.py")
+        assert result.finished.stdout.strip() == b"42", result.finished
+
+    async def test_a_package_that_cannot_be_had_is_told_and_nothing_runs(
+        self, make_runner: MakeRunner, skills: Path, host: dict[str, str]
+    ) -> None:
+        if PROGRAMS.find("uv") is None:
+            pytest.skip("uv is not installed")
+        block = '# /// script\n# dependencies = ["no-such-package-anywhere"]\n# ///\n'
+        skill = with_files(skills, {"a.py": f"{block}print('ran')"})
+        with pytest.raises(ScriptRefusedError, match="uv cannot provide the packages"):
+            await make_runner(host=host).run(skill, "a.py")
+
+    async def test_without_uv_a_script_that_needs_packages_is_refused_and_told_what_to_do(
+        self, make_runner: MakeRunner, skills: Path, needs: str
+    ) -> None:
+        skill = with_files(skills, {"a.py": f"{needs}print('ran')"})
+        runner = make_runner(programs=Programs((), Path(sys.executable)), isolation=PLAIN)
+        with pytest.raises(ScriptRefusedError, match=r"needs packages .*pip install uv"):
+            await runner.run(skill, "a.py")
+
+    async def test_without_uv_a_script_that_needs_none_runs_and_what_was_not_looked_at_is_told(
+        self, make_runner: MakeRunner, skills: Path
+    ) -> None:
+        block = '# /// script\n# requires-python = ">=3.9"\n# ///\n'
+        skill = with_files(skills, {"a.py": f"{block}print('ran')"})
+        runner = make_runner(programs=Programs((), Path(sys.executable)), isolation=PLAIN)
+        result = await runner.run(skill, "a.py")
+        assert result.finished.stdout.strip() == b"ran"
+        assert "whether Python is >=3.9" in result.note

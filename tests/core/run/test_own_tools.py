@@ -1,0 +1,65 @@
+"""`ask_user`, and `read_skill_file` over a skill that was really loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from skills_core.run.outcome import CallDecision
+from skills_core.run.ports import Nobody
+from skills_core.run.tools.asking import ask_user_tool
+from skills_core.run.tools.skill_files import read_skill_file_tool
+
+
+async def test_the_user_is_asked_and_the_answer_reaches_the_model(make_gate: Any, person: Any) -> None:
+    user = person(answer="blue")
+    call = await make_gate(ask_user_tool(), user=user).call(
+        "ask_user", {"question": "Which?", "choices": ["a", "b"]}, 1
+    )
+    assert (call.decision, call.text, user.asked) == (CallDecision.DONE, "blue", ["Which? ['a', 'b']"])
+
+
+async def test_where_nobody_answers_the_model_is_told_to_go_on(make_gate: Any) -> None:
+    call = await make_gate(ask_user_tool()).call("ask_user", {"question": "Which?"}, 1)
+    assert (call.decision, "Nobody answers here" in call.text) == (CallDecision.FAILED, True)
+
+
+async def test_a_person_may_take_longer_than_a_tool(make_gate: Any) -> None:
+    class Slow(Nobody):
+        async def ask(self, question: str, choices: Any = ()) -> str | None:
+            await anyio.sleep(0.2)
+            return f"{question} {choices}"
+
+    call = await make_gate(ask_user_tool(), user=Slow(), tool_seconds=0.01).call("ask_user", {"question": "Which?"}, 1)
+    assert (call.decision, call.text) == (CallDecision.DONE, "Which? []")
+
+
+@pytest.fixture
+def skill(tmp_path: Path, write_skill: Any, load: Any, only: Any) -> Any:
+    write_skill(tmp_path, "pdf", files={"references/forms.md": "# Forms\n", "logo.png": b"\x89\0"})
+    return only(load(tmp_path))
+
+
+async def test_a_skill_reads_its_own_files_by_path_or_uri(skill: Any, make_gate: Any) -> None:
+    gate = make_gate(read_skill_file_tool(skill), allowed=["Bash(git:*)"])
+    for path in ("references/forms.md", "./references/forms.md", f"{skill.root_uri}references/forms.md"):
+        assert (await gate.call("read_skill_file", {"path": path}, 1)).text == "# Forms\n"
+    call = await gate.call("read_skill_file", {"path": "references/form.md"}, 1)
+    assert call.text == "The skill has no file 'references/form.md'. Did you mean references/forms.md?"
+    assert "no text in UTF-8" in (await gate.call("read_skill_file", {"path": "logo.png"}, 1)).text
+
+
+@pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "", "references", "references/../../secret"])
+async def test_a_skill_reads_nothing_else(path: str, skill: Any, make_gate: Any, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("x")
+    call = await make_gate(read_skill_file_tool(skill)).call("read_skill_file", {"path": path}, 1)
+    assert call.text.startswith("The skill has no file")
+
+
+async def test_a_file_that_is_not_what_the_digest_is_of_is_not_read(skill: Any, make_gate: Any, tmp_path: Path) -> None:
+    (tmp_path / "pdf" / "references" / "forms.md").write_text("other")
+    call = await make_gate(read_skill_file_tool(skill)).call("read_skill_file", {"path": "references/forms.md"}, 1)
+    assert (call.decision, "has changed since" in call.text) == (CallDecision.FAILED, True)

@@ -1,0 +1,94 @@
+"""`run_command` in the sandbox, where one works on this machine: what a command sees, and what it may write to."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skills_core.run.outcome import CallDecision
+from skills_core.run.scripts.interpreters import Programs
+from skills_core.run.scripts.isolation import Isolation, find_isolation
+from skills_core.run.scripts.runner import ScriptSetup
+from skills_core.run.tools.names import WorkspaceTool
+from skills_core.run.tools.sandboxed import sandboxed_commands
+from skills_core.run.tools.workspace import workspace_tools
+
+PROGRAMS = Programs((*map(Path, os.get_exec_path()), Path(sys.executable).parent), Path(sys.executable))
+FOUND = find_isolation(PROGRAMS, unprivileged=sys.platform == "win32" or os.geteuid() != 0)
+
+in_sandbox = pytest.mark.skipif(FOUND.sandbox is None, reason=FOUND.why or "-")
+
+
+def setup_of(isolation: Isolation, folder: Path) -> ScriptSetup:
+    return ScriptSetup(isolation=isolation, programs=PROGRAMS, host={}, home=folder / "home", cache=folder / "cache")
+
+
+@pytest.fixture
+def call(tmp_path: Path, make_gate: Any) -> Any:
+    work = tmp_path / "home" / "work"
+    work.mkdir(parents=True)
+    (tmp_path / "home" / "private.txt").write_text("the secret")
+    sandboxed = sandboxed_commands(setup_of(FOUND, tmp_path), work)
+    host = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")}
+    gate = make_gate(*workspace_tools(work, [WorkspaceTool.RUN_COMMAND], host, sandboxed))
+
+    async def run(*command: str) -> Any:
+        return await gate.call("run_command", {"command": list(command)}, 1)
+
+    return run
+
+
+@in_sandbox
+async def test_a_command_works_in_the_workspace(call: Any, tmp_path: Path) -> None:
+    assert (await call("sh", "-c", "pwd; echo made > made.txt")).text == f"[exit code 0]\n{tmp_path}/home/work"
+    assert (tmp_path / "home" / "work" / "made.txt").read_text() == "made\n"
+
+
+@in_sandbox
+async def test_a_program_that_stands_in_the_workspace_runs(call: Any, tmp_path: Path) -> None:
+    program = tmp_path / "home" / "work" / "hello"
+    program.write_text("#!/bin/sh\necho hello\n")
+    program.chmod(0o755)
+    assert (await call("./hello")).text == "[exit code 0]\nhello"
+
+
+@in_sandbox
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cat {home}/private.txt",
+        "cat ../private.txt",
+        "ln -s ../private.txt x && cat x",
+        "echo owned > {home}/private.txt",
+        "echo owned > ../made.txt",
+        "ls /proc/1/root/{home}/private.txt",
+        "cat /etc/shadow",
+        "mount --bind / mnt",
+    ],
+)
+async def test_a_command_reaches_nothing_else(line: str, call: Any, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    result = await call("sh", "-c", line.format(home=home))
+    assert result.decision is CallDecision.DONE
+    # What is written beside the workspace may land in a folder of the sandbox's own.
+    assert "[exit code 0]" not in result.text or "echo" in line
+    assert "secret" not in result.text
+    assert (home / "private.txt").read_text() == "the secret"
+    assert sorted(path.name for path in home.iterdir()) == ["private.txt", "work"]
+
+
+@in_sandbox
+async def test_a_command_has_no_network_and_leaves_no_process(call: Any, tmp_path: Path) -> None:
+    assert "lo" in (await call("sh", "-c", "tail -n +3 /proc/net/dev | cut -d: -f1")).text.split()
+    assert "eth0" not in (await call("cat", "/proc/net/dev")).text
+    await call("sh", "-c", "setsid sh -c 'sleep 1; echo late > late.txt' >/dev/null 2>&1 &")
+    await call("sleep", "1.5")
+    assert not (tmp_path / "home" / "work" / "late.txt").exists()
+
+
+def test_without_a_sandbox_a_command_is_started_as_it_is(tmp_path: Path) -> None:
+    assert sandboxed_commands(setup_of(Isolation(None, None, "none"), tmp_path), tmp_path) is None

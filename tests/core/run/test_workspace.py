@@ -1,0 +1,265 @@
+"""The tools of a workspace through the gate, on real files: what they do, and where they refuse to go."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skills_core.disk.files import Location
+from skills_core.disk.writing import write_file
+from skills_core.errors import FileRefusedError
+from skills_core.run.outcome import CallDecision
+from skills_core.run.tools.workspace import WorkspaceTool, workspace_tools
+
+HIDDEN = "the secret"
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A workspace, beside which lies what must not be reached."""
+    (tmp_path / "secret.txt").write_text(HIDDEN)
+    root = tmp_path / "work"
+    (root / "src" / "deep").mkdir(parents=True)
+    (root / "src" / "a.py").write_text("import os\nprint('hello')\n")
+    (root / "src" / "deep" / "b.py").write_text("def hello(): ...\n")
+    (root / "notes.md").write_text("Hello\n")
+    return root
+
+
+@pytest.fixture
+def call(work: Path, make_gate: Any) -> Any:
+    """Call a tool of the workspace; returns what became of the call."""
+    gate = make_gate(*workspace_tools(work, WorkspaceTool, {"PATH": os.environ["PATH"]}))
+
+    async def run(name: str, **arguments: Any) -> Any:
+        return await gate.call(name, arguments, 1)
+
+    return run
+
+
+async def test_a_file_is_read_as_it_is(call: Any) -> None:
+    assert (await call("read_file", path="src/a.py")).text == "import os\nprint('hello')\n"
+    assert (await call("read_file", path="./src//a.py")).decision is CallDecision.DONE
+
+
+async def test_parts_of_a_long_file_are_read_with_a_note_where_to_go_on(work: Path, call: Any) -> None:
+    (work / "long").write_text("".join(f"line {n}\n" for n in range(1, 2501)))
+    text = (await call("read_file", path="long")).text
+    assert text.startswith("line 1\n")
+    assert text.endswith("[lines 1 to 2000 of 2500; go on with first_line 2001]")
+    text = (await call("read_file", path="long", first_line=2499, lines=10)).text
+    assert text == "line 2499\nline 2500\n\n[lines 2499 to 2500 of 2500]"
+    assert (await call("read_file", path="long", first_line=9999)).text == "long: the file has 2500 lines"
+
+
+async def test_a_file_that_is_no_text_is_said_to_be_none(work: Path, call: Any) -> None:
+    (work / "image").write_bytes(b"\x89PNG\x00\x01")
+    result = await call("read_file", path="image")
+    assert (result.decision, result.text) == (
+        CallDecision.FAILED,
+        "image: this is no text in UTF-8, but 6 bytes of something else",
+    )
+
+
+async def test_a_file_is_written_with_the_folders_that_it_needs(work: Path, call: Any) -> None:
+    assert (await call("write_file", path="new/er/x.txt", content="é\n")).text == "Created new/er/x.txt, 3 bytes."
+    assert (work / "new" / "er" / "x.txt").read_text(encoding="utf-8") == "é\n"
+    assert (await call("write_file", path="new/er/x.txt", content="")).text == "Wrote new/er/x.txt, 0 bytes."
+    assert [path.name for path in (work / "new" / "er").iterdir()] == ["x.txt"]
+
+
+async def test_one_place_of_a_file_is_replaced_where_it_is_the_only_one(work: Path, call: Any) -> None:
+    await call("write_file", path="src/a.py", content="sys", replace="os")
+    assert (work / "src" / "a.py").read_text() == "import sys\nprint('hello')\n"
+    result = await call("write_file", path="src/a.py", content="x", replace="s")
+    assert (result.decision, result.text) == (
+        CallDecision.FAILED,
+        "src/a.py: the text to replace stands in it 2 times, not once",
+    )
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are POSIX's")
+async def test_a_file_that_is_written_again_keeps_its_mode_and_leaves_other_names_of_it_alone(
+    work: Path, call: Any
+) -> None:
+    (work / "run.sh").write_text("#!/bin/sh\n")
+    (work / "run.sh").chmod(0o750)
+    outside = work.parent / "other-name"
+    os.link(work / "run.sh", outside)
+    await call("write_file", path="run.sh", content="changed")
+    assert stat.S_IMODE((work / "run.sh").stat().st_mode) == 0o750
+    assert outside.read_text() == "#!/bin/sh\n"
+
+
+async def test_a_folder_is_listed_and_files_are_found_by_a_pattern(work: Path, call: Any) -> None:
+    (work / ".gitignore").write_text("deep/\n")
+    assert (await call("list_directory")).text == "src/\n.gitignore\nnotes.md"
+    assert (await call("list_directory", path="src")).text == "deep/\na.py"
+    assert (await call("list_directory", pattern="**/*.py")).text == "src/a.py"
+    assert (await call("list_directory", path="none")).text == "none: no such file or directory"
+    assert (await call("list_directory", pattern="../x")).decision is CallDecision.FAILED
+
+
+async def test_lines_are_found_with_their_files_and_numbers(work: Path, call: Any) -> None:
+    (work / "binary").write_bytes(b"hello\0")
+    assert (await call("grep", pattern="(?i)^hello|'hello'")).text == (
+        "notes.md:1: Hello\nsrc/a.py:2: print('hello')\n[1 files were not searched: binary, too large or unreadable]"
+    )
+    assert (await call("grep", pattern="hello", path="src/deep")).text == "src/deep/b.py:1: def hello(): ..."
+    assert (await call("grep", pattern="hello", path="src/a.py")).text == "src/a.py:2: print('hello')"
+    assert (await call("grep", pattern="hello", files="*.md")).text == "No line has the pattern."
+    assert "cannot be used" in (await call("grep", pattern="(?=x)")).text
+
+
+async def test_a_search_is_bounded_in_what_it_shows_and_reads(work: Path, call: Any) -> None:
+    (work / "many").write_text("x" * 1000 + "\n" + "x\n" * 1000)
+    (work / "huge").touch()
+    os.truncate(work / "huge", 5 * 1024 * 1024)
+    lines = (await call("grep", pattern="x", path="many")).text.splitlines()
+    assert len(lines) == 301
+    assert lines[0].endswith("x…")
+    assert lines[-1] == "[only the first 300 lines are shown]"
+    assert "1 files were not searched" in (await call("grep", pattern="nothing of it", files="huge")).text
+
+
+async def test_what_git_ignores_and_keeps_is_not_searched(work: Path, call: Any) -> None:
+    (work / ".gitignore").write_text("*.log\n")
+    (work / "a.log").write_text("hello")
+    (work / ".git").mkdir()
+    (work / ".git" / "config").write_text("hello")
+    assert (await call("grep", pattern="hello", files="*.log")).text == "No line has the pattern."
+    assert ".git/" not in (await call("grep", pattern="hello")).text
+
+
+def _links(work: Path) -> None:
+    (work / "link.txt").symlink_to(work.parent / "secret.txt")
+    (work / "out").symlink_to(work.parent)
+    (work / "inner").symlink_to(work / "src")
+    (work / "dangling").symlink_to(work.parent / "made.txt")
+
+
+ESCAPES = [
+    "../secret.txt",
+    "src/../../secret.txt",
+    "link.txt",
+    "out/secret.txt",
+    "inner/a.py",
+    "dangling",
+    "/etc/passwd",
+    "~/x",
+    "src/a.py/x",
+    "\0",
+    "src/\0/../../secret.txt",
+    "..",
+    "",
+    ".",
+]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+@pytest.mark.parametrize("path", ESCAPES)
+async def test_no_path_leads_out_of_the_workspace(path: str, work: Path, call: Any) -> None:
+    _links(work)
+    before = sorted(work.parent.iterdir())
+    read = await call("read_file", path=path)
+    assert (read.decision, HIDDEN in read.text) == (CallDecision.FAILED, False)
+    written = await call("write_file", path=path, content="owned")
+    assert written.decision is CallDecision.FAILED
+    found = await call("grep", pattern="secret|root:", path=path)
+    assert HIDDEN not in found.text
+    assert "root:" not in found.text
+    assert (work.parent / "secret.txt").read_text() == HIDDEN
+    assert sorted(work.parent.iterdir()) == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+async def test_links_are_told_in_a_listing_and_never_followed(work: Path, call: Any) -> None:
+    _links(work)
+    assert "out (a link, which is not followed)" in (await call("list_directory")).text
+    assert (await call("list_directory", path="out")).decision is CallDecision.FAILED
+    assert "secret" not in (await call("list_directory", pattern="**")).text
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs")
+async def test_special_files_are_neither_read_nor_written(work: Path, call: Any) -> None:
+    os.mkfifo(work / "fifo")
+    assert (await call("read_file", path="fifo")).text == "fifo: this is no regular file"
+    assert (await call("write_file", path="fifo", content="x")).text == "fifo: this is no regular file"
+    assert (await call("write_file", path="src", content="x")).text == "src: this is no regular file"
+    assert stat.S_ISFIFO((work / "fifo").stat().st_mode)
+    assert (await call("grep", pattern="x")).decision is CallDecision.DONE
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".git/config",
+        ".git/hooks/pre-commit",
+        "sub/.git/config",
+        ".GIT/config",
+        "git~1/x",
+        ".git. /x",
+        ".g\u200cit/config",
+    ],
+)
+async def test_what_git_runs_is_not_written(path: str, work: Path, call: Any) -> None:
+    assert "what is within .git is not written" in (await call("write_file", path=path, content="x")).text
+    assert sorted(entry.name for entry in work.iterdir()) == ["notes.md", "src"]
+
+
+async def test_what_is_too_large_is_not_written(work: Path, call: Any) -> None:
+    result = await call("write_file", path="x", content="x" * (4 * 1024 * 1024 + 1))
+    assert result.decision is CallDecision.FAILED
+    assert not (work / "x").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+def test_a_folder_that_is_swapped_for_a_link_while_writing_never_gets_the_file_outside(tmp_path: Path) -> None:
+    root, outside = tmp_path / "work", tmp_path / "outside"
+    (root / "a").mkdir(parents=True)
+    outside.mkdir()
+    done = threading.Event()
+
+    def swap() -> None:
+        while not done.is_set():
+            shutil.rmtree(root / "a", ignore_errors=True)
+            with suppress(OSError):
+                (root / "a").symlink_to(outside)
+                (root / "a").unlink()
+                (root / "a").mkdir()
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        for _ in range(400):
+            try:
+                write_file(Location(root, "a/x"), b"content")
+            except FileRefusedError:
+                continue
+    finally:
+        done.set()
+        thread.join()
+    assert list(outside.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders need no handles there in any case")
+def test_without_handles_of_folders_the_same_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skills_core.disk.files._HANDLES", False)
+    (tmp_path / "secret").mkdir()
+    root = tmp_path / "work"
+    root.mkdir()
+    (root / "out").symlink_to(tmp_path / "secret")
+    for path in ("out/x", "../secret/x", "a/../../x", "", "out"):
+        with pytest.raises(FileRefusedError):
+            write_file(Location(root, path), b"x")
+    assert write_file(Location(root, "new/x"), b"1")
+    assert not write_file(Location(root, "new/x"), b"2")
+    assert (root / "new" / "x").read_bytes() == b"2"
+    assert list((tmp_path / "secret").iterdir()) == []

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server.config import ConfigurationError
+from server.run.server_file import ServerSpec, parse_servers, read_servers, secrets_of
+
+FILE = Path("/home/me/mcp.json")
+
+
+def parsed(servers: Any, **environment: str) -> tuple[ServerSpec, ...]:
+    return parse_servers(FILE, json.dumps({"mcpServers": servers}), environment)
+
+
+def test_a_program_is_read_with_its_arguments_environment_and_directory() -> None:
+    (spec,) = parsed({"a": {"command": "npx", "args": ["-y", "x"], "env": {"K": "v"}, "cwd": "sub"}})
+    assert (spec.name, spec.command, spec.environment) == ("a", ("npx", "-y", "x"), {"K": "v"})
+    assert spec.directory == Path("/home/me/sub")
+
+
+@pytest.mark.parametrize("kind", [{}, {"type": "http"}, {"type": "streamable-http"}, {"type": "sse"}])
+def test_an_address_is_read_with_its_headers(kind: dict[str, str]) -> None:
+    (spec,) = parsed({"a": {**kind, "url": "https://x.example/mcp", "headers": {"A": "b"}}})
+    assert spec.address is not None
+    assert (spec.address.url, spec.address.headers) == ("https://x.example/mcp", (("A", "b"),))
+    assert spec.sse is (kind == {"type": "sse"})
+
+
+def test_variables_are_put_in_everywhere() -> None:
+    a, b = parsed(
+        {
+            "a": {
+                "command": "${HOME}/x",
+                "args": ["${env:K}", "${NONE:-other}", "$K", "${}"],
+                "env": {"E": "${K}${K}"},
+            },
+            "b": {"url": "https://${H}/mcp", "headers": {"Authorization": "Bearer ${K}"}},
+        },
+        HOME="/h",
+        K="key",
+        H="x.example",
+    )
+    assert a.command == ("/h/x", "key", "other", "$K", "${}")
+    assert a.environment == {"E": "keykey"}
+    assert b.address is not None
+    assert b.address.headers == (("Authorization", "Bearer key"),)
+
+
+def test_what_is_disabled_is_left_out() -> None:
+    assert parsed({"a": {"command": "x", "disabled": True}, "b": {"command": "x", "enabled": False}}) == ()
+
+
+@pytest.mark.parametrize(
+    ("servers", "why"),
+    [
+        (None, "expected {"),
+        ([], "expected {"),
+        ({"a": 1}, "mcpServers.a: expected an object"),
+        ({"a": {}}, "mcpServers.a.url: expected a string that is not empty"),
+        ({"a": {"command": ""}}, "mcpServers.a.command: expected a string that is not empty"),
+        ({"a": {"command": "x", "args": "y"}}, "mcpServers.a.args: expected a list of strings"),
+        ({"a": {"command": "x", "env": {"K": 1}}}, "mcpServers.a.env: expected an object of strings"),
+        ({"a": {"command": "x", "env": {"K": "${NONE}"}}}, "mcpServers.a.env.K: the environment variable NONE is not"),
+        ({"a": {"type": "ws", "url": "x"}}, "mcpServers.a.type: expected stdio, http or sse"),
+        ({"a": {"url": "ftp://secret"}}, "mcpServers.a.url or headers: expected the URL"),
+        ({"a": {"url": "http://x/", "headers": {"K": "secret\n"}}}, "expected 'Name: value'"),
+        ({"a": {"command": "x", "trusted": "yes"}}, "mcpServers.a.trusted: expected true or false"),
+        ({"...": {"command": "x"}}, "a name needs a letter or digit"),
+        ({str(n): {"command": "x"} for n in range(51)}, "at most 50 servers"),
+    ],
+)
+def test_what_makes_no_sense_is_told_with_its_place_and_without_a_value(servers: Any, why: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parsed(servers)
+    assert why in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_file_that_is_no_json_is_told_by_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text('{"mcpServers":\n {"a": secret}}')
+    with pytest.raises(ConfigurationError, match="it is no JSON at line 2") as caught:
+        read_servers(file, {})
+    assert "secret" not in str(caught.value)
+    with pytest.raises(ConfigurationError, match="No such file"):
+        read_servers(tmp_path / "none.json", {})
+
+
+def test_what_is_secret_in_the_file_is_known_and_never_shown() -> None:
+    specs = parsed(
+        {
+            "a": {"command": "x", "args": ["--key", "hidden-arg"], "env": {"K": "hidden-env"}},
+            "b": {"url": "https://x.example/mcp?k=hidden-url", "headers": {"Authorization": "Bearer hidden-header"}},
+        }
+    )
+    values = set(secrets_of(specs).values())
+    assert {"hidden-env", "https://x.example/mcp?k=hidden-url"} <= values
+    assert "hidden-header" in values
+    assert "hidden" not in repr(specs)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda x: (
+            st.lists(x)
+            | st.dictionaries(
+                st.sampled_from(["command", "url", "args", "env", "type", "headers", "a", "mcpServers"]), x
+            )
+        ),
+    )
+)
+def test_no_content_raises_anything_else(content: Any) -> None:
+    for text in (json.dumps(content), json.dumps({"mcpServers": {"a": content}}), str(content)):
+        try:
+            specs = parse_servers(FILE, text, {})
+        except ConfigurationError:
+            continue
+        assert all(spec.command or spec.address for spec in specs)
