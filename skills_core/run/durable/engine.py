@@ -21,6 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from skills_core.run.durable.errors import RunConflictError, RunNotDoneError, StoreError, UnknownRunError
 from skills_core.run.durable.innards import only_json, refuse_what_does_not_fit, stop_retrying
+from skills_core.run.durable.leases import LeaseLostError
 from skills_core.run.durable.leases.files import FileLease
 from skills_core.run.durable.performer import Performer
 from skills_core.run.durable.plain_json import PlainJson, plain_object
@@ -235,6 +236,7 @@ async def open_engine(
                 DBOS(config=_config(store, lease.worker, terms))
                 engine = Engine(performer, watch, lease, terms)
                 await _launch(terms)
+                await _renew(lease)
                 async with _watching(watch):
                     yield engine
             finally:
@@ -308,6 +310,14 @@ async def _launch(terms: Terms) -> None:
             )
     except (SQLAlchemyError, dbos_errors.DBOSException) as error:
         raise StoreError(f"The database of runs cannot be used: {type(error).__name__}.") from error
+
+
+async def _renew(lease: Lease) -> None:
+    """Begin with a fresh lease: creating the tables may have taken long."""
+    try:
+        await anyio.to_thread.run_sync(lease.renew)
+    except LeaseLostError as error:
+        raise StoreError(f"The database of runs went away: {error}") from error
 
 
 async def _close(performer: Performer, terms: Terms) -> None:

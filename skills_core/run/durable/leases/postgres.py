@@ -98,11 +98,15 @@ class PostgresLease:
     def renew(self) -> None:
         """Write that this worker is alive, on a new connection where the old one is lost."""
         with self._one_at_a_time:
-            try:
-                self._renew()
-            except psycopg.Error as error:
-                self._disconnect()
-                raise LeaseLostError(_text(error)) from None
+            for may_be_lost in (self._connection is not None, False):
+                try:
+                    self._renew()
+                except psycopg.Error as error:
+                    self._disconnect()
+                    if not may_be_lost:
+                        raise LeaseLostError(_text(error)) from None
+                else:
+                    return
 
     @contextmanager
     def taking_over(self, worker: str) -> Iterator[bool]:

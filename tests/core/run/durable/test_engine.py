@@ -16,10 +16,10 @@ from skills_core.run.durable.errors import RunConflictError, RunNotDoneError, St
 from skills_core.run.durable.runs import RunState
 from skills_core.run.durable.store import store_of
 from skills_core.run.durable.terms import Terms
-from tests.core.run.durable.conftest import QUICK, REPOSITORY
+from tests.core.run.durable.conftest import CALM, REPOSITORY
 from tests.core.run.durable.jobs import KINDS, lines, outcome_of
 
-TERMS = Terms(**QUICK)
+TERMS = Terms(**CALM)
 
 
 async def echo(journal: Any, given: Any) -> Any:
@@ -163,7 +163,7 @@ async def test_a_job_starts_no_runs(sqlite_url: str) -> None:
 
 @pytest.mark.parametrize("here", [True, False])
 async def test_only_so_many_runs_are_performed_at_a_time(sqlite_url: str, here: bool) -> None:  # noqa: FBT001
-    now, most = 0, 0
+    now, most, together = 0, 0, asyncio.Event()
 
     async def job(journal: Any, given: Any) -> Any:
         nonlocal now, most
@@ -172,19 +172,22 @@ async def test_only_so_many_runs_are_performed_at_a_time(sqlite_url: str, here: 
             nonlocal now, most
             now += 1
             most = max(most, now)
+            if now == 2:
+                together.set()
+            await together.wait()
             await anyio.sleep(0.05)
             now -= 1
 
         await journal.step("work", work)
         return given
 
-    async with open_engine(store_of(sqlite_url), {"job": job}, Terms(**QUICK, at_once=2)) as engine:
+    async with open_engine(store_of(sqlite_url), {"job": job}, Terms(**CALM, at_once=2)) as engine:
         await asyncio.gather(*(engine.run("job", f"run {number}", {}, here=here) for number in range(7)))
     assert most == 2
 
 
 async def test_a_run_is_cancelled_at_once_where_it_is_performed(url: str) -> None:
-    async with open_engine(store_of(url), {"endless": endless}, Terms(**QUICK, at_once=1)) as engine:
+    async with open_engine(store_of(url), {"endless": endless}, Terms(**CALM, at_once=1)) as engine:
         await engine.start("endless", "one", {}, here=True)
         await engine.start("endless", "two", {})
         for name in ("one", "two"):
@@ -244,7 +247,7 @@ async def test_a_run_of_another_format_is_told_and_not_continued(sqlite_url: str
     async with open_engine(store_of(sqlite_url), {"job": endless}, TERMS) as engine:
         await engine.start("job", "running", {}, here=True)
         await engine.start("job", "waiting", {})
-    async with open_engine(store_of(sqlite_url), {"job": echo}, Terms(**QUICK, run_format=2)) as engine:
+    async with open_engine(store_of(sqlite_url), {"job": echo}, Terms(**CALM, run_format=2)) as engine:
         assert not await engine.recover()
         for name in ("running", "waiting"):
             with pytest.raises(RunNotDoneError, match="another run format"):
@@ -257,7 +260,7 @@ async def test_a_run_of_another_format_is_told_and_not_continued(sqlite_url: str
 async def test_pools_in_one_store_know_nothing_of_each_other(sqlite_url: str) -> None:
     async with open_engine(store_of(sqlite_url), {"job": endless}, TERMS) as engine:
         await engine.start("job", "one", {}, here=True)
-    async with open_engine(store_of(sqlite_url), {"job": echo}, Terms(**QUICK, pool="others")) as engine:
+    async with open_engine(store_of(sqlite_url), {"job": echo}, Terms(**CALM, pool="others")) as engine:
         assert not await engine.recover()
         assert await engine.runs() == ()
         with pytest.raises(UnknownRunError):

@@ -98,7 +98,7 @@ def test_the_runs_of_a_worker_that_was_killed_are_finished_by_another_and_those_
     cluster: PrivateCluster, effects: Path, start_worker: StartWorker
 ) -> None:
     url = cluster.new_database()
-    terms = {"at_once": 6}
+    terms = {"at_once": 6, "grace_seconds": 4.0}
     killed = start_worker(url, terms=terms, start=chains(effects, "killed", 3, hold_at=HELD))
     live = start_worker(url, terms=terms, start=chains(effects, "live", 3, hold_at=HELD))
     start_worker(url, terms=terms)
@@ -219,15 +219,16 @@ def test_a_worker_whose_lease_connection_is_ended_goes_on(
     cluster: PrivateCluster, effects: Path, start_worker: StartWorker
 ) -> None:
     url = cluster.new_database()
-    worker = start_worker(url, start=chains(effects, "run", 2, hold_at=HELD))
-    start_worker(url)
+    terms = {"grace_seconds": 4.0}
+    worker = start_worker(url, terms=terms, start=chains(effects, "run", 2, hold_at=HELD))
+    start_worker(url, terms=terms)
     assert wait_until(lambda: reached(worker, effects) == 2)
     with psycopg.connect(url, autocommit=True) as connection:
         ended = connection.execute(
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name LIKE 'skillserve %'"
         ).fetchone()
     assert ended == (2,)
-    time.sleep(SILENCE)
+    time.sleep(2 * terms["grace_seconds"])
     (effects / "go").touch()
     assert len(outcomes(start_worker(url, wait=["run0", "run1"]))) == 2
     assert {line[2] for line in lines(effects)} == {worker.pid}
