@@ -16,6 +16,8 @@ from skills_core.diagnostics import one_line
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from mcp.server.context import ServerRequestContext
+
     from server.host import Host
     from skills_core.catalog import Catalog
     from skills_core.guard import Decision, Guard
@@ -30,9 +32,12 @@ class GuardRequests:
         """Answer from `host`."""
         self._host = host
         self._made: tuple[Catalog, Guard] | None = None
-        self.calls: dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]] = (
-            {CHECK: self._check} if offers_tool(host.settings) else {}
-        )
+
+    def calls(
+        self, _: ServerRequestContext[Any, Any]
+    ) -> dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]]:
+        """Return the tool by its name, if it is there."""
+        return {CHECK: self._check} if offers_tool(self._host.settings) else {}
 
     async def _check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         tool, given = string(arguments, TOOL), arguments.get(ARGUMENTS)

@@ -16,7 +16,7 @@ from server.app import SkillServer
 from server.config import Settings, Transport
 from server.environment import runtime_folders
 from server.host import Host
-from server.listing.runs import offers_runs
+from server.listing.runs import may_ask
 
 if TYPE_CHECKING:
     import socket
@@ -52,7 +52,7 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
     with listen(settings) as listener:
         port = listener.getsockname()[1]
         host = Host(library, settings, files, usage)
-        server = HttpServer(SkillServer(host, local=False), host, streams=offers_runs(settings))
+        server = HttpServer(SkillServer(host, local=False), host, streams=may_ask(settings))
         # A signal that ends the process does so when all else has ended: nothing is left behind.
         with server.stopped_by_signals(), admin_socket(runtime_folders(), port) as admin:
             _announce(library, settings, port)

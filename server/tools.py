@@ -11,7 +11,7 @@ import json
 import logging
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio.to_thread
 
@@ -28,21 +28,20 @@ from server.listing.envelope import text_block, tool_result
 from server.listing.resources import contents_of, mime_type
 from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, MAX_TAGS, READ
 from server.run.calls import RunRequests
+from server.run.declared_calls import DeclaredCalls
 from server.run.workflow_calls import WorkflowRequests
 from skills_core.errors import SkillsError
 from skills_core.selection import ALL_THAT_MATCH
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     import mcp_types as types
     from mcp.server.context import ServerRequestContext
 
     from server.host import Host
-    from server.run.declared_calls import DeclaredCalls
     from server.run.exchanges import Exchanges
     from server.run.keeper import RunKeeper
-    from server.scripts.calls import ScriptCalls
 
     Call = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
@@ -52,6 +51,13 @@ logger = logging.getLogger(__name__)
 
 _LOGGED = 3
 # Matches of a search that the log names.
+
+
+class _Room(Protocol):
+    """Tools that settings switch on."""
+
+    def calls(self, ctx: ServerRequestContext[Any, Any]) -> dict[str, Call]:
+        """Return those that are there now, by their names, as they answer this request."""
 
 
 class ToolHandlers:
@@ -65,13 +71,16 @@ class ToolHandlers:
         self._host = host
         self._conversations = Conversations(local=local)
         self._activation = Activation(host, local=local)
-        self._admin = AdminTools(host)
-        self._context = ContextRequests(host, local=local)
-        self._guard = GuardRequests(host)
-        self._scripts = _script_handler(host, self._guard)
-        self._runs = RunRequests(host, exchanges, runs)
-        self._workflows = WorkflowRequests(host, exchanges, runs)
-        self._declared_calls: DeclaredCalls | None = None
+        guard = GuardRequests(host)
+        self._rooms: tuple[_Room, ...] = (
+            AdminTools(host),
+            ContextRequests(host, local=local),
+            guard,
+            *_scripts(host, guard, exchanges),
+            RunRequests(host, exchanges, runs),
+            WorkflowRequests(host, exchanges, runs),
+            DeclaredCalls(host, exchanges),
+        )
 
     async def list(
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
@@ -85,21 +94,10 @@ class ToolHandlers:
         """Handle `tools/call`: the result of the tool, with news of skills that the model was given."""
         conversation = self._conversations.of(ctx)
         activate = partial(self._activation.call, ctx=ctx, conversation=conversation)
-        skills: dict[str, Call] = {
-            ACTIVATE: activate,
-            READ: self._call_read,
-            FIND: self._call_find,
-            **self._script_calls(ctx),
-            **self._runs.calls(ctx),
-            **self._workflows.calls(ctx),
-        }
-        offered = {
-            **self._admin.calls,
-            **self._context.calls(ctx),
-            **self._guard.calls,
-            **self._declared(),
-            **(skills if self._host.snapshot.catalog.active else {}),
-        }
+        skills: dict[str, Call] = {ACTIVATE: activate, READ: self._call_read, FIND: self._call_find}
+        offered = skills if self._host.snapshot.catalog.active else {}
+        for room in self._rooms:
+            offered |= room.calls(ctx)
         tool = offered.get(params.name)
         if tool is None:
             raise InvalidRequestError(f"Unknown tool: {params.name[:200]}")
@@ -111,19 +109,6 @@ class ToolHandlers:
             return result  # no answer yet, but a question to the client
         news = conversation.news(self._host.snapshot.catalog)
         return {**result, "content": [*result["content"], *map(text_block, news)]} if news else result
-
-    def _script_calls(self, ctx: ServerRequestContext[Any, Any]) -> dict[str, Call]:
-        return self._scripts.calls(ctx) if self._scripts else {}
-
-    def _declared(self) -> dict[str, Call]:
-        """Return the calls of the tools that active skills declare and settings switch on."""
-        names = self._host.snapshot.declared
-        if not names:
-            return {}
-        from server.run.declared_calls import DeclaredCalls  # noqa: PLC0415 - comes with the extra, and few want it
-
-        self._declared_calls = self._declared_calls or DeclaredCalls(self._host)
-        return {name: partial(self._declared_calls.call, name) for name in names}
 
     async def _call_read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         name, path = string(arguments, "skill"), string(arguments, "path")
@@ -164,13 +149,12 @@ class ToolHandlers:
         return {**tool_result([text_block(text)]), "structuredContent": structured}
 
 
-def _script_handler(host: Host, guard: GuardRequests) -> ScriptCalls | None:
-    if host.scripts is None:
-        return None
-    # What runs programs is loaded only where programs are run.
-    from server.scripts import calls  # noqa: PLC0415
+def _scripts(host: Host, guard: GuardRequests, exchanges: Exchanges) -> Iterator[_Room]:
+    if host.scripts is not None:
+        # What runs programs is loaded only where programs are run.
+        from server.scripts.calls import ScriptCalls  # noqa: PLC0415
 
-    return calls.ScriptCalls(host, host.scripts, guard)
+        yield ScriptCalls(host, host.scripts, guard, exchanges)
 
 
 def _nothing(query: str) -> str:

@@ -13,21 +13,29 @@ from server.listing.envelope import text_block, tool_result
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from mcp.server.context import ServerRequestContext
+
     from server.host import Host
 
 __all__ = ["AdminTools"]
 
 
 class AdminTools:
-    """The tools `skills_status` and `reload_skills`; `calls` has those that are switched on."""
+    """The tools `skills_status` and `reload_skills`."""
 
     def __init__(self, host: Host) -> None:
         """Answer from `host`."""
         self._host = host
         known = {OptionalTool.SKILLS_STATUS: self._status, OptionalTool.RELOAD_SKILLS: self._reload}
-        self.calls: dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]] = {
+        self._calls: dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]] = {
             name.value: known[name] for name in known if name in host.settings.tools
         }
+
+    def calls(
+        self, _: ServerRequestContext[Any, Any]
+    ) -> dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]]:
+        """Return the tools that are switched on, by their names."""
+        return self._calls
 
     async def _status(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         return _result(await read_status(self._host, StatusChoice.parse(arguments)))

@@ -17,6 +17,7 @@ __all__ = [
     "CONTINUE",
     "ENTRANCE",
     "RUN",
+    "may_ask",
     "offers_runs",
     "offers_tool",
     "offers_workflows",
@@ -65,6 +66,12 @@ def offers_workflows(settings: Settings) -> bool:
 def offers_runs(settings: Settings) -> bool:
     """Tell whether clients can have anything performed."""
     return offers_tool(settings) or offers_workflows(settings)
+
+
+def may_ask(settings: Settings) -> bool:
+    """Tell whether a tool may have to ask the user, or tell of its progress, before it answers."""
+    scripts = OptionalTool.RUN_SKILL_SCRIPT in settings.tools or bool(settings.skill_tools)
+    return scripts or offers_runs(settings)
 
 
 def runs_object(settings: Settings) -> dict[str, Any]:

@@ -41,7 +41,8 @@ class RunRequests:
         self, ctx: ServerRequestContext[Any, Any]
     ) -> dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]]:
         """Return the handler by the tool's name, if the tool is there."""
-        return {RUN: partial(self._run, ctx)} if offers_tool(self._host.settings) else {}
+        there = offers_tool(self._host.settings) and self._host.snapshot.catalog.active
+        return {RUN: partial(self._run, ctx)} if there else {}
 
     async def _run(self, ctx: ServerRequestContext[Any, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
         async def work(exchange: ClientExchange) -> dict[str, Any]:

@@ -1,56 +1,83 @@
-"""Calls of the tools that skills declare, by clients: through the same gate as in a run, with nobody to ask."""
+"""Calls of the tools that skills declare, by clients: through the same gate as in a run."""
 
 from __future__ import annotations
 
 import secrets
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
+from server.environment import Machine, current_places
 from server.listing.declared import prefix_of
 from server.listing.envelope import text_block, tool_result
 from server.rules import guard_of
-from server.scripts.setup import script_runner
-from skills_core.run.limits import RunLimits
-from skills_core.run.outcome import CallDecision
-from skills_core.run.ports import Nobody
-from skills_core.run.tools.declared import declared_tools
-from skills_core.run.tools.gate import ToolGate
-from skills_core.run.tools.permits import Permits
+from server.run.user import ClientUser
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from mcp.server.context import ServerRequestContext
 
     from server.host import Host
+    from server.run.exchange import ClientExchange
+    from server.run.exchanges import Exchanges
+    from skills_core.run.ports import User
     from skills_core.run.scripts.runner import ScriptRunner
 
 __all__ = ["DeclaredCalls"]
 
 
 class DeclaredCalls:
-    """The handler of all of them."""
+    """The handler of all of them. What carries them out is imported when the first one is called."""
 
-    def __init__(self, host: Host) -> None:
-        """Answer from `host`; scripts run as its settings say."""
+    def __init__(self, host: Host, exchanges: Exchanges) -> None:
+        """Answer from `host`; scripts run as its settings say, and users are asked by `exchanges`."""
         self._host = host
+        self._exchanges = exchanges
+        self._machine = Machine(current_places())
         self._runner: ScriptRunner | None = None
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Carry out a tool that the catalog has now, and return its result."""
+    def calls(
+        self, ctx: ServerRequestContext[Any, Any]
+    ) -> dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]]:
+        """Return the tools that active skills declare and settings switch on, as they answer this request."""
+        return {name: partial(self._call, ctx, name) for name in self._host.snapshot.declared}
+
+    async def _call(
+        self, ctx: ServerRequestContext[Any, Any], name: str, arguments: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        async def work(exchange: ClientExchange) -> dict[str, Any]:
+            return await self._carried_out(name, arguments, ClientUser(exchange, key))
+
+        key = self._host.snapshot.declared[name][0].key
+        # The arguments are the tool's own: none of them goes on with anything.
+        return await self._exchanges.converse(ctx, {}, work)
+
+    async def _carried_out(self, name: str, arguments: Mapping[str, Any], user: User) -> dict[str, Any]:
+        # What this machine has is looked for once, and on no event loop.
+        runner = await anyio.to_thread.run_sync(self._opened)
+        from skills_core.run.limits import USUAL_LIMITS
+        from skills_core.run.outcome import CallDecision
+        from skills_core.run.tools.declared import declared_tools
+        from skills_core.run.tools.gate import ToolGate
+        from skills_core.run.tools.permits import Permits
+
         snapshot, settings = self._host.snapshot, self._host.settings
         skill, declaration = snapshot.declared[name]
-        if self._runner is None:
-            # What this machine has is looked for once, and on no event loop.
-            self._runner = await anyio.to_thread.run_sync(script_runner, settings)
-        found = declared_tools(skill, self._runner, prefix=prefix_of(skill), allows=lambda each: each is declaration)
-        gate = ToolGate(
-            found.tools,
-            Permits(None),
-            guard_of(snapshot.catalog.active, settings),
-            Nobody(),
-            RunLimits(),
-            secrets.token_hex(16),
-            skill.digest or "",
+        variables = await anyio.to_thread.run_sync(
+            self._machine.jdai.script_variables, skill.skill_key, skill.frontmatter.primary_env
         )
+        found = declared_tools(
+            skill, runner, variables, prefix=prefix_of(skill), allows=lambda each: each is declaration
+        )
+        guard, run_id = guard_of(snapshot.catalog.active, settings), secrets.token_hex(16)
+        gate = ToolGate(found.tools, Permits(None), guard, user, USUAL_LIMITS, run_id, skill.digest or "")
         call = await gate.call(name, dict(arguments), 1)
         return tool_result([text_block(call.text)], is_error=call.decision is not CallDecision.DONE)
+
+    def _opened(self) -> ScriptRunner:
+        from server.scripts.setup import script_runner
+
+        self._runner = self._runner or script_runner(self._host.settings)
+        return self._runner

@@ -45,7 +45,8 @@ class WorkflowRequests:
         self, ctx: ServerRequestContext[Any, Any]
     ) -> dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]]:
         """Return the handler by the tool's name, if the tool is there."""
-        return {RUN_WORKFLOW: partial(self._run, ctx)} if offers_workflows(self._host.settings) else {}
+        there = offers_workflows(self._host.settings) and self._host.snapshot.catalog.active
+        return {RUN_WORKFLOW: partial(self._run, ctx)} if there else {}
 
     async def _run(self, ctx: ServerRequestContext[Any, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
         async def work(exchange: ClientExchange) -> dict[str, Any]:

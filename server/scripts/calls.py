@@ -13,6 +13,7 @@ from server.environment import Machine, current_places
 from server.faults import InvalidRequestError
 from server.listing.envelope import text_block, tool_result
 from server.listing.scripts import ARGS, OFFSET, OUTPUT, PATH, PIECE, RUN, SKILL, STDIN, STREAM
+from server.run.user import ClientUser
 from server.scripts.report import report_of
 from server.waiting import while_waited_for
 from skills_core.diagnostics import one_line
@@ -20,6 +21,7 @@ from skills_core.errors import SkillChangedError
 from skills_core.guard import Verdict
 from skills_core.run.scripts.output import KeptOutputs, Piece, Stream
 from skills_core.run.scripts.runner import ScriptRunner
+from skills_core.run.tools.gate import question_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -28,7 +30,10 @@ if TYPE_CHECKING:
 
     from server.guarding import GuardRequests
     from server.host import Host
+    from server.run.exchange import ClientExchange
+    from server.run.exchanges import Exchanges
     from server.scripts.report import ScriptReport
+    from skills_core.run.ports import User
     from skills_core.run.scripts.runner import ScriptSetup
 
 __all__ = ["ScriptCalls"]
@@ -46,8 +51,12 @@ _MAX_STDIN = 1_000_000
 class ScriptCalls:
     """The handler of the tool."""
 
-    def __init__(self, host: Host, setup: ScriptSetup, guard: GuardRequests) -> None:
-        """Answer from `host`; scripts are run as `setup` says, where `guard` allows the call."""
+    def __init__(self, host: Host, setup: ScriptSetup, guard: GuardRequests, exchanges: Exchanges) -> None:
+        """Answer from `host`; scripts are run as `setup` says, where `guard` allows the call.
+
+        Where it wants consent, the user is asked by `exchanges`.
+        """
+        self._exchanges = exchanges
         self._host = host
         self._guard = guard
         self._runner = ScriptRunner(setup)
@@ -58,7 +67,7 @@ class ScriptCalls:
         self, ctx: ServerRequestContext[Any, Any]
     ) -> dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]]:
         """Return the tool by its name, as it answers this request."""
-        return {RUN: partial(self._call, ctx=ctx)}
+        return {RUN: partial(self._call, ctx=ctx)} if self._host.snapshot.catalog.active else {}
 
     async def _call(self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
         if arguments.get(OUTPUT) is not None:
@@ -67,12 +76,21 @@ class ScriptCalls:
         args, stdin = _args(arguments), string(arguments, STDIN, default="")
         if len(stdin) > _MAX_STDIN:
             raise InvalidRequestError(f"{STDIN} may have {_MAX_STDIN} characters")
+        run = partial(self._reported, name, path, args, stdin.encode("utf-8", errors="replace"))
         decision = await self._guard.decide(RUN, arguments)
-        if decision.verdict is not Verdict.ALLOW:
-            nobody = " Nobody can be asked here, so it was not run." if decision.verdict is Verdict.CONFIRM else ""
-            raise InvalidRequestError(f"{decision.reason}{nobody}")
-        run = partial(self._run, name, path, args, stdin.encode("utf-8", errors="replace"))
-        report = await while_waited_for(ctx, run)
+        if decision.verdict is Verdict.DENY:
+            raise InvalidRequestError(decision.reason)
+        if decision.verdict is Verdict.ALLOW:
+            return await while_waited_for(ctx, run)
+
+        async def agreed(exchange: ClientExchange) -> dict[str, Any]:
+            await _ask(ClientUser(exchange, name), decision.reason, dict(arguments))
+            return await run()
+
+        return await self._exchanges.converse(ctx, {}, agreed)
+
+    async def _reported(self, name: str, path: str, args: list[str], stdin: bytes) -> dict[str, Any]:
+        report = await self._run(name, path, args, stdin)
         logger.info("script: %s; %s %s", report.summary, report.digest, report.isolation)
         out, err = Piece.of(report.stdout, 0, PIECE), Piece.of(report.stderr, 0, PIECE)
         more = out.next_offset is not None or err.next_offset is not None
@@ -109,6 +127,19 @@ class ScriptCalls:
         out = Piece.of(report.stdout, offset if sizes[Stream.STDOUT] else 0, sizes[Stream.STDOUT])
         err = Piece.of(report.stderr, offset if sizes[Stream.STDERR] else 0, sizes[Stream.STDERR])
         return _result(report, out, err, name)
+
+
+async def _ask(user: User, reason: str, arguments: dict[str, Any]) -> None:
+    """See that the user agrees.
+
+    Raises:
+        InvalidRequestError: the user does not, or nobody can be asked.
+    """
+    question = question_of(RUN, "a script", arguments, reason)
+    agreed = None if question is None else await user.confirm(question)
+    if not agreed:
+        why = "Nobody can be asked here, so it was not run." if agreed is None else "The user declined."
+        raise InvalidRequestError(f"{reason} {why}")
 
 
 def _args(arguments: Mapping[str, Any]) -> list[str]:

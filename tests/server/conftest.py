@@ -98,6 +98,7 @@ def in_memory() -> ConnectHosted:
         async with (
             _nothing_blocks(),
             anyio.create_task_group() as tasks,
+            server.exchanges.serving(),
             Client(server, mode="legacy", message_handler=on_message, cache=None) as client,
         ):
             tasks.start_soon(host.follow)

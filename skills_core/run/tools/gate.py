@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from skills_core.run.tools.permits import Permits
     from skills_core.run.tools.tool import Tool
 
-__all__ = ["ToolGate"]
+__all__ = ["ToolGate", "question_of"]
 
 logger = logging.getLogger(__name__)
 
 MAX_QUESTION = 2000
-"""Characters of a call's arguments that the user is shown."""
+"""Most characters of arguments that a user is asked to agree to."""
 
 _MAX_NAME = 100
 
@@ -143,10 +143,10 @@ class ToolGate:
         return _Ruling(None, guard=decision)
 
     async def _confirm(self, tool: Tool, arguments: JsonValue, decision: Decision) -> _Ruling:
-        shown = one_line(json_text(arguments))
-        if len(shown) > MAX_QUESTION:
-            shown = f"{shown[:MAX_QUESTION]}… ({len(shown)} characters)"
-        question = f"{decision.reason}\n\n{tool.name} ({one_line(tool.origin)}) {shown}\n\nMay it be done?"
+        question = question_of(tool.name, tool.origin, arguments, decision.reason)
+        if question is None:
+            text = f"{decision.reason} It is too long to be shown to the user whole: make it shorter."
+            return _Ruling(CallDecision.NOBODY_TO_ASK, text, decision.reason, decision)
         try:
             agreed = await self._user.confirm(question)
         except Exception:
@@ -195,6 +195,14 @@ class ToolGate:
         if decision is not None and decision.rule is not None:
             rule, digest = decision.rule, decision.rule.skill.digest if decision.rule.skill else ""
             logger.info("guard: %s %s by %s %s", decision.verdict, name, rule.origin, digest)
+
+
+def question_of(tool: str, origin: str, arguments: JsonValue, reason: str) -> str | None:
+    """Return what a user is asked before a call, None where it is too long: nobody agrees to what is not shown."""
+    shown = one_line(json_text(arguments))
+    if len(shown) > MAX_QUESTION:
+        return None
+    return f"{reason}\n\n{tool} ({one_line(origin)}) {shown}\n\nMay it be done?"
 
 
 def _not_permitted(tool: Tool, why: str) -> _Ruling:

@@ -1,0 +1,102 @@
+"""Calls that patterns want consent for: the user is asked at the real server, in both eras and over both transports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mcp_types as types
+import pytest
+
+from skills_core.testing.script import Call
+from tests.conftest import MakeSkill
+from tests.model_endpoint import ModelEndpoint
+from tests.server.run.talking import Peer
+from tests.server.run.test_run_skill import Served, served
+
+__all__ = ["served"]
+
+FIELDS = """confirm_patterns: ['"n":14', '--force']
+tools:
+- name: double
+  description: Doubles a number.
+  script: double.py
+  parameters: {type: object, properties: {n: {type: integer}}, required: [n]}
+"""
+FILES = {
+    "double.py": b"import json, sys; print(json.load(sys.stdin)['n'] * 2)",
+    "hello.py": b"import sys; print('ran with', *sys.argv[1:])",
+}
+
+ANSWERS = [("accept", {"allow": True}), ("accept", {"allow": False}), ("decline", None), ("cancel", None)]
+
+
+def peer(action: Any, content: Any) -> Peer:
+    async def elicit(_: object) -> Any:
+        return types.ElicitResult(action=action, content=content)
+
+    return Peer(elicit=elicit)
+
+
+@pytest.mark.parametrize(("action", "content"), ANSWERS)
+async def test_a_declared_tool_is_carried_out_when_the_user_agrees(
+    make_skill: MakeSkill, served: Served, action: str, content: Any
+) -> None:
+    make_skill("numbers", fields=FIELDS, files=FILES)
+    user = peer(action, content)
+    async with served(user, skill_tools="numbers/*") as client:
+        result = await client.call_tool("numbers__double", {"n": 14})
+    agreed = content == {"allow": True}
+    assert (not result.is_error, result.content[0].text == "28") == (agreed, agreed)
+    assert '{"n":14}' in user.asked[0]
+
+
+@pytest.mark.parametrize(("action", "content"), ANSWERS[:3])
+async def test_a_script_runs_when_the_user_agrees(
+    make_skill: MakeSkill, served: Served, action: str, content: Any
+) -> None:
+    make_skill("numbers", fields=FIELDS, files=FILES)
+    user = peer(action, content)
+    async with served(user, tools="run_skill_script") as client:
+        arguments = {"skill": "numbers", "path": "hello.py", "args": ["--force"]}
+        result = await client.call_tool("run_skill_script", arguments)
+    agreed = content == {"allow": True}
+    assert (not result.is_error, "ran with --force" in str(result.content)) == (agreed, agreed)
+    assert "--force" in user.asked[0]
+
+
+async def test_where_nobody_can_be_asked_nothing_is_carried_out(make_skill: MakeSkill, served: Served) -> None:
+    make_skill("numbers", fields=FIELDS, files=FILES)
+    async with served(tools="run_skill_script", skill_tools="numbers/*") as client:
+        results = [
+            await client.call_tool("numbers__double", {"n": 14}),
+            await client.call_tool("run_skill_script", {"skill": "numbers", "path": "hello.py", "args": ["--force"]}),
+        ]
+    for result in results:
+        assert result.is_error
+        assert "Nobody can be asked" in result.content[0].text
+
+
+async def test_a_run_asks_the_user_and_goes_on_with_the_answer(
+    make_skill: MakeSkill, served: Served, endpoint: ModelEndpoint
+) -> None:
+    make_skill("numbers", fields=FIELDS, files=FILES)
+    endpoint.script = [Call("double", {"n": 14}), "28, then"]
+    user = peer("accept", {"allow": True})
+    async with served(user, model=endpoint.model, skill_tools="numbers/*") as client:
+        result = await client.call_tool("run_skill", {"name": "numbers", "message": "double 14"})
+    assert result.structured_content["tool_calls"] == [{"tool": "double", "decision": "done", "reason": ""}]
+    assert result.structured_content["output"] == "28, then"
+    assert len(user.asked) == 1
+
+
+async def test_without_forms_consent_is_a_further_call(
+    make_skill: MakeSkill, served: Served, endpoint: ModelEndpoint
+) -> None:
+    make_skill("numbers", fields=FIELDS, files=FILES)
+    endpoint.script = [Call("double", {"n": 14}), "28, then"]
+    async with served(model=endpoint.model, skill_tools="numbers/*") as client:
+        first = await client.call_tool("run_skill", {"name": "numbers", "message": "double 14"})
+        assert first.structured_content["status"] == "needs_consent"
+        second = await client.call_tool("run_skill", {"confirm": first.structured_content["confirm"]})
+    assert second.structured_content["output"] == "28, then"
+    assert second.structured_content["tool_calls"][0]["decision"] == "done"
