@@ -105,10 +105,12 @@ def open_with_settings(directories: Sequence[Path] | None, **flags: object) -> t
 def settings_of(machine: Machine, flags: Mapping[str, object]) -> Settings:
     """Return the settings with `flags` on top, of which one that is false, None or empty counts as not given.
 
+    They are named as settings are; a list stands for a tuple.
+
     Raises:
         ConfigurationError: a setting cannot be used.
     """
-    given = {name: flag for name, flag in flags.items() if flag is not False}
+    given = {name: tuple(flag) if isinstance(flag, list) else flag for name, flag in flags.items() if flag is not False}
     if given.pop("strict", None):
         given["strictness"] = Strictness.STRICT
     if given.pop("no_adapt", None):

@@ -67,7 +67,8 @@ RequireSandbox = Annotated[bool, typer.Option("--require-sandbox", help="Run no 
 Param = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A parameter's value; may be repeated.")]
 
 RunTool = Annotated[
-    list[WorkspaceTool] | None, typer.Option(help="Let runs use this tool of the workspace; may be repeated.")
+    list[WorkspaceTool] | None,
+    typer.Option("--run-tool", help="Let runs use this tool of the workspace; may be repeated."),
 ]
 Workspace = Annotated[str | None, typer.Option(metavar="DIR", help="The folder that these tools are bound to.")]
 McpServers = Annotated[
@@ -75,7 +76,7 @@ McpServers = Annotated[
 ]
 SkillTool = Annotated[
     list[str] | None,
-    typer.Option(metavar="SKILL/TOOL", help="Carry out this tool that a skill declares; may be repeated."),
+    typer.Option("--skill-tool", metavar="SKILL/TOOL", help="Carry out this tool of a skill; may be repeated."),
 ]
 
 

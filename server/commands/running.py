@@ -25,7 +25,6 @@ from server.environment import state_home
 from skills_core.errors import UnknownSkillError
 
 if TYPE_CHECKING:
-    from server.commands.performing import Opened
     from server.run.performing import Company
     from skills_core.run.outcome import RunOutcome
 
@@ -41,10 +40,10 @@ def run(  # noqa: PLR0913 - one parameter for each flag
     *,
     param: Param = None,
     model: Model = None,
-    run_tool: RunTool = None,
+    run_tools: RunTool = None,
     workspace: Workspace = None,
     mcp_servers: McpServers = None,
-    skill_tool: SkillTool = None,
+    skill_tools: SkillTool = None,
     run_id: RunId = None,
     as_json: AsJson = False,
     follow_symlinks: FollowSymlinks = False,
@@ -57,10 +56,10 @@ def run(  # noqa: PLR0913 - one parameter for each flag
     opened = open_for_runs(
         directories,
         model=model,
-        run_tools=tuple(run_tool or ()),
+        run_tools=run_tools,
         workspace=workspace,
         mcp_servers=mcp_servers,
-        skill_tools=tuple(skill_tool or ()),
+        skill_tools=skill_tools,
         follow_symlinks=follow_symlinks,
         trust_workspace=trust_workspace,
     )
@@ -125,10 +124,10 @@ def resume_runs(  # noqa: PLR0913 - one parameter for each flag
     directories: Directories = None,
     *,
     model: Model = None,
-    run_tool: RunTool = None,
+    run_tools: RunTool = None,
     workspace: Workspace = None,
     mcp_servers: McpServers = None,
-    skill_tool: SkillTool = None,
+    skill_tools: SkillTool = None,
     as_json: AsJson = False,
     follow_symlinks: FollowSymlinks = False,
     trust_workspace: TrustWorkspace = False,
@@ -136,13 +135,13 @@ def resume_runs(  # noqa: PLR0913 - one parameter for each flag
     """Complete what was interrupted, of runs with the same folders, model and tools as are given here."""
     from server.commands.performing import open_for_runs, resumed
 
-    opened: Opened = open_for_runs(
+    opened = open_for_runs(
         directories,
         model=model,
-        run_tools=tuple(run_tool or ()),
+        run_tools=run_tools,
         workspace=workspace,
         mcp_servers=mcp_servers,
-        skill_tools=tuple(skill_tool or ()),
+        skill_tools=skill_tools,
         follow_symlinks=follow_symlinks,
         trust_workspace=trust_workspace,
     )

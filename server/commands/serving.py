@@ -38,11 +38,24 @@ if TYPE_CHECKING:
 __all__ = ["serve"]
 
 AllowedHosts = Annotated[
-    list[str] | None, typer.Option(help="A Host header to accept over HTTP beside loopback; may be repeated.")
+    list[str] | None,
+    typer.Option("--allowed-host", help="A Host header to accept over HTTP beside loopback; may be repeated."),
 ]
 
+Tools = Annotated[list[OptionalTool] | None, typer.Option("--tool", help="Offer this tool too; may be repeated.")]
+
 Pinned = Annotated[
-    list[str] | None, typer.Option(metavar="NAME", help="Offer this skill before others; may be repeated.")
+    list[str] | None, typer.Option("--pin", metavar="NAME", help="Offer this skill before others; may be repeated.")
+]
+
+ServedModel = Annotated[
+    str | None,
+    typer.Option(metavar="MODEL", help="Perform skills by this model, or by that of the connected client: client."),
+]
+
+Workflows = Annotated[
+    list[str] | None,
+    typer.Option("--workflow", metavar="PATH", help="Let clients run it, or all in a folder."),
 ]
 
 
@@ -52,49 +65,30 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     transport: Annotated[Transport | None, typer.Option(help="stdio by default.")] = None,
     host: Annotated[str | None, typer.Option(help="Address for HTTP; 127.0.0.1 by default.")] = None,
     port: Annotated[int | None, typer.Option(help="Port for HTTP; 8000 by default.")] = None,
-    allowed_host: AllowedHosts = None,
+    allowed_hosts: AllowedHosts = None,
     strict: Strict = False,
     follow_symlinks: FollowSymlinks = False,
     trust_workspace: TrustWorkspace = False,
     conventions: ConventionFiles = None,
     gitignore: GitIgnored = False,
     no_adapt: NoAdapt = False,
-    tool: Annotated[list[OptionalTool] | None, typer.Option(help="Offer this tool too; may be repeated.")] = None,
+    tools: Tools = None,
     require_sandbox: RequireSandbox = False,
-    run_tool: RunTool = None,
+    model: ServedModel = None,
+    workflows: Workflows = None,
+    run_tools: RunTool = None,
     workspace: Workspace = None,
     mcp_servers: McpServers = None,
-    skill_tool: SkillTool = None,
-    pin: Pinned = None,
+    skill_tools: SkillTool = None,
+    pinned: Pinned = None,
     watch: Annotated[WatchMode | None, typer.Option(help="How changes are noticed; auto by default.")] = None,
     watch_debounce_ms: Annotated[int | None, typer.Option(help="Quiet time that ends a burst; 250.")] = None,
     log_level: Annotated[LogLevel | None, typer.Option(help="How much goes to stderr; info by default.")] = None,
 ) -> None:
     """Serve folders of skills to MCP clients, and follow every change in them."""
+    flags = {name: flag for name, flag in locals().items() if name != "directories"}
     machine = Machine(current_places())
-    settings = settings_with_logs(
-        machine,
-        transport=transport,
-        host=host,
-        port=port,
-        allowed_hosts=tuple(allowed_host or ()),
-        strict=strict,
-        follow_symlinks=follow_symlinks,
-        trust_workspace=trust_workspace,
-        conventions=conventions,
-        gitignore=gitignore,
-        no_adapt=no_adapt,
-        tools=tuple(tool or ()),
-        require_sandbox=require_sandbox,
-        run_tools=tuple(run_tool or ()),
-        workspace=workspace,
-        mcp_servers=mcp_servers,
-        skill_tools=tuple(skill_tool or ()),
-        pinned=tuple(pin or ()),
-        watch=watch,
-        watch_debounce_ms=watch_debounce_ms,
-        log_level=log_level,
-    )
+    settings = settings_with_logs(machine, **flags)
     _run(open_library(directories, settings, machine), settings, machine)
 
 

@@ -89,10 +89,10 @@ def run(  # noqa: PLR0913 - one parameter for each flag
         list[str] | None, typer.Option("--input", metavar="NAME=VALUE", help="An input's value; may be repeated.")
     ] = None,
     model: Model = None,
-    run_tool: RunTool = None,
+    run_tools: RunTool = None,
     workspace: Workspace = None,
     mcp_servers: McpServers = None,
-    skill_tool: SkillTool = None,
+    skill_tools: SkillTool = None,
     run_id: RunId = None,
     as_json: AsJson = False,
     follow_symlinks: FollowSymlinks = False,
@@ -107,10 +107,10 @@ def run(  # noqa: PLR0913 - one parameter for each flag
     opened = open_for_runs(
         directories,
         model=model,
-        run_tools=tuple(run_tool or ()),
+        run_tools=run_tools,
         workspace=workspace,
         mcp_servers=mcp_servers,
-        skill_tools=tuple(skill_tool or ()),
+        skill_tools=skill_tools,
         follow_symlinks=follow_symlinks,
         trust_workspace=trust_workspace,
     )

@@ -7,6 +7,7 @@ another's tool, nor for one of ours.
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from skills_core.diagnostics import one_line
@@ -36,7 +37,8 @@ def prefix_of(skill: Skill) -> str:
 
 def served(catalog: Catalog, settings: Settings) -> dict[str, tuple[Skill, ToolDeclaration]]:
     """Return what clients may call, by its name; of two with one name the first of the catalog."""
-    if not settings.skill_tools:
+    # The check of arguments comes with the extra; without it nothing can be called.
+    if not settings.skill_tools or find_spec("jsonschema") is None:
         return {}
     found: dict[str, tuple[Skill, ToolDeclaration]] = {}
     for skill in catalog.active:

@@ -132,7 +132,7 @@ print("recorded", given["step"])
 
 
 @pytest.fixture
-def chain(tmp_path: Path, make_skill: MakeSkill, endpoint: ModelEndpoint) -> Path:
+def chain(tmp_path: Path, make_skill: MakeSkill) -> Path:
     """A workflow of twenty steps, each of which has an effect by a tool of its skill, and then an output."""
     declaration = """tools:
 - name: record
@@ -146,9 +146,8 @@ def chain(tmp_path: Path, make_skill: MakeSkill, endpoint: ModelEndpoint) -> Pat
     lines = ["name: chain", "steps:"]
     for number in range(STEPS):
         before = f"{{{{steps.S{number - 1}.output}}}}" if number else "nothing"
-        lines.append(
-            f'  - {{kind: skill, name: S{number}, target: recorder, parameters: {{step: "{number}", before: "{before}"}}}}'
-        )
+        values = f'{{step: "{number}", before: "{before}"}}'
+        lines.append(f"  - {{kind: skill, name: S{number}, target: recorder, parameters: {values}}}")
     (tmp_path / "chain.yaml").write_text("\n".join(lines))
     (tmp_path / "effects").mkdir()
     return tmp_path / "chain.yaml"
