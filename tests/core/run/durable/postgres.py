@@ -14,6 +14,14 @@ import psycopg
 NOBODY = 65_534
 SETTINGS = ["-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=200"]
 
+AT_THE_END = """
+cat
+server=$(head -n 1 "$1/data/postmaster.pid") && kill -s QUIT "$server"
+while [ -e "$1/data/postmaster.pid" ] && kill -s 0 "$server"; do sleep 0.1; done
+rm -rf "$1"
+"""
+"""Waits for the end of this process, in whichever way it ends, then stops the server and removes its folder."""
+
 
 def programs() -> Path | None:
     """Return the folder of PostgreSQL's programs, None where there is none."""
@@ -36,6 +44,9 @@ class PrivateCluster:
         self._do("initdb", "--auth=trust", "--username=postgres", "--no-sync", "--encoding=UTF8", "--locale=C")
         self._databases = 0
         self.start()
+        self._end = subprocess.Popen(
+            ["sh", "-c", AT_THE_END, "sh", self._folder], stdin=subprocess.PIPE, start_new_session=True
+        )
 
     def start(self) -> None:
         options = " ".join([*SETTINGS, "-k", str(self._folder)])
@@ -56,8 +67,7 @@ class PrivateCluster:
         return self.url(name)
 
     def remove(self) -> None:
-        self.stop("immediate")
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._end.communicate()
 
     def _do(self, program: str, *arguments: str) -> None:
         command = [str(self._bin / program), "--pgdata", str(self._folder / "data"), *arguments]
