@@ -38,4 +38,4 @@ def test_each_example_of_a_test_passes(example: str, tmp_path: Path) -> None:
 
 
 def test_there_are_examples_of_everything_that_can_be_tested() -> None:
-    assert len(EXAMPLES) >= 4
+    assert len(EXAMPLES) >= 5

@@ -16,18 +16,27 @@ if TYPE_CHECKING:
     from skills_core.testing.performing import perform
     from skills_core.testing.scores import SequentialScoreEvaluator
     from skills_core.testing.scripted_model import ScriptedModel
+    from skills_core.testing.workflows import CapturedStep, WorkflowCapture
 
 __all__ = [
     "Call",
+    "CapturedStep",
     "ScriptedModel",
     "SequentialScoreEvaluator",
+    "WorkflowCapture",
     "evaluate_gates",
     "mock_environment",
     "perform",
     "skill_of",
 ]
 
-_FROM = {"ScriptedModel": "scripted_model", "SequentialScoreEvaluator": "scores", "perform": "performing"}
+_FROM = {
+    "CapturedStep": "workflows",
+    "ScriptedModel": "scripted_model",
+    "SequentialScoreEvaluator": "scores",
+    "WorkflowCapture": "workflows",
+    "perform": "performing",
+}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is asked for
