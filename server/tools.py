@@ -29,7 +29,6 @@ from server.listing.resources import contents_of, mime_type
 from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, MAX_TAGS, READ
 from server.run.calls import RunRequests
 from server.run.declared_calls import DeclaredCalls
-from server.run.workflow_calls import WorkflowRequests
 from skills_core.errors import SkillsError
 from skills_core.selection import ALL_THAT_MATCH
 
@@ -78,7 +77,6 @@ class ToolHandlers:
             guard,
             *_scripts(host, guard, exchanges),
             RunRequests(host, exchanges, runs),
-            WorkflowRequests(host, exchanges, runs),
             DeclaredCalls(host, exchanges),
         )
 

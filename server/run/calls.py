@@ -1,18 +1,20 @@
-"""Calls of `run_skill`: a skill performed while the client waits, asked and told of progress where it can be."""
+"""Calls of `run_skill` and `run_workflow`: performed while the client waits, asked and told where it can be."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import anyio.to_thread
+
 from server.activation.calls import invocable, texts_of
 from server.arguments import string
 from server.config import ConfigurationError
 from server.listing.envelope import text_block, tool_result
-from server.listing.runs import CONFIRM, CONTINUE, RUN, offers_tool
+from server.listing.runs import CONFIRM, CONTINUE, RUN, offers_tool, offers_workflows
+from server.listing.workflows import INPUTS, RUN_WORKFLOW
 from server.run.company import company_of
-from skills_core.run.outcome import RunOutcome, RunStatus
-from skills_core.run.records import to_json
+from server.run.outcomes import skill_result, workflow_result
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -23,13 +25,12 @@ if TYPE_CHECKING:
     from server.run.exchange import ClientExchange
     from server.run.exchanges import Exchanges
     from server.run.keeper import RunKeeper
-    from skills_core.skill import Skill
 
 __all__ = ["RunRequests"]
 
 
 class RunRequests:
-    """The handler of the tool."""
+    """The handler of both tools. What performs is imported by the keeper, what else a run needs when one begins."""
 
     def __init__(self, host: Host, exchanges: Exchanges, keeper: RunKeeper) -> None:
         """Perform the skills of `host` by the service of `keeper`; runs are work of `exchanges`."""
@@ -40,47 +41,62 @@ class RunRequests:
     def calls(
         self, ctx: ServerRequestContext[Any, Any]
     ) -> dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]]:
-        """Return the handler by the tool's name, if the tool is there."""
-        there = offers_tool(self._host.settings) and self._host.snapshot.catalog.active
-        return {RUN: partial(self._run, ctx)} if there else {}
+        """Return the tools that are there, by their names."""
+        settings, there = self._host.settings, bool(self._host.snapshot.catalog.active)
+        skill = {RUN: partial(self._run_skill, ctx)} if there and offers_tool(settings) else {}
+        workflow = {RUN_WORKFLOW: partial(self._run_workflow, ctx)} if there and offers_workflows(settings) else {}
+        return {**skill, **workflow}
 
-    async def _run(self, ctx: ServerRequestContext[Any, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def _run_skill(self, ctx: ServerRequestContext[Any, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+        if _goes_on(arguments):
+            return await self._exchanges.converse(ctx, arguments, _nothing_begun)
+        skill = invocable(self._host.snapshot.catalog, string(arguments, "name"))
+        values, message = texts_of(arguments), string(arguments, "message", default="") or None
+
         async def work(exchange: ClientExchange) -> dict[str, Any]:
-            assert skill is not None  # noqa: S101 - work is begun by a call that names one
-            return await self._performed(exchange, skill, texts_of(arguments), message)
+            service = await self._keeper.service()
+            from skills_core.run.executor import RunRequest
 
-        skill, message = None, None
-        if not (arguments.get(CONTINUE) or arguments.get(CONFIRM)):
-            skill = invocable(self._host.snapshot.catalog, string(arguments, "name"))
-            message = string(arguments, "message", default="") or None
-        return await self._exchanges.converse(ctx, arguments, work)
+            self._host.usage.add(skill.key)
+            company = company_of(exchange, skill.key, self._host.settings)
+            return skill_result(await service.perform(RunRequest(skill, values, message), company))
 
-    async def _performed(
-        self, exchange: ClientExchange, skill: Skill, values: Mapping[str, str], message: str | None
-    ) -> dict[str, Any]:
-        service = await self._keeper.service()
-        from skills_core.run.executor import RunRequest
+        return await self._exchanges.converse(ctx, arguments, partial(_told, work))
 
-        self._host.usage.add(skill.key)
-        company = company_of(exchange, skill.key, self._host.settings)
-        try:
-            return _result(await service.perform(RunRequest(skill, values, message), company))
-        except ConfigurationError as error:
-            return tool_result([text_block(str(error))], is_error=True)
+    async def _run_workflow(self, ctx: ServerRequestContext[Any, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+        if _goes_on(arguments):
+            return await self._exchanges.converse(ctx, arguments, _nothing_begun)
+        from server.run.workflows import listed, planned
+
+        places, name = self._host.settings.workflows, string(arguments, "name", default="")
+        # Workflows are read at each call: who edits one need not restart a server.
+        if not name:
+            return await anyio.to_thread.run_sync(listed, places)
+        inputs = texts_of({"arguments": arguments.get(INPUTS)})
+        plan = await anyio.to_thread.run_sync(planned, places, name, self._host.snapshot.catalog, inputs)
+
+        async def work(exchange: ClientExchange) -> dict[str, Any]:
+            service = await self._keeper.service()
+            company = company_of(exchange, plan.workflow.name, self._host.settings)
+            return workflow_result(await service.perform_workflow(plan, company))
+
+        return await self._exchanges.converse(ctx, arguments, partial(_told, work))
 
 
-def _result(outcome: RunOutcome) -> dict[str, Any]:
-    """Return what the client's model is told of a run: all but what tools said."""
-    score = outcome.score
-    structured: dict[str, Any] = {
-        **to_json(outcome),
-        "score": {"overall": score.overall, "finding": score.finding} if score else None,
-        "attempts": len(outcome.attempts),
-        "tool_calls": [
-            {"tool": call.tool, "decision": call.decision.value, "reason": call.reason} for call in outcome.tool_calls
-        ],
-    }
-    about = [f"[{outcome.problem}] {outcome.message} (run {outcome.run_id})"] if outcome.problem else []
-    content = [text_block(text) for text in (outcome.output, *about) if text]
-    failed = outcome.status is not RunStatus.COMPLETED
-    return {**tool_result(content, is_error=failed), "structuredContent": structured}
+def _goes_on(arguments: Mapping[str, Any]) -> bool:
+    """Tell whether a call comes back to a run that waits."""
+    return bool(arguments.get(CONTINUE) or arguments.get(CONFIRM))
+
+
+async def _nothing_begun(_: ClientExchange) -> dict[str, Any]:
+    raise AssertionError("a call that comes back begins nothing")
+
+
+async def _told(
+    work: Callable[[ClientExchange], Awaitable[dict[str, Any]]], exchange: ClientExchange
+) -> dict[str, Any]:
+    """Do the work; that settings cannot be used is an answer for the model too."""
+    try:
+        return await work(exchange)
+    except ConfigurationError as error:
+        return tool_result([text_block(str(error))], is_error=True)

@@ -170,3 +170,42 @@ async def test_a_call_that_the_client_gives_up_ends_the_run(
     with anyio.fail_after(10):
         while [trace["status"] for trace in traces(tmp_path)] != ["cancelled"]:  # noqa: ASYNC110 - another process
             await anyio.sleep(0.05)
+
+
+WORKFLOW = """
+name: greeting
+description: Greets twice.
+inputs:
+  who: {description: whom to greet}
+steps:
+  - {kind: skill, name: First, target: greeter, message: "{{inputs.who}}"}
+  - {kind: skill, name: Second, target: greeter, message: "again after {{steps.First.output}}"}
+"""
+
+
+async def test_a_workflow_is_listed_and_run(
+    make_skill: MakeSkill, served: Served, endpoint: ModelEndpoint, tmp_path: Path
+) -> None:
+    make_skill("greeter")
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows/greeting.yaml").write_text(WORKFLOW)
+    (tmp_path / "flows/broken.yaml").write_text("steps: 1")
+    endpoint.script = ["hello", "hello again"]
+    settings = {"model": endpoint.model, "tools": "run_workflow", "workflows": str(tmp_path / "flows")}
+    async with served(**settings) as client:
+        assert "run_skill" not in await names(client)
+        told = (await client.call_tool("run_workflow", {})).structured_content
+        assert [(each["name"], each["description"]) for each in told["workflows"]] == [("greeting", "Greets twice.")]
+        assert told["workflows"][0]["inputs"]["who"]["required"] is True
+        for arguments, says in (
+            ({"name": "greating"}, "greeting"),
+            ({"name": "greeting"}, "who"),
+            ({"name": "broken"}, "steps"),
+        ):
+            refused = await client.call_tool("run_workflow", arguments)
+            assert refused.is_error
+            assert says in refused.content[0].text
+        result = await client.call_tool("run_workflow", {"name": "greeting", "inputs": {"who": "Ada"}})
+    assert [block.text for block in result.content] == ["hello again"]
+    assert [step["output"] for step in result.structured_content["steps"]] == ["hello", "hello again"]
+    assert "again after hello" in endpoint.requests[1]["messages"][1]["content"]
