@@ -129,6 +129,8 @@ def test_ctrl_c_ends_a_run_at_once_and_the_trace_says_so(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Whoever runs the tests in the background has it ignored, and what is ignored is handed down.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     ) as process:
         assert endpoint.asked.wait(20)
         process.send_signal(signal.SIGINT)
