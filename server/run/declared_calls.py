@@ -59,6 +59,7 @@ class DeclaredCalls:
         runner = await anyio.to_thread.run_sync(self._opened)
         from skills_core.run.limits import USUAL_LIMITS
         from skills_core.run.outcome import CallDecision
+        from skills_core.run.secrets import Secrets
         from skills_core.run.tools.declared import declared_tools
         from skills_core.run.tools.gate import ToolGate
         from skills_core.run.tools.permits import Permits
@@ -72,7 +73,8 @@ class DeclaredCalls:
             skill, runner, variables, prefix=prefix_of(skill), allows=lambda each: each is declaration
         )
         guard, run_id = guard_of(snapshot.catalog.active, settings), secrets.token_hex(16)
-        gate = ToolGate(found.tools, Permits(None), guard, user, USUAL_LIMITS, run_id, skill.digest or "")
+        secrets_of_user, digest = Secrets(variables), skill.digest or ""
+        gate = ToolGate(found.tools, Permits(None), guard, user, USUAL_LIMITS, run_id, digest, secrets_of_user)
         call = await gate.call(name, dict(arguments), 1)
         return tool_result([text_block(call.text)], is_error=call.decision is not CallDecision.DONE)
 

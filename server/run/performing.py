@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import os
+import re
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import anyio
 import anyio.to_thread
 
 from server.run.tooling import check_tools, run_tools
@@ -30,6 +33,10 @@ if TYPE_CHECKING:
     from skills_core.skill import Skill
 
 __all__ = ["Company", "SkillPerformance", "Surroundings"]
+
+
+_SECRET = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
+# Variables of this process that are called so, such as the keys of providers.
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +95,13 @@ class SkillPerformance:
             ConfigurationError: the tools that settings name cannot be used.
         """
         around, skill = self._surroundings, request.skill
-        settings, limits = around.settings, limits_of(around.settings)
+        settings, limits, begun = around.settings, limits_of(around.settings), anyio.current_time()
         permits, variables = Permits(skill.frontmatter.allowed_tools), around.variables(skill)
         async with run_tools(settings, skill, permits, around.runner, variables) as given:
-            digest = skill.digest or ""
-            gate = ToolGate(given.tools, permits, around.guard(), company.user, limits, journal.run_id, digest)
+            # To connect to other servers takes of the run's time too.
+            limits = replace(limits, seconds=max(limits.seconds - (anyio.current_time() - begun), 0.0))
+            digest, secrets = skill.digest or "", Secrets({**given.secrets, **variables, **_own_secrets(settings)})
+            gate = ToolGate(given.tools, permits, around.guard(), company.user, limits, journal.run_id, digest, secrets)
             context = RunContext(
                 model=company.model or self._model(),
                 model_name=str(parse_model(settings.model or "")),
@@ -101,7 +110,7 @@ class SkillPerformance:
                 limits=limits,
                 report=company.report,
                 store=around.store,
-                secrets=Secrets({**given.secrets, **variables, **_own_secrets(settings)}),
+                secrets=secrets,
             )
             return await SkillExecutor(request, context).run()
 
@@ -113,4 +122,5 @@ def limits_of(settings: Settings) -> RunLimits:
 
 def _own_secrets(settings: Settings) -> dict[str, str]:
     known = {"model_key": settings.model_key, "admin_token": settings.admin_token, "run_store": settings.run_store}
-    return {name: secret.get_secret_value() for name, secret in known.items() if secret is not None}
+    named = {name: value for name, value in os.environ.items() if _SECRET.search(name)}
+    return {**named, **{name: secret.get_secret_value() for name, secret in known.items() if secret is not None}}

@@ -21,6 +21,7 @@ from skills_core.errors import SkillChangedError
 from skills_core.guard import Verdict
 from skills_core.run.scripts.output import KeptOutputs, Piece, Stream
 from skills_core.run.scripts.runner import ScriptRunner
+from skills_core.run.secrets import Secrets
 from skills_core.run.tools.gate import question_of
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ class ScriptCalls:
             except SkillChangedError as error:
                 await self._host.reload(error.paths)
                 continue
-            return report_of(skill, file.path, self._runner.setup.isolation.kind, result)
+            hide = Secrets(variables).hidden
+            return report_of(skill, file.path, self._runner.setup.isolation.kind, result, hide)
         raise InvalidRequestError(f"The files of the skill {name[:200]!r} change all the time; try again.")
 
     def _further(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from skills_core.diagnostics import one_line, without_halves
 from skills_core.run.scripts.process import Ending
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from skills_core.run.scripts.isolation import IsolationKind
     from skills_core.run.scripts.runner import ScriptResult
     from skills_core.skill import Skill
@@ -63,8 +65,10 @@ class ScriptReport:
         }
 
 
-def report_of(skill: Skill, path: str, isolation: IsolationKind, result: ScriptResult) -> ScriptReport:
-    """Return what is to be told; bytes that are no UTF-8 become U+FFFD."""
+def report_of(
+    skill: Skill, path: str, isolation: IsolationKind, result: ScriptResult, hide: Callable[[str], str] = str
+) -> ScriptReport:
+    """Return what is to be told; bytes that are no UTF-8 become U+FFFD. `hide` takes secrets out of what it wrote."""
     finished = result.finished
     return ScriptReport(
         skill=skill.key,
@@ -74,6 +78,6 @@ def report_of(skill: Skill, path: str, isolation: IsolationKind, result: ScriptR
         exit_code=finished.exit_code,
         isolation=isolation,
         note=without_halves(finished.fault or result.note),
-        stdout=finished.stdout.decode("utf-8", errors="replace"),
-        stderr=finished.stderr.decode("utf-8", errors="replace"),
+        stdout=hide(finished.stdout.decode("utf-8", errors="replace")),
+        stderr=hide(finished.stderr.decode("utf-8", errors="replace")),
     )

@@ -11,8 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai.direct import model_request
 from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelRequest, ModelResponse, ToolReturnPart, UserPromptPart
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from skills_core.run.tools.gate import ToolGate
     from skills_core.run.trace.recorder import Recorder
 
-__all__ = ["Conversation", "RunStoppedError", "model_fault"]
+__all__ = ["MAX_FAULT", "SPANS", "Conversation", "RunStoppedError", "model_fault"]
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +47,7 @@ MAX_FAULT = 500
 """Characters of what a provider says of an error."""
 
 # Texts may be anybody's: spans say that something was said, the trace on disk says what.
-_SPANS = InstrumentationSettings(include_content=False, include_model_request_parameters=False)
+SPANS = InstrumentationSettings(include_content=False, include_model_request_parameters=False)
 
 
 class RunStoppedError(SkillsError):
@@ -94,7 +93,10 @@ class Conversation:
         self._parameters = ModelRequestParameters(
             function_tools=[
                 ToolDefinition(
-                    name=tool.name, description=tool.description, parameters_json_schema=dict(tool.parameters)
+                    name=tool.name,
+                    description=secrets.hidden(tool.description),
+                    # Others' servers write these, and some write what they were started with.
+                    parameters_json_schema=cast("dict[str, Any]", secrets.hidden_in(dict(tool.parameters))),
                 )
                 for tool in gate.offered
             ]
@@ -138,12 +140,13 @@ class Conversation:
         at, begun = now(), time.monotonic()
         try:
             response = await model_request(
-                self._model, self._messages, model_request_parameters=self._parameters, instrument=_SPANS
+                self._model, self._messages, model_request_parameters=self._parameters, instrument=SPANS
             )
+            dumped = ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
+            _restored(dumped)  # what cannot be read back is no answer, and must not be recorded as one
         except Exception as error:  # noqa: BLE001 - providers' libraries raise whatever they like
             logger.info("run %s: %s", self._journal.run_id, model_fault(error, self._secrets))
             return {"at": at, "seconds": _since(begun), "error": model_fault(error, self._secrets), "response": None}
-        dumped = ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
         return {"at": at, "seconds": _since(begun), "error": None, "response": dumped}
 
     def _check_limits(self) -> None:
@@ -167,8 +170,7 @@ class Conversation:
             with tool_span(self._journal.run_id, wanted.tool_name[:100], number) as span:
                 call = await self._gate.call(wanted.tool_name, _arguments(wanted), number)
                 note_call(span, call)
-            # What a secret's value stands in goes neither to the model nor into a checkpoint.
-            return {"at": at, "call": to_json(replace(call, text=self._secrets.hidden(call.text)))}
+            return {"at": at, "call": to_json(call)}
 
         recorded = await self._journal.step(f"tool {number}: {wanted.tool_name[:100]}", work)
         assert isinstance(recorded, dict)  # noqa: S101 - as work makes it
@@ -198,9 +200,12 @@ class Conversation:
 def _arguments(wanted: ToolCallPart) -> JsonValue:
     """Return the arguments as an object, or as the text that the model wrote where that is none."""
     try:
-        return wanted.args_as_dict(raise_if_invalid=True)
+        arguments = wanted.args_as_dict(raise_if_invalid=True)
+        json.dumps(arguments, allow_nan=False)  # NaN is Python's, and no JSON
     except (ValueError, AssertionError):
         return wanted.args if isinstance(wanted.args, str) else None
+    else:
+        return arguments
 
 
 def _read(recorded: JsonObject) -> tuple[ModelCalled, ModelResponse | None]:
@@ -208,8 +213,7 @@ def _read(recorded: JsonObject) -> tuple[ModelCalled, ModelResponse | None]:
     assert isinstance(seconds, (int, float))  # noqa: S101 - as it was recorded
     if recorded["response"] is None:
         return ModelCalled(at, seconds, usage=Usage(1), error=str(error)), None
-    response = ModelMessagesTypeAdapter.validate_json(json.dumps([recorded["response"]]))[0]
-    assert isinstance(response, ModelResponse)  # noqa: S101 - as it was recorded
+    response = _restored(recorded["response"])
     event = ModelCalled(
         at,
         seconds,
@@ -220,6 +224,12 @@ def _read(recorded: JsonObject) -> tuple[ModelCalled, ModelResponse | None]:
         Usage(1, response.usage.input_tokens, response.usage.output_tokens),
     )
     return event, response
+
+
+def _restored(dumped: JsonValue) -> ModelResponse:
+    response = ModelMessagesTypeAdapter.validate_json(json.dumps([dumped], allow_nan=False))[0]
+    assert isinstance(response, ModelResponse)  # noqa: S101 - as it was made
+    return response
 
 
 def _read_call(recorded: JsonObject) -> ToolCalled:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pydantic_ai.models import Model
+    from pydantic_ai.usage import RunUsage
 
 __all__ = ["Assessment", "Evaluator", "Judgement", "ModelEvaluator", "NotScoredError"]
 
@@ -31,7 +32,11 @@ _RULES = (
 
 
 class NotScoredError(SkillsError):
-    """An output could not be scored; the text says why."""
+    """An output could not be scored; the text says why, `usage` what it took all the same."""
+
+    def __init__(self, message: str, usage: Usage = UNUSED) -> None:
+        super().__init__(message)
+        self.usage = usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,8 @@ class ModelEvaluator:
         from pydantic import BaseModel, Field  # noqa: PLC0415 - with pydantic-ai, which only runs want
         from pydantic_ai import Agent, ModelRetry, PromptedOutput, UsageLimits  # noqa: PLC0415
         from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded  # noqa: PLC0415
+        from pydantic_ai.models.instrumented import InstrumentationSettings, InstrumentedModel  # noqa: PLC0415
+        from pydantic_ai.usage import RunUsage  # noqa: PLC0415
 
         class Criterion(BaseModel):
             score: float = Field(ge=0, le=1)
@@ -96,22 +103,28 @@ class ModelEvaluator:
             return verdict
 
         # Text that holds JSON is what every model can do, the one of a connected client too.
-        agent = Agent(self._model, instructions=_RULES, output_type=PromptedOutput(Verdict), retries=MAX_REQUESTS)
+        model, used = InstrumentedModel(self._model, InstrumentationSettings(include_content=False)), RunUsage()
+        agent = Agent(model, instructions=_RULES, output_type=PromptedOutput(Verdict), retries=MAX_REQUESTS)
         agent.output_validator(checked)
         try:
-            result = await agent.run(_question(assessment), usage_limits=UsageLimits(request_limit=MAX_REQUESTS))
+            limits = UsageLimits(request_limit=MAX_REQUESTS)
+            result = await agent.run(_question(assessment), usage=used, usage_limits=limits)
         except (UnexpectedModelBehavior, UsageLimitExceeded) as error:
             message = f"The output was not scored: the model gave no score in {MAX_REQUESTS} answers."
-            raise NotScoredError(message) from error
+            raise NotScoredError(message, _usage(used)) from error
         except Exception as error:
-            raise NotScoredError(f"The output was not scored: {type(error).__name__}: {str(error)[:300]}") from error
+            message = f"The output was not scored: {type(error).__name__}: {error}"
+            raise NotScoredError(message, _usage(used)) from error
         found = [
             CriterionScore(criterion, each.score, each.finding)
             for criterion, each in zip(assessment.criteria, result.output.criteria, strict=True)
         ]
-        used = result.usage
         score = Score(result.output.overall, tuple(found), result.output.finding)
-        return Judgement(score, Usage(used.requests, used.input_tokens, used.output_tokens))
+        return Judgement(score, _usage(used))
+
+
+def _usage(used: RunUsage) -> Usage:
+    return Usage(used.requests, used.input_tokens, used.output_tokens)
 
 
 def _question(assessment: Assessment) -> str:

@@ -14,7 +14,7 @@ import anyio
 
 from skills_core.diagnostics import one_line
 from skills_core.rendering import activation_inputs, render_activation, render_request
-from skills_core.run.conversation import Conversation, RunStoppedError
+from skills_core.run.conversation import MAX_FAULT, Conversation, RunStoppedError
 from skills_core.run.evaluation import Assessment, Judgement, ModelEvaluator, NotScoredError
 from skills_core.run.limits import USUAL_LIMITS
 from skills_core.run.outcome import Attempt, RunOutcome, RunProblem, RunStatus, Score, Usage
@@ -103,7 +103,6 @@ class SkillExecutor:
             secrets=context.secrets,
         )
         self._attempts: list[Attempt] = []
-        self._judged = Usage()
         self._missing: tuple[RunProblem | None, str] = (None, "")
 
     @property
@@ -120,6 +119,10 @@ class SkillExecutor:
                 cancelled = self._outcome(RunStatus.CANCELLED, RunProblem.CANCELLED, "The run was cancelled.")
                 await self._finish(span, cancelled)
                 raise
+            except Exception as error:
+                logger.exception("run %s ended by an error of its own", self._context.journal.run_id)
+                message = f"The run ended by an error of its own: {type(error).__name__}."
+                outcome = self._outcome(RunStatus.FAILED, RunProblem.INTERNAL_ERROR, message)
             await self._finish(span, outcome)
         return outcome
 
@@ -167,7 +170,6 @@ class SkillExecutor:
             if isinstance(judgement, str):
                 self._attempts.append(Attempt(output))
                 return RunProblem.NOT_SCORED, judgement
-            self._judged += judgement.usage
             self._attempts.append(Attempt(output, judgement.score))
             if judgement.score.overall >= evaluation.min_score:
                 return self._missing
@@ -201,14 +203,17 @@ class SkillExecutor:
             try:
                 return {"at": at, **to_json(await evaluate(assessment)), "error": None}
             except NotScoredError as error:
-                return {"at": at, "score": None, "error": self._context.secrets.hidden(str(error))}
+                said = self._context.secrets.hidden(str(error))[:MAX_FAULT]
+                return {"at": at, "score": None, "usage": to_json(error.usage), "error": said}
 
         recorded = await self._context.journal.step(f"score {number}", work)
         assert isinstance(recorded, dict)  # noqa: S101 - as work makes it
         score = from_json(Score, recorded["score"]) if recorded["score"] else None
         error = recorded["error"]
         await self._recorder.add(Scored(str(recorded["at"]), number, score, str(error) if error else None))
-        return Judgement(score, from_json(Usage, recorded["usage"])) if score else str(error)
+        # Whoever judges takes of the same limits.
+        self._conversation.usage += from_json(Usage, recorded["usage"])
+        return Judgement(score) if score else str(error)
 
     def _outcome(self, status: RunStatus, problem: RunProblem | None, message: str) -> RunOutcome:
         best = max(self._attempts, key=lambda attempt: attempt.score.overall if attempt.score else -1.0, default=None)
@@ -222,7 +227,7 @@ class SkillExecutor:
             message=message,
             score=best.score if best else None,
             attempts=tuple(self._attempts),
-            usage=self._conversation.usage + self._judged,
+            usage=self._conversation.usage,
             tool_calls=tuple(self._conversation.calls),
         )
 

@@ -50,6 +50,7 @@ class RunProblem(StrEnum):
     SKILL_CHANGED = "skill_changed"
     GIVEN_UP = "given_up"
     CONFIGURATION = "configuration"
+    INTERNAL_ERROR = "internal_error"
     CANCELLED = "cancelled"
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from skills_core.format.yaml12 import JsonValue
 
@@ -16,12 +17,18 @@ SHORTEST = 6
 """Characters; what is shorter stands in ordinary text too often to be taken out."""
 
 
+LONG_LINE = 12
+"""Characters; a line of a secret of several lines that is as long is one by itself."""
+
+_MARK = "[secret "
+
+
 class Secrets:
     """Named secret values."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
-        """Know `values` by their names."""
-        named = {value: name for name, value in values.items() if len(value) >= SHORTEST}
+        """Know `values` by their names, as they are, as JSON writes them, and line by line."""
+        named = {form: name for name, value in values.items() for form in _forms(value) if len(form) >= SHORTEST}
         self._names = named
         # Of two that begin alike, the longer one is meant.
         longest_first = sorted(named, key=len, reverse=True)
@@ -31,14 +38,34 @@ class Secrets:
         """Return `text` with the name of each secret in its place."""
         if self._pattern is None:
             return text
-        return self._pattern.sub(lambda found: f"[secret {self._names[found[0]]}]", text)
+        return self._pattern.sub(lambda found: f"{_MARK}{self._names[found[0]]}]", text)
 
     def hidden_in(self, value: JsonValue) -> JsonValue:
-        """Return a JSON value with the same done to all of its texts, keys too."""
+        """Return a JSON value with the same done to all of its texts; the keys of objects are nobody's secrets."""
         if isinstance(value, str):
             return self.hidden(value)
         if isinstance(value, list):
             return [self.hidden_in(item) for item in value]
         if isinstance(value, dict):
-            return {self.hidden(key): self.hidden_in(item) for key, item in value.items()}
+            return {key: self.hidden_in(item) for key, item in value.items()}
         return value
+
+    def stands_in(self, value: JsonValue) -> bool:
+        """Tell whether a text within `value` holds what stands in the place of a secret.
+
+        Who writes that back writes the name over the value.
+        """
+        if isinstance(value, str):
+            return any(f"{_MARK}{name}]" in value for name in set(self._names.values()))
+        items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        return any(map(self.stands_in, items))
+
+
+def _forms(value: str) -> Iterator[str]:
+    yield value
+    yield value.strip()
+    yield json.dumps(value)[1:-1]
+    yield json.dumps(value, ensure_ascii=False)[1:-1]
+    lines = value.splitlines()
+    if len(lines) > 1:
+        yield from (line for line in lines if len(line) >= LONG_LINE)

@@ -7,6 +7,7 @@ model or a tool does wrong is a decision and a text for the model, never an exce
 from __future__ import annotations
 
 import logging
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from skills_core.errors import InvalidSchemaError, ToolFailedError, similar_to
 from skills_core.guard import Verdict
 from skills_core.guard.json_text import json_text
 from skills_core.run.outcome import CallDecision, ToolCall
+from skills_core.run.secrets import Secrets
 from skills_core.run.tools.schemas import ArgumentCheck
 from skills_core.run.tools.tool import CallContext
 
@@ -64,10 +66,12 @@ class ToolGate:
         limits: RunLimits,
         run_id: str,
         digest: str = "",
+        secrets: Secrets | None = None,
     ) -> None:
         """Let calls of `tools` through; `digest` is that of the skill that is run, for the log.
 
-        Of two tools with one name the first counts. A tool whose schema cannot be used is left out.
+        What is secret is in nothing that is told of a call. Of two tools with one name the first counts. A tool whose
+        schema cannot be used is left out.
         """
         self._permits = permits
         self._guard = guard
@@ -75,6 +79,7 @@ class ToolGate:
         self._limits = limits
         self._run_id = run_id
         self._digest = digest
+        self._secrets = secrets or Secrets({})
         self._tools: dict[str, Tool] = {}
         self._checks: dict[str, ArgumentCheck] = {}
         for tool in tools:
@@ -104,10 +109,10 @@ class ToolGate:
         call = ToolCall(
             number=number,
             tool=name,
-            arguments=given,
+            arguments=_hidden(self._secrets, given),
             decision=decision or CallDecision.FAILED,
-            text=self._cut(text),
-            reason=reason,
+            text=self._cut(self._secrets.hidden(text)),
+            reason=self._secrets.hidden(reason),
             confirmed=ruling.confirmed,
             seconds=round(anyio.current_time() - began, 3),
         )
@@ -137,10 +142,26 @@ class ToolGate:
             return _Ruling(CallDecision.INVALID_ARGUMENTS, text, faults)
         if refusal := self._permits.refusal(tool, arguments):
             return _not_permitted(tool, refusal)
-        decision = self._guard.decide(tool.name, arguments)
+        if self._secrets.stands_in(arguments):
+            why = "they hold the mark of a secret, which would be written over its value"
+            text = f"The call of {tool.name} was not made: its arguments are not what is there, {why}."
+            return _Ruling(CallDecision.INVALID_ARGUMENTS, text, why)
+        decision = self._decide(tool, arguments)
         if decision.verdict is Verdict.DENY:
             return _Ruling(CallDecision.DENIED, decision.reason, decision.reason, decision)
         return _Ruling(None, guard=decision)
+
+    def _decide(self, tool: Tool, arguments: JsonObject) -> Decision:
+        """Return what the guard says of a call, the stricter of two: a command is also looked at as a shell has it.
+
+        Patterns are written for `rm -rf`, and a list of words has quotes and commas in between.
+        """
+        decision, words = self._guard.decide(tool.name, arguments), arguments.get(tool.role.command or "")
+        if decision.verdict is Verdict.DENY or not isinstance(words, list) or tool.role.command is None:
+            return decision
+        line = shlex.join(map(str, words))
+        as_shell = self._guard.decide(tool.name, {**arguments, tool.role.command: line})
+        return decision if as_shell.verdict is Verdict.ALLOW else as_shell
 
     async def _confirm(self, tool: Tool, arguments: JsonValue, decision: Decision) -> _Ruling:
         question = question_of(tool.name, tool.origin, arguments, decision.reason)
@@ -195,6 +216,12 @@ class ToolGate:
         if decision is not None and decision.rule is not None:
             rule, digest = decision.rule, decision.rule.skill.digest if decision.rule.skill else ""
             logger.info("guard: %s %s by %s %s", decision.verdict, name, rule.origin, digest)
+
+
+def _hidden(secrets: Secrets, arguments: JsonObject) -> JsonObject:
+    hidden = secrets.hidden_in(arguments)
+    assert isinstance(hidden, dict)  # noqa: S101 - it was one
+    return hidden
 
 
 def question_of(tool: str, origin: str, arguments: JsonValue, reason: str) -> str | None:

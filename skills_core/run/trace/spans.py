@@ -58,6 +58,9 @@ def run_span(header: RunHeader) -> Iterator[Span]:
         kind=SpanKind.INTERNAL,
         attributes=attributes,
         links=[trace.Link(around)] if around.is_valid else [],
+        # The text of an error may be anybody's, as all texts.
+        record_exception=False,
+        set_status_on_exception=False,
     ) as span:
         yield span
 
@@ -70,7 +73,9 @@ def tool_span(run_id: str, tool: str, number: int) -> Iterator[Span]:
         "gen_ai.tool.name": tool,
         "gen_ai.tool.call.id": f"{run_id}/{number}",
     }
-    with trace.get_tracer("skillserve").start_as_current_span(f"execute_tool {tool}", attributes=attributes) as span:
+    with trace.get_tracer("skillserve").start_as_current_span(
+        f"execute_tool {tool}", attributes=attributes, record_exception=False, set_status_on_exception=False
+    ) as span:
         yield span
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import anyio
 import pytest
 
 from skills_core import Library, Skill
+from skills_core.errors import ToolFailedError
 from skills_core.guard import Guard, rules_of
 from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
 from skills_core.run.limits import RunLimits
@@ -18,10 +20,10 @@ from skills_core.run.ports import MemoryJournal, Nobody, Progress
 from skills_core.run.secrets import Secrets
 from skills_core.run.tools.gate import ToolGate
 from skills_core.run.tools.permits import Permits
-from skills_core.run.tools.tool import CallContext, Effect, Tool
+from skills_core.run.tools.tool import CallContext, Effect, Role, Tool
 from skills_core.run.trace.store import TraceStore
 from skills_core.testing import Call, ScriptedModel, SequentialScoreEvaluator
-from tests.model_endpoint import Hang, ModelEndpoint, Raw
+from tests.model_endpoint import Hang, ModelEndpoint, Raw, completion
 
 RUN_ID = "0123456789abcdef0123456789abcdef"
 
@@ -59,7 +61,13 @@ def make_run(write_skill: Any, load: Callable[..., Library], tmp_path: Path) -> 
         journal = journal or MemoryJournal(RUN_ID)
         guard = Guard(rules_of([skill]))
         gate = ToolGate(
-            tools, Permits(skill.frontmatter.allowed_tools), guard, user or Nobody(), limits, journal.run_id
+            tools,
+            Permits(skill.frontmatter.allowed_tools),
+            guard,
+            user or Nobody(),
+            limits,
+            journal.run_id,
+            secrets=context.get("secrets"),
         )
         return SkillExecutor(
             RunRequest(skill, parameters or {}, message),
@@ -386,3 +394,98 @@ async def test_a_run_that_is_begun_again_does_nothing_twice_and_comes_to_the_sam
     assert sorted(effects) == [f"{RUN_ID}/1", f"{RUN_ID}/2", f"{RUN_ID}/3"]
     # Six steps, one of which was in flight and is done twice.
     assert len(endpoint.requests) == 3 + (steps[dies_after][0].startswith("model"))
+
+
+async def test_why_a_tool_failed_is_told_without_what_is_secret(make_run: MakeRun, tmp_path: Path) -> None:
+    async def perform(arguments: dict[str, Any], context: CallContext) -> str:
+        del arguments, context
+        raise ToolFailedError("cannot log in with hunter2-hunter2")
+
+    failing = replace(tool("read_file"), perform=perform, description="Reads with hunter2-hunter2.")
+    model, store = ScriptedModel(Call("read_file", {"path": "x"}), "done"), TraceStore(tmp_path / "runs")
+    steps: list[Any] = []
+    run = make_run(
+        model, tools=(failing,), store=store, secrets=Secrets({"T": "hunter2-hunter2"}), journal=Tape(steps, None)
+    )
+    outcome = await run.run()
+    assert outcome.tool_calls[0].reason == "cannot log in with [secret T]"
+    assert "hunter2" not in json.dumps(steps) + json.dumps(store.read(RUN_ID))
+    assert "hunter2" not in str(model.conversations)
+
+
+async def test_a_secret_is_not_cut_in_the_middle_and_so_told(make_run: MakeRun) -> None:
+    long = tool("read_file", "x" * 95 + "hunter2-hunter2")
+    run = make_run(
+        ScriptedModel(Call("read_file", {"path": "x"}), "done"),
+        tools=(long,),
+        limits=RunLimits(tool_characters=100),
+        secrets=Secrets({"T": "hunter2-hunter2"}),
+    )
+    assert "hunte" not in (await run.run()).tool_calls[0].text
+
+
+async def test_the_mark_of_a_secret_is_never_written_over_its_value(make_run: MakeRun) -> None:
+    calls: list[Any] = []
+    model = ScriptedModel(Call("write_file", {"path": "[secret T]"}), "done")
+    run = make_run(model, tools=(tool("write_file", calls=calls),), secrets=Secrets({"T": "hunter2-hunter2"}))
+    assert decisions(await run.run()) == [CallDecision.INVALID_ARGUMENTS]
+    assert calls == []
+
+
+@pytest.mark.parametrize("pattern", [r"rm\s+-[a-z]*r", r"^run_command .*git push"])
+async def test_a_pattern_over_a_command_is_matched_as_a_shell_has_it_too(make_run: MakeRun, pattern: str) -> None:
+    words: Any = {"type": "object", "properties": {"command": {"type": "array"}}}
+    command = replace(tool("run_command"), parameters=words, role=Role(command="command"))
+    model = ScriptedModel(
+        [Call("run_command", {"command": ["rm", "-rf", "victim"]}), Call("run_command", {"command": ["git", "push"]})],
+        "done",
+    )
+    outcome = await make_run(model, fields=f"danger_patterns: ['{pattern}']", tools=(command,)).run()
+    assert CallDecision.DENIED in decisions(outcome)
+
+
+@pytest.mark.parametrize("arguments", ['{"path": "x", "n": NaN}', '{"n": Infinity}'])
+async def test_numbers_that_json_does_not_have_are_told_to_the_model(
+    make_run: MakeRun, endpoint: ModelEndpoint, arguments: str
+) -> None:
+    endpoint.script = [Call("read_file", arguments), "done"]
+    outcome = await make_run(at(endpoint), tools=(tool("read_file"),)).run()
+    assert decisions(outcome) == [CallDecision.INVALID_ARGUMENTS]
+    assert outcome.status is RunStatus.COMPLETED
+
+
+@pytest.mark.parametrize("name", ["content", "tool"])
+async def test_half_of_a_character_in_an_answer_breaks_nothing(
+    make_run: MakeRun, endpoint: ModelEndpoint, name: str
+) -> None:
+    answer = completion("\ud83d" if name == "content" else Call("\ud83d"), 1)
+    endpoint.script = [Raw(json.dumps(answer).encode())]
+    outcome = await make_run(at(endpoint), limits=RunLimits(turns=2)).run()
+    assert outcome.problem in {RunProblem.MODEL_ERROR, RunProblem.TURN_LIMIT, None}
+
+
+async def test_who_judges_takes_of_the_same_limits(make_run: MakeRun, endpoint: ModelEndpoint) -> None:
+    low = json.dumps({"criteria": [{"score": 0}, {"score": 0}], "overall": 0})
+    endpoint.script = ["first", low, "second", low]
+    outcome = await make_run(at(endpoint), fields=EVALUATED, limits=RunLimits(turns=3)).run()
+    assert outcome.problem is RunProblem.TURN_LIMIT
+    assert outcome.usage.requests == len(endpoint.requests) == 4  # a judge may finish what it began
+
+
+async def test_a_judge_that_gives_no_score_is_counted_too(make_run: MakeRun, endpoint: ModelEndpoint) -> None:
+    endpoint.script = ["the output", "I like it."]
+    outcome = await make_run(at(endpoint), fields=EVALUATED).run()
+    assert outcome.problem is RunProblem.NOT_SCORED
+    assert outcome.usage.requests == len(endpoint.requests) == 4
+
+
+async def test_an_error_of_its_own_ends_a_run_with_its_trace(make_run: MakeRun, tmp_path: Path) -> None:
+    class Broken(MemoryJournal):
+        async def step(self, name: str, work: Callable[[], Any]) -> Any:
+            raise LookupError(f"of the journal: {name} {work}")
+
+    store = TraceStore(tmp_path / "runs")
+    outcome = await make_run(ScriptedModel("x"), store=store, journal=Broken(RUN_ID)).run()
+    assert (outcome.status, outcome.problem) == (RunStatus.FAILED, RunProblem.INTERNAL_ERROR)
+    assert "of the journal" not in json.dumps(store.read(RUN_ID))
+    assert store.read(RUN_ID)["status"] == "failed"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,11 +26,29 @@ def test_where_nothing_is_secret_nothing_changes(text: str) -> None:
     assert Secrets({}).hidden(text) == text
 
 
-def test_keys_and_values_of_objects_and_lists_are_looked_through() -> None:
+def test_texts_in_objects_and_lists_are_looked_through() -> None:
     secrets = Secrets({"TOKEN": "s3cr3t-value", "SHORT": "ab"})
-    told = secrets.hidden_in({"s3cr3t-value": ["x s3cr3t-value", {"a": "ab", "n": 1, "t": True, "z": None}]})
-    assert told == {"[secret TOKEN]": ["x [secret TOKEN]", {"a": "ab", "n": 1, "t": True, "z": None}]}
-    assert "s3cr3t" not in json.dumps(told)
+    told = secrets.hidden_in({"key": ["x s3cr3t-value", {"a": "ab", "n": 1, "t": True, "z": None}]})
+    assert told == {"key": ["x [secret TOKEN]", {"a": "ab", "n": 1, "t": True, "z": None}]}
+
+
+def test_the_keys_of_objects_stay_as_they_are() -> None:
+    assert Secrets({"STATE": "status"}).hidden_in({"status": "done"}) == {"status": "done"}
+
+
+@pytest.mark.parametrize("value", ['pa"ss\\word-12', "first line of it\nsecond line of it\n", "é-geheim\u2028"])
+def test_a_secret_is_hidden_as_json_writes_it_and_line_by_line(value: str) -> None:
+    secrets = Secrets({"TOKEN": value})
+    for text in (value, json.dumps({"x": value}), json.dumps({"x": value}, ensure_ascii=False), *value.splitlines()):
+        told = secrets.hidden(f"<{text}>")
+        assert "[secret TOKEN]" in told
+        assert not any(line in told for line in value.splitlines())
+
+
+def test_what_stands_in_the_place_of_a_secret_is_known_again() -> None:
+    secrets = Secrets({"TOKEN": "s3cr3t-value"})
+    assert secrets.stands_in({"text": ["mode: [secret TOKEN]"]})
+    assert not secrets.stands_in({"text": "[secret OTHER] [secret]"})
 
 
 def test_of_two_secrets_of_which_one_begins_the_other_the_longer_is_hidden_whole() -> None:
