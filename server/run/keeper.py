@@ -16,9 +16,16 @@ if TYPE_CHECKING:
     from server.host import Host
     from server.run.service import RunService
 
-__all__ = ["RunKeeper"]
+__all__ = ["RunKeeper", "RunsUnavailableError"]
 
 logger = logging.getLogger(__name__)
+
+
+class RunsUnavailableError(SkillsError):
+    """Runs cannot be performed here, for a reason that the log tells."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"Skills cannot be run here ({kind}); the server's log says why.")
 
 
 class RunKeeper:
@@ -48,8 +55,15 @@ class RunKeeper:
                 await anyio.sleep_forever()
         except SkillsError as error:
             logger.error("no skill can be run: %s", error)  # noqa: TRY400 - the message says it all
-            self._fault = error
-            self._ready.set()
+            self._fail(error)
+        except Exception as error:
+            # Skills are served all the same.
+            logger.exception("no skill can be run")
+            self._fail(RunsUnavailableError(type(error).__name__))
+
+    def _fail(self, error: SkillsError) -> None:
+        self._fault = error
+        self._ready.set()
 
     async def service(self) -> RunService:
         """Return the service once it is open.

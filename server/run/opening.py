@@ -13,9 +13,10 @@ from server.run.service import RunService
 from server.run.traces import trace_store
 from server.scripts.setup import script_runner
 from skills_core.run.durable.store import SqliteStore, store_of
+from skills_core.run.durable.terms import Terms
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Iterable
 
     from server.config import Settings
     from skills_core.library import Library
@@ -42,14 +43,17 @@ def service_of(library: Library, settings: Settings) -> RunService:
 
 
 @asynccontextmanager
-async def recording(service: RunService, library: Library, settings: Settings) -> AsyncGenerator[Engine]:
-    """Let the service record its runs where settings say, and complete those that were interrupted.
+async def recording(
+    service: RunService, library: Library, settings: Settings, only: Iterable[str] | None = None
+) -> AsyncGenerator[Engine]:
+    """Let the service record its runs where settings say, and complete those that were interrupted; `only` these.
 
     Raises:
         StoreError: the store cannot be used.
     """
     pool = pool_of(settings, (source.root for source in library.sources))
-    async with service.recording(_store(settings), pool, settings.runs_at_once) as engine:
+    terms = Terms(pool=pool, at_once=settings.runs_at_once, only=None if only is None else frozenset(only))
+    async with service.recording(_store(settings), terms) as engine:
         yield engine
 
 

@@ -18,14 +18,15 @@ from server.run.performing import Company, SkillPerformance, Surroundings
 from server.run.workflow_traces import WorkflowTrace
 from skills_core.errors import SkillsError, UnknownSkillError
 from skills_core.run.durable.engine import open_engine
-from skills_core.run.durable.errors import RunNotDoneError
-from skills_core.run.durable.terms import INSIDE, Terms, is_inner
+from skills_core.run.durable.errors import RunConflictError, RunNotDoneError
+from skills_core.run.durable.runs import RunState
+from skills_core.run.durable.terms import INSIDE, is_inner
 from skills_core.run.executor import RunRequest
 from skills_core.run.models import ModelUnavailableError
 from skills_core.run.outcome import RunOutcome, RunProblem, RunStatus
 from skills_core.run.ports import MemoryJournal, unheard
 from skills_core.run.records import from_json, to_json
-from skills_core.run.workflow.outcome import WorkflowOutcome
+from skills_core.run.workflow.outcome import WorkflowOutcome, WorkflowProblem
 from skills_core.run.workflow.plan import plan_from_json, plan_to_json
 from skills_core.run.workflow.run import run_workflow
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from skills_core.catalog import Catalog
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.store import Store
+    from skills_core.run.durable.terms import Terms
     from skills_core.run.ports import Journal, JsonObject
     from skills_core.run.workflow.plan import Plan
 
@@ -81,14 +83,14 @@ class RunService:
         self._engine: Engine | None = None
 
     @asynccontextmanager
-    async def recording(self, store: Store, pool: str, at_once: int) -> AsyncGenerator[Engine]:
-        """Record runs in `store` as long as the block lasts, and complete those of the pool that were interrupted.
+    async def recording(self, store: Store, terms: Terms) -> AsyncGenerator[Engine]:
+        """Record runs in `store` as long as the block lasts, and complete those that `terms` say of the interrupted.
 
         Raises:
             StoreError: the store cannot be used.
         """
         jobs = {"skill": self._skill_job, "workflow": self._workflow_job}
-        async with open_engine(store, jobs, Terms(pool=pool, at_once=at_once)) as engine:
+        async with open_engine(store, jobs, terms) as engine:
             self._engine = engine
             try:
                 yield engine
@@ -125,7 +127,6 @@ class RunService:
         Raises:
             RunNameError: a run cannot be named so.
             RunConflictError: the name is that of another run.
-            RunNotDoneError: it was cancelled or given up.
             ModelUnavailableError: the model that settings name cannot be used.
             ConfigurationError: the tools that settings name cannot be used.
         """
@@ -135,13 +136,18 @@ class RunService:
             live = _Live(self._catalog(), company)
             return await self._run_workflow(plan, MemoryJournal(run_id), live, self._unrecorded_step(run_id, live))
         given: JsonObject = {"plan": plan_to_json(plan)}
-        return from_json(WorkflowOutcome, await self._recorded("workflow", run_id, given, company))
+        try:
+            return from_json(WorkflowOutcome, await self._recorded("workflow", run_id, given, company))
+        except RunNotDoneError as error:
+            return _workflow_not_done(run_id, plan, error)
 
     async def _recorded(self, kind: str, run_id: str, given: JsonObject, company: Company) -> JsonObject:
         assert self._engine is not None  # noqa: S101 - asked before
         self._live[run_id] = _Live(self._catalog(), company)
         try:
             return await self._engine.run(kind, run_id, given, here=True)
+        except RunConflictError as error:
+            raise _explained(error, kind, given) from None
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True), anyio.move_on_after(LAST_WORDS):
                 await self._engine.cancel(run_id)
@@ -219,6 +225,17 @@ class RunService:
         return step
 
 
+def _explained(error: RunConflictError, kind: str, given: JsonObject) -> RunConflictError:
+    """Return the error with what is other than it was, where that is what changed by itself."""
+    was = error.recorded
+    if was is None or was.kind != kind or kind != "skill":
+        return error
+    if {**was.given, "digest": None} != {**given, "digest": None}:
+        return error
+    changed = f"and the skill has changed since, from {was.given.get('digest')} to {given['digest']}"
+    return RunConflictError(error.run_id, changed, was)
+
+
 def _named(run_id: str | None) -> str:
     if run_id is not None and not _NAME.fullmatch(run_id):
         raise RunNameError(run_id)
@@ -237,4 +254,20 @@ def _failed(run_id: str, skill: str, problem: RunProblem, message: str, digest: 
 
 
 def _not_done(run_id: str, skill: str, digest: str | None, error: RunNotDoneError) -> RunOutcome:
+    if error.run.state is RunState.CANCELLED:
+        outcome = _failed(run_id, skill, RunProblem.CANCELLED, str(error), digest)
+        return replace(outcome, status=RunStatus.CANCELLED)
     return _failed(run_id, skill, RunProblem.GIVEN_UP, str(error), digest)
+
+
+def _workflow_not_done(run_id: str, plan: Plan, error: RunNotDoneError) -> WorkflowOutcome:
+    cancelled = error.run.state is RunState.CANCELLED
+    return WorkflowOutcome(
+        run_id=run_id,
+        workflow=plan.workflow.name,
+        digest=plan.workflow.digest,
+        status=RunStatus.CANCELLED if cancelled else RunStatus.FAILED,
+        steps=(),
+        problem=WorkflowProblem.CANCELLED if cancelled else WorkflowProblem.GIVEN_UP,
+        message=str(error),
+    )

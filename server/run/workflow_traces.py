@@ -68,4 +68,4 @@ class WorkflowTrace:
         return {**told, "run": f"{self._run_id}{INSIDE}{self._numbers[step.name]}" if performed else None}
 
     def _write(self) -> None:
-        self._store.write(self._run_id, self._trace)
+        self._store.try_write(self._run_id, self._trace)

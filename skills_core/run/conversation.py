@@ -142,7 +142,8 @@ class Conversation:
             response = await model_request(
                 self._model, self._messages, model_request_parameters=self._parameters, instrument=SPANS
             )
-            dumped = ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
+            # A model that was told a secret, by the user say, may repeat it, and answers are recorded.
+            dumped = self._secrets.hidden_in(ModelMessagesTypeAdapter.dump_python([response], mode="json")[0])
             _restored(dumped)  # what cannot be read back is no answer, and must not be recorded as one
         except Exception as error:  # noqa: BLE001 - providers' libraries raise whatever they like
             logger.info("run %s: %s", self._journal.run_id, model_fault(error, self._secrets))

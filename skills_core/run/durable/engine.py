@@ -119,9 +119,12 @@ class Engine:
                 await DBOS.start_workflow_async(self._workflow, kind, given)
             else:
                 await DBOS.enqueue_workflow_async(self._terms.queue_of(run_id), self._workflow, kind, given)
-        run = await self.look(run_id)
+        try:
+            run = await self.look(run_id)
+        except UnknownRunError:
+            raise RunConflictError(run_id, "by a process with other folders, another model or other tools") from None
         if (run.kind, run.given) != (kind, given):
-            raise RunConflictError(run_id)
+            raise RunConflictError(run_id, recorded=run)
         return run
 
     async def wait(self, run_id: str) -> JsonObject:
@@ -273,7 +276,10 @@ def _checked(terms: Terms) -> Terms:
 def _begin_lease(store: Store, terms: Terms) -> Lease:
     if isinstance(store, SqliteStore):
         make_private(store.path)
-        return FileLease(store.path)
+        try:
+            return FileLease(store.path)
+        except OSError as error:
+            raise StoreError(f"{store.path}: its workers cannot be told apart: {error.strerror}.") from error
     from skills_core.run.durable.leases.postgres import PostgresLease  # noqa: PLC0415 - only where it is used
 
     return PostgresLease(store.url, terms.grace_seconds)

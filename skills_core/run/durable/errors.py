@@ -17,14 +17,17 @@ class StoreError(SkillsError):
 
 
 class RunConflictError(SkillsError):
-    """A run of this name is recorded, of another kind or with another input."""
+    """A run of this name is recorded otherwise; `recorded` is that run, None where it is another pool's."""
 
-    def __init__(self, run_id: str) -> None:
+    def __init__(
+        self, run_id: str, how: str = "of another kind or with another input", recorded: Run | None = None
+    ) -> None:
         super().__init__(
-            f"The run {run_id[:200]!r} is recorded, of another kind or with another input. "
-            "Join it with what it was started with, or choose another name."
+            f"The run {run_id[:200]!r} is recorded already, {how}. Join it with what it was started with, or choose "
+            "another name."
         )
         self.run_id = run_id
+        self.recorded = recorded
 
 
 class UnknownRunError(SkillsError):

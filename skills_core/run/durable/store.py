@@ -47,7 +47,7 @@ def store_of(text: str) -> Store:
         return PostgresStore(text)
     if "://" in text:
         raise StoreError(f"Runs cannot be recorded at {text.partition('://')[0]}://: give a path or postgresql://….")
-    return SqliteStore(Path(text))
+    return SqliteStore(Path(text).expanduser())
 
 
 def make_private(path: Path) -> None:

@@ -32,6 +32,9 @@ class Terms:
     """Runs that this process performs at a time; the others wait."""
     recoveries: int = 10
     """How often a run is begun again after its worker died or stopped, before it is given up."""
+    only: frozenset[str] | None = None
+    """The runs of dead workers that this process takes over, with those inside of them; None for all. One that is there
+    for a moment would begin others and let go of them again."""
     run_format: int = RUN_FORMAT
     beat_seconds: float = 1.0
     """How often a worker shows that it is alive, and looks for cancelled runs and for workers that are not."""
@@ -46,6 +49,10 @@ class Terms:
         Runs inside of others have one of their own: were they to wait behind those that wait for them, nobody went on.
         """
         return f"{self.pool}.inner" if is_inner(run_id) else self.pool
+
+    def takes_over(self, run_id: str) -> bool:
+        """Tell whether this process takes a run over from a worker that died."""
+        return self.only is None or run_id.partition(INSIDE)[0] in self.only
 
     @property
     def version(self) -> str:

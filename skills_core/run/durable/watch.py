@@ -97,11 +97,8 @@ class Watch:
                 load_input=False,
                 load_output=False,
             )
-            taken = [
-                row.workflow_id
-                for row in rows
-                if hand_back(row.workflow_id, worker, self._terms.queue_of(row.workflow_id))
-            ]
+            wanted = [row.workflow_id for row in rows if self._terms.takes_over(row.workflow_id)]
+            taken = [run_id for run_id in wanted if hand_back(run_id, worker, self._terms.queue_of(run_id))]
         if taken:
             logger.info("%d runs of the worker %s, which is gone, wait for another one", len(taken), worker)
         return len(taken)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 import anyio
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from skills_core.run.trace.store import TraceStore
 
 __all__ = ["Recorder"]
-
-logger = logging.getLogger(__name__)
 
 KEPT = 1000
 """Traces that are kept; older ones are removed when a run ends."""
@@ -73,10 +70,5 @@ class Recorder:
         return hidden
 
     async def _write(self) -> None:
-        if self._store is None:
-            return
-        try:
-            await anyio.to_thread.run_sync(self._store.write, self.header.run_id, self.trace)
-        except OSError as error:
-            # A full disk must not end a run.
-            logger.warning("the trace of run %s cannot be written: %s", self.header.run_id, error)
+        if self._store is not None:
+            await anyio.to_thread.run_sync(self._store.try_write, self.header.run_id, self.trace)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 from contextlib import suppress
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from skills_core.run.ports import JsonObject
 
 __all__ = ["TraceStore", "UnknownRunError"]
+
+logger = logging.getLogger(__name__)
 
 MAX_SIZE = 64 * 1024 * 1024
 """Bytes of a file that is read; a run's limits keep what is written far below it."""
@@ -49,9 +52,20 @@ class TraceStore:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         half = path.with_suffix(f".{os.getpid()}.half")
         descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-            json.dump(trace, file, ensure_ascii=False, indent=1)
-        half.replace(path)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+                json.dump(trace, file, ensure_ascii=False, indent=1)
+            half.replace(path)
+        except OSError:
+            half.unlink(missing_ok=True)
+            raise
+
+    def try_write(self, run_id: str, trace: Mapping[str, JsonValue]) -> None:
+        """Write a trace if that is possible: a full disk must not end a run."""
+        try:
+            self.write(run_id, trace)
+        except OSError as error:
+            logger.warning("the trace of run %s cannot be written: %s", run_id, error)
 
     def read(self, run_id: str) -> JsonObject:
         """Return the trace of a run.
@@ -78,7 +92,7 @@ class TraceStore:
             path.unlink(missing_ok=True)
 
     def _files(self) -> Iterator[tuple[int, Path]]:
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             for path in list(self._folder.iterdir()):
                 if path.suffix == ".json" and _RUN_ID.fullmatch(path.stem):
                     with suppress(FileNotFoundError):

@@ -29,6 +29,8 @@ class WorkflowProblem(StrEnum):
     SKILL_CHANGED = "skill_changed"
     WORKFLOW_CHANGED = "workflow_changed"
     INPUTS_CHANGED = "inputs_changed"
+    GIVEN_UP = "given_up"
+    CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -114,3 +115,23 @@ async def test_the_name_of_a_run_has_no_dot(sqlite_url: str) -> None:
     async with open_engine(store_of(sqlite_url), {"endless": endless}, ONE_AT_A_TIME) as engine:
         with pytest.raises(ValueError, match="without dots"):
             await engine.start("endless", "a.b", {})
+
+
+async def test_who_is_there_for_a_moment_takes_over_what_it_was_asked_for_and_nothing_else(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    first = Nested(tmp_path / "log", "0.2")
+    async with open_engine(store_of(sqlite_url), first.kinds, ONE_AT_A_TIME) as first.engine:
+        await first.engine.start("outer", "left", {}, here=True)
+
+        async def came_there() -> bool:
+            return (tmp_path / "held").exists()
+
+        await until(came_there)
+    for only, state in ((frozenset[str](), RunState.RUNNING), (frozenset({"left"}), RunState.DONE)):
+        jobs = Nested(tmp_path / "log")
+        async with open_engine(store_of(sqlite_url), jobs.kinds, replace(ONE_AT_A_TIME, only=only)) as jobs.engine:
+            await jobs.engine.run("outer", f"own-{len(only)}", {}, here=True)
+            with anyio.move_on_after(2 if not only else 20):
+                await jobs.engine.wait("left")
+            assert (await jobs.engine.look("left")).state is state
