@@ -15,6 +15,7 @@ TOOLS: dict[str, list[dict[str, Any]]] = {
     "schemas": [
         {"name": "unknown", "inputSchema": {"type": "object", "properties": {"a": {"type": "thing"}}}},
         {"name": "remote", "inputSchema": {"type": "object", "$ref": "http://127.0.0.1:9/x.json"}},
+        {"name": "nan", "inputSchema": {"type": "object", "properties": {"a": {"default": float("nan")}}}},
         {"name": "slow", "inputSchema": {"type": "object", "properties": {"a": {"pattern": "^(a+)+$"}}}},
         {
             "name": "slow_result",
