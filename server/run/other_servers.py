@@ -27,7 +27,7 @@ from server.remote.bounds import receiving
 from server.remote.client import Limits, http_client
 from server.run.child_server import child_server
 from server.run.results import text_of
-from server.run.server_names import aliases_of, tool_name
+from server.run.server_names import aliases_of, beginnings_of, tool_name
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError, ToolFailedError
 from skills_core.run.tools.tool import Effect, Role, Tool
@@ -174,7 +174,7 @@ class _Connection:
             Effect.READS if reads else Effect.WRITES,
             f"server {self._spec.name}",
             perform,
-            Role(aliases=aliases_of(self._spec.name, listed.name)),
+            Role(aliases=aliases_of(self._spec.name, listed.name), beginnings=beginnings_of(self._spec.name)),
         )
 
     async def _call(self, name: str, arguments: JsonObject) -> str:
