@@ -27,9 +27,11 @@ from server.remote.bounds import receiving
 from server.remote.client import Limits, http_client
 from server.run.child_server import child_server
 from server.run.results import text_of
-from server.run.server_names import aliases_of, tool_name
+from server.run.server_file import secrets_of
+from server.run.server_names import aliases_of, beginnings_of, tool_name
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError, ToolFailedError
+from skills_core.run.secrets import Secrets
 from skills_core.run.tools.tool import Effect, Role, Tool
 
 if TYPE_CHECKING:
@@ -79,7 +81,9 @@ async def other_servers(specs: Iterable[ServerSpec], times: ServerTimes | None =
     # They log addresses and messages, in which keys of servers stand.
     for library in ("httpcore2", "httpx2", "mcp.client"):
         logging.getLogger(library).setLevel(logging.CRITICAL)
-    connections = [_Connection(spec, times) for spec in specs]
+    specs = tuple(specs)
+    secrets = Secrets(secrets_of(specs))
+    connections = [_Connection(spec, times, secrets) for spec in specs]
     try:
         async with anyio.create_task_group() as tasks:
             for connection in connections:
@@ -87,7 +91,7 @@ async def other_servers(specs: Iterable[ServerSpec], times: ServerTimes | None =
             for connection in connections:
                 await connection.settled.wait()
             try:
-                yield _connected(connections)
+                yield _connected(connections, secrets)
             finally:
                 with anyio.move_on_after(times.end, shield=True):
                     for connection in connections:
@@ -102,7 +106,7 @@ async def other_servers(specs: Iterable[ServerSpec], times: ServerTimes | None =
         raise
 
 
-def _connected(connections: list[_Connection]) -> Connected:
+def _connected(connections: list[_Connection], secrets: Secrets) -> Connected:
     tools: dict[str, Tool] = {}
     problems: list[str] = []
     for connection in connections:
@@ -112,6 +116,7 @@ def _connected(connections: list[_Connection]) -> Connected:
             if tool.name in tools:
                 problems.append(f"a second tool {tool.name} ({tool.origin}) is left out")
             tools.setdefault(tool.name, tool)
+    problems = [secrets.hidden(problem) for problem in problems]
     for problem in problems:
         logger.warning("other MCP servers: %s", problem)
     return Connected(tuple(tools.values()), tuple(problems))
@@ -120,8 +125,9 @@ def _connected(connections: list[_Connection]) -> Connected:
 class _Connection:
     """One server, from its start to its end; `settled` is set when its tools are known, or that there are none."""
 
-    def __init__(self, spec: ServerSpec, times: ServerTimes) -> None:
+    def __init__(self, spec: ServerSpec, times: ServerTimes, secrets: Secrets) -> None:
         self._spec = spec
+        self._secrets = secrets
         self._times = times
         self._client: Client | None = None
         self._listed: list[types.Tool] = []
@@ -139,7 +145,7 @@ class _Connection:
             if scope.cancelled_caught:
                 self._fail(f"it did not begin within {self._times.begin:g} seconds")
         except Exception as error:  # noqa: BLE001 - whatever a library makes of what a server does
-            self._fail(_below(self._exchange) or _reason(error))
+            self._fail(_below(self._exchange) or _reason(error, self._secrets))
         finally:
             self._client = None
             self.settled.set()
@@ -169,12 +175,12 @@ class _Connection:
         reads = self._spec.trusted and listed.annotations is not None and listed.annotations.read_only_hint is True
         return Tool(
             tool_name(self._spec.name, listed.name),
-            (listed.description or listed.title or "")[:MAX_DESCRIPTION],
+            self._secrets.hidden(listed.description or listed.title or "")[:MAX_DESCRIPTION],
             listed.input_schema,
             Effect.READS if reads else Effect.WRITES,
             f"server {self._spec.name}",
             perform,
-            Role(aliases=aliases_of(self._spec.name, listed.name)),
+            Role(aliases=aliases_of(self._spec.name, listed.name), beginnings=beginnings_of(self._spec.name)),
         )
 
     async def _call(self, name: str, arguments: JsonObject) -> str:
@@ -187,8 +193,10 @@ class _Connection:
                 request = types.CallToolRequest(params=params)
                 result = await self._client.session.send_request(request, types.CallToolResult)
             except (MCPError, ValidationError, RuntimeError, ValueError, anyio.ClosedResourceError) as error:
-                raise ToolFailedError(f"The server {shown}: {_below(exchange) or _reason(error)}") from None
-        text = text_of(result)
+                why = self._secrets.hidden(_below(exchange) or _reason(error, self._secrets))
+                raise ToolFailedError(f"The server {shown}: {why}") from None
+        # Here, as whoever cuts a text may cut a secret, and nobody knows what is left of it.
+        text = self._secrets.hidden(text_of(result))
         if result.is_error:
             raise ToolFailedError(text or f"The server {shown} says that the call failed, and not why.")
         return text
@@ -248,12 +256,12 @@ def _below(exchange: Exchange | None) -> str:
     return ""
 
 
-def _reason(error: BaseException) -> str:
+def _reason(error: BaseException, secrets: Secrets) -> str:
     """Say in one line what went wrong, without a value from the file of servers."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, MCPError):
-        return f"it says: {one_line(error.message)[:500]}"
+        return f"it says: {one_line(secrets.hidden(error.message))[:500]}"
     if isinstance(error, ValidationError):
         return "its answer is not what the protocol demands"
     if isinstance(error, SkillsError):

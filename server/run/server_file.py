@@ -9,15 +9,23 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from itertools import chain, count, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from server.config import ConfigurationError
 from server.remote.address import Address, AddressError
+from server.run.server_secrets import (
+    is_ordinary_header,
+    is_ordinary_variable,
+    names_secret,
+    secrets_in,
+    with_last_word,
+)
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
 __all__ = ["ServerSpec", "parse_servers", "read_servers", "secrets_of"]
 
@@ -34,7 +42,8 @@ _HTTP = {"http": "http", "streamable-http": "http", "streamableHttp": "http", "s
 class ServerSpec:
     """How to reach one server: a program to start, or an address with `sse` for the transport before streamable HTTP.
 
-    `trusted` says that what the server tells of its tools, that they only read, is believed.
+    `trusted` says that what the server tells of its tools, that they only read, is believed. `secrets` are the values
+    of its entry that nobody is told, each with where it stands.
     """
 
     name: str
@@ -44,6 +53,7 @@ class ServerSpec:
     address: Address | None = None
     sse: bool = False
     trusted: bool = False
+    secrets: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
 def read_servers(path: Path, environment: Mapping[str, str]) -> tuple[ServerSpec, ...]:
@@ -90,22 +100,15 @@ def parse_servers(path: Path, text: str, environment: Mapping[str, str]) -> tupl
     )
 
 
-def secrets_of(specs: tuple[ServerSpec, ...]) -> dict[str, str]:
+def secrets_of(specs: Iterable[ServerSpec]) -> dict[str, str]:
     """Return the values that a file keeps for servers alone, by where they stand, so that nothing records them."""
-    return {
-        f"mcpServers.{spec.name}.{where}": value for spec in specs for where, value in _values(spec) if len(value) > 1
-    }
-
-
-def _values(spec: ServerSpec) -> Iterator[tuple[str, str]]:
-    yield from ((f"env.{name}", value) for name, value in spec.environment.items())
-    if spec.address is not None:
-        for name, value in spec.address.headers:
-            yield f"headers.{name}", value
-            # A server that says it back says it without the scheme.
-            yield f"headers.{name}", value.rpartition(" ")[2]
-        if spec.address.url != spec.address.shown:
-            yield "url", spec.address.url
+    found: dict[str, str] = {}
+    for spec in specs:
+        for where, value in dict.fromkeys(spec.secrets):
+            name = f"mcpServers.{spec.name}.{where}"
+            names = chain([name], (f"{name} ({number})" for number in count(2)))
+            found[next(each for each in names if each not in found)] = value
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,7 @@ class _Entry:
     raw: Any
     environment: Mapping[str, str]
     folder: Path
+    secrets: list[tuple[str, str]] = field(default_factory=list)
 
     def spec(self, name: str) -> ServerSpec:
         """Return what the entry says."""
@@ -131,26 +135,53 @@ class _Entry:
             return self._program(name, trusted=trusted)
         if not isinstance(kind, str) or kind not in _HTTP:
             raise self._wrong("type", "expected stdio, http or sse")
+        headers = [f"{key}: {value}" for key, value in self._headers().items()]
         try:
-            headers = [f"{key}: {value}" for key, value in self._table("headers").items()]
             address = Address.parse(self._text("url"), headers)
         except AddressError as error:
             raise self._wrong("url or headers", str(error).removeprefix("--header: ")) from None
-        return ServerSpec(name=name, address=address, sse=_HTTP[kind] == "sse", trusted=trusted)
+        if address.url != address.shown:
+            self._hide("url", address.url)
+        sse, secrets = _HTTP[kind] == "sse", tuple(self.secrets)
+        return ServerSpec(name=name, address=address, sse=sse, trusted=trusted, secrets=secrets)
 
     def _program(self, name: str, *, trusted: bool) -> ServerSpec:
         given = self.raw.get("args", [])
         if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
             raise self._wrong("args", "expected a list of strings")
         arguments = [self._expanded(each, f"args[{number}]") for number, each in enumerate(given)]
+        for number, (option, value) in enumerate(pairwise(arguments), 1):
+            if option.startswith("-") and "=" not in option and names_secret(option) and not value.startswith("-"):
+                self._hide(f"args[{number}]", value)
         directory = self._text("cwd") if "cwd" in self.raw else ""
+        command, environment = self._text("command"), self._variables()
         return ServerSpec(
             name=name,
-            command=(self._text("command"), *arguments),
-            environment=self._table("env"),
+            command=(command, *arguments),
+            environment=environment,
             directory=self.folder / Path(directory).expanduser() if directory else None,
             trusted=trusted,
+            secrets=tuple(self.secrets),
         )
+
+    def _variables(self) -> dict[str, str]:
+        values = self._table("env")
+        for name, value in values.items():
+            where = f"env.{name}"
+            # What is built around a secret is one too.
+            if names_secret(name) or any(place == where for place, _ in self.secrets):
+                self._hide(where, value)
+        return values
+
+    def _headers(self) -> dict[str, str]:
+        values = self._table("headers")
+        for name, value in values.items():
+            if not is_ordinary_header(name):
+                self._hide(f"headers.{name}", *with_last_word(value))
+        return values
+
+    def _hide(self, where: str, *values: str) -> None:
+        self.secrets.extend((where, value) for value in values)
 
     def _text(self, key: str) -> str:
         value = self.raw.get(key)
@@ -171,9 +202,15 @@ class _Entry:
                 raise self._wrong(
                     key, f"the environment variable {match[1]} is not set; give a value: ${{{match[1]}:-…}}"
                 )
+            # A program and a folder are no secrets, and every file may name them.
+            kept = match[1] in self.environment and key not in {"command", "cwd"} and not is_ordinary_variable(match[1])
+            if kept or names_secret(match[1]):
+                self._hide(key, found)
             return found
 
-        return _VARIABLE.sub(value, text)
+        expanded = _VARIABLE.sub(value, text)
+        self._hide(key, *secrets_in(expanded))
+        return expanded
 
     def _wrong(self, key: str, why: str) -> ConfigurationError:
         return ConfigurationError(f"{self.where}{'.' if key else ''}{one_line(key)[:100]}: {why}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-__all__ = ["aliases_of", "plain", "tool_name"]
+__all__ = ["aliases_of", "beginnings_of", "plain", "tool_name"]
 
 MAX_NAME = 64
 """Longest name of a tool that the interfaces of models take."""
@@ -31,3 +31,8 @@ def tool_name(server: str, tool: str) -> str:
 def aliases_of(server: str, tool: str) -> tuple[str, ...]:
     """Return what skills call the tool: as Claude Code and Codex do, and as VS Code does."""
     return (f"{plain(server)}__{plain(tool)}", f"mcp__{plain(server)}__{plain(tool)}", f"{server}/{tool}")
+
+
+def beginnings_of(server: str) -> tuple[str, ...]:
+    """Return what the hosts' names for the tools of a server begin with, as skills write them."""
+    return (f"mcp__{plain(server)}__", f"{server}/")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ TOOLS: dict[str, list[dict[str, Any]]] = {
     "schemas": [
         {"name": "unknown", "inputSchema": {"type": "object", "properties": {"a": {"type": "thing"}}}},
         {"name": "remote", "inputSchema": {"type": "object", "$ref": "http://127.0.0.1:9/x.json"}},
+        {"name": "nan", "inputSchema": {"type": "object", "properties": {"a": {"default": float("nan")}}}},
         {"name": "slow", "inputSchema": {"type": "object", "properties": {"a": {"pattern": "^(a+)+$"}}}},
         {
             "name": "slow_result",
@@ -28,7 +30,7 @@ TOOLS: dict[str, list[dict[str, Any]]] = {
     ],
     "many": [{"name": f"t{number}", "inputSchema": {"type": "object"}} for number in range(600)],
 }
-DEFAULT = [{"name": "t", "description": "d", "inputSchema": {"type": "object"}}]
+DEFAULT = [{"name": "t", "description": f"d {os.environ.get('TOKEN', '')}", "inputSchema": {"type": "object"}}]
 
 
 def send(message: dict[str, Any]) -> None:
@@ -86,7 +88,11 @@ def main() -> None:
         message = json.loads(line)
         if "id" not in message:
             continue
-        if message["method"] in {"initialize", "tools/list", "tools/call"}:
+        if message["method"] == WAY:
+            # Long enough that whoever cuts it cuts the token.
+            said = f"bad token {os.environ['TOKEN']} {'x' * int(sys.argv[2])}{os.environ['TOKEN']}"
+            send({"id": message["id"], "error": {"code": -32000, "message": said}})
+        elif message["method"] in {"initialize", "tools/list", "tools/call"}:
             send({"id": message["id"], "result": answer(message)})
         else:
             send({"id": message["id"], "error": {"code": -32601, "message": "unknown"}})

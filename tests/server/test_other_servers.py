@@ -34,8 +34,8 @@ def program(*arguments: str, **further: Any) -> dict[str, Any]:
     return {"command": sys.executable, "args": list(arguments), **further}
 
 
-def odd(way: str, *further: str) -> dict[str, Any]:
-    return program(ODD, way, *further)
+def odd(way: str, *further: str, **entry: Any) -> dict[str, Any]:
+    return program(ODD, way, *further, **entry)
 
 
 @asynccontextmanager
@@ -263,3 +263,20 @@ async def test_no_secret_of_the_file_is_logged(caplog: pytest.LogCaptureFixture)
         assert secret not in "".join(found.problems)
         assert secret not in repr(found.tools)
     assert secret not in caplog.text
+
+
+@pytest.mark.parametrize("method", ["initialize", "tools/list", "tools/call"])
+async def test_a_server_that_refuses_with_a_secret_in_its_words_is_told_without_it(
+    method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    secret = "s3cr3t-value"  # noqa: S105 - what is looked for
+    entry = odd(method, "460", env={"TOKEN": secret})
+    async with connected(a=entry, b=odd("fine")) as found:
+        said = "".join(found.problems)
+        if method == "tools/call":
+            said = (await gate(found).call("a__t", {}, 1)).text
+        assert "bad token [secret mcpServers.a.env.TOKEN] xxx" in said
+        assert (await gate(found).call("b__t", {}, 2)).text == "fine"
+    # Nor what is left of it where the message is cut.
+    assert secret[:3] not in said + caplog.text

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from server.config import ConfigurationError
 from server.run.server_file import ServerSpec, parse_servers, read_servers, secrets_of
+from skills_core.run.secrets import Secrets
 
 FILE = Path("/home/me/mcp.json")
 
@@ -92,17 +93,83 @@ def test_a_file_that_is_no_json_is_told_by_its_line(tmp_path: Path) -> None:
         read_servers(tmp_path / "none.json", {})
 
 
+def hidden_by(text: str, servers: Any, **environment: str) -> bool:
+    return Secrets(secrets_of(parsed(servers, **environment))).hidden(text) != text
+
+
 def test_what_is_secret_in_the_file_is_known_and_never_shown() -> None:
     specs = parsed(
         {
-            "a": {"command": "x", "args": ["--key", "hidden-arg"], "env": {"K": "hidden-env"}},
+            "a": {"command": "x", "args": ["--key", "hidden-arg"], "env": {"API_KEY": "hidden-env"}},
             "b": {"url": "https://x.example/mcp?k=hidden-url", "headers": {"Authorization": "Bearer hidden-header"}},
         }
     )
     values = set(secrets_of(specs).values())
-    assert {"hidden-env", "https://x.example/mcp?k=hidden-url"} <= values
-    assert "hidden-header" in values
+    assert {"hidden-arg", "hidden-env", "https://x.example/mcp?k=hidden-url"} <= values
+    assert {"hidden-header", "Bearer hidden-header"} <= values
     assert "hidden" not in repr(specs)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "x", "args": ["--with", "${T}"]},
+        {"command": "x", "args": ["--with=${env:T}"]},
+        {"command": "x", "env": {"ANY": "before ${T} behind"}},
+        {"url": "https://x.example/${T}/mcp"},
+        {"url": "https://x.example/mcp?with=${T}"},
+        {"url": "https://x.example/mcp", "headers": {"Accept": "a/b;${T}"}},
+    ],
+)
+def test_what_a_variable_holds_is_secret_wherever_it_is_put(entry: dict[str, Any]) -> None:
+    assert hidden_by("it says value-of-t.", {"a": entry}, T="value-of-t")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "x", "args": ["--token", "written"]},
+        {"command": "x", "args": ["--api-key=written"]},
+        {"command": "x", "args": ["postgres://me:written@x.example/db"]},
+        {"command": "x", "env": {"GITHUB_TOKEN": "written"}},
+        {"command": "x", "env": {"apiKey": "written"}},
+        {"command": "x", "env": {"PGPASSWORD": "written"}},
+        {"command": "x", "env": {"MYSQL_PWD": "written"}},
+        {"command": "x", "env": {"ANY": "postgres://me:written@x.example/db"}},
+        {"command": "x", "env": {"ANY": "${MY_SECRET:-written}"}},
+        {"url": "https://x.example/mcp?api_key=written"},
+        {"url": "https://me:written@x.example/mcp"},
+        {"url": "https://x.example/mcp", "headers": {"X-Any": "written"}},
+        {"url": "https://x.example/mcp", "headers": {"X-Any": "Scheme written"}},
+    ],
+)
+def test_what_is_written_where_secrets_are_kept_is_secret(entry: dict[str, Any]) -> None:
+    assert hidden_by("it says written.", {"a": entry})
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "x", "env": {"NODE_ENV": "production"}},
+        {"command": "x", "env": {"NODE_ENV": "${NODE_ENV:-production}"}},
+        {"command": "x", "env": {"MAX_TOKENS": "production", "COMPAT": "production"}},
+        {"command": "x", "env": {"TOKEN_FILE": "production", "AUTH_TYPE": "production"}},
+        {"command": "production", "args": ["production", "--mode", "production", "--key", "--mode=production"]},
+        {"command": "x", "args": ["${HOME}", "${env:PWD}"], "env": {"FOLDER": "${HOME}"}},
+        {"command": "${TOOLS}/x", "cwd": "${TOOLS}"},
+        {"url": "https://production/mcp", "headers": {"Accept": "production", "Content-Type": "production"}},
+    ],
+)
+def test_what_is_written_elsewhere_is_nobody_s_secret(entry: dict[str, Any]) -> None:
+    variables = dict.fromkeys(("HOME", "PWD", "TOOLS"), "/production")
+    assert not hidden_by("for production in /production, --mode=production", {"a": entry}, **variables)
+
+
+def test_all_secrets_of_one_place_are_known() -> None:
+    servers = {"a": {"command": "x", "env": {"ANY": "${A} ${B} ${A}"}}, "b": {"url": "http://x/?key=one&token=other"}}
+    assert {"value-a", "value-b", "value-a value-b value-a", "one", "other"} <= set(
+        secrets_of(parsed(servers, A="value-a", B="value-b")).values()
+    )
 
 
 @given(

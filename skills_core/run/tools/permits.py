@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from skills_core.run.ports import JsonObject
-    from skills_core.run.tools.tool import Tool
+    from skills_core.run.tools.tool import Role, Tool
 
 __all__ = ["Permits"]
 
@@ -31,6 +31,8 @@ MAX_ENTRIES = 1000
 _ENTRY = re.compile(r"([^()*]+?(?:\*)?)(?:\((.*)\))?", re.DOTALL)
 _GROUPED = re.compile(r"(mcp__[A-Za-z0-9_-]+?__|[^/()*]+/)[A-Za-z0-9_.-]*\*")
 # Of a server's tools all, or those whose names begin alike; the server itself must be named.
+
+_OF_SERVER = "mcp__"
 
 _ANY_NAME = "\x01"
 # A name that no pattern names, so that what has it has everything in a folder.
@@ -50,12 +52,20 @@ class _Entry:
         """Tell whether the entry is about the tool."""
         if self.capabilities & tool.role.capabilities:
             return True
-        known = (tool.name, *tool.role.aliases)
-        if self.name.endswith("*"):
-            return any(name.startswith(self.name[:-1]) for name in known)
+        if self.name.startswith(_OF_SERVER) or self.name.endswith("*"):
+            return self._names_of_server(tool.role)
+        return self.name == tool.name or self.name in tool.role.aliases
+
+    def _names_of_server(self, role: Role) -> bool:
         # A server alone stands for all of its tools.
-        all_of = f"{self.name}__" if self.name.startswith("mcp__") and self.name.count("__") == 1 else None
-        return self.name in known or (all_of is not None and any(name.startswith(all_of) for name in known))
+        if self.name.count("__") == 1 and f"{self.name}__" in role.beginnings:
+            return True
+        # The server must be named whole, for the name of another, and its tool's, may begin alike.
+        if not self.name.startswith(role.beginnings):
+            return False
+        if self.name.endswith("*"):
+            return any(alias.startswith(self.name[:-1]) for alias in role.aliases)
+        return self.name in role.aliases
 
     def permits_some(self, tool: Tool) -> bool:
         """Tell whether there are calls of the tool that the entry permits."""

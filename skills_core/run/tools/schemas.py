@@ -7,6 +7,7 @@ where that can be known, and is a fault of the arguments otherwise.
 
 from __future__ import annotations
 
+import math
 from contextvars import ContextVar
 from functools import cache
 from itertools import islice
@@ -49,7 +50,7 @@ class ArgumentCheck:
         """Take the schema in.
 
         Raises:
-            InvalidSchemaError: it is no JSON Schema of an object, too large, or refers to what is not in it.
+            InvalidSchemaError: it is no JSON, no JSON Schema of an object, too large, or refers to what is not in it.
         """
         _require_bounded(schema)
         cleaned: Any = _without_dialects(schema)
@@ -90,12 +91,15 @@ def _line(error: Any) -> str:  # noqa: ANN401 - the error of a library that is i
 
 
 def _bounds_fault(value: object) -> str:
-    """Say that a JSON value is deeper or larger than any that is looked at; empty where it is not."""
+    """Say that a value is deeper or larger than any that is looked at, or is no JSON; empty where neither is so."""
     count, level = 0, [value]
     for _ in range(MAX_DEPTH + 1):
         count += len(level)
         if count > MAX_VALUES:
             return f"hold more than {MAX_VALUES} values"
+        # Python's parsers take NaN and Infinity in, and whoever writes them out for others fails.
+        if any(isinstance(each, float) and not math.isfinite(each) for each in level):
+            return "hold a number that is not finite, which JSON has not"
         level = [inner for each in level for inner in _inner(each)]
         if not level:
             return ""

@@ -42,14 +42,16 @@ Perform: TypeAlias = "Callable[[JsonObject, CallContext], Awaitable[str]]"
 class Role:
     """What else a tool is called in the `allowed-tools` of skills, and what their patterns are matched against.
 
-    The names of hosts for any of `capabilities` mean the tool, and so do `aliases`. `command` is the argument that
-    holds a command as a list of words, `path` the one that holds a path within the workspace; None where a tool has
-    no such argument. `below` tells that a call reaches all that is in the folder at that path. `own` tells that the
+    The names of hosts for any of `capabilities` mean the tool, and so do `aliases`. `beginnings` are what those aliases
+    begin with that name the server whose tool it is; empty for a tool of none. `command` is the argument that holds a
+    command as a list of words, `path` the one that holds a path within the workspace; None where a tool has no such
+    argument. `below` tells that a call reaches all that is in the folder at that path. `own` tells that the
     tool comes with the skill that is run, which needs no permit for it.
     """
 
     capabilities: frozenset[Capability] = frozenset()
     aliases: tuple[str, ...] = ()
+    beginnings: tuple[str, ...] = ()
     command: str | None = None
     path: str | None = None
     below: bool = False

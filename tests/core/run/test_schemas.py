@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -29,6 +30,8 @@ def nested(levels: int) -> Any:
         ({"properties": {"a": {"$ref": "#/$defs/missing"}}}, "which it does not hold"),
         (nested(MAX_DEPTH), "nest deeper than 100 levels"),
         ({"enum": list(range(MAX_VALUES))}, "hold more than 20000 values"),
+        ({"properties": {"a": {"default": math.nan}}}, "hold a number that is not finite, which JSON has not"),
+        ({"properties": {"a": {"enum": [1, [-math.inf]]}}}, "hold a number that is not finite, which JSON has not"),
     ],
     ids=lambda value: value[:20] if isinstance(value, str) else "",
 )
@@ -97,6 +100,10 @@ def test_large_and_deep_arguments_are_refused_before_they_are_looked_at() -> Non
     for _ in range(MAX_DEPTH + 1):
         deep = {"a": deep}
     assert check.faults(deep) == f"the arguments nest deeper than {MAX_DEPTH} levels"
+
+
+def test_arguments_with_numbers_that_json_has_not_are_refused() -> None:
+    assert "not finite" in ArgumentCheck({}).faults({"a": [{"b": math.inf}]})
 
 
 def test_equal_items_are_found_among_many_objects() -> None:
