@@ -79,6 +79,11 @@ class RunService:
         self._catalog = catalog
         self._live: dict[str, _Live] = {}
         self._engine: Engine | None = None
+        self._closing = False
+
+    def close(self) -> None:
+        """Take note that the process is about to end: runs that are cancelled from now on are to be continued."""
+        self._closing = True
 
     @asynccontextmanager
     async def recording(self, store: Store, pool: str, at_once: int) -> AsyncGenerator[Engine]:
@@ -143,8 +148,9 @@ class RunService:
         try:
             return await self._engine.run(kind, run_id, given, here=True)
         except anyio.get_cancelled_exc_class():
-            with anyio.CancelScope(shield=True), anyio.move_on_after(LAST_WORDS):
-                await self._engine.cancel(run_id)
+            if not self._closing:
+                with anyio.CancelScope(shield=True), anyio.move_on_after(LAST_WORDS):
+                    await self._engine.cancel(run_id)
             raise
         finally:
             self._live.pop(run_id, None)
