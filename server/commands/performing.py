@@ -50,17 +50,18 @@ def open_for_runs(directories: Sequence[Path] | None, **flags: object) -> Opened
     return Opened(library, settings, service_of(library, settings))
 
 
-def performed(opened: Opened, work: Callable[[Company], Awaitable[_Outcome]]) -> _Outcome:
+def performed(opened: Opened, name: str, work: Callable[[Company], Awaitable[_Outcome]]) -> _Outcome:
     """Do the work while its runs are recorded, with whoever is at the terminal; return what it came to.
 
-    Where a signal ends the process, what is recorded stays to be continued.
+    They are asked on behalf of the skill or workflow `name`. Where a signal ends the process, what is recorded stays
+    to be continued.
     """
 
     async def recorded(company: Company) -> _Outcome:
         async with recording(opened.service, opened.library, opened.settings):
             return await work(company)
 
-    with traced(os.environ), at_terminal() as (user, report):
+    with traced(os.environ), at_terminal(name) as (user, report):
         return until_signalled(lambda: recorded(Company(user, report)), opened.service.close)
 
 

@@ -74,7 +74,7 @@ def run(  # noqa: PLR0913 - one parameter for each flag
     async def work(company: Company) -> RunOutcome:
         return await opened.service.perform(request, company, run_id)
 
-    _show(performed(opened, work), as_json=as_json)
+    _show(performed(opened, skill.key, work), as_json=as_json)
 
 
 def _show(outcome: RunOutcome, *, as_json: bool) -> None:

@@ -115,7 +115,10 @@ def run(  # noqa: PLR0913 - one parameter for each flag
         trust_workspace=trust_workspace,
     )
     plan = prepare(read_file(file), file.stem, opened.library.catalog, inputs)
-    _show(performed(opened, lambda company: opened.service.perform_workflow(plan, company, run_id)), as_json=as_json)
+    outcome = performed(
+        opened, plan.workflow.name, lambda company: opened.service.perform_workflow(plan, company, run_id)
+    )
+    _show(outcome, as_json=as_json)
 
 
 def _show(outcome: WorkflowOutcome, *, as_json: bool) -> None:
