@@ -6,8 +6,6 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import anyio
-
 from server.commands.opening import open_with_settings
 from server.console import WRONG_USE, fail
 from server.listing.runs import why_no_runs
@@ -15,6 +13,7 @@ from server.run.opening import recording, service_of
 from server.run.performing import Company
 from server.run.telemetry import traced
 from server.run.terminal import at_terminal
+from server.signals import until_signalled
 from skills_core.run.durable.errors import RunNotDoneError
 from skills_core.run.durable.runs import RunState
 from skills_core.run.durable.terms import is_inner
@@ -51,15 +50,23 @@ def open_for_runs(directories: Sequence[Path] | None, **flags: object) -> Opened
     return Opened(library, settings, service_of(library, settings))
 
 
-def performed(opened: Opened, work: Callable[[Company], Awaitable[_Outcome]]) -> _Outcome:
-    """Do the work while its runs are recorded, with whoever is at the terminal; return what it came to."""
+def performed(
+    opened: Opened, name: str, run_id: str | None, work: Callable[[Company], Awaitable[_Outcome]]
+) -> _Outcome:
+    """Do the work while its runs are recorded, with whoever is at the terminal; return what it came to.
+
+    Of what others left behind, the run of this name is continued, and no other: a command is there for a moment.
+    They are asked on behalf of the skill or workflow `name`. Where a signal ends the process, what is recorded stays
+    to be continued.
+    """
 
     async def recorded(company: Company) -> _Outcome:
-        async with recording(opened.service, opened.library, opened.settings):
+        only = [] if run_id is None else [run_id]
+        async with recording(opened.service, opened.library, opened.settings, only):
             return await work(company)
 
-    with traced(os.environ), at_terminal() as (user, report):
-        return anyio.run(recorded, Company(user, report))
+    with traced(os.environ), at_terminal(name) as (user, report):
+        return until_signalled(lambda: recorded(Company(user, report)), opened.service.close)
 
 
 def resumed(opened: Opened) -> list[dict[str, Any]]:
@@ -72,7 +79,7 @@ def resumed(opened: Opened) -> list[dict[str, Any]]:
             return [await _come_to(engine, run.run_id, run.kind) for run in unfinished if not is_inner(run.run_id)]
 
     with traced(os.environ):
-        return anyio.run(work)
+        return until_signalled(work, opened.service.close)
 
 
 async def _come_to(engine: Engine, run_id: str, kind: str) -> dict[str, Any]:

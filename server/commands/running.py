@@ -74,11 +74,13 @@ def run(  # noqa: PLR0913 - one parameter for each flag
     async def work(company: Company) -> RunOutcome:
         return await opened.service.perform(request, company, run_id)
 
-    _show(performed(opened, work), as_json=as_json)
+    evaluation = skill.frontmatter.evaluation
+    wanted = evaluation.min_score if evaluation is not None and evaluation.enabled else 0.0
+    _show(performed(opened, skill.key, run_id, work), wanted, as_json=as_json)
 
 
-def _show(outcome: RunOutcome, *, as_json: bool) -> None:
-    from skills_core.run.outcome import RunProblem, RunStatus
+def _show(outcome: RunOutcome, wanted: float, *, as_json: bool) -> None:
+    from skills_core.run.outcome import RunStatus
     from skills_core.run.records import to_json
 
     if as_json:
@@ -87,7 +89,8 @@ def _show(outcome: RunOutcome, *, as_json: bool) -> None:
         print_text(outcome.output)
     if outcome.problem is not None:
         typer.echo(f"skillserve: {outcome.message} (run {outcome.run_id})", err=True)
-    if outcome.status is not RunStatus.COMPLETED or outcome.problem is RunProblem.BELOW_MIN_SCORE:
+    too_low = outcome.score is not None and outcome.score.overall < wanted
+    if outcome.status is not RunStatus.COMPLETED or too_low:
         raise SystemExit(NO)
 
 
@@ -95,9 +98,15 @@ def _show(outcome: RunOutcome, *, as_json: bool) -> None:
 def list_runs(*, as_json: AsJson = False) -> None:
     """List the runs that there are traces of, the latest first."""
     from server.run.traces import trace_store
+    from skills_core.run.trace.store import UnknownRunError
 
     store = trace_store(state_home())
-    found = [_summary(store.read(run_id)) for run_id in store.run_ids()]
+    found = []
+    for run_id in store.run_ids():
+        try:
+            found.append(_summary(store.read(run_id)))
+        except UnknownRunError:  # it is broken, or was removed just now
+            typer.echo(f"skillserve: no trace can be read of the run {run_id}", err=True)
     if as_json:
         print_json({"runs": found})
         return

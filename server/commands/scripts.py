@@ -46,10 +46,9 @@ def script(  # noqa: PLR0913 - one parameter for each flag
     trust_workspace: TrustWorkspace = False,
 ) -> None:
     """Run a script of a skill, in a sandbox where there is one. Flags stand before the skill's name."""
-    import anyio
-
     from server.scripts.report import report_of
     from server.scripts.setup import script_setup
+    from server.signals import until_signalled
     from skills_core.run.scripts.runner import ScriptRunner
 
     machine = Machine(current_places())
@@ -68,7 +67,7 @@ def script(  # noqa: PLR0913 - one parameter for each flag
         file = catalog.file_of(found, path)
         given = stdin.read() if stdin else b""
         variables = machine.jdai.script_variables(found.skill_key, found.frontmatter.primary_env)
-        result = anyio.run(partial(runner.run, found, file.path, args or (), stdin=given, variables=variables))
+        result = until_signalled(partial(runner.run, found, file.path, args or (), stdin=given, variables=variables))
     except (UnknownSkillError, UnknownFileError, ScriptRefusedError, SkillChangedError) as error:
         fail(str(error), NO)
     report = report_of(found, file.path, runner.setup.isolation.kind, result)

@@ -25,6 +25,7 @@ from server.commands.options import (
 from server.console import NO, WRONG_USE, fail, print_json, print_text
 
 if TYPE_CHECKING:
+    from server.run.performing import Company
     from skills_core.run.workflow.outcome import WorkflowOutcome
 
 __all__ = ["app"]
@@ -115,7 +116,12 @@ def run(  # noqa: PLR0913 - one parameter for each flag
         trust_workspace=trust_workspace,
     )
     plan = prepare(read_file(file), file.stem, opened.library.catalog, inputs)
-    _show(performed(opened, lambda company: opened.service.perform_workflow(plan, company, run_id)), as_json=as_json)
+
+    async def work(company: Company) -> WorkflowOutcome:
+        return await opened.service.perform_workflow(plan, company, run_id)
+
+    outcome = performed(opened, plan.workflow.name, run_id, work)
+    _show(outcome, as_json=as_json)
 
 
 def _show(outcome: WorkflowOutcome, *, as_json: bool) -> None:

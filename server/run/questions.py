@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from skills_core.diagnostics import one_line
 
-__all__ = ["MAX_CHOICE", "MAX_QUESTION", "answer_text", "consent_text"]
+__all__ = ["MARK", "MAX_CHOICE", "MAX_QUESTION", "answer_text", "consent_text"]
 
 MAX_QUESTION = 4000
 """Characters of a question that are shown; those beyond are counted."""
@@ -16,7 +16,8 @@ MAX_QUESTION = 4000
 MAX_CHOICE = 100
 _MAX_NAME = 100
 
-_MARK = "> "
+MARK = "> "
+"""What stands before each line of a question that is quoted."""
 
 
 def consent_text(skill: str, question: str) -> str:
@@ -37,7 +38,7 @@ def _name(skill: str) -> str:
 
 
 def _quoted(question: str) -> str:
-    lines = [_MARK + one_line(line) for line in question[:MAX_QUESTION].split("\n") if line.strip()]
+    lines = [MARK + one_line(line) for line in question[:MAX_QUESTION].split("\n") if line.strip()]
     if more := len(question[MAX_QUESTION:]):
         lines.append(f"{more} more characters are not shown.")
     return "\n".join(lines)

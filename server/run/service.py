@@ -81,6 +81,11 @@ class RunService:
         self._catalog = catalog
         self._live: dict[str, _Live] = {}
         self._engine: Engine | None = None
+        self._closing = False
+
+    def close(self) -> None:
+        """Take note that the process is about to end: runs that are cancelled from now on are to be continued."""
+        self._closing = True
 
     @asynccontextmanager
     async def recording(self, store: Store, terms: Terms) -> AsyncGenerator[Engine]:
@@ -149,8 +154,9 @@ class RunService:
         except RunConflictError as error:
             raise _explained(error, kind, given) from None
         except anyio.get_cancelled_exc_class():
-            with anyio.CancelScope(shield=True), anyio.move_on_after(LAST_WORDS):
-                await self._engine.cancel(run_id)
+            if not self._closing:
+                with anyio.CancelScope(shield=True), anyio.move_on_after(LAST_WORDS):
+                    await self._engine.cancel(run_id)
             raise
         finally:
             self._live.pop(run_id, None)

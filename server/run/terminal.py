@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
-import anyio.to_thread
 
+from server.run.questions import MARK, answer_text, consent_text
 from skills_core.diagnostics import one_line
 from skills_core.run.ports import Nobody, unheard
 
@@ -24,54 +26,170 @@ __all__ = ["at_terminal"]
 
 _YES = frozenset({"y", "yes"})
 
+_MOST = 65536
+"""Bytes that are read at a time; a terminal gives a line at a time, which is shorter."""
+
+_NARROWEST = 20
+
 
 @contextmanager
-def at_terminal() -> Iterator[tuple[User, Report]]:
-    """Return who can be asked and told, as long as the block lasts: the person at stdin and stderr, or nobody."""
+def at_terminal(name: str) -> Iterator[tuple[User, Report]]:
+    """Return who can be asked and told, as long as the block lasts: the person at stdin and stderr, or nobody.
+
+    They are asked on behalf of what they know by `name`.
+    """
     if not sys.stderr.isatty():
         yield Nobody(), unheard
         return
     from rich.console import Console
 
     console = Console(stderr=True, highlight=False)
-    with console.status("beginning") as line:
-        person = _Person(console, line)
+    line = console.status("beginning")
+    person = _Person(name, console, line)
+    line.start()
+    try:
         yield (person if sys.stdin.isatty() else Nobody()), person.told
+    finally:
+        with _unless_gone():
+            line.stop()
+
+
+def _unless_gone() -> suppress:
+    """Let nothing fail because the terminal was closed: a signal tells of that, and ends the run."""
+    return suppress(OSError)
 
 
 class _Person:
     """Whoever sits before stdin and stderr."""
 
-    def __init__(self, console: Console, line: Status) -> None:
+    def __init__(self, name: str, console: Console, line: Status) -> None:
+        self._name = name
         self._console = console
         self._line = line
+        self._keyboard = keyboard_of(sys.stdin.fileno())
 
     async def told(self, progress: Progress) -> None:
         """Show what the run does now."""
         from rich.text import Text
 
-        self._line.update(Text(one_line(progress.message)))
+        with _unless_gone():
+            self._line.update(Text(one_line(progress.message)))
 
     async def confirm(self, question: str) -> bool | None:
         """Ask for consent; whatever is not yes is no."""
-        return (await self._asked(f"{question} [y/N] ")).strip().lower() in _YES
+        return (await self._asked(f"{consent_text(self._name, question)}\n[y/N] ")).lower() in _YES
 
     async def ask(self, question: str, choices: Sequence[str] = ()) -> str | None:
         """Ask for a text; of choices, one may be named by its number."""
-        listed = "".join(f"\n  {number}. {one_line(choice)}" for number, choice in enumerate(choices, 1))
-        answer = (await self._asked(f"{question}{listed}\n> ")).strip()
+        listed = "".join(f"\n{MARK}{number}. {one_line(choice)}" for number, choice in enumerate(choices, 1))
+        answer = await self._asked(f"{answer_text(self._name, question)}{listed}\nYour answer: ")
         if choices and answer.isdecimal() and 1 <= int(answer) <= len(choices):
             return choices[int(answer) - 1]
         return answer if answer and (not choices or answer in choices) else None
 
     async def _asked(self, question: str) -> str:
-        self._line.stop()
+        with _unless_gone():
+            self._line.stop()
         try:
-            # A thread that waits for a line cannot be ended: it is left behind when the run is cancelled.
-            return await anyio.to_thread.run_sync(self._read, question, abandon_on_cancel=True)
+            # What was typed before is no answer to what nobody could read yet.
+            self._keyboard.forget()
+            with _unless_gone():
+                self._show(question)
+            line = await self._keyboard.line()
+            return line.decode(sys.stdin.encoding, errors="replace").strip()
         finally:
-            self._line.start()
+            with _unless_gone():
+                self._line.start()
 
-    def _read(self, question: str) -> str:
-        self._console.print(question, end="", markup=False)
-        return sys.stdin.readline()
+    def _show(self, question: str) -> None:
+        """Print a question; where the terminal would begin a line by itself, that has the mark of its line too."""
+        from rich.cells import chop_cells
+        from rich.text import Text
+
+        width = max(_NARROWEST, self._console.width) - len(MARK)
+        lines: list[str] = []
+        for line in question.split("\n"):
+            quoted = line.startswith(MARK)
+            lines += [MARK + piece for piece in chop_cells(line.removeprefix(MARK), width)] if quoted else [line]
+        self._console.print(Text("\n".join(lines)), end="", soft_wrap=True)
+
+
+class Keyboard(Protocol):
+    """What a person types at a terminal."""
+
+    def forget(self) -> None:
+        """Drop what was typed so far."""
+
+    async def line(self) -> bytes:
+        """Return the next line that is typed, empty where the terminal is gone."""
+
+
+class ReadyKeyboard:
+    """Read once there is something to read, so that nothing is left waiting where a run is cancelled."""
+
+    def __init__(self, descriptor: int) -> None:
+        """Read from the terminal of this descriptor."""
+        self._descriptor = descriptor
+
+    def forget(self) -> None:
+        """Drop what was typed so far."""
+        if sys.platform != "win32":
+            import termios
+
+            with suppress(termios.error):
+                termios.tcflush(self._descriptor, termios.TCIFLUSH)
+
+    async def line(self) -> bytes:
+        """Return the next line that is typed."""
+        line = b""
+        while not line.endswith(b"\n"):
+            await anyio.wait_readable(self._descriptor)
+            piece = _piece(self._descriptor)
+            if not piece:
+                break
+            line += piece
+        return line
+
+
+class ThreadKeyboard:
+    """Read in a thread that the process does not wait for: on Windows nothing tells that a line is there."""
+
+    def __init__(self, descriptor: int) -> None:
+        """Read from the terminal of this descriptor."""
+        self._descriptor = descriptor
+        self._next: asyncio.Future[bytes] | None = None
+
+    def forget(self) -> None:
+        """Drop what was typed so far."""
+        if sys.platform == "win32":
+            import msvcrt
+
+            while msvcrt.kbhit():
+                msvcrt.getwch()
+
+    async def line(self) -> bytes:
+        """Return the next line that is typed. A thread that an earlier question left behind reads it."""
+        if self._next is None or self._next.done():
+            self._next = asyncio.get_running_loop().create_future()
+            threading.Thread(target=self._read, args=(self._next,), daemon=True).start()
+        return await asyncio.shield(self._next)
+
+    def _read(self, line: asyncio.Future[bytes]) -> None:
+        piece = _piece(self._descriptor)
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            line.get_loop().call_soon_threadsafe(line.set_result, piece)
+
+
+def keyboard_of(descriptor: int) -> Keyboard:
+    """Return what reads the terminal of this descriptor on this system."""
+    return ThreadKeyboard(descriptor) if sys.platform == "win32" else ReadyKeyboard(descriptor)
+
+
+def _piece(descriptor: int) -> bytes:
+    """Read a piece past Python's buffers, whose locks would hold up the end of the process."""
+    try:
+        # On Windows a file of its own reads the console, as UTF-8, where the descriptor alone does not.
+        with open(descriptor, "rb", buffering=0, closefd=False) as file:
+            return file.read(_MOST) or b""
+    except OSError:
+        return b""

@@ -106,6 +106,36 @@ def test_what_cannot_be_run_is_said_at_once(
     assert "Traceback" not in done.stderr
 
 
+def test_an_attempt_below_the_minimum_exits_with_1_whatever_came_after_it(
+    make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
+) -> None:
+    make_skill("greeter", fields="evaluation: {enabled: true, minScore: 0.7, maxRetries: 1}")
+    low = json.dumps({"overall": 0.1, "finding": "too short"})
+    for last in ([Raw(b'{"error": {"message": "no more"}}', 404)], ["hello again", "no score"]):
+        endpoint.requests.clear()
+        endpoint.script = ["hello", low, *last]
+        done = performed(endpoint, state, "greeter", "hi", skills, "--json")
+        outcome = json.loads(done.stdout)
+        assert (outcome["status"], outcome["score"]["overall"]) == ("completed", 0.1)
+        assert outcome["problem"] in {"model_error", "not_scored"}
+        assert done.returncode == 1
+
+
+def test_a_trace_that_cannot_be_read_does_not_hide_the_others(
+    make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
+) -> None:
+    make_skill("greeter")
+    endpoint.script = ["hello"]
+    performed(endpoint, state, "greeter", "hi", skills)
+    folder = Path(state, "skillserve", "runs")
+    for name, text in (("empty", ""), ("half", '{"run_id": "ha'), ("list", "[]")):
+        (folder / f"{name}.json").write_text(text)
+    done = run("runs", "list", "--json", XDG_STATE_HOME=state)
+    assert done.returncode == 0
+    assert [each["skill"] for each in json.loads(done.stdout)["runs"]] == ["greeter"]
+    assert sorted(line.split()[-1] for line in done.stderr.splitlines()) == ["empty", "half", "list"]
+
+
 def test_a_run_that_there_is_not_is_an_answer_of_no(state: str) -> None:
     for name in ("none", "../../etc/passwd"):
         done = run("runs", "show", name, XDG_STATE_HOME=state)

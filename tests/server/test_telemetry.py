@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -37,6 +38,22 @@ def collected() -> Iterator[tuple[str, list[ExportTraceServiceRequest]]]:
         yield f"http://127.0.0.1:{server.server_port}", sent
         server.shutdown()
         thread.join()
+
+
+def test_a_collector_that_is_not_there_is_told_of_in_one_line(
+    make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, tmp_path: Path
+) -> None:
+    make_skill("greeter")
+    endpoint.script = ["hello"]
+    arguments = ("run", "greeter", "hi", skills, "--model", endpoint.model)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"http://user:xyzzy@127.0.0.1:{server.getsockname()[1]}"
+        for more in ({}, {"OTEL_EXPORTER_OTLP_TIMEOUT": "0.5"}, {"OTEL_EXPORTER_OTLP_TIMEOUT": "soon"}):
+            done = run(*arguments, XDG_STATE_HOME=str(tmp_path), OTEL_EXPORTER_OTLP_ENDPOINT=address, **more)
+            assert (done.returncode, done.stdout) == (0, "hello\n")
+            assert done.stderr == "skillserve: spans did not reach the collector\n"
+            # It takes connections the first time, and says nothing; then there is nobody.
+            server.close()
 
 
 def test_a_run_is_a_trace_at_the_collector_without_its_texts(

@@ -120,7 +120,7 @@ RECORD = """\
 import json, os, pathlib, sys
 given = json.load(sys.stdin)
 effects = pathlib.Path(os.environ["EFFECTS"])
-key = os.environ["SKILLSERVE_IDEMPOTENCY_KEY"].replace("/", "_")
+key = os.environ["IDEMPOTENCY_KEY"].replace("/", "_")
 with open(effects / "begun", "a") as log:
     log.write(f"{given['step']}\\n")
 try:
@@ -158,8 +158,10 @@ def answer_in_turn(endpoint: ModelEndpoint) -> None:
 
     def reply(asked: dict[str, Any]) -> Any:
         number = asked["messages"][0]["content"].partition("Record ")[2].split()[0]
-        spoken = sum(message["role"] == "assistant" for message in asked["messages"])
-        return Call("record", {"step": number}) if not spoken else f"done {number}"
+        *_, last = asked["messages"]
+        if last["role"] != "tool":
+            return Call("record", {"step": number})
+        return f"done {number}" if f"recorded {number}" in last["content"] else f"not done: {last['content']}"
 
     endpoint.reply = reply
 
