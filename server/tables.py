@@ -31,8 +31,11 @@ _INDENT = 2
 _COLOURS = {"active": "green", "excluded": "yellow", "shadowed": "yellow", "invalid": "red"}
 
 
-def print_status(catalog: Catalog, choice: StatusChoice, scripts: Mapping[str, Any]) -> None:
-    """Print the skills that are asked for, and below them what is wrong with them, and what scripts can reach."""
+def print_status(catalog: Catalog, choice: StatusChoice, runs: Mapping[str, Any], scripts: Mapping[str, Any]) -> None:
+    """Print the skills that are asked for, below them what is wrong with them, and `runs` and `scripts` in words.
+
+    These two are as in `status --json`.
+    """
     chosen = [skill for skill in catalog.skills if choice.admits(skill)]
     console = Console(highlight=False)
     if console.is_terminal:
@@ -48,8 +51,18 @@ def print_status(catalog: Catalog, choice: StatusChoice, scripts: Mapping[str, A
     for diagnostic in (*catalog.problems, *found):
         if diagnostic.severity is not Severity.INFO:
             console.print(escape(str(diagnostic)), soft_wrap=True)
+    console.print(escape(f"runs: {one_line(_said_of_runs(runs))}"))
     offered = "clients can run them" if scripts["offered"] else "clients cannot run them"
     console.print(escape(f"scripts: {offered}. {one_line(scripts['statement'])}"))
+
+
+def _said_of_runs(runs: Mapping[str, Any]) -> str:
+    reasons = {"run_skill": runs["reason"], "run_workflow": runs["workflow_reason"]}
+    there = " and ".join(tool for tool, reason in reasons.items() if reason is None)
+    offered = f"clients can call {there}" if there else "clients can have nothing performed"
+    model = f" (model {runs['model']})" if runs["model"] else ""
+    why = "; ".join(dict.fromkeys(reason for reason in reasons.values() if reason))
+    return f"{offered}{model}{'; ' if there else ': '}{why}" if why else f"{offered}{model}"
 
 
 def print_matches(matches: Sequence[Match]) -> None:

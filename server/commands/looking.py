@@ -69,10 +69,11 @@ def status(  # noqa: PLR0913 - one parameter for each flag
     if as_json:
         print_json(status_object(catalog, settings, choice))
         return
+    from server.listing.runs import runs_object
     from server.scripts.setup import script_status
     from server.tables import print_status
 
-    print_status(catalog, choice, script_status(settings))
+    print_status(catalog, choice, runs_object(settings), script_status(settings))
 
 
 def show(

@@ -6,16 +6,13 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from server.commands.opening import log_to_stderr
-from server.config import ConfigurationError
-from server.hook.sources import find_skills, settings_there
+from server.hook.settings import settings_there
+from server.hook.sources import find_skills
 from server.rules import guard_of, log_decision
 from skills_core.diagnostics import one_line
-from skills_core.errors import SkillsError
 from skills_core.guard.guard import Decision, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from server.hook.call import HookCall
     from server.hook.options import HookOptions
 
@@ -31,14 +28,11 @@ logger = logging.getLogger(__name__)
 
 def judge(call: HookCall, options: HookOptions) -> Decision:
     """Return what becomes of a call, and log it unless it is allowed."""
-    try:
-        machine, settings = settings_there(call.directory, options)
-        log_to_stderr(settings)
-        found = find_skills(options, settings, machine)
-        decision = guard_of(found.skills, settings).decide(call.tool, call.arguments)
-        doubts: Sequence[str] = found.doubts
-    except (ConfigurationError, SkillsError, OSError) as error:
-        decision, doubts = Decision(Verdict.ALLOW), [one_line(str(error))[:_SHOWN]]
+    there = settings_there(call.directory, options)
+    log_to_stderr(there.settings)
+    found = find_skills(options, there.settings, there.machine)
+    decision = guard_of(found.skills, there.settings).decide(call.tool, call.arguments)
+    doubts = [*(one_line(doubt)[:_SHOWN] for doubt in there.doubts), *found.doubts]
     log_decision(call.tool, decision)
     if decision.verdict is Verdict.ALLOW and doubts:
         more = f" (and {len(doubts) - 1} more)" if len(doubts) > 1 else ""

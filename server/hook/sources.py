@@ -1,29 +1,28 @@
-"""Whose patterns count: the project that a call is made in, its settings, and the skills that are active there."""
+"""Which skills have a say: those that are active where the call is made, as far as they can be read."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from server.commands.opening import open_catalog, settings_of
-from server.config import ConfigurationError
-from server.environment import Machine, current_places
+from server.commands.opening import open_catalog
+from skills_core.catalog import Catalog
 from skills_core.diagnostics import Reason, one_line
 from skills_core.disk.files import read_file
-from skills_core.errors import FileRefusedError
+from skills_core.errors import FileRefusedError, InvalidSourceError, SkillsError
 from skills_core.loading.reading import MAX_MAIN_SIZE
-from skills_core.locations import project_of
 from skills_core.skill import State
+from skills_core.sources import explicit_sources
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from server.config import Settings
+    from server.environment import Machine
     from server.hook.options import HookOptions
-    from skills_core.catalog import Catalog
     from skills_core.skill import Skill
 
-__all__ = ["GuardingSkills", "find_skills", "settings_there"]
+__all__ = ["GuardingSkills", "find_skills"]
 
 _KNOWN = frozenset({Reason.SYMLINK, Reason.SYMLINK_OUTSIDE})
 # What is left out on purpose, and said in the status: no pattern is lost by an error.
@@ -40,46 +39,19 @@ class GuardingSkills:
     doubts: tuple[str, ...] = ()
 
 
-def settings_there(directory: Path | None, options: HookOptions) -> tuple[Machine, Settings]:
-    """Return the settings in the project of `directory`, the working directory where it is None.
-
-    A project that is not trusted has no say, not even in which of the user's own skills count: then all is as if the
-    call was made in the home directory.
-
-    Raises:
-        ConfigurationError: a setting cannot be used, or the project that was named is not there.
-        OSError: the directory cannot be looked at.
-    """
-    places = current_places()
-    if options.project is not None and not options.project.is_dir():
-        raise ConfigurationError(f"--project: {one_line(str(options.project))} is no directory")
-    # Without links and steps upwards: trust is a matter of where a directory really is.
-    there = (options.project or directory or places.working_directory).resolve()
-    flags = {
-        "strict": options.strict,
-        "follow_symlinks": options.follow_symlinks,
-        "trust_workspace": options.trust_workspace,
-        "conventions": options.conventions,
-        "gitignore": options.gitignore,
-    }
-    machine = Machine(replace(places, working_directory=places.home))
-    settings = settings_of(machine, flags)
-    if not settings.trust_workspace and not machine.environment().trusts(project_of(there, places.home)):
-        return machine, settings
-    machine = Machine(replace(places, working_directory=there))
-    return machine, settings_of(machine, flags)
-
-
 def find_skills(options: HookOptions, settings: Settings, machine: Machine) -> GuardingSkills:
-    """Load the skills and return those whose patterns count.
-
-    Raises:
-        InvalidSourceError: a directory is missing, or is a file.
-    """
+    """Load the skills and return those whose patterns count; a directory that cannot be looked into is a doubt."""
     if options.no_skills:
         return GuardingSkills()
-    catalog = open_catalog(options.directories, settings, machine)
-    doubts = [f"{problem.path}: {problem.message}" for problem in catalog.problems if problem.code not in _KNOWN]
+    directories, doubts = _usable(options.directories)
+    catalog = Catalog()
+    try:
+        # Without a directory the usual places would count, and these are not what was named.
+        if directories or not options.directories:
+            catalog = open_catalog(directories, settings, machine)
+    except (SkillsError, OSError) as error:
+        doubts.append(str(error))
+    doubts += [f"{problem.path}: {problem.message}" for problem in catalog.problems if problem.code not in _KNOWN]
     meant = [skill for skill in catalog.skills if not options.skill or _is_named(skill, options.skill)]
     doubts += [_lost(skill) for skill in meant if skill.state is State.INVALID and _may_have_patterns(skill)]
     doubts += [
@@ -87,6 +59,18 @@ def find_skills(options: HookOptions, settings: Settings, machine: Machine) -> G
     ]
     active = tuple(skill for skill in meant if skill.state is State.ACTIVE)
     return GuardingSkills(active, tuple(one_line(doubt)[:_SHOWN] for doubt in doubts))
+
+
+def _usable(directories: tuple[Path, ...]) -> tuple[list[Path], list[str]]:
+    """Return the directories that can be looked into, and what is wrong with the others."""
+    usable, doubts = [], []
+    for directory in directories:
+        try:
+            explicit_sources([directory])
+            usable.append(directory)
+        except (InvalidSourceError, OSError) as error:
+            doubts.append(str(error))
+    return usable, doubts
 
 
 def _is_named(skill: Skill, names: tuple[str, ...]) -> bool:

@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 RUN = OptionalTool.RUN_SKILL.value
+_WORKFLOW = OptionalTool.RUN_WORKFLOW.value
 
 CONTINUE = "continue"
 """The argument by which a call goes on with a run that has not finished, or whose user said no."""
@@ -75,12 +76,23 @@ def may_ask(settings: Settings) -> bool:
 
 
 def runs_object(settings: Settings) -> dict[str, Any]:
-    """Return what status says of runs: the model, whether the tool is there, and why not."""
+    """Return what status says of runs: the model, and for each tool that performs whether it is there, and why not."""
     reason = why_no_runs(settings)
     model = str(parse_model(settings.model)) if settings.model and reason is None else None
-    if reason is None and not offers_tool(settings):
-        reason = "the tool run_skill is not switched on; do so with --tool run_skill"
-    return {"model": model, RUN: reason is None, "reason": reason}
+    skill, workflow = reason or _not_switched_on(RUN, settings), reason or _not_switched_on(_WORKFLOW, settings)
+    if workflow is None and not settings.workflows:
+        workflow = "no workflow is named; name a file or a folder with --workflow"
+    return {
+        "model": model,
+        RUN: skill is None,
+        "reason": skill,
+        _WORKFLOW: workflow is None,
+        "workflow_reason": workflow,
+    }
+
+
+def _not_switched_on(tool: str, settings: Settings) -> str | None:
+    return None if tool in settings.tools else f"the tool {tool} is not switched on; do so with --tool {tool}"
 
 
 def tools(settings: Settings) -> list[dict[str, Any]]:

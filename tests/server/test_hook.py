@@ -314,6 +314,88 @@ def test_sources_that_cannot_be_read_leave_the_call_to_the_user(hook: Hook, skil
         assert why in answer[1]
 
 
+OWN = "danger_patterns = ['DROP TABLE']\nconfirm_patterns = ['git push']\n"
+
+
+def test_a_directory_that_is_missing_takes_no_pattern_away(hook: Hook, skills: Path) -> None:
+    write_skill(skills, "care", fields="danger_patterns: ['rm -rf']")
+    write_skill(hook.home / ".agents" / "skills", "usual", fields="danger_patterns: [ls]")
+    hook.own.write_text(OWN, encoding="utf-8")
+    for directories in ((skills, skills / "nowhere"), (skills / "care" / "SKILL.md", skills)):
+        assert decision(hook.ask(call("DROP TABLE x"), *directories)) == "deny"
+        assert decision(hook.ask(call("rm -rf /"), *directories)) == "deny"
+        assert decision(hook.ask(call("ls"), *directories)) == "ask"
+    # Where none is there, the usual places are not looked at in their stead.
+    assert decision(hook.ask(call("DROP TABLE x"), skills / "nowhere")) == "deny"
+    answer = hook.ask(call("ls"), skills / "nowhere", skills / "gone")
+    assert answer is not None
+    assert answer[0] == "ask"
+    assert "(and 1 more)" in answer[1]
+
+
+@pytest.mark.parametrize("text", ["run_turns = 3", "garbage[", "scan_depth = 'deep'"])
+def test_faulty_settings_of_a_project_take_no_pattern_away(hook: Hook, project: Path, text: str) -> None:
+    trust(hook, project)
+    write_skill(hook.home / ".agents" / "skills", "mine", fields="danger_patterns: [mkfs]")
+    hook.own.write_text(OWN, encoding="utf-8")
+    (project / "skillserve.toml").write_text(text, encoding="utf-8")
+    for command in ("DROP TABLE x", "mkfs", "rm -rf /"):
+        assert decision(hook.ask(call(command, cwd=str(project)))) == "deny", command
+    answer = hook.ask(call("ls", cwd=str(project)))
+    assert answer is not None
+    assert answer[0] == "ask"
+    assert str(project.resolve() / "skillserve.toml") in answer[1]
+
+
+def test_a_named_project_that_is_not_there_takes_no_pattern_away(hook: Hook, tmp_path: Path) -> None:
+    write_skill(hook.home / ".agents" / "skills", "mine", fields=DENYING)
+    hook.own.write_text(OWN, encoding="utf-8")
+    for command in ("DROP TABLE x", "rm -rf /"):
+        assert decision(hook.ask(call(command), "--project", tmp_path / "nowhere")) == "deny"
+    assert decision(hook.ask(call("ls"), "--project", tmp_path / "nowhere")) == "ask"
+
+
+@pytest.mark.parametrize(
+    "text", ["no_such = 1", "scan_depth = 'deep'", "sources = 3", "trust_workspace = 'maybe'", "tools = ['x']"]
+)
+def test_a_fault_elsewhere_in_the_users_settings_takes_no_pattern_away(hook: Hook, skills: Path, text: str) -> None:
+    write_skill(skills, "care", fields="danger_patterns: ['rm -rf']")
+    hook.own.write_text(OWN + text, encoding="utf-8")
+    for command in ("DROP TABLE x", "rm -rf /"):
+        assert decision(hook.ask(call(command), skills)) == "deny"
+    answer = hook.ask(call("ls"), skills)
+    assert answer is not None
+    assert answer[0] == "ask"
+    assert "skillserve.toml" in answer[1]
+    assert "more)" not in answer[1]
+
+
+@pytest.mark.parametrize("odd", ["'(?=x)'", "3", "[]"])
+def test_a_pattern_that_cannot_be_used_takes_no_other_away(hook: Hook, odd: str) -> None:
+    hook.own.write_text(f"danger_patterns = ['DROP TABLE', {odd}]\n", encoding="utf-8")
+    assert decision(hook.ask(call("DROP TABLE x"))) == "deny"
+    assert decision(hook.ask(call("ls"))) == "ask"
+
+
+@pytest.mark.parametrize("text", ["danger_patterns = [", "danger_patterns = 3", "[danger_patterns]\na = 1"])
+def test_settings_of_which_nothing_can_be_read_leave_the_skills_their_say(hook: Hook, text: str) -> None:
+    write_skill(hook.home / ".agents" / "skills", "mine", fields=DENYING)
+    hook.own.write_text(text, encoding="utf-8")
+    assert decision(hook.ask(call("rm -rf /"))) == "deny"
+    assert decision(hook.ask(call("ls"))) == "ask"
+
+
+def test_a_faulty_variable_leaves_the_users_file_its_say(hook: Hook, tmp_path: Path) -> None:
+    write_skill(tmp_path / "more", "care", fields="danger_patterns: ['rm -rf']")
+    hook.own.write_text(f"{OWN}sources = [{json.dumps(str(tmp_path / 'more'))}]\n", encoding="utf-8")
+    for command in ("DROP TABLE x", "rm -rf /"):
+        assert decision(hook.ask(call(command), SKILLSERVE_PORT="x")) == "deny"
+    answer = hook.ask(call("ls"), SKILLSERVE_PORT="x")
+    assert answer is not None
+    assert answer[0] == "ask"
+    assert "SKILLSERVE_PORT" in answer[1]
+
+
 def test_a_scan_that_was_cut_short_leaves_the_call_to_the_user(hook: Hook) -> None:
     write_skill(hook.home / ".agents" / "skills" / "a" / "b", "care", fields=DENYING)
     answer = hook.ask(call(), SKILLSERVE_SCAN_DEPTH="1")

@@ -153,6 +153,46 @@ def test_the_table_counts_what_is_shown_among_all(four_states: tuple[Path, Path]
     assert "missing_description" not in done.stdout
 
 
+NO_MODEL = "no model is set; name one with --model"
+NO_TOOL = "the tool {0} is not switched on; do so with --tool {0}"
+NO_WORKFLOW = "no workflow is named; name a file or a folder with --workflow"
+MODEL = "http://127.0.0.1:9/v1#m"
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason", "workflow_reason"),
+    [
+        ({}, NO_MODEL, NO_MODEL),
+        ({"TOOLS": "run_skill,run_workflow", "WORKFLOWS": "docs/workflows"}, NO_MODEL, NO_MODEL),
+        ({"MODEL": MODEL}, NO_TOOL.format("run_skill"), NO_TOOL.format("run_workflow")),
+        ({"MODEL": MODEL, "TOOLS": "run_skill"}, None, NO_TOOL.format("run_workflow")),
+        ({"MODEL": MODEL, "TOOLS": "run_skill,run_workflow"}, None, NO_WORKFLOW),
+        (
+            {"MODEL": MODEL, "TOOLS": "run_workflow", "WORKFLOWS": "docs/workflows"},
+            NO_TOOL.format("run_skill"),
+            None,
+        ),
+        ({"MODEL": MODEL, "TOOLS": "run_skill,run_workflow", "WORKFLOWS": "docs/workflows"}, None, None),
+    ],
+)
+def test_each_tool_that_performs_is_there_or_the_status_says_why_not(
+    skills: Path, make_skill: MakeSkill, settings: dict[str, str], reason: str | None, workflow_reason: str | None
+) -> None:
+    make_skill("fine")
+    environment = {f"SKILLSERVE_{name}": value for name, value in settings.items()}
+    told = status(skills, **environment)["runs"]
+    model = told.pop("model")
+    assert told == {
+        "run_skill": reason is None,
+        "reason": reason,
+        "run_workflow": workflow_reason is None,
+        "workflow_reason": workflow_reason,
+    }
+    (line,) = [line for line in run("status", skills, **environment).stdout.splitlines() if line.startswith("runs: ")]
+    assert all(each in line for each in (reason, workflow_reason, model) if each)
+    assert ("clients can have nothing performed" in line) == (None not in (reason, workflow_reason))
+
+
 @posix
 def test_a_terminal_of_eighty_columns_holds_every_row_under_its_source(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("a-name-of-some-length", fields=credential("A_TOKEN_WITH_A_LONG_NAME"))

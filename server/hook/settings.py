@@ -1,0 +1,113 @@
+"""Whose settings count: those of the project that a call is made in, and what is left of them where some are faulty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from server.commands.opening import settings_of
+from server.config import FILE_NAME, ConfigurationError, Settings, load_settings
+from server.environment import Machine, current_places
+from server.model import InvalidValueError
+from skills_core.diagnostics import one_line
+from skills_core.locations import project_of
+from skills_core.sources import Strictness
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from server.hook.options import HookOptions
+
+__all__ = ["SettingsThere", "settings_there"]
+
+_PATTERNS = ("danger_patterns", "confirm_patterns")
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsThere:
+    """Settings, the machine as seen from where they count, and in words what of them could not be used."""
+
+    settings: Settings
+    machine: Machine
+    doubts: tuple[str, ...] = ()
+
+
+def settings_there(directory: Path | None, options: HookOptions) -> SettingsThere:
+    """Return the settings in the project of `directory`, the working directory where it is None.
+
+    A project that is not trusted has no say, not even in which of the user's own skills count: then all is as if the
+    call was made in the home directory. So it is where the project cannot be found. Where its settings cannot be used,
+    those of the user count alone, and its skills all the same.
+    """
+    places, flags = current_places(), _flags(options)
+    machine = Machine(replace(places, working_directory=places.home))
+    settings, doubts = _settings_of_user(machine, flags)
+    try:
+        there = _place(options.project, directory or places.working_directory)
+        if settings.trust_workspace or machine.environment().trusts(project_of(there, places.home)):
+            machine = Machine(replace(places, working_directory=there))
+            settings = settings_of(machine, flags)
+    except (ConfigurationError, OSError) as error:
+        doubts += (str(error),)
+    # What is wrong with the settings of the user is wrong with them in every project.
+    return SettingsThere(settings, machine, tuple(dict.fromkeys(doubts)))
+
+
+def _place(project: Path | None, directory: Path) -> Path:
+    """Return where settings and skills of a project count, the project that was named before any other.
+
+    Raises:
+        ConfigurationError: the project that was named is not there.
+        OSError: the directory cannot be looked at.
+    """
+    if project is not None and not project.is_dir():
+        raise ConfigurationError(f"--project: {one_line(str(project))} is no directory")
+    # Without links and steps upwards: trust is a matter of where a directory really is.
+    return (project or directory).resolve()
+
+
+def _flags(options: HookOptions) -> dict[str, object]:
+    """Return what the command line says of settings, None for what it does not say."""
+    return {
+        "strictness": Strictness.STRICT if options.strict else None,
+        "follow_symlinks": options.follow_symlinks or None,
+        "trust_workspace": options.trust_workspace or None,
+        "conventions": options.conventions,
+        "gitignore": options.gitignore or None,
+    }
+
+
+def _settings_of_user(machine: Machine, flags: dict[str, object]) -> tuple[Settings, tuple[str, ...]]:
+    """Return the settings of the user, or as many of them as can be used, and what is wrong with the others."""
+    places = machine.places
+    try:
+        return settings_of(machine, flags), ()
+    except ConfigurationError as error:
+        doubts = (str(error),)
+    try:
+        # A variable may be what is wrong; then the files are as good as ever.
+        return load_settings(flags, {}, places.config_home, places.working_directory), doubts
+    except ConfigurationError:
+        given = {name: flag for name, flag in flags.items() if flag is not None}
+        patterns = _usable_patterns(places.config_home / "skillserve" / FILE_NAME)
+        return Settings.model_validate({**given, **patterns}), doubts
+
+
+def _usable_patterns(file: Path) -> dict[str, list[Any]]:
+    """Return the patterns of a file of settings that can be used, whatever else is wrong with it."""
+    import tomllib  # noqa: PLC0415 - few calls come here, and each would pay for it
+
+    try:
+        found = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    lists = {name: value for name in _PATTERNS if isinstance(value := found.get(name), list)}
+    return {name: [each for each in value if _is_usable(name, each)] for name, value in lists.items()}
+
+
+def _is_usable(name: str, pattern: object) -> bool:
+    try:
+        Settings.model_validate({name: [pattern]})
+    except InvalidValueError:
+        return False
+    return True
