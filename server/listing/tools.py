@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from server.listing import admin, context, declared, guard, runs, workflows
+from server.listing import admin, context, declared, guard, runs
 from server.listing.envelope import cacheable
 from server.listing.offer import Room, always_on, names_within, size_of
 from server.listing.schemas import SCORED, TEXT, TEXTS, hints, list_of, object_of
@@ -91,7 +91,7 @@ def list_result(
     tools += [_read_file()] if catalog.active else []
     tools += [_find()] if skills else []
     tools += _scripts(catalog, scripts)
-    tools += [*runs.tools(settings), *workflows.tools(settings)] if skills else []
+    tools += _performing(settings) if skills else []
     tools += [*context.tools(catalog, settings), *guard.tools(settings), *admin.tools(settings)]
     tools += declared.tools(catalog, settings)
     # What is right for one client is cut by another.
@@ -129,6 +129,15 @@ def _scripts(catalog: Catalog, setup: ScriptSetup | None) -> list[dict[str, Any]
     from server.listing.scripts import tool  # noqa: PLC0415
 
     return [tool(setup)]
+
+
+def _performing(settings: Settings) -> list[dict[str, Any]]:
+    if not runs.offers_runs(settings):
+        return []
+    # What describes runs is loaded only where there are runs.
+    from server.listing.run_tools import tools  # noqa: PLC0415
+
+    return tools(settings)
 
 
 def _activation_schema(names: Sequence[str], offered: int) -> dict[str, Any]:

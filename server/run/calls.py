@@ -11,10 +11,8 @@ from server.activation.calls import invocable, texts_of
 from server.arguments import string
 from server.config import ConfigurationError
 from server.listing.envelope import text_block, tool_result
-from server.listing.runs import CONFIRM, CONTINUE, RUN, offers_tool, offers_workflows
-from server.listing.workflows import INPUTS, RUN_WORKFLOW
+from server.listing.runs import CONFIRM, CONTINUE, RUN, RUN_WORKFLOW, offers_tool, offers_workflows
 from server.run.company import company_of
-from server.run.outcomes import skill_result, workflow_result
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -55,6 +53,7 @@ class RunRequests:
 
         async def work(exchange: ClientExchange) -> dict[str, Any]:
             service = await self._keeper.service()
+            from server.run.outcomes import skill_result
             from skills_core.run.executor import RunRequest
 
             self._host.usage.add(skill.key)
@@ -72,11 +71,13 @@ class RunRequests:
         # Workflows are read at each call: who edits one need not restart a server.
         if not name:
             return await anyio.to_thread.run_sync(listed, places)
-        inputs = texts_of({"arguments": arguments.get(INPUTS)})
+        inputs = texts_of({"arguments": arguments.get("inputs")})
         plan = await anyio.to_thread.run_sync(planned, places, name, self._host.snapshot.catalog, inputs)
 
         async def work(exchange: ClientExchange) -> dict[str, Any]:
             service = await self._keeper.service()
+            from server.run.outcomes import workflow_result
+
             company = company_of(exchange, plan.workflow.name, self._host.settings)
             return workflow_result(await service.perform_workflow(plan, company))
 
