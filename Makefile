@@ -26,7 +26,7 @@ serve: install
 
 # Most tests wait for other processes; more than four workers would get in each other's way.
 test: install
-	$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadgroup
+	$(BIN)/python -m pytest --numprocesses=4 --dist=loadgroup
 
 lint: install
 	$(BIN)/ruff check .

@@ -100,7 +100,7 @@ class SkillPerformance:
         async with run_tools(settings, skill, permits, around.runner, variables) as given:
             # To connect to other servers takes of the run's time too.
             limits = replace(limits, seconds=max(limits.seconds - (anyio.current_time() - begun), 0.0))
-            digest, secrets = skill.digest or "", Secrets({**given.secrets, **variables, **_own_secrets(settings)})
+            digest, secrets = skill.digest or "", Secrets({**_own_secrets(settings), **variables, **given.secrets})
             gate = ToolGate(given.tools, permits, around.guard(), company.user, limits, journal.run_id, digest, secrets)
             context = RunContext(
                 model=company.model or self._model(),

@@ -152,7 +152,7 @@ class SkillExecutor:
                 problem, message = stopped.problem, stopped.message
         if deadline.cancelled_caught:
             problem = RunProblem.TIME_LIMIT
-            message = f"The run took longer than {limits.seconds:g} seconds."
+            message = f"The run took longer than {round(limits.seconds, 1):g} seconds."
         if not self._attempts:
             return self._outcome(RunStatus.FAILED, problem, message)
         return self._outcome(RunStatus.COMPLETED, problem, message)
