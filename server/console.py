@@ -10,7 +10,9 @@ from typing import NoReturn
 
 import typer
 
-__all__ = ["NO", "WRONG_USE", "fail", "print_json", "print_text"]
+from skills_core.diagnostics import one_line
+
+__all__ = ["NO", "WRONG_USE", "fail", "print_json", "print_text", "tell"]
 
 NO = 1
 WRONG_USE = 2
@@ -24,6 +26,11 @@ def print_text(text: str) -> None:
 def print_json(value: object) -> None:
     """Print for programs."""
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def tell(message: str) -> None:
+    """Say something beside the answer, on one line of stderr: it may hold words of a model, or of its provider."""
+    typer.echo(f"skillserve: {one_line(message)}", err=True)
 
 
 def fail(message: str, code: int) -> NoReturn:

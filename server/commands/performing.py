@@ -11,6 +11,7 @@ from server.console import WRONG_USE, fail
 from server.listing.runs import why_no_runs
 from server.run.opening import recording, service_of
 from server.run.performing import Company
+from server.run.service import KINDS
 from server.run.telemetry import traced
 from server.run.terminal import at_terminal
 from server.signals import until_signalled
@@ -76,7 +77,9 @@ def resumed(opened: Opened) -> list[dict[str, Any]]:
         async with recording(opened.service, opened.library, opened.settings) as engine:
             await engine.recover()
             unfinished = await engine.runs([RunState.WAITING, RunState.RUNNING], limit=10_000)
-            return [await _come_to(engine, run.run_id, run.kind) for run in unfinished if not is_inner(run.run_id)]
+            # What somebody wrote into the record that nobody here performs would be waited for without end.
+            ours = [run for run in unfinished if run.kind in KINDS and not is_inner(run.run_id)]
+            return [await _come_to(engine, run.run_id, run.kind) for run in ours]
 
     with traced(os.environ):
         return until_signalled(work, opened.service.close)

@@ -20,7 +20,7 @@ from server.commands.options import (
     Workspace,
     values_of,
 )
-from server.console import NO, fail, print_json, print_text
+from server.console import NO, fail, print_json, print_text, tell
 from server.environment import state_home
 from skills_core.errors import UnknownSkillError
 
@@ -88,7 +88,7 @@ def _show(outcome: RunOutcome, wanted: float, *, as_json: bool) -> None:
     elif outcome.output:
         print_text(outcome.output)
     if outcome.problem is not None:
-        typer.echo(f"skillserve: {outcome.message} (run {outcome.run_id})", err=True)
+        tell(f"{outcome.message} (run {outcome.run_id})")
     too_low = outcome.score is not None and outcome.score.overall < wanted
     if outcome.status is not RunStatus.COMPLETED or too_low:
         raise SystemExit(NO)

@@ -22,7 +22,7 @@ from server.commands.options import (
     Workspace,
     values_of,
 )
-from server.console import NO, WRONG_USE, fail, print_json, print_text
+from server.console import NO, WRONG_USE, fail, print_json, print_text, tell
 
 if TYPE_CHECKING:
     from server.run.performing import Company
@@ -132,7 +132,10 @@ def _show(outcome: WorkflowOutcome, *, as_json: bool) -> None:
         print_json(to_json(outcome))
     elif outcome.output:
         print_text(outcome.output)
+    for step in outcome.steps:
+        if step.outcome is not None and step.outcome.problem is not None:
+            tell(f"{step.name}: {step.outcome.message} (run {step.outcome.run_id})")
     if outcome.problem is not None:
-        typer.echo(f"skillserve: {outcome.message} (run {outcome.run_id})", err=True)
+        tell(f"{outcome.message} (run {outcome.run_id})")
     if outcome.status is not RunStatus.COMPLETED:
         raise SystemExit(NO)

@@ -9,6 +9,7 @@ import re
 import secrets
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import anyio
@@ -42,7 +43,13 @@ if TYPE_CHECKING:
 
     _Step = Callable[[str, str, Mapping[str, str], str | None], Awaitable[RunOutcome]]
 
-__all__ = ["RunNameError", "RunService", "new_run_id"]
+__all__ = ["KINDS", "RunNameError", "RunService", "new_run_id"]
+
+KINDS = ("skill", "workflow")
+"""What is recorded: a skill that is performed, and several in a workflow."""
+
+KEPT = timedelta(days=30)
+"""How long the record of a finished run is kept."""
 
 LAST_WORDS = 5.0
 """Seconds in which a run that nobody waits for any more is cancelled in the record."""
@@ -94,8 +101,9 @@ class RunService:
         Raises:
             StoreError: the store cannot be used.
         """
-        jobs = {"skill": self._skill_job, "workflow": self._workflow_job}
+        jobs = dict(zip(KINDS, (self._skill_job, self._workflow_job), strict=True))
         async with open_engine(store, jobs, terms) as engine:
+            await engine.forget(KEPT)
             self._engine = engine
             try:
                 yield engine

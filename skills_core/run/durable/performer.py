@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from dbos import DBOS
 
+from skills_core.diagnostics import one_line
 from skills_core.run.durable.journal import DurableJournal, Hold
 from skills_core.run.durable.plain_json import JobFailedError, plain_object
 from skills_core.run.durable.terms import is_inner
@@ -91,7 +92,7 @@ class Performer:
         if hold.released:
             raise asyncio.CancelledError
         if problem:
-            logger.warning("run %s failed: its job raised %s", run_id, problem)
+            logger.warning("run %s failed: its job raised %s", one_line(run_id), problem)
             raise JobFailedError(problem)  # outside of the handler: with no trace of what the error said
         return outcome
 
