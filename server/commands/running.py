@@ -20,7 +20,7 @@ from server.commands.options import (
     Workspace,
     values_of,
 )
-from server.console import NO, fail, print_json, print_text, tell
+from server.console import NO, fail, print_json, print_text
 from server.environment import state_home
 from skills_core.errors import UnknownSkillError
 
@@ -49,9 +49,9 @@ def run(  # noqa: PLR0913 - one parameter for each flag
     follow_symlinks: FollowSymlinks = False,
     trust_workspace: TrustWorkspace = False,
 ) -> None:
-    """Perform a skill with a model. The exit code is 1 where it did not complete, or its score is too low."""
+    """Perform a skill with a model. The exit code is 1 where it did not complete, or something is missing."""
     values = values_of(param)
-    from server.commands.performing import open_for_runs, performed
+    from server.commands.performing import open_for_runs, performed, show_outcome
 
     opened = open_for_runs(
         directories,
@@ -74,24 +74,7 @@ def run(  # noqa: PLR0913 - one parameter for each flag
     async def work(company: Company) -> RunOutcome:
         return await opened.service.perform(request, company, run_id)
 
-    evaluation = skill.frontmatter.evaluation
-    wanted = evaluation.min_score if evaluation is not None and evaluation.enabled else 0.0
-    _show(performed(opened, skill.key, run_id, work), wanted, as_json=as_json)
-
-
-def _show(outcome: RunOutcome, wanted: float, *, as_json: bool) -> None:
-    from skills_core.run.outcome import RunStatus
-    from skills_core.run.records import to_json
-
-    if as_json:
-        print_json(to_json(outcome))
-    elif outcome.output:
-        print_text(outcome.output)
-    if outcome.problem is not None:
-        tell(f"{outcome.message} (run {outcome.run_id})")
-    too_low = outcome.score is not None and outcome.score.overall < wanted
-    if outcome.status is not RunStatus.COMPLETED or too_low:
-        raise SystemExit(NO)
+    show_outcome(performed(opened, skill.key, run_id, work), as_json=as_json)
 
 
 @runs.command("list")

@@ -23,7 +23,6 @@ from server.run.callers import Caller, caller_of
 from server.run.errors import RunEndedError
 from server.run.exchange import ClientExchange
 from server.run.limits import ExchangeLimits
-from server.waiting import until_gone
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
     from mcp.server.context import ServerRequestContext
+    from starlette.requests import Request
 
     from server.run.exchange import Work
 
@@ -248,7 +248,10 @@ def _round(rounds: _Rounds) -> dict[str, Any]:
 
 async def _end_when_closed(ctx: ServerRequestContext[Any, Any], exchange: ClientExchange) -> None:
     """End the work when the client closes its request: nobody could be told what came of it."""
-    if ctx.request is None:
+    request: Request | None = ctx.request
+    if request is None:
         return  # a pipe ends with all that came through it
-    await until_gone(ctx.request)
+    # The SDK does not look at the connection where answers are plain JSON.
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
     exchange.end("its client closed the request")

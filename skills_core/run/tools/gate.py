@@ -15,8 +15,8 @@ import anyio
 import anyio.to_thread
 
 from skills_core.diagnostics import one_line, without_halves
-from skills_core.errors import InvalidSchemaError, ToolFailedError, similar_to
-from skills_core.guard import Verdict
+from skills_core.errors import InvalidSchemaError, ToolFailedError, did_you_mean, similar_to
+from skills_core.guard import Verdict, log_decision
 from skills_core.guard.json_text import json_text
 from skills_core.run.outcome import CallDecision, ToolCall
 from skills_core.run.secrets import Secrets
@@ -120,8 +120,7 @@ class ToolGate:
         return call
 
     def _unknown(self, name: str) -> _Ruling:
-        similar = similar_to(name, (tool.name for tool in self.offered))
-        hint = f" Did you mean {' or '.join(similar)}?" if similar else ""
+        hint = did_you_mean(similar_to(name, (tool.name for tool in self.offered)))
         text = f"There is no tool {one_line(name)[:_MAX_NAME]!r} in this run.{hint}"
         return _Ruling(CallDecision.UNKNOWN_TOOL, text, "there is no such tool")
 
@@ -213,9 +212,8 @@ class ToolGate:
         origin = one_line(tool.origin)[:_MAX_NAME] if tool else "nowhere"
         where = f"{self._run_id}/{call.number}"
         logger.info("tool call %s: %s %s of %s, skill %s", where, call.decision, name, origin, self._digest or "-")
-        if decision is not None and decision.rule is not None:
-            rule, digest = decision.rule, decision.rule.skill.digest if decision.rule.skill else ""
-            logger.info("guard: %s %s by %s %s", decision.verdict, name, rule.origin, digest)
+        if decision is not None:
+            log_decision(call.tool, decision)
 
 
 def _hidden(secrets: Secrets, arguments: JsonObject) -> JsonObject:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Severity
-from skills_core.errors import UnknownSkillError, similar_to
+from skills_core.errors import UnknownSkillError, did_you_mean, similar_to
 from skills_core.rendering.activation import FREE_ARGUMENT, parameters_of
 from skills_core.run.workflow.dependencies import Dependencies
 from skills_core.run.workflow.faults import FaultCode, Faults, WorkflowFault
@@ -147,5 +147,4 @@ class _Checker:
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
-    close = similar_to(name, known)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return did_you_mean(similar_to(name, known)[:1], "; did")

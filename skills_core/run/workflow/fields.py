@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from skills_core.diagnostics import Severity
-from skills_core.errors import similar_to
+from skills_core.errors import did_you_mean, similar_to
 from skills_core.run.workflow.faults import FaultCode, WorkflowFault
 from skills_core.run.workflow.texts import TextError, excerpt_at
 
@@ -63,8 +63,7 @@ class Fields:
         if self.faults.full:
             return
         close = similar_to(written, known) or [each for each in known if each.lower() == written.lower()]
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        self.fault(code, f"{what}; known are {', '.join(known)}{hint}", key)
+        self.fault(code, f"{what}; known are {', '.join(known)}{did_you_mean(close[:1], '; did')}", key)
 
     def only(self, known: Sequence[str], what: str) -> None:
         """Record each field that is none of those known."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import Severity
-from skills_core.errors import InvalidRecordError, InvalidWorkflowError, similar_to
+from skills_core.errors import InvalidRecordError, InvalidWorkflowError, did_you_mean, similar_to
 from skills_core.run.records import from_json, to_json
 from skills_core.run.workflow.check import check_workflow
 from skills_core.run.workflow.document import read_workflow
@@ -98,8 +98,7 @@ def _faults_of(given: Mapping[str, str], workflow: Workflow) -> tuple[WorkflowFa
     faults = []
     for name, value in given.items():
         if name not in known:
-            close = similar_to(name, known)
-            hint = f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known) or 'none'}"
+            hint = did_you_mean(similar_to(name, known)[:1], "; did") or f"; known are {', '.join(known) or 'none'}"
             faults.append(_fault(FaultCode.UNKNOWN_INPUT, f"the workflow has no input {name[:60]!r}{hint}"))
         elif len(value) > MAX_INPUT:
             message = f"the input {name!r} has {len(value):,} characters; at most {MAX_INPUT:,}"

@@ -8,7 +8,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from skills_core.errors import similar_to
+from skills_core.errors import did_you_mean, similar_to
 from skills_core.run.workflow.references import OPENING, Reference, read_reference
 from skills_core.run.workflow.texts import TextError
 
@@ -106,7 +106,7 @@ def _word(word: str, start: int) -> Token:
         raise TextError("a reference stands in braces, as in {{steps.NAME.output}}", start)
     close = similar_to(word, _WORDS) or [known for known in _WORDS if known.lower() == word.lower()]
     known = f"known are {', '.join(_WORDS)}; texts stand in quotes, references in braces"
-    hint = f"did you mean {close[0]!r}?" if close else known
+    hint = did_you_mean(close[:1], "did") or known
     raise TextError(f"the word {word[:60]!r} means nothing here; {hint}", start)
 
 
