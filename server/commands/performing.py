@@ -74,7 +74,7 @@ def performed(
 
 
 def show_outcome(outcome: RunOutcome | WorkflowOutcome, *, as_json: bool) -> None:
-    """Print what was performed, and on stderr what is wrong with a step; what is wrong with all of it ends the command."""
+    """Print what was performed, and on stderr what is wrong with a step; what is wrong with all of it ends all."""
     if as_json:
         print_json(to_json(outcome))
     elif outcome.output:
