@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +79,26 @@ def test_a_trace_is_for_the_user_alone(tmp_path: Path) -> None:
     if sys.platform != "win32":
         assert stat.S_IMODE((tmp_path / "state" / "runs").stat().st_mode) == 0o700
         assert stat.S_IMODE((tmp_path / "state" / "runs" / "a1.json").stat().st_mode) == 0o600
+
+
+def test_what_cannot_be_removed_stays_and_half_a_trace_of_a_killed_process_goes(tmp_path: Path) -> None:
+    store = TraceStore(tmp_path)
+    for run_id in ("a", "b"):
+        store.write(run_id, {})
+    (tmp_path / "old.json").mkdir()
+    for name, age in (("c.1.half", 7200), ("d.2.half", 0)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    store.prune(0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d.2.half", "old.json"]
+
+
+def test_two_writers_of_one_trace_do_not_disturb_each_other(tmp_path: Path) -> None:
+    store = TraceStore(tmp_path)
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda number: store.write("a", {"n": number}), range(200)))
+    assert store.read("a")["n"] in range(200)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
 def test_the_run_that_was_written_last_comes_first_and_old_ones_are_removed(tmp_path: Path) -> None:
