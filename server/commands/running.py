@@ -21,7 +21,6 @@ from server.commands.options import (
     values_of,
 )
 from server.console import NO, fail, print_json, print_text
-from server.environment import state_home
 from skills_core.errors import UnknownSkillError
 
 if TYPE_CHECKING:
@@ -81,14 +80,14 @@ def run(  # noqa: PLR0913 - one parameter for each flag
 def list_runs(*, as_json: AsJson = False) -> None:
     """List the runs that there are traces of, the latest first."""
     from server.run.traces import trace_store
-    from skills_core.run.trace.store import UnknownRunError
+    from skills_core.run.trace.store import UnknownTraceError
 
-    store = trace_store(state_home())
+    store = trace_store()
     found = []
     for run_id in store.run_ids():
         try:
             found.append(_summary(store.read(run_id)))
-        except UnknownRunError:  # it is broken, or was removed just now
+        except UnknownTraceError:  # it is broken, or was removed just now
             typer.echo(f"skillserve: no trace can be read of the run {run_id}", err=True)
     if as_json:
         print_json({"runs": found})
@@ -103,12 +102,12 @@ def list_runs(*, as_json: AsJson = False) -> None:
 def show_run(run_id: Annotated[str, typer.Argument(metavar="ID", help="The run, as `runs list` shows it.")]) -> None:
     """Print the trace of a run: each call of the model and of tools, decisions, scores, and how it ended."""
     from server.run.traces import trace_store
-    from skills_core.run.trace.store import UnknownRunError
+    from skills_core.run.trace.store import UnknownTraceError
 
     try:
-        print_json(trace_store(state_home()).read(run_id))
-    except UnknownRunError as error:
-        fail(str(error), NO)
+        print_json(trace_store().read(run_id))
+    except UnknownTraceError as error:
+        fail(f"{error} `skillserve runs list` shows those that there are.", NO)
 
 
 @runs.command("resume")

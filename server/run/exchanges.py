@@ -137,11 +137,13 @@ class Exchanges:
         try:
             await exchange.perform(work)
             if exchange.outcome is None and exchange.fault is None:
-                logger.info("a run was ended: %s", exchange.why or "nobody came back for it")
+                logger.info("a run was ended: %s", exchange.why)
             elif not exchange.is_visited:
                 # It was over while the client was asked; who comes back with answers is told.
                 with anyio.move_on_after(self.limits.parked):
                     await rounds.told.wait()
+                if exchange.fault is not None and not rounds.told.is_set():
+                    logger.error("a run ended by an error that nobody came back for", exc_info=exchange.fault)
         finally:
             self._running.pop(exchange.token, None)
             self._drop_tickets(rounds)

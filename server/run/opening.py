@@ -34,7 +34,7 @@ def service_of(library: Library, settings: Settings) -> RunService:
     surroundings = Surroundings(
         settings,
         lambda: guard_of(library.catalog.active, settings),
-        trace_store(state_home()),
+        trace_store(),
         script_runner(settings),
         variables_of,
     )

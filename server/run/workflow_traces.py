@@ -48,7 +48,10 @@ class WorkflowTrace:
 
     @asynccontextmanager
     async def written(self) -> AsyncGenerator[Callable[[WorkflowOutcome], None]]:
-        """Write the beginning, and at the end of the block what was noted of the outcome; without it, it was ended."""
+        """Write the trace when the block begins and when it ends.
+
+        The block notes the outcome; where it does not, the run did not end by itself.
+        """
         await anyio.to_thread.run_sync(self._write)
         try:
             yield self._note

@@ -55,7 +55,7 @@ class RunProblem(StrEnum):
 
 
 class CallDecision(StrEnum):
-    """What became of a call of a tool. Only `DONE` and `FAILED` calls were carried out."""
+    """What became of a call of a tool. Those that are `DONE`, `FAILED` or `TIMED_OUT` were begun, the others not."""
 
     DONE = "done"
     FAILED = "failed"

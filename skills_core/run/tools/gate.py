@@ -1,7 +1,7 @@
 """The gate: the one way for every call of a tool in a run.
 
 Known, permitted, arguments that fit, what the guard says, a deadline, and a bound on what the model is told. What a
-model or a tool does wrong is a decision and a text for the model, never an exception; that a run is cancelled passes.
+model or a tool does wrong is a decision and a text for the model, never an exception; cancellation is passed on.
 """
 
 from __future__ import annotations
@@ -142,8 +142,8 @@ class ToolGate:
         if refusal := self._permits.refusal(tool, arguments):
             return _not_permitted(tool, refusal)
         if self._secrets.stands_in(arguments):
-            why = "they hold the mark of a secret, which would be written over its value"
-            text = f"The call of {tool.name} was not made: its arguments are not what is there, {why}."
+            why = "they hold a placeholder such as [secret NAME], which would be written over the secret itself"
+            text = f"The call of {tool.name} was not made, because of its arguments: {why}."
             return _Ruling(CallDecision.INVALID_ARGUMENTS, text, why)
         decision = self._decide(tool, arguments)
         if decision.verdict is Verdict.DENY:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonValue
     from skills_core.run.ports import JsonObject
 
-__all__ = ["TraceStore", "UnknownRunError"]
+__all__ = ["TraceStore", "UnknownTraceError"]
 
 logger = logging.getLogger(__name__)
 
@@ -36,11 +36,11 @@ _ABANDONED = 3600 * 10**9
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
-class UnknownRunError(SkillsError):
+class UnknownTraceError(SkillsError):
     """There is no trace of a run of this name."""
 
     def __init__(self, run_id: str) -> None:
-        super().__init__(f"There is no run {run_id[:130]!r}; `skillserve runs list` shows those that there are.")
+        super().__init__(f"There is no trace of a run {run_id[:130]!r} here.")
 
 
 class TraceStore:
@@ -79,15 +79,15 @@ class TraceStore:
         """Return the trace of a run.
 
         Raises:
-            UnknownRunError: there is none, or its file holds none.
+            UnknownTraceError: there is none, or its file holds none.
         """
         try:
             with self._path(run_id).open("rb") as file:
                 trace = json.loads(file.read(MAX_SIZE))
         except (OSError, ValueError, RecursionError) as error:
-            raise UnknownRunError(run_id) from error
+            raise UnknownTraceError(run_id) from error
         if not isinstance(trace, dict):
-            raise UnknownRunError(run_id)
+            raise UnknownTraceError(run_id)
         return trace
 
     def run_ids(self) -> list[str]:
@@ -114,5 +114,5 @@ class TraceStore:
 
     def _path(self, run_id: str) -> Path:
         if not _RUN_ID.fullmatch(run_id):
-            raise UnknownRunError(run_id)
+            raise UnknownTraceError(run_id)
         return self._folder / f"{run_id}.json"

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from skills_core.run.workflow.faults import Faults
     from skills_core.run.workflow.model import At
 
-__all__ = ["Fields", "text_fault"]
+__all__ = ["Fields"]
 
 _T = TypeVar("_T")
 
 
-def text_fault(code: FaultCode, at: At, text: str, message: str, position: int) -> WorkflowFault:
+def _text_fault(code: FaultCode, at: At, text: str, message: str, position: int) -> WorkflowFault:
     """Return an error at a place within a text of the document."""
     return WorkflowFault(Severity.ERROR, code, message, at.field, at.line, excerpt_at(text, position))
 
@@ -147,5 +147,5 @@ class Fields:
         try:
             return parse(text)
         except TextError as error:
-            self.faults.add(text_fault(code, self.at.within(key), text, error.message, error.position))
+            self.faults.add(_text_fault(code, self.at.within(key), text, error.message, error.position))
             return None

@@ -23,7 +23,7 @@ NUMBER: Final = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?")
 _BLANK: Final = re.compile(r"[ \t\r\n]+")
 _WORD: Final = re.compile(r"[^\W\d][\w.-]*")
 _SYMBOL: Final = re.compile(r"==|!=|<=|>=|&&|\|\||[<>!()]")
-_RUN: Final = re.compile(r"[^\s()'\"{}]+")
+_UNBROKEN: Final = re.compile(r"[^\s()'\"{}]+")
 
 _MEANT: Final = {"&&": "and", "||": "or", "!": "not"}
 _WORDS: Final = ("and", "or", "not", "contains", "startsWith", "true", "false", "null")
@@ -90,7 +90,7 @@ def _token(text: str, start: int) -> tuple[Token, int]:
 
 def _number(text: str, start: int) -> tuple[Token, int]:
     match = NUMBER.match(text, start)
-    run = _RUN.match(text, start)
+    run = _UNBROKEN.match(text, start)
     if match is None or (run is not None and re.match(r"[\w.]", text[match.end() : match.end() + 1])):
         written = run[0][:60] if run else text[start]
         raise TextError(f"{written!r} is no number; numbers are written as in 3, -1 or 0.75", start)

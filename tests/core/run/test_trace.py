@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from skills_core.run.trace.store import TraceStore, UnknownRunError
+from skills_core.run.trace.store import TraceStore, UnknownTraceError
 from skills_core.testing import Call, ScriptedModel
 from tests.core.run.test_executor import RUN_ID, MakeRun, make_run, tool
 
@@ -114,12 +114,12 @@ def test_the_run_that_was_written_last_comes_first_and_old_ones_are_removed(tmp_
 @pytest.mark.parametrize("name", ["", "..", "../x", "a/b", "a\\b", "/etc/passwd", "a\0b", "x" * 200, ".hidden", "none"])
 def test_a_name_that_is_no_runs_leads_nowhere(tmp_path: Path, name: str) -> None:
     (tmp_path / "x.json").write_text("{}")
-    with pytest.raises(UnknownRunError):
+    with pytest.raises(UnknownTraceError):
         TraceStore(tmp_path / "runs").read(name)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", "[" * 100_000])
 def test_a_file_that_is_no_trace_is_no_run(tmp_path: Path, content: str) -> None:
     (tmp_path / "a.json").write_text(content)
-    with pytest.raises(UnknownRunError):
+    with pytest.raises(UnknownTraceError):
         TraceStore(tmp_path).read("a")
