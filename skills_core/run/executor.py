@@ -116,8 +116,7 @@ class SkillExecutor:
             try:
                 outcome = self._refused() or await self._performed()
             except anyio.get_cancelled_exc_class():
-                cancelled = self._outcome(RunStatus.CANCELLED, RunProblem.CANCELLED, "The run was cancelled.")
-                await self._finish(span, cancelled)
+                await self._finish(span, self._cut_short())
                 raise
             except Exception as error:
                 logger.exception("run %s ended by an error of its own", self._context.journal.run_id)
@@ -125,6 +124,13 @@ class SkillExecutor:
                 outcome = self._outcome(RunStatus.FAILED, RunProblem.INTERNAL_ERROR, message)
             await self._finish(span, outcome)
         return outcome
+
+    def _cut_short(self) -> RunOutcome:
+        """Return what the trace says of a run that is being cancelled."""
+        if self._context.journal.interrupted:
+            message = "The process that performed the run ended or let go of it; it is to be continued."
+            return self._outcome(RunStatus.INTERRUPTED, RunProblem.INTERRUPTED, message)
+        return self._outcome(RunStatus.CANCELLED, RunProblem.CANCELLED, "The run was cancelled.")
 
     def _refused(self) -> RunOutcome | None:
         """Return why the run may not begin: what is done again after a low score must not change anything."""
