@@ -17,6 +17,7 @@ from skills_core.rendering import activation_inputs, render_activation, render_r
 from skills_core.run.conversation import MAX_FAULT, Conversation, RunStoppedError
 from skills_core.run.evaluation import Assessment, Judgement, ModelEvaluator, NotScoredError
 from skills_core.run.limits import USUAL_LIMITS
+from skills_core.run.models import connected
 from skills_core.run.outcome import Attempt, RunOutcome, RunProblem, RunStatus, Score, Usage
 from skills_core.run.ports import Progress, unheard
 from skills_core.run.recipient import recipient_with
@@ -152,7 +153,7 @@ class SkillExecutor:
         limits = self._context.limits
         with anyio.move_on_after(limits.seconds) as deadline:
             try:
-                async with self._context.model:  # which closes its connections behind it
+                async with connected(self._context.model):
                     problem, message = await self._attempt()
             except RunStoppedError as stopped:
                 problem, message = stopped.problem, stopped.message

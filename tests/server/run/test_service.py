@@ -18,7 +18,7 @@ from server.run.performing import Company
 from server.run.service import RunService
 from skills_core.library import Library
 from skills_core.run.executor import RunRequest
-from skills_core.run.outcome import RunStatus
+from skills_core.run.outcome import RunProblem, RunStatus
 from skills_core.sources import explicit_sources
 from tests.conftest import MakeSkill
 from tests.model_endpoint import Hang, ModelEndpoint
@@ -77,3 +77,31 @@ async def test_of_two_who_wait_for_one_run_the_last_to_leave_cancels_it(
         assert await anyio.to_thread.run_sync(endpoint.gone.wait, 30)
         outcome = await service.perform(request("slow"), Company(), "both")
     assert outcome.status is RunStatus.CANCELLED
+
+
+async def test_runs_at_the_same_time_share_a_model_and_none_ends_it_for_the_others(
+    opened: Opened, endpoint: ModelEndpoint
+) -> None:
+    endpoint.reply = lambda asked: Hang() if "slow" in asked["messages"][1]["content"] else "hello"
+    async with opened(run_seconds=8) as (service, request), anyio.create_task_group() as tasks:
+
+        async def slow() -> None:
+            outcome = await service.perform(request("slow"), Company())
+            assert outcome.problem is RunProblem.TIME_LIMIT
+
+        tasks.start_soon(slow)
+        assert await anyio.to_thread.run_sync(endpoint.asked.wait, 30)
+        for _ in range(2):
+            assert (await service.perform(request("quick"), Company())).output == "hello"
+            assert not endpoint.gone.is_set()
+
+
+async def test_a_run_that_reaches_its_time_closes_its_connections(opened: Opened, endpoint: ModelEndpoint) -> None:
+    endpoint.reply = lambda asked: Hang() if "slow" in asked["messages"][1]["content"] else "hello"
+    async with opened(run_seconds=1) as (service, request):
+        performance = service._perform
+        for message, problem in (("quick", None), ("slow", RunProblem.TIME_LIMIT), ("quick", None)):
+            outcome = await service.perform(request(message), Company())
+            assert outcome.problem is problem
+            client: Any = performance._opened().provider.client  # type: ignore[union-attr]
+            assert client.is_closed()
