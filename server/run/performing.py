@@ -69,6 +69,7 @@ class SkillPerformance:
     def __init__(self, surroundings: Surroundings) -> None:
         """Open nothing yet."""
         self._surroundings = surroundings
+        self._model: Model | None = None
 
     async def check(self) -> None:
         """See that what settings name can be used, before anything is begun or recorded.
@@ -79,13 +80,16 @@ class SkillPerformance:
         """
         settings = self._surroundings.settings
         if settings.model != CLIENT:
-            self._model()
+            self._opened()
         await anyio.to_thread.run_sync(check_tools, settings)
 
-    def _model(self) -> Model:
-        settings = self._surroundings.settings
-        key = settings.model_key.get_secret_value() if settings.model_key else None
-        return open_model(parse_model(settings.model or ""), key)
+    def _opened(self) -> Model:
+        """Return the model of the settings, opened once: runs at the same time share its connections."""
+        if self._model is None:
+            settings = self._surroundings.settings
+            key = settings.model_key.get_secret_value() if settings.model_key else None
+            self._model = open_model(parse_model(settings.model or ""), key)
+        return self._model
 
     async def __call__(self, request: RunRequest, journal: Journal, company: Company) -> RunOutcome:
         """Perform a skill to its end.
@@ -103,7 +107,7 @@ class SkillPerformance:
             digest, secrets = skill.digest or "", Secrets({**_own_secrets(settings), **variables, **given.secrets})
             gate = ToolGate(given.tools, permits, around.guard(), company.user, limits, journal.run_id, digest, secrets)
             context = RunContext(
-                model=company.model or self._model(),
+                model=company.model or self._opened(),
                 model_name=str(parse_model(settings.model or "")),
                 gate=gate,
                 journal=journal,
