@@ -6,10 +6,10 @@ A run of the connected client's own model is not recorded: whoever continued it 
 from __future__ import annotations
 
 import re
-import secrets
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 import anyio
@@ -33,7 +33,7 @@ from skills_core.run.workflow.plan import plan_from_json, plan_to_json
 from skills_core.run.workflow.run import run_workflow
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 
     from server.run.performing import Company, Surroundings
     from server.run.waiters import Live
@@ -42,7 +42,9 @@ if TYPE_CHECKING:
     from skills_core.run.durable.store import Store
     from skills_core.run.durable.terms import Terms
     from skills_core.run.ports import Journal, JsonObject
+    from skills_core.run.secrets import Secrets
     from skills_core.run.workflow.plan import Plan
+    from skills_core.skill import Skill
 
     _Step = Callable[[str, str, Mapping[str, str], str | None], Awaitable[RunOutcome]]
 
@@ -70,7 +72,7 @@ class RunNameError(SkillsError):
 
 def new_run_id() -> str:
     """Return a name that no other run has: 32 hexadecimal digits, as the number of a trace."""
-    return secrets.token_hex(16)
+    return token_hex(16)
 
 
 class RunService:
@@ -103,7 +105,7 @@ class RunService:
             yield engine
 
     async def perform(self, request: RunRequest, company: Company, run_id: str | None = None) -> RunOutcome:
-        """Perform a skill to its end, or join the run of this name.
+        """Perform a skill to its end, or join the run of this name. What is asked is recorded without known secrets.
 
         Raises:
             RunNameError: a run cannot be named so.
@@ -111,7 +113,9 @@ class RunService:
             ModelUnavailableError: the model that settings name cannot be used.
             ConfigurationError: the tools that settings name cannot be used.
         """
-        run_id = await self._begun(run_id)
+        run_id, secrets = await self._begun(run_id, [request.skill])
+        message = None if request.message is None else secrets.hidden(request.message)
+        request = replace(request, parameters=_hidden(request.parameters, secrets), message=message)
         if not self._records(company):
             return await self._perform(request, MemoryJournal(run_id), company)
         key, digest = request.skill.key, request.skill.digest
@@ -122,7 +126,7 @@ class RunService:
             return not_done(run_id, key, digest, error)
 
     async def perform_workflow(self, plan: Plan, company: Company, run_id: str | None = None) -> WorkflowOutcome:
-        """Run a workflow to its end, or join the run of this name.
+        """Run a workflow to its end, or join the run of this name. Its inputs are recorded without known secrets.
 
         Raises:
             RunNameError: a run cannot be named so.
@@ -130,9 +134,10 @@ class RunService:
             ModelUnavailableError: the model that settings name cannot be used.
             ConfigurationError: the tools that settings name cannot be used.
         """
-        run_id = await self._begun(run_id)
+        live = self._waiters.live(company)
+        run_id, secrets = await self._begun(run_id, _found(live.catalog, plan.targets))
+        plan = replace(plan, inputs=_hidden(plan.inputs, secrets))
         if not self._records(company):
-            live = self._waiters.live(company)
             return await self._run_workflow(plan, MemoryJournal(run_id), live, self._unrecorded_step(run_id, live))
         try:
             given: JsonObject = {"plan": plan_to_json(plan)}
@@ -140,11 +145,10 @@ class RunService:
         except RunNotDoneError as error:
             return workflow_not_done(run_id, plan, error)
 
-    async def _begun(self, run_id: str | None) -> str:
-        """Return the name of a run that can be performed as far as settings go."""
+    async def _begun(self, run_id: str | None, skills: Iterable[Skill]) -> tuple[str, Secrets]:
+        """Return the name of a run that can be performed as far as settings go, and what it may not tell."""
         named = _named(run_id)
-        await self._perform.check()
-        return named
+        return named, await self._perform.prepare(skills)
 
     def _records(self, company: Company) -> bool:
         return self._engine is not None and company.model is None
@@ -233,6 +237,17 @@ def _named(run_id: str | None) -> str:
 def _given(skill: str, digest: str | None, parameters: Mapping[str, str], message: str | None) -> JsonObject:
     """Return what is recorded of a skill that is to be performed."""
     return {"skill": skill, "digest": digest, "parameters": dict(parameters), "message": message}
+
+
+def _found(catalog: Catalog, targets: Iterable[str]) -> Iterator[Skill]:
+    """Yield the skills that targets name and that are still there; a step of one that is not will tell."""
+    for target in targets:
+        with suppress(UnknownSkillError):
+            yield catalog.skill(target)
+
+
+def _hidden(values: Mapping[str, str], secrets: Secrets) -> dict[str, str]:
+    return {name: secrets.hidden(value) for name, value in values.items()}
 
 
 def _inside(company: Company) -> Company:
