@@ -18,6 +18,7 @@ from skills_core.run.workflow.model import StepKind
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
+    from skills_core.format.yaml12 import JsonValue
     from skills_core.run.ports import Journal, JsonObject
     from skills_core.run.trace.store import TraceStore
     from skills_core.run.workflow.outcome import StepRecord, WorkflowOutcome
@@ -53,6 +54,8 @@ class WorkflowTrace:
 
         The block notes the outcome; where it does not, the run did not end by itself.
         """
+        # A run that is continued began when it first did.
+        self._trace["started"] = await self._journal.step("started", _this_moment)
         await anyio.to_thread.run_sync(self._write)
         try:
             yield self._note
@@ -74,3 +77,7 @@ class WorkflowTrace:
 
     def _write(self) -> None:
         self._store.try_write(self._run_id, self._trace)
+
+
+async def _this_moment() -> JsonValue:
+    return now()

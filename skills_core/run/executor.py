@@ -135,6 +135,7 @@ class SkillExecutor:
         """Perform the run. That it fails is an outcome; only cancellation is raised, after it was written down."""
         with run_span(self._recorder.header) as span:
             try:
+                await self._begin()
                 outcome = self._refused() or await self._performed()
             except anyio.get_cancelled_exc_class():
                 await self._finish(span, self._cut_short())
@@ -145,6 +146,12 @@ class SkillExecutor:
                 outcome = self._outcome(RunStatus.FAILED, RunProblem.INTERNAL_ERROR, message)
             await self._finish(span, outcome)
         return outcome
+
+    async def _begin(self) -> None:
+        async def work() -> JsonValue:
+            return now()
+
+        await self._recorder.begin(str(await self._context.journal.step("begin", work)))
 
     def _cut_short(self) -> RunOutcome:
         """Return what the trace says of a run that is being cancelled."""

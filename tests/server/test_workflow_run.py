@@ -247,9 +247,16 @@ def test_what_was_interrupted_is_completed_by_resume(
         while len(endpoint.requests) < 2 and time.monotonic() < deadline:
             time.sleep(0.02)
         process.kill()
+
+    def shown(run_id: str) -> dict[str, Any]:
+        trace: dict[str, Any] = json.loads(run("runs", "show", run_id, XDG_STATE_HOME=state).stdout)
+        return trace
+
+    began = [shown(each)["started"] for each in ("left", "left.1", "left.3")]
     endpoint.script = ["never again", "never again", "resumed"]
     other = run("runs", "resume", skills, "--model", f"{endpoint.address}#other", "--json", XDG_STATE_HOME=state)
     assert json.loads(other.stdout) == {"runs": []}
     done = run("runs", "resume", skills, "--model", endpoint.model, XDG_STATE_HOME=state)
     assert (done.returncode, done.stdout.split()) == (0, ["left", "workflow", "completed"]), done.stderr
-    assert json.loads(run("runs", "show", "left", XDG_STATE_HOME=state).stdout)["output"] == "resumed"
+    assert shown("left")["output"] == "resumed"
+    assert [shown(each)["started"] for each in ("left", "left.1", "left.3")] == began
