@@ -182,7 +182,8 @@ class ToolGate:
         return _Ruling(CallDecision.DECLINED, text, decision.reason, decision)
 
     async def _carry_out(self, tool: Tool, arguments: JsonObject, number: int) -> tuple[CallDecision, str, str]:
-        context = CallContext(self._run_id, f"{self._run_id}/{number}", self._user)
+        key, characters = f"{self._run_id}/{number}", self._limits.tool_characters
+        context = CallContext(self._run_id, key, self._user, characters, self._secrets.hidden)
         with anyio.move_on_after(None if tool.waits else self._limits.tool_seconds):
             try:
                 return CallDecision.DONE, await tool.perform(arguments, context), ""
