@@ -5,12 +5,15 @@ It stands apart from what the tools look like, which a server without them has n
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from server.config import OptionalTool
-from skills_core.run.models import ModelUnavailableError, parse_model
+from skills_core.run.models import ModelUnavailableError, check_model, parse_model
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from server.config import Settings
 
 __all__ = [
@@ -35,12 +38,12 @@ CONFIRM = "confirm"
 """The argument by which a call says that the user agrees."""
 
 
-def why_no_runs(settings: Settings) -> str | None:
-    """Return why no skill can be performed, None where one can."""
+def why_no_runs(settings: Settings, environment: Mapping[str, str] = os.environ) -> str | None:
+    """Return why no skill can be performed, None where one can as far as can be told without asking the model."""
     if settings.model is None:
         return "no model is set; name one with --model"
     try:
-        parse_model(settings.model)
+        check_model(parse_model(settings.model), environment)
     except ModelUnavailableError as error:
         return str(error)
     return None

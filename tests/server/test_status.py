@@ -193,6 +193,24 @@ def test_each_tool_that_performs_is_there_or_the_status_says_why_not(
     assert ("clients can have nothing performed" in line) == (None not in (reason, workflow_reason))
 
 
+@pytest.mark.parametrize(("model", "key"), [("openai:x", "OPENAI_API_KEY"), ("anthropic:x", "ANTHROPIC_API_KEY")])
+def test_a_model_whose_provider_lacks_its_key_performs_nothing_and_the_key_is_named(
+    skills: Path, make_skill: MakeSkill, model: str, key: str
+) -> None:
+    make_skill("fine")
+    given = {"SKILLSERVE_MODEL": model, "SKILLSERVE_TOOLS": "run_skill", "OPENAI_BASE_URL": ""}
+    without = status(skills, **given, **{key: ""})["runs"]
+    assert (without["run_skill"], without["model"]) == (False, None)
+    assert without["reason"] == f"The model {model} cannot be used: {key} is not set."
+    assert status(skills, **given, **{key: "sk-1"})["runs"]["run_skill"]
+
+
+def test_a_model_of_openai_behind_another_address_needs_no_key(skills: Path, make_skill: MakeSkill) -> None:
+    make_skill("fine")
+    given = {"SKILLSERVE_TOOLS": "run_skill", "OPENAI_API_KEY": "", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    assert status(skills, SKILLSERVE_MODEL="openai-chat:x", **given)["runs"]["run_skill"]
+
+
 @posix
 def test_a_terminal_of_eighty_columns_holds_every_row_under_its_source(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("a-name-of-some-length", fields=credential("A_TOKEN_WITH_A_LONG_NAME"))
