@@ -90,6 +90,7 @@ async def test_without_a_model_there_is_no_tool(make_skill: MakeSkill, served: S
         "reason": "no model is set; name one with --model",
         "run_workflow": False,
         "workflow_reason": "no model is set; name one with --model",
+        "missing_workflows": [],
     }
 
 

@@ -441,3 +441,18 @@ def test_nothing_is_printed_and_no_network_is_used(sqlite_url: str) -> None:
     command = [sys.executable, "-c", QUIET, sqlite_url]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("", "[]\n")
+
+
+async def test_unfinished_runs_of_others_are_named_and_neither_finished_ones_nor_ours(url: str) -> None:
+    theirs = Terms(pool="others", **CALM)
+    async with open_engine(store_of(url), {"endless": endless, "echo": echo}, theirs) as engine:
+        await engine.run("echo", "done", {})
+        await engine.start("endless", "left", {}, here=True)
+        await engine.start("endless", "newer", {})
+        assert await engine.left_alone() == ()
+    async with open_engine(store_of(url), {"endless": endless}, TERMS) as engine:
+        await engine.start("endless", "ours", {}, here=True)
+        assert await engine.left_alone() == ("left", "newer")
+    later = Terms(pool=TERMS.pool, run_format=TERMS.run_format + 1, **CALM)
+    async with open_engine(store_of(url), {"endless": endless}, later) as engine:
+        assert await engine.left_alone() == ("left", "newer", "ours")
