@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from pydantic_ai.profiles import ModelProfile
 
 from skills_core import Library, Skill
 from skills_core.errors import ToolFailedError
@@ -117,6 +120,43 @@ async def test_the_model_is_offered_what_the_skill_permits_and_no_other_call_is_
     assert calls == [({"path": "a"}, f"{RUN_ID}/1")]
     told = [message["content"] for message in endpoint.requests[2]["messages"] if message["role"] == "tool"]
     assert "not permitted" in told[1]
+
+
+async def test_a_model_that_cannot_call_tools_is_not_offered_those_that_nobody_asked_for(
+    make_run: MakeRun, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Plain(ScriptedModel):
+        @cached_property
+        def profile(self) -> ModelProfile:
+            return ModelProfile(supports_tools=False)
+
+    unasked = replace(tool("read_skill_file"), unasked=True)
+    with caplog.at_level(logging.INFO):
+        outcome = await make_run(plain := Plain("done"), tools=(unasked,)).run()
+    assert (outcome.status, outcome.output) == (RunStatus.COMPLETED, "done")
+    assert plain.tools == [()]
+    assert f"run {RUN_ID}: read_skill_file is left out: the model cannot call tools" in caplog.messages
+    await make_run(wanting := Plain("done"), tools=(unasked, tool("grep"))).run()
+    assert wanting.tools == [("grep",)]
+    await make_run(able := ScriptedModel("done"), tools=(unasked, tool("grep"))).run()
+    assert able.tools == [("read_skill_file", "grep")]
+
+
+async def test_a_run_that_cannot_read_the_skills_files_is_told_of_no_tool_for_it(
+    make_run: MakeRun, endpoint: ModelEndpoint, tmp_path: Path
+) -> None:
+    endpoint.script = ["done"]
+    (tmp_path / "skills/doer").mkdir(parents=True)
+    (tmp_path / "skills/doer/guide.md").write_text("guide")
+    for tools in ((tool("read_skill_file"),), ()):
+        await make_run(at(endpoint), body="Follow guide.md.", tools=tools).run()
+    able, unable = (request["messages"][0]["content"] for request in endpoint.requests)
+    assert "Read a file with read_skill_file" in able
+    assert "Read one with `read_skill_file`" in able
+    assert "read_skill_file" not in unable
+    assert "<file>guide.md</file>" in unable
+    assert "No tool here reads a file of it" in unable
+    assert "you cannot read them" in unable
 
 
 @pytest.mark.parametrize("arguments", ['{"path":', "[1]", '"text"', "", '{"path": 7}', '{"pth": "x"}'])
