@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+# Processes are started by the hundred: each would compile the product anew where the environment forbids to keep that.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 MakeSkill = Callable[..., Path]
 
