@@ -18,6 +18,10 @@ sys.dont_write_bytecode = False
 MakeSkill = Callable[..., Path]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 def write_skill(
     root: Path,
     name: str,
