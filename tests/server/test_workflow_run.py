@@ -198,6 +198,7 @@ def chain_process(file: Path, skills: Path, state: str, endpoint: ModelEndpoint,
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
 def test_a_workflow_that_is_killed_again_and_again_has_each_effect_once_and_comes_to_its_end(
     chain: Path, skills: Path, state: str, endpoint: ModelEndpoint, tmp_path: Path
