@@ -6,6 +6,7 @@ model or a tool does wrong is a decision and a text for the model, never an exce
 
 from __future__ import annotations
 
+import copy
 import logging
 import shlex
 from dataclasses import dataclass
@@ -64,6 +65,7 @@ class ToolGate:
         guard: Guard,
         user: User,
         limits: RunLimits,
+        *,
         run_id: str,
         digest: str = "",
         secrets: Secrets | None = None,
@@ -71,7 +73,7 @@ class ToolGate:
         """Let calls of `tools` through; `digest` is that of the skill that is run, for the log.
 
         What is secret is in nothing that is told of a call. Of two tools with one name the first counts. A tool whose
-        schema cannot be used is left out.
+        schema cannot be used is left out; to see that takes some 10 ms for each tool.
         """
         self._permits = permits
         self._guard = guard
@@ -96,6 +98,15 @@ class ToolGate:
             logger.warning("run %s: the tool %s (%s) is left out: %s", self._run_id, tool.name, tool.origin, error)
             return
         self._tools[tool.name] = tool
+
+    def without_unasked(self, why: str) -> ToolGate:
+        """Return a gate that does not offer the tools that nobody has switched on; the log tells `why`."""
+        gate = copy.copy(self)
+        gate.offered = tuple(tool for tool in self.offered if not tool.unasked)
+        for tool in self.offered:
+            if tool.unasked:
+                logger.info("run %s: %s is left out: %s", self._run_id, tool.name, why)
+        return gate
 
     async def call(self, name: str, arguments: JsonValue, number: int) -> ToolCall:
         """Carry out the call `number` of the run where nothing speaks against it; return what became of it."""

@@ -69,6 +69,7 @@ class Tool:
     `perform` carries a call out whose arguments fit the schema, and returns text for the model. It raises
     `ToolFailedError` with a text for the model where the call came to nothing. `origin` says in words where the tool
     comes from: `workspace`, `skill NAME`, `server NAME`. One that `waits` for a person has no deadline but the run's.
+    One that is `unasked` comes with every run, without anybody having switched it on.
     """
 
     name: str
@@ -79,3 +80,4 @@ class Tool:
     perform: Perform
     role: Role = Role()
     waits: bool = False
+    unasked: bool = False

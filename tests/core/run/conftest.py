@@ -65,9 +65,9 @@ def make_gate() -> MakeGate:
             Guard(rules),
             user or Nobody(),
             RunLimits(**limits),
-            "r1",
-            "sha256:abc",
-            Secrets(secrets or {}),
+            run_id="r1",
+            digest="sha256:abc",
+            secrets=Secrets(secrets or {}),
         )
 
     return make
