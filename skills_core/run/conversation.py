@@ -177,10 +177,11 @@ class Conversation:
             message = f"The model has called tools {self._limits.calls} times and has not finished."
             raise RunStoppedError(RunProblem.CALL_LIMIT, message)
         await self._tell(f"calling {wanted.tool_name[:100]}")
+        known = wanted.tool_name if self._gate.knows(wanted.tool_name) else None
 
         async def work() -> JsonValue:
             at = now()
-            with tool_span(self._journal.run_id, wanted.tool_name[:100], number) as span:
+            with tool_span(self._journal.run_id, known, number) as span:
                 call = await self._gate.call(wanted.tool_name, _arguments(wanted), number)
                 note_call(span, call)
             return {"at": at, "call": to_json(call)}
