@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, NoReturn
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 from dbos import DBOS
 from dbos import error as dbos_errors
@@ -15,7 +17,6 @@ from skills_core.run.durable.leases import LeaseLostError
 from skills_core.run.durable.plain_json import plain
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Awaitable, Callable
 
     from skills_core.format.yaml12 import JsonValue
@@ -27,11 +28,11 @@ __all__ = ["DurableJournal", "Hold"]
 class Hold:
     """A run that this process performs, until it lets go of it."""
 
-    def __init__(self, task: asyncio.Task[object], lease: Lease) -> None:
-        """Begin to hold the run that `task` performs."""
-        self._task = task
+    def __init__(self, lease: Lease) -> None:
+        """Begin to hold a run, whose job is performed in `scope`."""
         self._lease = lease
         self._term = lease.term
+        self.scope = anyio.CancelScope()
         self.released = False
         self.for_good = False
         self.ended = anyio.Event()
@@ -44,13 +45,8 @@ class Hold:
     def release(self, *, for_good: bool = False) -> None:
         """Cancel the job, and see to it that nothing of it is recorded any more; `for_good`: nobody continues it."""
         self.for_good = self.for_good or for_good
-        if not self.released:  # else it may be putting things in order, which a second time would break off
-            self.released = True
-            self.cancel()
-
-    def cancel(self) -> None:
-        """Cancel the job, even if it went on after it was cancelled before."""
-        self._task.cancel()
+        self.released = True
+        self.scope.cancel()
 
     async def is_gone(self) -> bool:
         """Return whether the store was removed, so that the run cannot go on."""
@@ -122,8 +118,8 @@ class DurableJournal:
         assert self._ended_by is not None  # noqa: S101 - for the type checker
         raise self._ended_by
 
-    async def _let_go(self, *, for_good: bool = False) -> None:
-        # The job's own task is cancelled, whichever of its tasks this is, and this one waits for that.
+    async def _let_go(self, *, for_good: bool = False) -> NoReturn:
         self._hold.release(for_good=for_good)
-        self._hold.cancel()
-        await anyio.sleep_forever()
+        await anyio.lowlevel.checkpoint()
+        # It is shielded, or a task that the scope does not know of.
+        raise asyncio.CancelledError

@@ -58,10 +58,9 @@ class Performer:
             asyncio.CancelledError: the run was let go of. dbos records nothing then, so it is still to be done, unless
                 somebody cancelled it.
         """
-        task, run_id = asyncio.current_task(), DBOS.workflow_id
-        assert task is not None  # noqa: S101 - for the type checker
+        run_id = DBOS.workflow_id
         assert run_id is not None  # noqa: S101 - for the type checker
-        hold = Hold(task, self._lease)
+        hold = Hold(self._lease)
         if (before := self._held.get(run_id)) is not None:
             before.release()  # dbos has begun it anew: what is left of the earlier time can record nothing any more
         self._held[run_id] = hold
@@ -82,8 +81,9 @@ class Performer:
             if self._closing:
                 hold.release()
             # A run inside of another one has that one's slot.
-            async with nullcontext() if is_inner(run_id) else self._slots:
-                outcome = await self._attempt(run_id, kind, given, hold)
+            with hold.scope:
+                async with nullcontext() if is_inner(run_id) else self._slots:
+                    outcome = await self._attempt(run_id, kind, given, hold)
         except asyncio.CancelledError:
             problem = "CancelledError"
         except Exception as error:
