@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import Context
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 from dbos import DBOS, SetWorkflowID
@@ -25,14 +25,14 @@ from skills_core.run.durable.leases import LeaseLostError
 from skills_core.run.durable.leases.files import FileLease
 from skills_core.run.durable.performer import Performer
 from skills_core.run.durable.plain_json import PlainJson, plain_object
-from skills_core.run.durable.records import FINISHED_WORDS, run_of, words_of
+from skills_core.run.durable.records import FINISHED_STATUSES, run_of, statuses_of
 from skills_core.run.durable.runs import UNFINISHED, RunState
 from skills_core.run.durable.store import SCHEMA, SqliteStore, make_private
 from skills_core.run.durable.terms import INSIDE, Terms, is_inner
 from skills_core.run.durable.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
+    from collections.abc import AsyncGenerator, Collection, Coroutine, Iterator, Mapping
 
     from dbos import DBOSConfig
 
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from skills_core.run.ports import JsonObject
 
 __all__ = ["Engine", "open_engine"]
+
+T = TypeVar("T")
 
 _WORKFLOW: Final = "run"
 _POLL_SECONDS: Final = 0.25
@@ -66,11 +68,6 @@ class Engine:
             return await performer.perform(kind, given)
 
         self._workflow = DBOS.workflow(name=_WORKFLOW, max_recovery_attempts=terms.recoveries)(perform)
-
-    @property
-    def worker(self) -> str:
-        """The name of this process among the workers."""
-        return self._lease.worker
 
     async def run(self, kind: str, run_id: str, given: JsonObject, *, here: bool = False) -> JsonObject:
         """Start or join a run, and return its outcome. See `start` and `wait`."""
@@ -107,12 +104,16 @@ class Engine:
         """
         run_id = f"{outer}{INSIDE}{name}"
 
-        async def performed() -> JsonObject:
+        async def begin() -> None:
             await self._start(kind, run_id, plain_object(given), here=True)
-            return await self.wait(run_id)
+            # Whoever cancelled the outer run before this one was recorded did not find it.
+            if (await self.look(outer)).state is RunState.CANCELLED:
+                await self._cancel(run_id)
 
-        # dbos knows by the context that a step is under way, in which it starts nothing.
-        return await asyncio.create_task(performed(), context=Context())
+        # Broken off, dbos would record it all the same, and nobody perform it until it is handed back.
+        with anyio.CancelScope(shield=True):
+            await _outside_of_the_step(begin())
+        return await _outside_of_the_step(self.wait(run_id))
 
     async def _start(self, kind: str, run_id: str, given: JsonObject, *, here: bool) -> Run:
         self._watch.refuse_what_is_gone()
@@ -167,7 +168,7 @@ class Engine:
     async def runs(self, states: Collection[RunState] = (), limit: int = 100) -> tuple[Run, ...]:
         """Return the newest runs, in these states or in any, without their outcomes."""
         rows = await DBOS.list_workflows_async(
-            status=words_of(states) if states else None,
+            status=statuses_of(states) if states else None,
             application_name=self._terms.pool,
             limit=limit,
             sort_desc=True,
@@ -187,7 +188,7 @@ class Engine:
         inner = await DBOS.list_workflows_async(
             workflow_id_prefix=f"{run_id}{INSIDE}",
             application_name=self._terms.pool,
-            status=words_of(UNFINISHED),
+            status=statuses_of(UNFINISHED),
             load_input=False,
         )
         for row in inner:
@@ -199,7 +200,7 @@ class Engine:
         # It may not have been recorded yet, and a store that is gone continues nothing.
         with suppress(UnknownRunError, StoreError):
             run = await self.look(run_id)
-            if run.worker == self.worker:
+            if run.worker == self._lease.worker:
                 await self.cancel(run_id)
 
     async def _cancel(self, run_id: str) -> None:
@@ -219,7 +220,7 @@ class Engine:
         deleted = 0
         while True:
             rows = await DBOS.list_workflows_async(
-                status=FINISHED_WORDS,
+                status=FINISHED_STATUSES,
                 completed_before=before,
                 application_name=self._terms.pool,
                 limit=_AT_A_TIME,
@@ -265,6 +266,11 @@ async def open_engine(
     finally:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(lease.close)
+
+
+async def _outside_of_the_step(work: Coroutine[None, None, T]) -> T:
+    # dbos knows by the context that a step is under way, in which it starts nothing.
+    return await asyncio.create_task(work, context=Context())
 
 
 @asynccontextmanager

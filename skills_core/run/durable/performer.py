@@ -7,12 +7,13 @@ import logging
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, TypeAlias
 
+import anyio.lowlevel
 from dbos import DBOS
 
 from skills_core.diagnostics import one_line
 from skills_core.run.durable.journal import DurableJournal, Hold
 from skills_core.run.durable.plain_json import JobFailedError, plain_object
-from skills_core.run.durable.terms import is_inner
+from skills_core.run.durable.terms import is_inner, outermost
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -80,9 +81,12 @@ class Performer:
         try:
             if self._closing:
                 hold.release()
+            if is_inner(run_id) and (outer := self._held.get(outermost(run_id))) is not None and outer.released:
+                hold.release(for_good=outer.for_good)
             # A run inside of another one has that one's slot.
             with hold.scope:
                 async with nullcontext() if is_inner(run_id) else self._slots:
+                    await anyio.lowlevel.checkpoint_if_cancelled()
                     outcome = await self._attempt(run_id, kind, given, hold)
         except asyncio.CancelledError:
             problem = "CancelledError"

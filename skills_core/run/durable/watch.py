@@ -13,7 +13,9 @@ from skills_core.run.durable.errors import StoreError
 from skills_core.run.durable.innards import hand_back
 from skills_core.run.durable.leases import LeaseLostError
 from skills_core.run.durable.leases.clock import now
-from skills_core.run.durable.runs import STATES, UNFINISHED
+from skills_core.run.durable.records import STATES, statuses_of
+from skills_core.run.durable.runs import UNFINISHED, RunState
+from skills_core.run.durable.terms import is_inner, outermost
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -132,10 +134,10 @@ class Watch:
                 load_output=False,
             )
             wanted = [row.workflow_id for row in rows if self._terms.takes_over(row.workflow_id)]
-            taken = [run_id for run_id in wanted if hand_back(run_id, worker, self._terms.queue_of(run_id))]
+            taken = self._hand_back(wanted, worker)
         if taken:
-            logger.info("%d runs of the worker %s, which is gone, wait for another one", len(taken), worker)
-        return len(taken)
+            logger.info("%d runs of the worker %s, which is gone, wait for another one", taken, worker)
+        return taken
 
     def _take_back(self, ours: Mapping[str, WorkflowStatus]) -> int:
         """Hand back what is ours by the record, and that nobody here performs.
@@ -152,4 +154,25 @@ class Watch:
         since = {run_id: self._ownerless_since.get(run_id, moment) for run_id in ownerless}
         due = [run_id for run_id, first in since.items() if moment - first > self._terms.grace_seconds]
         self._ownerless_since = {run_id: first for run_id, first in since.items() if run_id not in due}
-        return sum(hand_back(run_id, me, self._terms.queue_of(run_id)) for run_id in due)
+        return self._hand_back(due, me)
+
+    def _hand_back(self, run_ids: list[str], worker: str) -> int:
+        """Let the runs of a worker wait in the queue again, but cancel those inside of one that was cancelled."""
+        outer_of = {run_id: outermost(run_id) for run_id in run_ids if is_inner(run_id)}
+        cancelled: set[str] = set()
+        if outer_of:
+            rows = DBOS.list_workflows(
+                workflow_ids=sorted(set(outer_of.values())),
+                status=statuses_of({RunState.CANCELLED}),
+                application_name=self._terms.pool,
+                load_input=False,
+                load_output=False,
+            )
+            cancelled = {row.workflow_id for row in rows}
+        handed_back = 0
+        for run_id in run_ids:
+            if outer_of.get(run_id) in cancelled:
+                DBOS.cancel_workflow(run_id)
+            else:
+                handed_back += hand_back(run_id, worker, self._terms.queue_of(run_id))
+        return handed_back
