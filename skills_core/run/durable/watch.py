@@ -144,13 +144,10 @@ class Watch:
 
         The database may have said yes just when the connection broke, and runs are let go of when the lease is lost.
         It is given as much time as a dead worker: between the record and the first line of a run some time passes.
+        dbos gives up what was begun too often when it is to be begun again.
         """
         me, held, moment = self._lease.worker, self._performer.held, now()
-        ownerless = {
-            run_id
-            for run_id, row in ours.items()
-            if row.executor_id == me and run_id not in held and (row.recovery_attempts or 0) <= self._terms.recoveries
-        }
+        ownerless = {run_id for run_id, row in ours.items() if row.executor_id == me and run_id not in held}
         since = {run_id: self._ownerless_since.get(run_id, moment) for run_id in ownerless}
         due = [run_id for run_id, first in since.items() if moment - first > self._terms.grace_seconds]
         self._ownerless_since = {run_id: first for run_id, first in since.items() if run_id not in due}

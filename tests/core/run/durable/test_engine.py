@@ -22,7 +22,7 @@ from skills_core.run.durable.runs import RunState
 from skills_core.run.durable.store import store_of
 from skills_core.run.durable.terms import Terms
 from skills_core.run.scripts.process import Command, ProcessLimits, run_process
-from tests.core.run.durable.conftest import CALM, REPOSITORY, StartWorker
+from tests.core.run.durable.conftest import CALM, QUICK, REPOSITORY, StartWorker
 from tests.core.run.durable.jobs import KINDS, lines, outcome_of
 
 TERMS = Terms(**CALM)
@@ -408,6 +408,20 @@ async def test_a_job_that_turns_its_cancellation_into_an_outcome_is_continued_al
         await begun.wait()
     async with open_engine(store_of(sqlite_url), {"job": echo}, TERMS) as engine:
         assert await engine.wait("one") == {"back": {"a": 1}}
+
+
+async def test_a_run_that_its_worker_let_go_of_for_the_last_time_is_given_up(sqlite_url: str) -> None:
+    terms = Terms(**QUICK, recoveries=1, only=frozenset())
+    async with open_engine(store_of(sqlite_url), {"endless": endless}, terms) as engine:
+        await engine.start("endless", "one", {}, here=True)
+    async with open_engine(store_of(sqlite_url), {"endless": endless}, terms) as engine:
+        worker = (await engine.start("endless", "other", {}, here=True)).worker
+        with closing(sqlite3.connect(sqlite_url)) as database, database:
+            sql = "UPDATE workflow_status SET executor_id = ?, recovery_attempts = 2 WHERE workflow_uuid = 'one'"
+            database.execute(sql, (worker,))
+        with anyio.fail_after(20), pytest.raises(RunNotDoneError) as caught:
+            await engine.wait("one")
+    assert caught.value.run.state is RunState.GIVEN_UP
 
 
 async def test_a_run_of_another_format_is_told_and_not_continued(sqlite_url: str) -> None:
