@@ -9,17 +9,16 @@ import asyncio
 import math
 import re
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from contextvars import Context
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 from dbos import DBOS, SetWorkflowID
-from dbos import error as dbos_errors
-from sqlalchemy.exc import SQLAlchemyError
 
 from skills_core.run.durable.errors import RunConflictError, RunNotDoneError, StoreError, UnknownRunError
+from skills_core.run.durable.faults import faults_told
 from skills_core.run.durable.innards import only_json, refuse_what_does_not_fit, stop_retrying
 from skills_core.run.durable.leases import LeaseLostError
 from skills_core.run.durable.leases.files import FileLease
@@ -32,7 +31,7 @@ from skills_core.run.durable.terms import INSIDE, Terms, is_inner
 from skills_core.run.durable.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Collection, Coroutine, Iterator, Mapping
+    from collections.abc import AsyncGenerator, Collection, Coroutine, Mapping
 
     from dbos import DBOSConfig
 
@@ -51,6 +50,7 @@ _POLL_SECONDS: Final = 0.25
 """How often a worker looks for waiting runs."""
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5
 _AT_A_TIME: Final = 500
+_A_PAGE: Final = 100
 _RUN_ID: Final = re.compile(r"\S(?:.{0,198}\S)?")
 _POOL: Final = re.compile(r"[a-z0-9_-]{3,50}")
 
@@ -117,7 +117,7 @@ class Engine:
 
     async def _start(self, kind: str, run_id: str, given: JsonObject, *, here: bool) -> Run:
         self._watch.refuse_what_is_gone()
-        with SetWorkflowID(run_id), _unusable():
+        with SetWorkflowID(run_id), faults_told():
             if here:
                 await DBOS.start_workflow_async(self._workflow, kind, given)
             else:
@@ -136,10 +136,12 @@ class Engine:
         Raises:
             UnknownRunError: there is no such run.
             RunNotDoneError: it failed, was cancelled or given up, or only another version continues it.
-            StoreError: the store cannot be used any more.
+            StoreError: the store cannot be used any more, or refused what this process did for the run.
         """
         seconds = _FIRST_WAIT
         while (run := await self.look(run_id)).state in {RunState.WAITING, RunState.RUNNING}:
+            if run.worker == self._lease.worker and (fault := self._performer.faults.get(run_id)) is not None:
+                raise StoreError(str(fault))
             if (hold := self._performer.held.get(run_id)) is not None:
                 # It is here: its end is known at once, and recorded a moment later.
                 with anyio.move_on_after(_LONGEST_WAIT):
@@ -159,38 +161,57 @@ class Engine:
             StoreError: the store cannot be used any more.
         """
         self._watch.refuse_what_is_gone()
-        with _unusable():
+        with faults_told():
             rows = await DBOS.list_workflows_async(workflow_ids=[run_id], application_name=self._terms.pool)
         if not rows:
             raise UnknownRunError(run_id)
         return run_of(rows[0], self._terms.version, with_outcome=True)
 
     async def runs(self, states: Collection[RunState] = (), limit: int = 100) -> tuple[Run, ...]:
-        """Return the newest runs, in these states or in any, without their outcomes."""
-        rows = await DBOS.list_workflows_async(
-            status=statuses_of(states) if states else None,
-            application_name=self._terms.pool,
-            limit=limit,
-            sort_desc=True,
-            load_output=False,
-        )
-        found = (run_of(row, self._terms.version, with_outcome=False) for row in rows)
-        return tuple(run for run in found if not states or run.state in states)
+        """Return the newest runs, in these states or in any, without their outcomes.
+
+        Raises:
+            StoreError: the store cannot be used.
+        """
+        found: dict[str, Run] = {}
+        offset, page = 0, max(limit, _A_PAGE)
+        while len(found) < limit:
+            with faults_told():
+                rows = await DBOS.list_workflows_async(
+                    status=statuses_of(states) if states else None,
+                    application_name=self._terms.pool,
+                    limit=page,
+                    offset=offset,
+                    sort_desc=True,
+                    load_output=False,
+                )
+            told = (run_of(row, self._terms.version, with_outcome=False) for row in rows)
+            # A run that is started meanwhile moves the others, so one can come twice.
+            found |= {run.run_id: run for run in told if not states or run.state in states}
+            if len(rows) < page:
+                break
+            offset += page
+        return tuple(found.values())[:limit]
 
     async def cancel(self, run_id: str) -> Run:
         """Cancel a run that is not finished, with those inside of it, and return it.
 
         A job in this process is cancelled at once, one in another process when that looks round, after a beat at most.
+
+        Raises:
+            UnknownRunError: there is no such run.
+            StoreError: the store cannot be used any more.
         """
         await self.look(run_id)
         # The outer one first, so that it begins no other.
         await self._cancel(run_id)
-        inner = await DBOS.list_workflows_async(
-            workflow_id_prefix=f"{run_id}{INSIDE}",
-            application_name=self._terms.pool,
-            status=statuses_of(UNFINISHED),
-            load_input=False,
-        )
+        with faults_told():
+            inner = await DBOS.list_workflows_async(
+                workflow_id_prefix=f"{run_id}{INSIDE}",
+                application_name=self._terms.pool,
+                status=statuses_of(UNFINISHED),
+                load_input=False,
+            )
         for row in inner:
             await self._cancel(row.workflow_id)
         return await self.look(run_id)
@@ -204,33 +225,44 @@ class Engine:
                 await self.cancel(run_id)
 
     async def _cancel(self, run_id: str) -> None:
-        with _unusable():
+        with faults_told():
             await DBOS.cancel_workflow_async(run_id)
         run = await self.look(run_id)
         if run.state is RunState.CANCELLED and (hold := self._performer.held.get(run_id)) is not None:
             hold.release(for_good=True)
 
     async def recover(self) -> int:
-        """Take over the runs of dead workers now, which happens with each beat anyway; return how many."""
-        return await self._watch.sweep()
+        """Take over the runs of dead workers now, which happens with each beat anyway; return how many.
+
+        Raises:
+            StoreError: the store cannot be used.
+        """
+        with faults_told():
+            try:
+                return await self._watch.sweep()
+            except LeaseLostError as error:
+                raise StoreError(f"The database of runs cannot be reached: {error}") from None
 
     async def forget(self, older_than: timedelta) -> int:
-        """Delete the finished runs that ended so long ago, with all that is recorded of them; return how many."""
+        """Delete the finished runs that ended so long ago, with all that is recorded of them; return how many.
+
+        Raises:
+            StoreError: the store cannot be used.
+        """
         before = (datetime.now(UTC) - older_than).isoformat()
         deleted = 0
-        while True:
-            rows = await DBOS.list_workflows_async(
+        with faults_told():
+            while rows := await DBOS.list_workflows_async(
                 status=FINISHED_STATUSES,
                 completed_before=before,
                 application_name=self._terms.pool,
                 limit=_AT_A_TIME,
                 load_input=False,
                 load_output=False,
-            )
-            if not rows:
-                return deleted
-            await DBOS.delete_workflows_async([row.workflow_id for row in rows])
-            deleted += len(rows)
+            ):
+                await DBOS.delete_workflows_async([row.workflow_id for row in rows])
+                deleted += len(rows)
+        return deleted
 
 
 @asynccontextmanager
@@ -296,19 +328,6 @@ async def _watching(watch: Watch) -> AsyncGenerator[None, None]:
         raise failures[0]
 
 
-@contextmanager
-def _unusable() -> Iterator[None]:
-    """Tell errors of the database by their type alone: what they say may hold what was recorded."""
-    try:
-        yield
-    except SQLAlchemyError as error:
-        raise _cannot_be_used(error) from error
-
-
-def _cannot_be_used(error: Exception) -> StoreError:
-    return StoreError(f"The database of runs cannot be used: {type(error).__name__}.")
-
-
 def _checked(terms: Terms) -> Terms:
     if not _POOL.fullmatch(terms.pool):
         raise StoreError(f"{terms.pool[:100]!r} is no name of a pool: 3 to 50 of a-z, 0-9, - and _.")
@@ -338,6 +357,7 @@ def _config(store: Store, worker: str, terms: Terms) -> DBOSConfig:
         "application_version": terms.version,
         "serializer": PlainJson(),
         "sys_db_pool_size": 10,
+        "db_engine_kwargs": {"hide_parameters": True},
         "enable_otlp": False,
         # It would advertise a service, and print the texts of errors. What matters of it the watch tells.
         "log_level": "CRITICAL",
@@ -349,7 +369,7 @@ async def _launch(terms: Terms) -> None:
 
     This holds up the loop while it creates its tables, once, or looks for them.
     """
-    try:
+    with faults_told():
         DBOS.launch()
         for queue in (terms.pool, terms.queue_of(INSIDE)):
             await DBOS.register_queue_async(
@@ -358,8 +378,6 @@ async def _launch(terms: Terms) -> None:
                 polling_interval_sec=_POLL_SECONDS,
                 on_conflict="always_update",
             )
-    except (SQLAlchemyError, dbos_errors.DBOSException) as error:
-        raise _cannot_be_used(error) from error
 
 
 async def _renew(lease: Lease) -> None:

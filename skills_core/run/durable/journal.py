@@ -10,9 +10,9 @@ import anyio.lowlevel
 import anyio.to_thread
 from dbos import DBOS
 from dbos import error as dbos_errors
-from sqlalchemy.exc import SQLAlchemyError
 
 from skills_core.run.durable.errors import StoreError
+from skills_core.run.durable.faults import FAULTS
 from skills_core.run.durable.leases import LeaseLostError
 from skills_core.run.durable.plain_json import plain
 
@@ -35,6 +35,7 @@ class Hold:
         self.scope = anyio.CancelScope()
         self.released = False
         self.for_good = False
+        self.fault: StoreError | None = None
         self.ended = anyio.Event()
 
     @property
@@ -42,9 +43,13 @@ class Hold:
         """Whether no other worker can have taken the run over."""
         return not self.released and self._lease.holds and self._lease.term == self._term
 
-    def release(self, *, for_good: bool = False) -> None:
-        """Cancel the job, and see to it that nothing of it is recorded any more; `for_good`: nobody continues it."""
+    def release(self, *, for_good: bool = False, fault: StoreError | None = None) -> None:
+        """Cancel the job, and see to it that nothing of it is recorded any more.
+
+        `for_good` says that nobody continues it, `fault` what the store refused.
+        """
         self.for_good = self.for_good or for_good
+        self.fault = self.fault or fault
         self.released = True
         self.scope.cancel()
 
@@ -90,7 +95,8 @@ class DurableJournal:
         """Return what the step came to, now or earlier.
 
         Once work has raised, each further step raises the same error: what was not recorded may turn out otherwise
-        the next time, and then the steps after it would be others.
+        the next time, and then the steps after it would be others. Where the store refuses, the job is cancelled: what
+        it would come to without its record is no outcome, and the run is continued from what is recorded.
         """
         if self._ended_by is not None:
             raise self._ended_by
@@ -100,6 +106,8 @@ class DurableJournal:
                 await self._let_go()
             try:
                 return plain(await work())
+            except StoreError as error:  # of a run inside
+                await self._let_go(fault=error)
             except Exception as error:  # noqa: BLE001 - raised again below
                 raise _UnfinishedError(error) from None
 
@@ -107,10 +115,9 @@ class DurableJournal:
             return await DBOS.run_step_async({"name": name}, recorded)
         except _UnfinishedError as unfinished:
             self._ended_by = unfinished.error
-        except SQLAlchemyError:
-            if not await self._hold.is_gone():
-                raise
-            await self._let_go(for_good=True)
+        except FAULTS as error:
+            fault = _refused(self._run_id, error)
+            await (self._let_go(for_good=True) if await self._hold.is_gone() else self._let_go(fault=fault))
         except dbos_errors.DBOSWorkflowConflictIDError:
             await self._let_go()
         except dbos_errors.DBOSWorkflowCancelledError:
@@ -118,8 +125,13 @@ class DurableJournal:
         assert self._ended_by is not None  # noqa: S101 - for the type checker
         raise self._ended_by
 
-    async def _let_go(self, *, for_good: bool = False) -> NoReturn:
-        self._hold.release(for_good=for_good)
+    async def _let_go(self, *, for_good: bool = False, fault: StoreError | None = None) -> NoReturn:
+        self._hold.release(for_good=for_good, fault=fault)
         await anyio.lowlevel.checkpoint()
         # It is shielded, or a task that the scope does not know of.
         raise asyncio.CancelledError
+
+
+def _refused(run_id: str, error: Exception) -> StoreError:
+    what = f"The record of the run {run_id!r} could not be read or written: {type(error).__name__}."
+    return StoreError(f"{what} It is continued later from what is recorded.")

@@ -16,8 +16,9 @@ from skills_core.run.durable.plain_json import JobFailedError, plain_object
 from skills_core.run.durable.terms import is_inner, outermost
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
+    from skills_core.run.durable.errors import StoreError
     from skills_core.run.durable.leases import Lease
     from skills_core.run.ports import Journal, JsonObject
 
@@ -37,6 +38,7 @@ class Performer:
         self._lease = lease
         self._slots = asyncio.Semaphore(at_once)
         self._held: dict[str, Hold] = {}
+        self._faults: dict[str, StoreError] = {}
         self._closing = False
         self._idle = asyncio.Event()
         self._idle.set()
@@ -50,6 +52,15 @@ class Performer:
     def held(self) -> Mapping[str, Hold]:
         """The runs that are performed or wait for a slot, by name."""
         return dict(self._held)
+
+    @property
+    def faults(self) -> Mapping[str, StoreError]:
+        """What the store refused of the runs that were let go of for it, by name."""
+        return dict(self._faults)
+
+    def keep_faults_of(self, run_ids: Collection[str]) -> None:
+        """Forget what the store refused of all others."""
+        self._faults = {run_id: fault for run_id, fault in self._faults.items() if run_id in run_ids}
 
     async def perform(self, kind: str, given: JsonObject) -> JsonObject:
         """Perform the run that dbos has begun in this task, and return its outcome.
@@ -65,6 +76,7 @@ class Performer:
         if (before := self._held.get(run_id)) is not None:
             before.release()  # dbos has begun it anew: what is left of the earlier time can record nothing any more
         self._held[run_id] = hold
+        self._faults.pop(run_id, None)
         self._idle.clear()
         try:
             return await self._result(run_id, kind, given, hold)
@@ -93,6 +105,9 @@ class Performer:
         except Exception as error:
             problem = type(error).__name__
             logger.debug("the job of run %s raised", run_id, exc_info=True)
+        if hold.fault is not None:
+            self._faults[run_id] = hold.fault
+            logger.warning("run %s is let go of: %s", one_line(run_id), hold.fault)
         if hold.released:
             raise asyncio.CancelledError
         if problem:

@@ -102,6 +102,7 @@ class Watch:
             )
         }
         me = self._lease.worker
+        self._performer.keep_faults_of({run_id for run_id, row in running.items() if row.executor_id == me})
         lost = [run_id for run_id in held if run_id not in running or running[run_id].executor_id != me]
         unfinished = await self._unfinished(lost)
         for run_id in lost:

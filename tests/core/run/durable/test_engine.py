@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -408,6 +409,20 @@ async def test_a_job_that_turns_its_cancellation_into_an_outcome_is_continued_al
         await begun.wait()
     async with open_engine(store_of(sqlite_url), {"job": echo}, TERMS) as engine:
         assert await engine.wait("one") == {"back": {"a": 1}}
+
+
+async def test_runs_are_found_behind_those_of_another_format(sqlite_url: str) -> None:
+    nothing = replace(TERMS, at_once=1)
+    async with open_engine(store_of(sqlite_url), {"job": endless}, nothing) as engine:
+        await engine.start("job", "mine", {}, here=True)
+    async with open_engine(store_of(sqlite_url), {"job": endless}, replace(nothing, run_format=2)) as engine:
+        for number in range(120):
+            await engine.start("job", f"other {number}", {})
+    async with open_engine(store_of(sqlite_url), {"job": endless}, replace(nothing, only=frozenset())) as engine:
+        assert [run.run_id for run in await engine.runs([RunState.RUNNING, RunState.WAITING], limit=1)] == ["mine"]
+        others = await engine.runs([RunState.OTHER_FORMAT], limit=200)
+        assert sorted(run.run_id for run in others) == sorted(f"other {number}" for number in range(120))
+        assert len(await engine.runs(limit=3)) == 3
 
 
 async def test_a_run_that_its_worker_let_go_of_for_the_last_time_is_given_up(sqlite_url: str) -> None:
