@@ -31,7 +31,7 @@ from skills_core.run.durable.terms import INSIDE, Terms, is_inner
 from skills_core.run.durable.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Collection, Coroutine, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Mapping
 
     from dbos import DBOSConfig
 
@@ -310,15 +310,15 @@ async def _watching(watch: Watch) -> AsyncGenerator[None, None]:
     failures: list[Exception] = []
     async with anyio.create_task_group() as group:
 
-        async def keep_alive() -> None:
+        async def keep(loop: Callable[[], Awaitable[None]]) -> None:
             try:
-                await watch.keep_alive()
+                await loop()
             except StoreError as error:
                 failures.insert(0, error)
                 group.cancel_scope.cancel()
 
-        for loop in (keep_alive, watch.let_go, watch.look_round):
-            group.start_soon(loop)
+        for loop in (watch.keep_alive, watch.let_go, watch.look_round):
+            group.start_soon(keep, loop)
         try:
             yield
         except Exception as error:  # noqa: BLE001 - raised again below, and not in a group

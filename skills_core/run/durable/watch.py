@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import anyio
 from dbos import DBOS
-from sqlalchemy.exc import SQLAlchemyError
 
 from skills_core.run.durable.errors import StoreError
 from skills_core.run.durable.innards import hand_back
@@ -18,7 +17,7 @@ from skills_core.run.durable.runs import UNFINISHED, RunState
 from skills_core.run.durable.terms import is_inner, outermost
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from dbos import WorkflowStatus
 
@@ -32,7 +31,11 @@ logger = logging.getLogger(__name__)
 
 
 class Watch:
-    """Three loops with one rhythm; none waits for another, as the database may keep any call waiting."""
+    """Three loops with one rhythm: what the database keeps waiting in one does not hold up the others.
+
+    On PostgreSQL the first can wait for the third: a lease has one connection, on which others are found dead too. The
+    second waits for nothing, and lets go of the runs in time whatever the others wait for.
+    """
 
     def __init__(self, performer: Performer, lease: Lease, terms: Terms) -> None:
         """Prepare to watch for this worker."""
@@ -40,7 +43,6 @@ class Watch:
         self._lease = lease
         self._terms = terms
         self._ownerless_since: dict[str, float] = {}
-        self._silent = False
         self._gone: StoreError | None = None
 
     def refuse_what_is_gone(self) -> None:
@@ -57,40 +59,49 @@ class Watch:
         self._gone = self._gone or StoreError("The record of runs is closed here, so none can be begun or waited for.")
 
     async def keep_alive(self) -> None:
-        """Renew the lease.
+        """Renew the lease again and again.
 
         Raises:
             StoreError: the store was removed. What was performed here is let go of: nothing is recorded any more.
         """
-        while True:
-            try:
-                await anyio.to_thread.run_sync(self._lease.renew)
-            except StoreError as error:
-                self._gone = error
-                self._performer.give_up()
-                raise
-            except LeaseLostError as error:
-                if not self._silent:
-                    logger.warning("the database of runs cannot be reached: %s", error)
-                self._silent = True
-            else:
-                self._silent = False
-            await anyio.sleep(self._terms.beat_seconds)
+        try:
+            await self._again_and_again(self._renew, "the database of runs cannot be reached", self._terms.beat_seconds)
+        except StoreError as error:
+            self._gone = error
+            self._performer.give_up()
+            raise
 
     async def let_go(self) -> None:
         """Let go of runs in time when the lease is lost."""
-        while True:
-            self._performer.release_lost()
-            await anyio.sleep(self._terms.beat_seconds / 2)
+        await self._again_and_again(self._release_lost, "no run can be let go of", self._terms.beat_seconds / 2)
 
     async def look_round(self) -> None:
         """Look at the runs in the database again and again."""
+        await self._again_and_again(self.sweep, "the runs cannot be looked at", self._terms.beat_seconds)
+
+    async def _again_and_again(self, work: Callable[[], Awaitable[object]], trouble: str, seconds: float) -> None:
+        """Do some work with pauses; whatever it raises but StoreError is logged, once until it changes."""
+        told = ""
         while True:
             try:
-                await self.sweep()
-            except (LeaseLostError, SQLAlchemyError) as error:
-                logger.warning("the runs could not be looked at: %s", type(error).__name__)
-            await anyio.sleep(self._terms.beat_seconds)
+                await work()
+            except StoreError:
+                raise
+            except Exception as error:  # noqa: BLE001 - one beat that fails is no reason to miss the next
+                # What else a database or a library says may hold what was recorded.
+                why = str(error) if isinstance(error, LeaseLostError) else type(error).__name__
+                if why != told:
+                    logger.warning("%s: %s", trouble, why)
+                told = why
+            else:
+                told = ""
+            await anyio.sleep(seconds)
+
+    async def _renew(self) -> None:
+        await anyio.to_thread.run_sync(self._lease.renew)
+
+    async def _release_lost(self) -> None:
+        self._performer.release_lost()
 
     async def sweep(self) -> int:
         """Let go of runs that were cancelled or taken over, take over those of dead workers; return how many."""

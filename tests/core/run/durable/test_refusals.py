@@ -10,6 +10,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from dbos import DBOS
+from dbos import error as dbos_errors
 
 from skills_core.run.durable.engine import Engine, open_engine
 from skills_core.run.durable.errors import StoreError
@@ -109,3 +111,27 @@ async def test_a_record_that_cannot_be_read_is_told_by_whatever_reads_it(sqlite_
                 await work()
         change(sqlite_url, "ALTER TABLE elsewhere RENAME TO workflow_status")
         assert (await engine.cancel("one")).state is RunState.CANCELLED
+
+
+async def test_an_error_that_nobody_foresaw_ends_no_engine_and_is_logged_once(
+    sqlite_url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = 0
+    list_workflows = DBOS.list_workflows_async
+
+    async def fail(**wanted: Any) -> Any:
+        nonlocal asked
+        if wanted.get("status") == "PENDING":
+            asked += 1
+            raise dbos_errors.DBOSException(TEXT)
+        return await list_workflows(**wanted)
+
+    async def asked_often() -> bool:
+        return asked > 4
+
+    async with open_engine(store_of(sqlite_url), {"echo": echo}, Terms(**CALM)) as engine:
+        monkeypatch.setattr(DBOS, "list_workflows_async", fail)
+        await until(asked_often)
+        monkeypatch.undo()
+        assert await engine.run("echo", "one", {}) == {"back": {}}
+    assert [record.message for record in caplog.records] == ["the runs cannot be looked at: DBOSException"]
