@@ -265,14 +265,19 @@ class Engine:
         return deleted
 
     async def left_alone(self) -> tuple[str, ...]:
-        """Return the names of the unfinished runs that only another pool or version performs, the oldest first."""
-        rows = await DBOS.list_workflows_async(
-            name=_WORKFLOW,
-            status=statuses_of(UNFINISHED),
-            application_name=[],  # of all: None would be this pool
-            load_input=False,
-            load_output=False,
-        )
+        """Return the names of the unfinished runs that only another pool or version performs, the oldest first.
+
+        Raises:
+            StoreError: the store cannot be used.
+        """
+        with faults_told():
+            rows = await DBOS.list_workflows_async(
+                name=_WORKFLOW,
+                status=statuses_of(UNFINISHED),
+                application_name=[],  # of all: None would be this pool
+                load_input=False,
+                load_output=False,
+            )
         theirs = (row.workflow_id for row in rows if row.app_version != self._terms.version)
         return tuple(run_id for run_id in theirs if not is_inner(run_id))
 
