@@ -69,9 +69,16 @@ class DeclaredCalls:
         found = declared_tools(
             skill, runner, variables, prefix=prefix_of(skill), allows=lambda each: each is declaration
         )
-        guard, run_id = guard_of(snapshot.catalog.active, settings), secrets.token_hex(16)
-        secrets_of_user, digest = Secrets(variables), skill.digest or ""
-        gate = ToolGate(found.tools, Permits(None), guard, user, USUAL_LIMITS, run_id, digest, secrets_of_user)
+        gate = ToolGate(
+            found.tools,
+            Permits(None),
+            guard_of(snapshot.catalog.active, settings),
+            user,
+            USUAL_LIMITS,
+            run_id=secrets.token_hex(16),
+            digest=skill.digest or "",
+            secrets=Secrets(variables),
+        )
         call = await gate.call(name, dict(arguments), 1)
         return tool_result([text_block(call.text)], is_error=call.decision is not CallDecision.DONE)
 

@@ -90,6 +90,11 @@ class Exchanges:
                 self._tasks = None
                 tasks.cancel_scope.cancel()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether any work is under way."""
+        return bool(self._running)
+
     def end_all(self, why: str) -> None:
         """Cancel all work; the requests that are there are answered with `why`."""
         for rounds in [*self._running.values()]:

@@ -17,6 +17,7 @@ from skills_core.rendering import activation_inputs, render_activation, render_r
 from skills_core.run.conversation import MAX_FAULT, Conversation, RunStoppedError
 from skills_core.run.evaluation import Assessment, ModelEvaluator, NotScoredError
 from skills_core.run.limits import USUAL_LIMITS
+from skills_core.run.models import connected
 from skills_core.run.outcome import Attempt, RunOutcome, RunProblem, RunStatus, Score, Usage
 from skills_core.run.ports import Progress, unheard
 from skills_core.run.recipient import recipient_with
@@ -134,10 +135,10 @@ class SkillExecutor:
         """Perform the run. That it fails is an outcome; only cancellation is raised, after it was written down."""
         with run_span(self._recorder.header) as span:
             try:
+                await self._begin()
                 outcome = self._refused() or await self._performed()
             except anyio.get_cancelled_exc_class():
-                cancelled = self._outcome(RunStatus.CANCELLED, RunProblem.CANCELLED, "The run was cancelled.")
-                await self._finish(span, cancelled)
+                await self._finish(span, self._cut_short())
                 raise
             except Exception as error:
                 logger.exception("run %s ended by an error of its own", self._context.journal.run_id)
@@ -145,6 +146,19 @@ class SkillExecutor:
                 outcome = self._outcome(RunStatus.FAILED, RunProblem.INTERNAL_ERROR, message)
             await self._finish(span, outcome)
         return outcome
+
+    async def _begin(self) -> None:
+        async def work() -> JsonValue:
+            return now()
+
+        await self._recorder.begin(str(await self._context.journal.step("begin", work)))
+
+    def _cut_short(self) -> RunOutcome:
+        """Return what the trace says of a run that is being cancelled."""
+        if self._context.journal.interrupted:
+            message = "The process that performed the run ended or let go of it; it is to be continued."
+            return self._outcome(RunStatus.INTERRUPTED, RunProblem.INTERRUPTED, message)
+        return self._outcome(RunStatus.CANCELLED, RunProblem.CANCELLED, "The run was cancelled.")
 
     def _refused(self) -> RunOutcome | None:
         """Return why the run may not begin: what is done again after a low score must not change anything."""
@@ -166,7 +180,7 @@ class SkillExecutor:
         limits = self._context.limits
         with anyio.move_on_after(limits.seconds) as deadline:
             try:
-                async with self._context.model:  # which closes its connections behind it
+                async with connected(self._context.model):
                     problem, message = await self._attempts_until_good()
             except RunStoppedError as stopped:
                 problem, message = stopped.problem, stopped.message

@@ -26,12 +26,13 @@ __all__ = [
 
 
 class RunStatus(StrEnum):
-    """How a run ended."""
+    """How a run ended. `INTERRUPTED` stands in traces alone: such a run has no outcome yet, and is continued."""
 
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
     REFUSED = "refused"
+    INTERRUPTED = "interrupted"
 
 
 class RunProblem(StrEnum):
@@ -52,6 +53,7 @@ class RunProblem(StrEnum):
     CONFIGURATION = "configuration"
     INTERNAL_ERROR = "internal_error"
     CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
 
 
 class CallDecision(StrEnum):

@@ -36,7 +36,7 @@ from mcp import Client
 from server.config import Settings
 
 # The image is made once for all of them.
-pytestmark = pytest.mark.xdist_group("image")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("image")]
 
 REPOSITORY = Path(__file__).parents[2]
 SAMPLES = REPOSITORY / "sample_skills"

@@ -33,17 +33,26 @@ from tests.server.sessions import (
     server_environment,
 )
 
+BOTH: list[tuple[Transport, Era]] = [("stdio", "handshake"), ("http", "modern")]
+"""Enough for what is said: each transport and each era once."""
+EVERY: list[tuple[Transport, Era]] = [*BOTH, ("stdio", "modern"), ("http", "handshake")]
+"""For how it is said, with the mark `every_way`: requests, streams and notifications differ with both."""
 
-@pytest.fixture(params=["stdio", "http"])
-def transport(request: pytest.FixtureRequest) -> Transport:
-    chosen: Transport = request.param
-    return chosen
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "client_way" in metafunc.fixturenames:
+        every = metafunc.definition.get_closest_marker("every_way") and {"transport", "era"} <= {*metafunc.fixturenames}
+        metafunc.parametrize("client_way", EVERY if every else BOTH, ids="-".join)
 
 
-@pytest.fixture(params=["handshake", "modern"])
-def era(request: pytest.FixtureRequest) -> Era:
-    chosen: Era = request.param
-    return chosen
+@pytest.fixture
+def transport(client_way: tuple[Transport, Era]) -> Transport:
+    return client_way[0]
+
+
+@pytest.fixture
+def era(client_way: tuple[Transport, Era]) -> Era:
+    return client_way[1]
 
 
 @pytest.fixture

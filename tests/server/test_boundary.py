@@ -249,6 +249,7 @@ async def test_no_trick_in_a_path_uri_or_name_gets_anything_out(
     assert read["contents"][0]["text"] == "notes"
 
 
+@pytest.mark.every_way
 async def test_no_trick_gets_anything_out_over_any_transport_in_any_era(connect: Connect, ground: Path) -> None:
     faults = []
     async with connect() as session:

@@ -140,15 +140,16 @@ async def test_the_tool_says_that_it_only_reads(connect: Connect) -> None:
         Draft202012Validator.check_schema(tool.output_schema)
 
 
-@pytest.mark.parametrize("arguments", [{}, {"text": "x"}, {"message": "x" * 100_001}])
-async def test_a_message_is_needed_and_has_a_bound(connect: Connect, arguments: dict[str, str]) -> None:
+async def test_a_message_is_needed_and_has_a_bound(connect: Connect) -> None:
+    wrong: list[dict[str, str]] = [{}, {"text": "x"}, {"message": "x" * 100_001}]
     async with connect(**TOOL) as session:
-        result = await session.client.call_tool("skill_context", arguments)
-        assert result.is_error
-        assert "message" in result.content[0].text
-        with pytest.raises(MCPError) as caught:
-            await session.client.get_prompt("with_skills", arguments)
-        assert caught.value.error.code == INVALID_PARAMS
+        for arguments in wrong:
+            result = await session.client.call_tool("skill_context", arguments)
+            assert result.is_error
+            assert "message" in result.content[0].text
+            with pytest.raises(MCPError) as caught:
+                await session.client.get_prompt("with_skills", arguments)
+            assert caught.value.error.code == INVALID_PARAMS
 
 
 async def test_the_longest_message_is_answered(in_memory: ConnectHosted, skills: Path) -> None:
@@ -188,9 +189,11 @@ async def test_the_prompt_comes_and_goes_with_the_first_skill_for_models(
 
 
 @pytest.mark.parametrize("fields", ["", "user-invocable: false", "disable-model-invocation: true"])
-async def test_a_skill_of_the_same_name_wins(connect: Connect, make_skill: MakeSkill, fields: str) -> None:
+async def test_a_skill_of_the_same_name_wins(
+    in_memory: ConnectHosted, skills: Path, make_skill: MakeSkill, fields: str
+) -> None:
     make_skill("with_skills", description="Mine.", body="My own body.", fields=fields)
-    async with connect() as session:
+    async with in_memory(skills) as session:
         prompts = {prompt.name: prompt for prompt in (await session.client.list_prompts()).prompts}
         if fields.startswith("user"):
             assert "with_skills" not in prompts

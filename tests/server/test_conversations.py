@@ -49,6 +49,7 @@ async def test_the_text_comes_first_then_a_line_and_then_the_text_again(
         assert await session.activate("a") == first
 
 
+@pytest.mark.every_way
 async def test_who_has_the_receipt_gets_the_line_without_any_session(connect: Connect, skills: Path) -> None:
     folder = write_skill(skills, "a")
     async with connect() as session:
@@ -121,6 +122,7 @@ async def test_an_activation_says_what_a_host_should_keep(connect: Connect, skil
         assert again.meta["skillserve/skill"] == {**about, "unchanged": True}
 
 
+@pytest.mark.every_way
 async def test_a_skill_that_changed_is_told_of_once_with_the_next_result_of_any_tool(
     connect: Connect, transport: str, era: str, skills: Path
 ) -> None:

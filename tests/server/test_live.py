@@ -18,6 +18,7 @@ from tests.conftest import MakeSkill, write_skill
 from tests.server.sessions import Connect, ConnectHosted
 
 
+@pytest.mark.every_way
 async def test_tools_and_catalog_appear_with_the_first_skill_and_vanish_with_the_last(
     connect: Connect, make_skill: MakeSkill, skills: Path
 ) -> None:
@@ -58,6 +59,7 @@ CHANGES: dict[str, tuple[Callable[[Path], object], set[str]]] = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
+@pytest.mark.every_way
 async def test_each_list_is_announced_only_if_it_changed(
     make_skill: MakeSkill, skills: Path, what: str, in_memory: ConnectHosted
 ) -> None:
@@ -94,6 +96,7 @@ async def test_a_change_that_only_a_client_with_more_room_sees_is_announced_what
         assert session.told.count("tools") == 1
 
 
+@pytest.mark.every_way
 async def test_subscribers_of_a_resource_hear_of_its_new_bytes_and_of_no_other(
     connect: Connect, make_skill: MakeSkill
 ) -> None:
@@ -108,6 +111,7 @@ async def test_subscribers_of_a_resource_hear_of_its_new_bytes_and_of_no_other(
         assert contents.text == "A"
 
 
+@pytest.mark.every_way
 async def test_when_a_client_is_told_its_next_request_sees_the_change(connect: Connect, make_skill: MakeSkill) -> None:
     folder = make_skill("one")
     async with connect() as session:
@@ -122,6 +126,7 @@ async def test_when_a_client_is_told_its_next_request_sees_the_change(connect: C
             assert f"Body {number}." in await session.activate("one")
 
 
+@pytest.mark.every_way
 async def test_a_burst_of_a_thousand_events_ends_in_one_notification_of_each_kind(
     connect: Connect, make_skill: MakeSkill
 ) -> None:

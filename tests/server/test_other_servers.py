@@ -46,7 +46,7 @@ async def connected(begin: float = 60.0, **servers: dict[str, Any]) -> AsyncGene
 
 
 def gate(found: Connected, seconds: float = 60.0) -> ToolGate:
-    return ToolGate(found.tools, Permits(None), Guard([]), Nobody(), RunLimits(tool_seconds=seconds), "r1")
+    return ToolGate(found.tools, Permits(None), Guard([]), Nobody(), RunLimits(tool_seconds=seconds), run_id="r1")
 
 
 def free_port() -> int:
@@ -102,6 +102,20 @@ async def test_tools_are_called_over_every_transport(kind: str) -> None:
                 "inside",
                 "[a file of the type unknown, 3 bytes, which is not shown]",
             ]
+
+
+@pytest.mark.parametrize("entry", [{}, {"type": "http"}])
+async def test_a_server_of_the_older_transport_is_found_out_without_being_told(entry: dict[str, str]) -> None:
+    async with listening("sse") as url, connected(second={**entry, "url": url}) as found:
+        assert found.problems == ()
+        assert (await gate(found).call("second__add", {"a": 2, "b": 3}, 1)).text == "5"
+
+
+async def test_an_address_with_no_server_behind_it_is_told_by_what_each_transport_got() -> None:
+    async with listening("streamable-http") as url, connected(bad={"url": f"{url}/nothing"}) as found:
+        (problem,) = found.problems
+    said = "it answers with HTTP 404"
+    assert problem == f"the server bad gives no tools: {said}; over sse, the older transport: {said}"
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from pathlib import Path
 
@@ -47,6 +48,7 @@ async def test_resuming_does_not_wait_for_what_nobody_here_performs(
     resume = ("runs", "resume", skills, "--model", endpoint.model)
     done = await anyio.to_thread.run_sync(lambda: run(*resume, XDG_STATE_HOME=str(tmp_path / "state")))
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert done.stderr == "skillserve: theirs is left alone: it is of a kind that is not known here\n"
 
 
 async def test_a_run_that_ended_long_ago_is_removed_from_the_record(
@@ -65,3 +67,34 @@ async def test_a_run_that_ended_long_ago_is_removed_from_the_record(
     monkeypatch.setattr(service, "KEPT", timedelta(0))
     async with recording(runs, library, settings) as engine:
         assert await engine.runs() == ()
+
+
+FLOW = "{name: flow, inputs: {what: {}}, steps: [{kind: skill, name: A, target: greeter, message: 'Use {{what}}.'}]}"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("run", "greeter", "with {secret}", "{skills}"),
+        ("run", "greeter", "hi", "{skills}", "--param", "token={secret}"),
+        ("workflow", "run", "{flow}", "{skills}", "--input", "what={secret}"),
+    ],
+    ids=["message", "parameter", "input"],
+)
+def test_a_secret_that_somebody_says_is_in_no_record_no_trace_and_with_no_model(
+    make_skill: MakeSkill, skills: Path, tmp_path: Path, endpoint: ModelEndpoint, asked: tuple[str, ...]
+) -> None:
+    secret, state = "tok_zzzzyyyy9999", tmp_path / "state"
+    make_skill("greeter", body="Greet with {{token}}.")
+    (tmp_path / "flow.yaml").write_text(FLOW)
+    endpoint.script = ["hello", "hello"]
+    named = [each.format(secret=secret, skills=skills, flow=tmp_path / "flow.yaml") for each in asked]
+    for _ in range(2):  # what is asked again by the same name is the same run
+        environment = {"XDG_STATE_HOME": str(state), "MY_TOKEN": secret}
+        done = run(*named, "--model", endpoint.model, "--id", "once", **environment)
+        assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
+    assert "[secret MY_TOKEN]" in json.dumps(endpoint.requests)
+    assert secret not in json.dumps(endpoint.requests)
+    files = [path for path in state.rglob("*") if path.is_file()]
+    assert {"runs.sqlite", "once.json"} <= {path.name for path in files}
+    assert not [path for path in files if secret.encode() in path.read_bytes()]

@@ -106,6 +106,20 @@ def test_what_cannot_be_run_is_said_at_once(
     assert "Traceback" not in done.stderr
 
 
+def test_a_folder_in_the_place_of_the_message_is_told_where_no_skill_is_found(
+    make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
+) -> None:
+    make_skill("only-there")
+    endpoint.script = ["hello"]
+    done = performed(endpoint, state, "only-there", skills)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"'{skills}' was taken as the message; write a message (or \"\") before folders" in done.stderr
+    assert "as the message" not in performed(endpoint, state, "only-there", "no folder").stderr
+    assert "as the message" not in performed(endpoint, state, "nobody", skills, skills).stderr
+    assert (done := performed(endpoint, state, "only-there", "", skills)).returncode == 0, done.stderr
+    assert "/only-there" in endpoint.requests[0]["messages"][1]["content"]
+
+
 def test_an_attempt_below_the_minimum_exits_with_1_whatever_came_after_it(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
 ) -> None:

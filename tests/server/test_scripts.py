@@ -203,6 +203,7 @@ class TestTool:
 
     @POSIX
     @pytest.mark.parametrize("sandbox", ["if it works", "none"])
+    @pytest.mark.every_way
     async def test_a_call_that_is_cancelled_ends_all_that_the_script_started(
         self, connect: Connect, make_skill: MakeSkill, tmp_path: Path, sandbox: str
     ) -> None:

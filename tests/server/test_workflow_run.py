@@ -198,6 +198,7 @@ def chain_process(file: Path, skills: Path, state: str, endpoint: ModelEndpoint,
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
 def test_a_workflow_that_is_killed_again_and_again_has_each_effect_once_and_comes_to_its_end(
     chain: Path, skills: Path, state: str, endpoint: ModelEndpoint, tmp_path: Path
@@ -247,9 +248,20 @@ def test_what_was_interrupted_is_completed_by_resume(
         while len(endpoint.requests) < 2 and time.monotonic() < deadline:
             time.sleep(0.02)
         process.kill()
+
+    def shown(run_id: str) -> dict[str, Any]:
+        trace: dict[str, Any] = json.loads(run("runs", "show", run_id, XDG_STATE_HOME=state).stdout)
+        return trace
+
+    began = [shown(each)["started"] for each in ("left", "left.1", "left.3")]
     endpoint.script = ["never again", "never again", "resumed"]
     other = run("runs", "resume", skills, "--model", f"{endpoint.address}#other", "--json", XDG_STATE_HOME=state)
     assert json.loads(other.stdout) == {"runs": []}
+    (told,) = other.stderr.splitlines()
+    assert told.startswith(
+        "skillserve: left is left alone: it was begun with other folders, another model, other tools"
+    )
     done = run("runs", "resume", skills, "--model", endpoint.model, XDG_STATE_HOME=state)
-    assert (done.returncode, done.stdout.split()) == (0, ["left", "workflow", "completed"]), done.stderr
-    assert json.loads(run("runs", "show", "left", XDG_STATE_HOME=state).stdout)["output"] == "resumed"
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["left", "workflow", "completed"], "")
+    assert shown("left")["output"] == "resumed"
+    assert [shown(each)["started"] for each in ("left", "left.1", "left.3")] == began

@@ -65,6 +65,7 @@ class ToolGate:
         guard: Guard,
         user: User,
         limits: RunLimits,
+        *,
         run_id: str,
         digest: str = "",
         secrets: Secrets | None = None,
@@ -72,7 +73,7 @@ class ToolGate:
         """Let calls of `tools` through; `digest` is that of the skill that is run, for the log.
 
         What is secret is in nothing that is told of a call. Of two tools with one name the first counts. A tool whose
-        schema cannot be used is left out.
+        schema cannot be used is left out; to see that takes some 10 ms for each tool.
         """
         self._permits = permits
         self._guard = guard
@@ -195,7 +196,8 @@ class ToolGate:
         return _Ruling(CallDecision.DECLINED, text, decision.reason, decision)
 
     async def _carry_out(self, tool: Tool, arguments: JsonObject, number: int) -> tuple[CallDecision, str, str]:
-        context = CallContext(self._run_id, f"{self._run_id}/{number}", self._user)
+        key, characters = f"{self._run_id}/{number}", self._limits.tool_characters
+        context = CallContext(self._run_id, key, self._user, characters, self._secrets.hidden)
         with anyio.move_on_after(None if tool.waits else self._limits.tool_seconds):
             try:
                 return CallDecision.DONE, await tool.perform(arguments, context), ""

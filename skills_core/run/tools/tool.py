@@ -27,12 +27,16 @@ class Effect(StrEnum):
 class CallContext:
     """What a call knows of the run that it belongs to.
 
-    `key` is the same when the step is done again after an interruption, and no other call has it.
+    `key` is the same when the step is done again after an interruption, and no other call has it. Of the text that the
+    call returns, the model is given `characters`, and `hide` takes out what is secret in the run: a tool that cuts a
+    text does so first.
     """
 
     run_id: str
     key: str
     user: User
+    characters: int
+    hide: Callable[[str], str]
 
 
 Perform: TypeAlias = "Callable[[JsonObject, CallContext], Awaitable[str]]"

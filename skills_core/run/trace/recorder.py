@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
@@ -32,13 +33,18 @@ class Recorder:
     """The trace of one run; without a store it is only kept in memory."""
 
     def __init__(self, header: RunHeader, store: TraceStore | None = None, secrets: Secrets | None = None) -> None:
-        """Begin the trace; nothing is written before the first event."""
+        """Know the run; nothing is written before `begin`."""
         self.header = header
         self._store = store
         self._secrets = secrets or Secrets({})
         self._events: list[JsonValue] = []
         self._outcome: RunOutcome | None = None
         self._ended: str | None = None
+
+    async def begin(self, at: str) -> None:
+        """Note when the run began; one that is continued began when it first did."""
+        self.header = replace(self.header, started=at)
+        await self._write()
 
     async def add(self, event: Event) -> None:
         """Note what happened, without secrets."""

@@ -70,7 +70,7 @@ def make_run(write_skill: Any, load: Callable[..., Library], tmp_path: Path) -> 
             guard,
             user or Nobody(),
             limits,
-            journal.run_id,
+            run_id=journal.run_id,
             secrets=context.get("secrets"),
         )
         return SkillExecutor(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import mcp_types as types
+import pytest
 
 from server.run.questions import answer_text, consent_text
 from tests.server.run.talking import Converse, Peer, Talk, allow, client_for, echo, http_program
@@ -25,6 +26,7 @@ def answers(action: Any, content: Any = None) -> Callable[[Any], Any]:
     return answer
 
 
+@pytest.mark.every_way
 async def test_only_the_box_itself_is_consent(converse: Converse) -> None:
     async with converse(Peer(elicit=allow)) as talk:
         for answer, agreed in [
@@ -56,6 +58,7 @@ async def test_an_answer_in_the_users_own_words_is_given_as_it_is(converse: Conv
         assert await talk.said({"ask": "what?"}) == ["a\nb"]
 
 
+@pytest.mark.every_way
 async def test_without_forms_consent_is_a_further_call_that_is_good_once(converse: Converse) -> None:
     async with converse(Peer(sample=echo)) as talk:
         asked = await talk.run({"sample": "a"}, PUSH, {"sample": "b"})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import mcp_types as types
-import pytest
 
 from skills_core.testing.script import Call
 from tests.conftest import MakeSkill
@@ -30,38 +29,40 @@ FILES = {
 ANSWERS = [("accept", {"allow": True}), ("accept", {"allow": False}), ("decline", None), ("cancel", None)]
 
 
-def peer(action: Any, content: Any) -> Peer:
+def peer(*answers: tuple[Any, Any]) -> Peer:
+    """Return a client whose user gives these answers, one after the other."""
+    given = iter(answers)
+
     async def elicit(_: object) -> Any:
+        action, content = next(given)
         return types.ElicitResult(action=action, content=content)
 
     return Peer(elicit=elicit)
 
 
-@pytest.mark.parametrize(("action", "content"), ANSWERS)
-async def test_a_declared_tool_is_carried_out_when_the_user_agrees(
-    make_skill: MakeSkill, served: Served, action: str, content: Any
-) -> None:
+async def test_a_declared_tool_is_carried_out_when_the_user_agrees(make_skill: MakeSkill, served: Served) -> None:
     make_skill("numbers", fields=FIELDS, files=FILES)
-    user = peer(action, content)
+    user = peer(*ANSWERS)
     async with served(user, skill_tools="numbers/*") as client:
-        result = await client.call_tool("numbers__double", {"n": 14})
-    agreed = content == {"allow": True}
-    assert (not result.is_error, result.content[0].text == "28") == (agreed, agreed)
-    assert '{"n":14}' in user.asked[0]
+        for number, (_, content) in enumerate(ANSWERS, 1):
+            result = await client.call_tool("numbers__double", {"n": 14})
+            agreed = content == {"allow": True}
+            assert (not result.is_error, result.content[0].text == "28") == (agreed, agreed)
+            assert len(user.asked) == number
+            assert '{"n":14}' in user.asked[-1]
 
 
-@pytest.mark.parametrize(("action", "content"), ANSWERS[:3])
-async def test_a_script_runs_when_the_user_agrees(
-    make_skill: MakeSkill, served: Served, action: str, content: Any
-) -> None:
+async def test_a_script_runs_when_the_user_agrees(make_skill: MakeSkill, served: Served) -> None:
     make_skill("numbers", fields=FIELDS, files=FILES)
-    user = peer(action, content)
+    user = peer(*ANSWERS)
     async with served(user, tools="run_skill_script") as client:
-        arguments = {"skill": "numbers", "path": "hello.py", "args": ["--force"]}
-        result = await client.call_tool("run_skill_script", arguments)
-    agreed = content == {"allow": True}
-    assert (not result.is_error, "ran with --force" in str(result.content)) == (agreed, agreed)
-    assert "--force" in user.asked[0]
+        for number, (_, content) in enumerate(ANSWERS, 1):
+            arguments = {"skill": "numbers", "path": "hello.py", "args": ["--force"]}
+            result = await client.call_tool("run_skill_script", arguments)
+            agreed = content == {"allow": True}
+            assert (not result.is_error, "ran with --force" in str(result.content)) == (agreed, agreed)
+            assert len(user.asked) == number
+            assert "--force" in user.asked[-1]
 
 
 async def test_where_nobody_can_be_asked_nothing_is_carried_out(make_skill: MakeSkill, served: Served) -> None:
@@ -81,7 +82,7 @@ async def test_a_run_asks_the_user_and_goes_on_with_the_answer(
 ) -> None:
     make_skill("numbers", fields=FIELDS, files=FILES)
     endpoint.script = [Call("double", {"n": 14}), "28, then"]
-    user = peer("accept", {"allow": True})
+    user = peer(ANSWERS[0])
     async with served(user, model=endpoint.model, skill_tools="numbers/*") as client:
         result = await client.call_tool("run_skill", {"name": "numbers", "message": "double 14"})
     assert result.structured_content["tool_calls"] == [{"tool": "double", "decision": "done", "reason": ""}]

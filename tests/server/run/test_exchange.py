@@ -11,6 +11,8 @@ from mcp.shared.exceptions import MCPError
 
 from tests.server.run.talking import Converse, Peer, Talk, allow, echo, says
 
+pytestmark = pytest.mark.every_way
+
 TWELVE = [{"sample": str(number)} for number in range(12)]
 
 

@@ -15,8 +15,8 @@ from server.run.exchanges import Exchanges
 from server.run.limits import ExchangeLimits
 from skills_core.library import Library
 from skills_core.sources import explicit_sources
-from tests.server.run.program import TalkingServer
 from tests.server.run.talking import Peer, Talk, client_for, echo
+from tests.server.run.talking_server import TalkingServer
 
 
 def hosted(skills: Path, log: Path, limits: ExchangeLimits) -> TalkingServer:

@@ -17,6 +17,8 @@ from tests.server.sessions import REPOSITORY, Era, Transport, server_environment
 
 CLIENT = Path(__file__).with_name("vanishing_client.py")
 
+pytestmark = pytest.mark.every_way
+
 WAITS_FOR_THE_CLIENT = {"sample": "never"}
 WORKS_BY_ITSELF = {"hang": 0}
 

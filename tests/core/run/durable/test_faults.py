@@ -27,7 +27,7 @@ from tests.core.run.durable.jobs import (
 )
 from tests.core.run.durable.postgres import PrivateCluster
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")]
 
 KILLS = int(os.environ.get("DURABLE_KILLS", "3"))
 """How often processes are killed in each of the four rows of them."""

@@ -15,10 +15,10 @@ from skills_core.run.durable.errors import RunNotDoneError
 from skills_core.run.durable.runs import RunState
 from skills_core.run.durable.store import store_of
 from skills_core.run.durable.terms import Terms
-from tests.core.run.durable.conftest import QUICK
+from tests.core.run.durable.conftest import CALM
 from tests.core.run.durable.test_engine import endless, until
 
-ONE_AT_A_TIME = Terms(**QUICK, at_once=1)
+ONE_AT_A_TIME = Terms(**CALM, at_once=1)
 
 
 class Nested:
