@@ -227,7 +227,7 @@ def test_a_check_can_fail_where_something_is_hidden(many: Path) -> None:
 def test_a_client_that_is_not_known_is_wrong_use_with_a_hint(skills: Path) -> None:
     done = run("visibility", skills, "--client", "claude-cod")
     assert done.returncode == 2
-    assert "did you mean claude-code" in done.stderr
+    assert "did you mean 'claude-code'" in done.stderr
     assert run("visibility", skills, "--client", "unknown").returncode == 0
 
 

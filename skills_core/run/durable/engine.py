@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context
 from datetime import UTC, datetime, timedelta
@@ -19,26 +18,18 @@ from dbos import DBOS, SetWorkflowID
 
 from skills_core.run.durable.errors import RunConflictError, RunNotDoneError, StoreError, UnknownRunError
 from skills_core.run.durable.faults import faults_told
-from skills_core.run.durable.innards import (
-    only_json,
-    refuse_what_does_not_fit,
-    refuse_what_was_launched_otherwise,
-    stop_retrying,
-)
+from skills_core.run.durable.innards import only_json, refuse_what_does_not_fit
+from skills_core.run.durable.launching import begin_lease, config_of, end, launch, renew_first
 from skills_core.run.durable.leases import LeaseLostError
-from skills_core.run.durable.leases.files import FileLease
 from skills_core.run.durable.performer import Performer
-from skills_core.run.durable.plain_json import PlainJson, plain_object
+from skills_core.run.durable.plain_json import plain_object
 from skills_core.run.durable.records import FINISHED_STATUSES, run_of, statuses_of
 from skills_core.run.durable.runs import UNFINISHED, RunState
-from skills_core.run.durable.store import SCHEMA, SqliteStore, make_private
 from skills_core.run.durable.terms import INSIDE, Terms, is_inner
 from skills_core.run.durable.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Mapping
-
-    from dbos import DBOSConfig
 
     from skills_core.run.durable.leases import Lease
     from skills_core.run.durable.performer import Job
@@ -51,8 +42,6 @@ __all__ = ["Engine", "open_engine"]
 T = TypeVar("T")
 
 _WORKFLOW: Final = "run"
-_POLL_SECONDS: Final = 0.25
-"""How often a worker looks for waiting runs."""
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5
 _AT_A_TIME: Final = 500
 _A_PAGE: Final = 100
@@ -301,21 +290,21 @@ async def open_engine(
     """
     terms = _checked(terms or Terms())
     refuse_what_does_not_fit()
-    lease = await anyio.to_thread.run_sync(_begin_lease, store, terms)
+    lease = await anyio.to_thread.run_sync(begin_lease, store, terms)
     try:
         with only_json():
             performer = Performer(kinds, lease, terms.at_once)
             watch = Watch(performer, lease, terms)
             try:
-                DBOS(config=_config(store, lease.worker, terms))
+                DBOS(config=config_of(store, lease.worker, terms))
                 engine = Engine(performer, watch, lease, terms)
-                await _launch(terms)
-                await _renew(lease)
+                await launch(terms)
+                await renew_first(lease)
                 async with _watching(watch):
                     yield engine
             finally:
                 with anyio.CancelScope(shield=True):
-                    await _close(performer, terms)
+                    await end(performer, terms)
                 watch.close()
     finally:
         with anyio.CancelScope(shield=True):
@@ -356,65 +345,3 @@ def _checked(terms: Terms) -> Terms:
     if min(terms.at_once, terms.recoveries) < 1 or not 0 < terms.beat_seconds * 3 <= terms.grace_seconds < math.inf:
         raise StoreError("A worker needs at least one run at a time and one recovery, and three beats in its grace.")
     return terms
-
-
-def _begin_lease(store: Store, terms: Terms) -> Lease:
-    if isinstance(store, SqliteStore):
-        make_private(store.path)
-        try:
-            return FileLease(store.path)
-        except OSError as error:
-            raise StoreError(f"{store.path}: its workers cannot be told apart: {error.strerror}.") from error
-    from skills_core.run.durable.leases.postgres import PostgresLease  # noqa: PLC0415 - only where it is used
-
-    return PostgresLease(store.url, terms.grace_seconds)
-
-
-def _config(store: Store, worker: str, terms: Terms) -> DBOSConfig:
-    return {
-        "name": terms.pool,
-        "system_database_url": store.url,
-        "dbos_system_schema": SCHEMA,
-        "executor_id": worker,
-        "application_version": terms.version,
-        "serializer": PlainJson(),
-        "sys_db_pool_size": 10,
-        "db_engine_kwargs": {"hide_parameters": True},
-        "enable_otlp": False,
-        # It would advertise a service, and print the texts of errors. What matters of it the watch tells.
-        "log_level": "CRITICAL",
-    }
-
-
-async def _launch(terms: Terms) -> None:
-    """Launch dbos on this event loop: it performs runs on the loop that it was launched on.
-
-    This holds up the loop while it creates its tables, once, or looks for them.
-    """
-    with faults_told():
-        DBOS.launch()
-        refuse_what_was_launched_otherwise()
-        for queue in (terms.pool, terms.queue_of(INSIDE)):
-            await DBOS.register_queue_async(
-                queue,
-                worker_concurrency=terms.at_once,
-                polling_interval_sec=_POLL_SECONDS,
-                on_conflict="always_update",
-            )
-
-
-async def _renew(lease: Lease) -> None:
-    """Begin with a fresh lease: creating the tables may have taken long."""
-    try:
-        await anyio.to_thread.run_sync(lease.renew)
-    except LeaseLostError as error:
-        raise StoreError(f"The database of runs went away: {error}") from error
-
-
-async def _close(performer: Performer, terms: Terms) -> None:
-    await performer.stop(terms.stop_seconds)
-    stop_retrying()
-    # In a thread: dbos waits for threads that wait for this loop.
-    await anyio.to_thread.run_sync(lambda: DBOS.destroy(destroy_registry=True))
-    # dbos has made its own threads the loop's, and they take no more work.
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())

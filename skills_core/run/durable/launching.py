@@ -1,0 +1,108 @@
+"""What stands below an engine: the lease that tells that this process is alive, and dbos, launched and ended."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+import anyio.to_thread
+from dbos import DBOS
+
+from skills_core.run.durable.errors import StoreError
+from skills_core.run.durable.faults import faults_told
+from skills_core.run.durable.innards import refuse_what_was_launched_otherwise, stop_retrying
+from skills_core.run.durable.leases import LeaseLostError
+from skills_core.run.durable.leases.files import FileLease
+from skills_core.run.durable.plain_json import PlainJson
+from skills_core.run.durable.store import SCHEMA, SqliteStore, make_private
+from skills_core.run.durable.terms import INSIDE
+
+if TYPE_CHECKING:
+    from dbos import DBOSConfig
+
+    from skills_core.run.durable.leases import Lease
+    from skills_core.run.durable.performer import Performer
+    from skills_core.run.durable.store import Store
+    from skills_core.run.durable.terms import Terms
+
+__all__ = ["begin_lease", "config_of", "end", "launch", "renew_first"]
+
+_POLL_SECONDS: Final = 0.25
+"""How often a worker looks for waiting runs."""
+
+
+def begin_lease(store: Store, terms: Terms) -> Lease:
+    """Begin to be a worker on this store.
+
+    Raises:
+        StoreError: the store cannot be used.
+    """
+    if isinstance(store, SqliteStore):
+        make_private(store.path)
+        try:
+            return FileLease(store.path)
+        except OSError as error:
+            raise StoreError(f"{store.path}: its workers cannot be told apart: {error.strerror}.") from error
+    from skills_core.run.durable.leases.postgres import PostgresLease  # noqa: PLC0415 - only where it is used
+
+    return PostgresLease(store.url, terms.grace_seconds)
+
+
+def config_of(store: Store, worker: str, terms: Terms) -> DBOSConfig:
+    """Return what dbos is told."""
+    return {
+        "name": terms.pool,
+        "system_database_url": store.url,
+        "dbos_system_schema": SCHEMA,
+        "executor_id": worker,
+        "application_version": terms.version,
+        "serializer": PlainJson(),
+        "sys_db_pool_size": 10,
+        "db_engine_kwargs": {"hide_parameters": True},
+        "enable_otlp": False,
+        # It would advertise a service, and print the texts of errors. What matters of it the watch tells.
+        "log_level": "CRITICAL",
+    }
+
+
+async def launch(terms: Terms) -> None:
+    """Launch dbos on this event loop: it performs runs on the loop that it was launched on.
+
+    This holds up the loop while it creates its tables, once, or looks for them.
+
+    Raises:
+        StoreError: the store cannot be used.
+    """
+    with faults_told():
+        DBOS.launch()
+        refuse_what_was_launched_otherwise()
+        for queue in (terms.pool, terms.queue_of(INSIDE)):
+            await DBOS.register_queue_async(
+                queue,
+                worker_concurrency=terms.at_once,
+                polling_interval_sec=_POLL_SECONDS,
+                on_conflict="always_update",
+            )
+
+
+async def renew_first(lease: Lease) -> None:
+    """Begin with a fresh lease: creating the tables may have taken long.
+
+    Raises:
+        StoreError: the store went away.
+    """
+    try:
+        await anyio.to_thread.run_sync(lease.renew)
+    except LeaseLostError as error:
+        raise StoreError(f"The database of runs went away: {error}") from error
+
+
+async def end(performer: Performer, terms: Terms) -> None:
+    """Let go of all runs, and end dbos in this process."""
+    await performer.stop(terms.stop_seconds)
+    stop_retrying()
+    # In a thread: dbos waits for threads that wait for this loop.
+    await anyio.to_thread.run_sync(lambda: DBOS.destroy(destroy_registry=True))
+    # dbos has made its own threads the loop's, and they take no more work.
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
