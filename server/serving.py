@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 from collections import Counter
@@ -17,7 +18,8 @@ from server.app import SkillServer
 from server.config import Settings, Transport
 from server.environment import runtime_folders
 from server.host import Host
-from server.listing.runs import may_ask
+from server.listing.runs import may_ask, offers_runs
+from server.run.telemetry import traced
 
 if TYPE_CHECKING:
     import socket
@@ -47,8 +49,11 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
     Raises:
         AddressInUseError: the address for HTTP cannot be listened on.
     """
+    # Who performs no skills has no spans that are worth the libraries for them.
+    spans = traced(os.environ if offers_runs(settings) else {})
     if settings.transport is Transport.STDIO:
-        anyio.run(_serve_stdio, Host(library, settings, files, usage))
+        with spans:
+            anyio.run(_serve_stdio, Host(library, settings, files, usage))
         return
     from server.admin.sockets import admin_socket
     from server.http import HttpServer, checks_host, listen
@@ -58,7 +63,7 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
         host = Host(library, settings, files, usage)
         server = HttpServer(SkillServer(host, local=False), host, streams=may_ask(settings))
         # A signal that ends the process does so when all else has ended: nothing is left behind.
-        with server.stopped_by_signals(), admin_socket(runtime_folders(), port) as admin:
+        with server.stopped_by_signals(), spans, admin_socket(runtime_folders(), port) as admin:
             _announce(library, settings, port)
             if not checks_host(settings):
                 logger.warning("requests are taken under any Host name; name yours with --allowed-host")

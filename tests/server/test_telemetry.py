@@ -18,6 +18,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from skills_core.testing import Call
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint
+from tests.server.sessions import http_server, open_session
 from tests.server.test_cli import run
 
 SECOND = Path(__file__).with_name("second_server.py")
@@ -108,6 +109,26 @@ def test_a_run_is_a_trace_at_the_collector_without_its_texts(
     # Of the skill, the user, the model, its calls, and what tools are described by and say.
     for text in ("xyzzy", "plugh", "hello", "plover", "frotz", "Read a file", "Add two", "description", "not work"):
         assert text not in everything
+
+
+async def test_a_run_that_a_client_asks_a_server_for_is_a_trace_too(
+    make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, tmp_path: Path, collected: Collected
+) -> None:
+    address, sent = collected
+    make_skill("greeter")
+    endpoint.script = ["hello"]
+    settings = {
+        "SKILLSERVE_TOOLS": "run_skill",
+        "SKILLSERVE_MODEL": endpoint.model,
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+        "OTEL_EXPORTER_OTLP_ENDPOINT": address,
+    }
+    async with http_server(skills, **settings) as url, open_session(url, "modern", ()) as session:
+        told = await session.client.call_tool("run_skill", {"name": "greeter", "message": "xyzzy"})
+    assert told.structured_content is not None
+    (span,) = [each for each in spans_in(sent) if each.name == "invoke_agent greeter"]
+    assert span.trace_id.hex() == told.structured_content["run_id"]
+    assert "xyzzy" not in "".join(map(str, sent))
 
 
 @pytest.mark.parametrize("name", [(), ("--id", "nightly-1")], ids=["unnamed", "named"])
