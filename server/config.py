@@ -10,12 +10,15 @@ more of the server to clients, and the sources that it adds are served only whil
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from server.model import Field, InvalidValueError, Model, PositiveInt, SecretStr, field_validator
+from msgspec import Meta, Struct, field
+from msgspec.structs import astuple
+
+from server.model import InvalidValueError, SecretStr, read
 from skills_core.catalog import MAX_ENTRY
 from skills_core.guard.patterns import pattern_fault
 from skills_core.locations import USUAL_BOUNDS
@@ -76,6 +79,15 @@ _MAX_TOOL_NAMES = 200
 _TOKEN = re.compile(r"[\x21-\x7e]{16,1024}")
 # What can stand in a header, and cannot be guessed.
 
+_TRUTH = {
+    **dict.fromkeys(("1", "on", "t", "true", "y", "yes"), True),
+    **dict.fromkeys(("0", "off", "f", "false", "n", "no"), False),
+}
+# What variables say of switches.
+
+NonEmpty = Annotated[str, Meta(min_length=1)]
+PositiveInt = Annotated[int, Meta(ge=1)]
+
 
 class ConfigurationError(Exception):
     """A setting cannot be used; the message names it, what is wrong, and where it came from."""
@@ -117,10 +129,10 @@ class Conventions(StrEnum):
     PROJECT = "project"
 
 
-class SourceSettings(Model):
+class SourceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A directory of skills beside the usual ones; None stands for what is set for all sources."""
 
-    path: str = Field(min_length=1)
+    path: NonEmpty
     scope: Scope = Scope.MANAGED
     strictness: Strictness | None = None
     follow_symlinks: bool | None = None
@@ -128,22 +140,22 @@ class SourceSettings(Model):
     gitignore: bool | None = None
 
 
-class Settings(Model):
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings of a server. Times are in the unit that the name says."""
 
     transport: Transport = Transport.STDIO
-    host: str = Field(default="127.0.0.1", min_length=1)
-    port: int = Field(default=8000, ge=0, le=65_535)
-    path: str = Field(default="/mcp", pattern=r"^/[A-Za-z0-9_./-]*$")
+    host: NonEmpty = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 8000
+    path: Annotated[str, Meta(pattern=r"^/[A-Za-z0-9_./-]*$")] = "/mcp"
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     strictness: Strictness = Strictness.LENIENT
     follow_symlinks: bool = False
     trust_workspace: bool = False
     gitignore: bool = False
-    scan_depth: int = Field(default=USUAL_BOUNDS.depth, ge=0, le=100)
+    scan_depth: Annotated[int, Meta(ge=0, le=100)] = USUAL_BOUNDS.depth
     """Folders below the usual places that are looked into; directories that are named are bounded far higher."""
-    scan_folders: int = Field(default=USUAL_BOUNDS.folders, ge=1, le=1_000_000)
+    scan_folders: Annotated[int, Meta(ge=1, le=1_000_000)] = USUAL_BOUNDS.folders
     """Folders of each of the usual places that are looked into, in all."""
     conventions: Conventions = Conventions.NAMED
     sources: tuple[SourceSettings, ...] = ()
@@ -157,17 +169,17 @@ class Settings(Model):
     """Calls of tools that are denied whatever skills say, by patterns as in a skill's own `danger_patterns`."""
     confirm_patterns: tuple[str, ...] = ()
     """Calls of tools for which the user is to be asked, likewise."""
-    model: str | None = Field(default=None, min_length=1)
+    model: NonEmpty | None = None
     """Which model performs skills, as `skills_core.run.models` reads it; None for none."""
     model_key: SecretStr | None = None
     """The key for a model that is named by its address."""
-    run_turns: int = Field(default=25, ge=1, le=1000)
+    run_turns: Annotated[int, Meta(ge=1, le=1000)] = 25
     """Most answers of the model in one run."""
-    run_tokens: int = Field(default=500_000, ge=1)
+    run_tokens: PositiveInt = 500_000
     """Most tokens in one run, in and out."""
-    run_seconds: int = Field(default=900, ge=1, le=86_400)
+    run_seconds: Annotated[int, Meta(ge=1, le=86_400)] = 900
     """Longest time of one run."""
-    runs_at_once: int = Field(default=4, ge=1, le=1000)
+    runs_at_once: Annotated[int, Meta(ge=1, le=1000)] = 4
     """Most runs that this process performs at a time; the others wait."""
     run_store: SecretStr | None = None
     """Where runs are recorded: `postgresql://…` or a file; by default a file of the user's."""
@@ -175,40 +187,40 @@ class Settings(Model):
     """Workflows that clients may run, by file or folder."""
     run_tools: tuple[WorkspaceTool, ...] = ()
     """Tools of the workspace that runs may use."""
-    workspace: str | None = Field(default=None, min_length=1)
+    workspace: NonEmpty | None = None
     """The folder that they are bound to."""
-    mcp_servers: str | None = Field(default=None, min_length=1)
+    mcp_servers: NonEmpty | None = None
     """The JSON file that names other MCP servers, whose tools runs may use."""
     skill_tools: tuple[str, ...] = ()
     """Tools declared by skills that may be carried out, in runs and for clients, as `SKILL/TOOL` or `SKILL/*`."""
     admin_token: SecretStr | None = None
     watch: WatchMode = WatchMode.AUTO
-    watch_debounce_ms: int = Field(default=250, ge=0, le=60_000)
-    watch_poll_ms: int = Field(default=1000, ge=50, le=3_600_000)
-    catalog_budget: int = Field(default=32_000, ge=500)
+    watch_debounce_ms: Annotated[int, Meta(ge=0, le=60_000)] = 250
+    watch_poll_ms: Annotated[int, Meta(ge=50, le=3_600_000)] = 1000
+    catalog_budget: Annotated[int, Meta(ge=500)] = 32_000
     """Longest catalog text for a model, in characters; about 8,000 tokens."""
-    entry_limit: int = Field(default=MAX_ENTRY, ge=20, le=MAX_ENTRY)
+    entry_limit: Annotated[int, Meta(ge=20, le=MAX_ENTRY)] = MAX_ENTRY
     """Longest text of one skill in the catalog, in characters."""
-    client_budgets: dict[str, PositiveInt] = Field(default_factory=dict)
+    client_budgets: dict[str, PositiveInt] = field(default_factory=dict)
     """The same for single clients by their key, which overrides what is known of them."""
-    reranker: str | None = Field(default=None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+    reranker: Annotated[str, Meta(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None = None
     """A second opinion on searches, as `package.module:name`; its code runs in the server."""
     pinned: tuple[str, ...] = ()
     """Skills that are offered before all others, by name."""
     usage: bool = True
     """Whether it is remembered how often skills are used, so that those used most are offered first."""
-    enum_limit: int = Field(default=1000, ge=1)
+    enum_limit: PositiveInt = 1000
     """Most names in the enum of `activate_skill`; beyond it any active name is accepted all the same."""
-    max_injected_chars: int = Field(default=2000, ge=1, le=1_000_000)
+    max_injected_chars: Annotated[int, Meta(ge=1, le=1_000_000)] = 2000
     """Most code points of a skill's body that a search puts before a message."""
     adapt: bool = True
     """Whether an activation says what the tools and files that a skill names are called here."""
-    tool_names: Mapping[str, Mapping[str, str]] = Field(default_factory=dict)
+    tool_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """For clients, by the beginnings of their names or `*`: tools that skills name, and what each is called there."""
     require_sandbox: bool = False
     """Whether no script runs where no sandbox works."""
-    script_seconds: int = Field(default=120, ge=1, le=86_400)
-    script_output_bytes: int = Field(default=10_000_000, ge=1, le=1_000_000_000)
+    script_seconds: Annotated[int, Meta(ge=1, le=86_400)] = 120
+    script_output_bytes: Annotated[int, Meta(ge=1, le=1_000_000_000)] = 10_000_000
     """Most that a script writes, to stdout and stderr together, before it is ended."""
     script_environment: tuple[str, ...] = ()
     """Variables of this process that scripts get beside a stated list, by name."""
@@ -216,66 +228,77 @@ class Settings(Model):
     """Whether scripts in a sandbox can use the network; without a sandbox they always can."""
     script_workspace: str | None = None
     """Where scripts are started and may write; by default an empty folder that is removed afterwards."""
-    page_size: int = Field(default=500, ge=1, le=10_000)
+    page_size: Annotated[int, Meta(ge=1, le=10_000)] = 500
     log_level: LogLevel = LogLevel.INFO
 
-    @field_validator("admin_token")
-    @classmethod
-    def _check_token(cls, token: SecretStr | None) -> SecretStr | None:
-        if token is not None and not _TOKEN.fullmatch(token.get_secret_value()):
-            # A message of the model itself would hold the value.
-            raise ValueError("expected from 16 to 1024 characters of ASCII, without spaces")
-        return token
+    def __post_init__(self) -> None:
+        for name, check in _CHECKS.items():
+            try:
+                check(getattr(self, name))
+            except ValueError as error:
+                raise InvalidValueError(str(error), (name,)) from None
 
-    @field_validator("script_environment")
-    @classmethod
-    def _check_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        for name in names:
-            if name.upper().startswith(ENV_PREFIX) or not name or "=" in name or "\0" in name:
-                raise ValueError(f"{name[:80]!r}: expected a variable's name; none that begins with {ENV_PREFIX}")
-        return names
-
-    @field_validator("script_workspace")
-    @classmethod
-    def _check_workspace(cls, workspace: str | None) -> str | None:
-        place = Path(workspace).expanduser() if workspace is not None else None
-        if place is not None and not (place.is_absolute() and place.is_dir()):
-            raise ValueError(f"{workspace!r}: expected the absolute path of a folder that exists")
-        return workspace
-
-    @field_validator("danger_patterns", "confirm_patterns")
-    @classmethod
-    def _check_patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
-        for pattern in patterns:
-            if fault := pattern_fault(pattern):
-                raise ValueError(fault)
-        return patterns
-
-    @field_validator("skill_tools")
-    @classmethod
-    def _check_skill_tools(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
-        for entry in entries:
-            if not all(entry.partition("/")):
-                raise ValueError(f"{entry[:80]!r}: expected SKILL/TOOL, or SKILL/* for all tools of the skill")
-        return entries
-
-    @field_validator("tool_names")
-    @classmethod
-    def _check_tool_names(cls, tables: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mapping[str, str]]:
-        if max(len(tables), *map(len, tables.values()), 0) > _MAX_TOOL_NAMES:
-            raise ValueError(f"expected at most {_MAX_TOOL_NAMES} clients, and as many names for each")
-        for client in tables:
-            if not (_CLIENT_NAME.fullmatch(client) and client.isprintable()):
-                raise ValueError(f"{client[:80]!r}: expected a client's name, up to 64 characters without < and >")
-        for name in (name for table in tables.values() for pair in table.items() for name in pair):
-            if not _TOOL_NAME.fullmatch(name):
-                raise ValueError(f"{name[:80]!r}: expected a tool's name, from 1 to 64 of A-Z a-z 0-9 _ . / : # @ -")
-        return tables
+    def __hash__(self) -> int:
+        # Tables have no hash of their own.
+        return hash(tuple(value for value in astuple(self) if not isinstance(value, dict)))
 
     @property
     def watch_options(self) -> WatchOptions:
         """The settings of the watcher."""
         return WatchOptions(self.watch, self.watch_debounce_ms / 1000, self.watch_poll_ms / 1000)
+
+
+def _check_token(token: SecretStr | None) -> None:
+    if token is not None and not _TOKEN.fullmatch(token.get_secret_value()):
+        # A pattern of the field would have the value in its message.
+        raise ValueError("expected from 16 to 1024 characters of ASCII, without spaces")
+
+
+def _check_names(names: tuple[str, ...]) -> None:
+    for name in names:
+        if name.upper().startswith(ENV_PREFIX) or not name or "=" in name or "\0" in name:
+            raise ValueError(f"{name[:80]!r}: expected a variable's name; none that begins with {ENV_PREFIX}")
+
+
+def _check_workspace(workspace: str | None) -> None:
+    place = Path(workspace).expanduser() if workspace is not None else None
+    if place is not None and not (place.is_absolute() and place.is_dir()):
+        raise ValueError(f"{workspace!r}: expected the absolute path of a folder that exists")
+
+
+def _check_patterns(patterns: tuple[str, ...]) -> None:
+    for pattern in patterns:
+        if fault := pattern_fault(pattern):
+            raise ValueError(fault)
+
+
+def _check_skill_tools(entries: tuple[str, ...]) -> None:
+    for entry in entries:
+        if not all(entry.partition("/")):
+            raise ValueError(f"{entry[:80]!r}: expected SKILL/TOOL, or SKILL/* for all tools of the skill")
+
+
+def _check_tool_names(tables: Mapping[str, Mapping[str, str]]) -> None:
+    if max(len(tables), *map(len, tables.values()), 0) > _MAX_TOOL_NAMES:
+        raise ValueError(f"expected at most {_MAX_TOOL_NAMES} clients, and as many names for each")
+    for client in tables:
+        if not (_CLIENT_NAME.fullmatch(client) and client.isprintable()):
+            raise ValueError(f"{client[:80]!r}: expected a client's name, up to 64 characters without < and >")
+    for name in (name for table in tables.values() for pair in table.items() for name in pair):
+        if not _TOOL_NAME.fullmatch(name):
+            raise ValueError(f"{name[:80]!r}: expected a tool's name, from 1 to 64 of A-Z a-z 0-9 _ . / : # @ -")
+
+
+_CHECKS: Mapping[str, Callable[[Any], None]] = {
+    "admin_token": _check_token,
+    "script_environment": _check_names,
+    "script_workspace": _check_workspace,
+    "danger_patterns": _check_patterns,
+    "confirm_patterns": _check_patterns,
+    "skill_tools": _check_skill_tools,
+    "tool_names": _check_tool_names,
+}
+# What is asked of settings beyond their types.
 
 
 def load_settings(
@@ -303,22 +326,34 @@ def load_settings(
     own, project = config_home / "skillserve" / FILE_NAME, (directory or Path()) / FILE_NAME
     merged |= {name: (value, str(own)) for name, value in _read_file(own).items()}
     merged |= {name: (value, str(project)) for name, value in _read_project_file(project, own).items()}
-    for name, field in Settings.model_fields.items():
+    usual = Settings()
+    for name in Settings.__struct_fields__:
         text = environment.get(ENV_PREFIX + name.upper())
         # What a compose file leaves empty is not set.
         if text and name not in _TABLES:
-            is_list = isinstance(field.default, tuple)
-            listed = tuple(part.strip() for part in text.split(",") if part.strip())
-            merged[name] = (listed if is_list else text, f"the environment variable {ENV_PREFIX}{name.upper()}")
+            where = f"the environment variable {ENV_PREFIX}{name.upper()}"
+            merged[name] = (_spelt(text, getattr(usual, name)), where)
     for name, flag in flags.items():
         if flag is not None and flag != ():
             merged[name] = (flag, f"--{name.replace('_', '-')}")
+    if not merged:
+        # To read the types of all fields takes longer than all else here.
+        return usual
     try:
-        return Settings.model_validate({name: value for name, (value, _) in merged.items()})
+        return read(Settings, {name: value for name, (value, _) in merged.items()})
     except InvalidValueError as error:
         name, *within = error.path
         what = ".".join(["sources" if name == "project_sources" else name, *within])
         raise ConfigurationError(f"{merged[name][1]}: {what}: {error.message}") from None
+
+
+def _spelt(text: str, usual: object) -> object:
+    """Return what a variable says of a setting that is `usual` where nothing is said."""
+    if isinstance(usual, tuple):
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    if isinstance(usual, bool):
+        return _TRUTH.get(text.strip().lower(), text)
+    return text.strip() if isinstance(usual, int) else text
 
 
 def _read_project_file(file: Path, own: Path) -> dict[str, Any]:
@@ -343,7 +378,7 @@ def _read_file(file: Path) -> dict[str, Any]:
 
     try:
         found = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise ConfigurationError(f"{file}: {error}") from None
     if "project_sources" in found:
         raise ConfigurationError(f"{file}: project_sources: unknown; expected sources")

@@ -10,8 +10,9 @@ from server.arguments import string
 from server.faults import InvalidRequestError
 from server.listing.envelope import text_block, tool_result
 from server.listing.guard import ARGUMENTS, CHECK, TOOL, offers_tool
-from server.rules import guard_of, log_decision
+from server.rules import guard_of
 from skills_core.diagnostics import one_line
+from skills_core.guard import log_decision
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

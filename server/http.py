@@ -148,6 +148,7 @@ class HttpServer(_Uvicorn):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End what clients hold open, so that nobody need wait for it."""
         self._server.listening.close()
+        self._server.runs.close()
         self._server.exchanges.end_all("the server is stopping")
         await super().shutdown(sockets)
 

@@ -18,10 +18,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skills_core.format.yaml12 import JsonValue
+    from skills_core.skill import Skill
 
-__all__ = ["JdaiFiles", "JdaiSettings"]
+__all__ = ["JdaiFiles", "JdaiSettings", "script_variables"]
 
 JsonObject: TypeAlias = "dict[str, JsonValue]"
+
+_CONFIG = ".jdai/config.json"
+_SKILLS = ".jdai/skills.json"
 
 _MAX_SIZE = 1024 * 1024
 _MAX_DEPTH = 64
@@ -52,24 +56,13 @@ class JdaiFiles:
 
     def __init__(self, home: Path, project: Path) -> None:
         """Nothing is read yet."""
-        self._configs = (home / ".jdai" / "config.json", project / ".jdai" / "config.json")
-        self._skills = (home / ".jdai" / "skills.json", project / ".jdai" / "skills.json")
+        self._configs = (home / _CONFIG, project / _CONFIG)
+        self._skills = (home / _SKILLS, project / _SKILLS)
 
     @property
     def paths(self) -> tuple[Path, ...]:
         """The files, whether they exist or not."""
         return (*self._configs, *self._skills)
-
-    def script_variables(self, skill_key: str, primary_env: str | None) -> dict[str, str]:
-        """Return what the user's own file sets for a skill: its `env`, and its `apiKey` as `primary_env`.
-
-        A file that came with a project has no say in what programs are started with.
-        """
-        root = _read(self._skills[0], [])
-        entries = _object((_object(root.get("skills")) if "skills" in root else root).get("entries"))
-        fields = next((_object(value) for key, value in entries.items() if key.lower() == skill_key.lower()), {})
-        key = _api_key(fields)
-        return {**({primary_env: key} if primary_env and key else {}), **_entry(fields).variables}
 
     def read(self) -> JdaiSettings:
         """Read all files."""
@@ -94,6 +87,18 @@ class JdaiFiles:
             bundled=frozenset(str(each).lower() for each in bundled) if isinstance(bundled, list) and bundled else None,
             problems=tuple(problems),
         )
+
+
+def script_variables(home: Path, skill: Skill) -> dict[str, str]:
+    """Return what the user's own `skills.json` sets for a skill: its `env`, and its `apiKey` as the primary variable.
+
+    It is read anew by each call. A file that came with a project has no say in what programs are started with.
+    """
+    root = _read(home / _SKILLS, [])
+    entries = _object((_object(root.get("skills")) if "skills" in root else root).get("entries"))
+    fields = next((_object(value) for key, value in entries.items() if key.lower() == skill.skill_key.lower()), {})
+    key, primary = _api_key(fields), skill.frontmatter.primary_env
+    return {**({primary: key} if primary and key else {}), **_entry(fields).variables}
 
 
 def _read(path: Path, problems: list[Diagnostic]) -> JsonObject:

@@ -6,6 +6,7 @@ import logging
 import signal
 import sys
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -31,6 +32,9 @@ __all__ = ["serve"]
 
 # Addresses that a client cannot connect to.
 _EVERYWHERE = frozenset({"0.0.0.0", "[::]"})  # noqa: S104 - compared, not bound
+
+_LAST_WORDS = 20
+# How often others may go on before a client that closed stdin has said nothing more: what it said last is on its way.
 
 logger = logging.getLogger(__name__)
 
@@ -65,22 +69,35 @@ async def _serve_stdio(host: Host) -> None:
     from server.stdio import serve_stdio
 
     server = SkillServer(host, local=True)
-    async with anyio.create_task_group() as tasks, server.exchanges.serving():
+    async with anyio.create_task_group() as tasks:
         tasks.start_soon(host.follow)
         tasks.start_soon(host.usage.keep)
         tasks.start_soon(server.runs.keep)
-        tasks.start_soon(_cancel_when_asked_to_stop, tasks.cancel_scope)
+        tasks.start_soon(_cancel_when_asked_to_stop, server, tasks.cancel_scope)
         tasks.start_soon(_reload_when_asked, host)
-        await serve_stdio(server, at_end=server.exchanges.hang_up)
+        async with server.exchanges.serving():
+            await serve_stdio(server, at_end=partial(_hang_up, server))
+        # What was cancelled is recorded by now.
         tasks.cancel_scope.cancel()
 
 
-async def _cancel_when_asked_to_stop(scope: anyio.CancelScope) -> None:
+async def _hang_up(server: SkillServer) -> None:
+    """End what waits for the client, which sends nothing any more."""
+    if server.exchanges.is_busy:
+        # What it cancelled with its last words is cancelled; all else is continued by the next server.
+        for _ in range(_LAST_WORDS):
+            await anyio.sleep(0.01)
+    server.runs.close()
+    server.exchanges.hang_up()
+
+
+async def _cancel_when_asked_to_stop(server: SkillServer, scope: anyio.CancelScope) -> None:
     """End orderly on SIGTERM, which the first process of a container ignores unless it is handled."""
     if sys.platform == "win32":
         return
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
         async for _ in received:
+            server.runs.close()
             scope.cancel()
 
 
@@ -98,14 +115,15 @@ async def _reload_when_asked(host: Host) -> None:
 async def _serve_http(host: Host, server: HttpServer, listener: socket.socket, admin: socket.socket | None) -> None:
     from server.http import serve_locally
 
-    async with anyio.create_task_group() as tasks, server.exchanges.serving():
+    async with anyio.create_task_group() as tasks:
         tasks.start_soon(host.follow)
         tasks.start_soon(host.usage.keep)
         tasks.start_soon(server.runs.keep)
         tasks.start_soon(_reload_when_asked, host)
         if admin is not None:
             tasks.start_soon(serve_locally, host, admin)
-        await server.serve(sockets=[listener])
+        async with server.exchanges.serving():
+            await server.serve(sockets=[listener])
         tasks.cancel_scope.cancel()
 
 

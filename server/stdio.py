@@ -30,7 +30,7 @@ from server.pipes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
     from anyio.abc import TaskGroup
     from anyio.streams.memory import MemoryObjectSendStream
@@ -50,13 +50,13 @@ _GRACE_SECONDS = 5
 _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 
 
-async def serve_stdio(server: Server[Any], at_end: Callable[[], None]) -> None:
+async def serve_stdio(server: Server[Any], at_end: Callable[[], Awaitable[None]]) -> None:
     """Serve until the client closes stdin; `at_end` is then called, before what is under way is finished."""
     async with _streams() as (incoming, outgoing), anyio.create_task_group() as tasks:
         eras = _Eras(server, outgoing, tasks)
         async for item in incoming:
             await eras.route(item)
-        at_end()
+        await at_end()
         await eras.finish()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from skills_core.diagnostics import Diagnostic, Reason
@@ -36,6 +36,7 @@ __all__ = [
     "ToolFailedError",
     "UnknownFileError",
     "UnknownSkillError",
+    "did_you_mean",
     "similar_to",
 ]
 
@@ -52,6 +53,11 @@ def similar_to(name: str, known: Iterable[str]) -> tuple[str, ...]:
     import difflib  # noqa: PLC0415 - few names are wrong, and each start would pay for it
 
     return tuple(difflib.get_close_matches(name, candidates, n=3))
+
+
+def did_you_mean(similar: Sequence[str], lead: str = " Did") -> str:
+    """Return what ends a message, such as ` Did you mean 'a' or 'b'?`; nothing where nothing is similar."""
+    return f"{lead} you mean {' or '.join(map(repr, similar))}?" if similar else ""
 
 
 class SkillsError(Exception):
@@ -206,9 +212,8 @@ class UnknownSkillError(SkillsError):
     def __init__(self, name: str, known: Iterable[str], because: str = "") -> None:
         self.name = name
         self.similar = similar_to(name, known)
-        hint = f" Did you mean {' or '.join(repr(s) for s in self.similar)}?" if self.similar else ""
-        why = f": {because}" if because else "."
-        super().__init__(f"There is no active skill {name[:200]!r}{why}{'' if because else hint}")
+        why = f": {because}" if because else f".{did_you_mean(self.similar)}"
+        super().__init__(f"There is no active skill {name[:200]!r}{why}")
 
 
 class UnknownFileError(SkillsError):
@@ -218,5 +223,4 @@ class UnknownFileError(SkillsError):
         self.skill = skill
         self.path = path
         self.similar = similar_to(path, known)
-        hint = f" Did you mean {' or '.join(repr(s) for s in self.similar)}?" if self.similar else ""
-        super().__init__(f"The skill {skill!r} has no file {path[:200]!r}.{hint}")
+        super().__init__(f"The skill {skill!r} has no file {path[:200]!r}.{did_you_mean(self.similar)}")

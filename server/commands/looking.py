@@ -24,7 +24,7 @@ from server.commands.options import (
 from server.console import NO, WRONG_USE, fail, print_json, print_text
 from server.report import print_skill, skill_object, status_object
 from skills_core.diagnostics import Reason, one_line, printable
-from skills_core.errors import UnknownSkillError, similar_to
+from skills_core.errors import UnknownSkillError, did_you_mean, similar_to
 from skills_core.rendering import activation_inputs, render_activation, render_request
 from skills_core.skill import State
 from skills_core.sources import Scope
@@ -87,9 +87,8 @@ def show(
     catalog = open_quietly(directories, follow_symlinks=follow_symlinks).catalog
     found = [skill for skill in catalog.skills if name in {skill.key, skill.name, skill.path}]
     if not found:
-        close = similar_to(name, (skill.key for skill in catalog.skills))
-        hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
-        fail(f"there is no skill {name[:200]!r}{hint}", NO)
+        similar = similar_to(name, (skill.key for skill in catalog.skills))
+        fail(f"there is no skill {name[:200]!r}{did_you_mean(similar, '; did')}", NO)
     if as_json:
         print_json({"skills": [_with_files(skill_object(skill), skill) for skill in found]})
         return

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from server.commands.opening import open_with_settings
-from server.console import WRONG_USE, fail
+from server.console import NO, WRONG_USE, fail, print_json, print_text, tell
 from server.listing.runs import why_no_runs
 from server.run.opening import recording, service_of
 from server.run.performing import Company
@@ -19,6 +19,8 @@ from skills_core.run.durable.errors import RunNotDoneError
 from skills_core.run.durable.runs import RunState
 from skills_core.run.durable.terms import is_inner
 from skills_core.run.models import CLIENT
+from skills_core.run.records import to_json
+from skills_core.run.workflow.outcome import WorkflowOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -28,8 +30,9 @@ if TYPE_CHECKING:
     from server.run.service import RunService
     from skills_core.library import Library
     from skills_core.run.durable.engine import Engine
+    from skills_core.run.outcome import RunOutcome
 
-__all__ = ["Opened", "open_for_runs", "performed", "resumed"]
+__all__ = ["Opened", "open_for_runs", "performed", "resumed", "show_outcome"]
 
 _Outcome = TypeVar("_Outcome")
 
@@ -68,6 +71,20 @@ def performed(
 
     with traced(os.environ), at_terminal(name) as (user, report):
         return until_signalled(lambda: recorded(Company(user, report)), opened.service.close)
+
+
+def show_outcome(outcome: RunOutcome | WorkflowOutcome, *, as_json: bool) -> None:
+    """Print what was performed, and on stderr what is wrong with a step; what is wrong with all of it ends all."""
+    if as_json:
+        print_json(to_json(outcome))
+    elif outcome.output:
+        print_text(outcome.output)
+    for step in outcome.steps if isinstance(outcome, WorkflowOutcome) else ():
+        if step.outcome is not None and step.outcome.problem is not None:
+            tell(f"{step.name}: {step.outcome.message} (run {step.outcome.run_id})")
+    if outcome.problem is not None:
+        tell(f"{outcome.message} (run {outcome.run_id})")
+        raise SystemExit(NO)
 
 
 def resumed(opened: Opened) -> list[dict[str, Any]]:

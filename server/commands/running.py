@@ -20,8 +20,7 @@ from server.commands.options import (
     Workspace,
     values_of,
 )
-from server.console import NO, fail, print_json, print_text, tell
-from server.environment import state_home
+from server.console import NO, fail, print_json, print_text
 from skills_core.errors import UnknownSkillError
 
 if TYPE_CHECKING:
@@ -49,9 +48,9 @@ def run(  # noqa: PLR0913 - one parameter for each flag
     follow_symlinks: FollowSymlinks = False,
     trust_workspace: TrustWorkspace = False,
 ) -> None:
-    """Perform a skill with a model. The exit code is 1 where it did not complete, or its score is too low."""
+    """Perform a skill with a model. The exit code is 1 where it did not complete, or something is missing."""
     values = values_of(param)
-    from server.commands.performing import open_for_runs, performed
+    from server.commands.performing import open_for_runs, performed, show_outcome
 
     opened = open_for_runs(
         directories,
@@ -74,38 +73,21 @@ def run(  # noqa: PLR0913 - one parameter for each flag
     async def work(company: Company) -> RunOutcome:
         return await opened.service.perform(request, company, run_id)
 
-    evaluation = skill.frontmatter.evaluation
-    wanted = evaluation.min_score if evaluation is not None and evaluation.enabled else 0.0
-    _show(performed(opened, skill.key, run_id, work), wanted, as_json=as_json)
-
-
-def _show(outcome: RunOutcome, wanted: float, *, as_json: bool) -> None:
-    from skills_core.run.outcome import RunStatus
-    from skills_core.run.records import to_json
-
-    if as_json:
-        print_json(to_json(outcome))
-    elif outcome.output:
-        print_text(outcome.output)
-    if outcome.problem is not None:
-        tell(f"{outcome.message} (run {outcome.run_id})")
-    too_low = outcome.score is not None and outcome.score.overall < wanted
-    if outcome.status is not RunStatus.COMPLETED or too_low:
-        raise SystemExit(NO)
+    show_outcome(performed(opened, skill.key, run_id, work), as_json=as_json)
 
 
 @runs.command("list")
 def list_runs(*, as_json: AsJson = False) -> None:
     """List the runs that there are traces of, the latest first."""
     from server.run.traces import trace_store
-    from skills_core.run.trace.store import UnknownRunError
+    from skills_core.run.trace.store import UnknownTraceError
 
-    store = trace_store(state_home())
+    store = trace_store()
     found = []
     for run_id in store.run_ids():
         try:
             found.append(_summary(store.read(run_id)))
-        except UnknownRunError:  # it is broken, or was removed just now
+        except UnknownTraceError:  # it is broken, or was removed just now
             typer.echo(f"skillserve: no trace can be read of the run {run_id}", err=True)
     if as_json:
         print_json({"runs": found})
@@ -120,12 +102,12 @@ def list_runs(*, as_json: AsJson = False) -> None:
 def show_run(run_id: Annotated[str, typer.Argument(metavar="ID", help="The run, as `runs list` shows it.")]) -> None:
     """Print the trace of a run: each call of the model and of tools, decisions, scores, and how it ended."""
     from server.run.traces import trace_store
-    from skills_core.run.trace.store import UnknownRunError
+    from skills_core.run.trace.store import UnknownTraceError
 
     try:
-        print_json(trace_store(state_home()).read(run_id))
-    except UnknownRunError as error:
-        fail(str(error), NO)
+        print_json(trace_store().read(run_id))
+    except UnknownTraceError as error:
+        fail(f"{error} `skillserve runs list` shows those that there are.", NO)
 
 
 @runs.command("resume")

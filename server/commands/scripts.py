@@ -47,7 +47,7 @@ def script(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """Run a script of a skill, in a sandbox where there is one. Flags stand before the skill's name."""
     from server.scripts.report import report_of
-    from server.scripts.setup import script_setup
+    from server.scripts.setup import script_setup, variables_of
     from server.signals import until_signalled
     from skills_core.run.scripts.runner import ScriptRunner
 
@@ -66,7 +66,7 @@ def script(  # noqa: PLR0913 - one parameter for each flag
         found = catalog.skill(skill)
         file = catalog.file_of(found, path)
         given = stdin.read() if stdin else b""
-        variables = machine.jdai.script_variables(found.skill_key, found.frontmatter.primary_env)
+        variables = variables_of(found)
         result = until_signalled(partial(runner.run, found, file.path, args or (), stdin=given, variables=variables))
     except (UnknownSkillError, UnknownFileError, ScriptRefusedError, SkillChangedError) as error:
         fail(str(error), NO)

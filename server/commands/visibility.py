@@ -10,7 +10,7 @@ from server.commands.opening import open_with_settings
 from server.commands.options import AsJson, Directories, FollowSymlinks, TrustWorkspace
 from server.console import NO, WRONG_USE, fail, print_json
 from server.environment import state_home
-from skills_core.errors import similar_to
+from skills_core.errors import did_you_mean, similar_to
 
 if TYPE_CHECKING:
     from server.clients import ClientProfile
@@ -65,7 +65,6 @@ def _chosen(keys: list[str] | tuple[str, ...]) -> list[ClientProfile]:
     known = {client.key: client for client in (*KNOWN_CLIENTS, UNKNOWN)}
     for key in keys:
         if key not in known:
-            close = similar_to(key, known)
-            hint = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(known)}"
-            fail(f"--client {key[:100]!r} is not known; {hint}", WRONG_USE)
+            hint = did_you_mean(similar_to(key, known), "; did") or f"; known are {', '.join(known)}"
+            fail(f"--client {key[:100]!r} is not known{hint}", WRONG_USE)
     return [known[key] for key in dict.fromkeys(keys)] or list(KNOWN_CLIENTS)

@@ -22,7 +22,7 @@ from server.commands.options import (
     Workspace,
     values_of,
 )
-from server.console import NO, WRONG_USE, fail, print_json, print_text, tell
+from server.console import NO, WRONG_USE, fail, print_json, print_text
 
 if TYPE_CHECKING:
     from server.run.performing import Company
@@ -101,7 +101,7 @@ def run(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """Run a workflow, and print what its last skill came to. The exit code is 1 where it did not complete."""
     inputs = values_of(given, "--input")
-    from server.commands.performing import open_for_runs, performed
+    from server.commands.performing import open_for_runs, performed, show_outcome
     from server.workflows import read_file
     from skills_core.run.workflow.plan import prepare
 
@@ -120,22 +120,4 @@ def run(  # noqa: PLR0913 - one parameter for each flag
     async def work(company: Company) -> WorkflowOutcome:
         return await opened.service.perform_workflow(plan, company, run_id)
 
-    outcome = performed(opened, plan.workflow.name, run_id, work)
-    _show(outcome, as_json=as_json)
-
-
-def _show(outcome: WorkflowOutcome, *, as_json: bool) -> None:
-    from skills_core.run.outcome import RunStatus
-    from skills_core.run.records import to_json
-
-    if as_json:
-        print_json(to_json(outcome))
-    elif outcome.output:
-        print_text(outcome.output)
-    for step in outcome.steps:
-        if step.outcome is not None and step.outcome.problem is not None:
-            tell(f"{step.name}: {step.outcome.message} (run {step.outcome.run_id})")
-    if outcome.problem is not None:
-        tell(f"{outcome.message} (run {outcome.run_id})")
-    if outcome.status is not RunStatus.COMPLETED:
-        raise SystemExit(NO)
+    show_outcome(performed(opened, plan.workflow.name, run_id, work), as_json=as_json)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from server.commands.opening import log_to_stderr
 from server.hook.settings import settings_there
 from server.hook.sources import find_skills
-from server.rules import guard_of, log_decision
+from server.rules import guard_of
 from skills_core.diagnostics import one_line
-from skills_core.guard.guard import Decision, Verdict
+from skills_core.guard.guard import Decision, Verdict, log_decision
 
 if TYPE_CHECKING:
     from server.hook.call import HookCall

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from server.commands.opening import settings_of
 from server.config import FILE_NAME, ConfigurationError, Settings, load_settings
 from server.environment import Machine, current_places
-from server.model import InvalidValueError
+from server.model import InvalidValueError, read
 from skills_core.diagnostics import one_line
 from skills_core.locations import project_of
 from skills_core.sources import Strictness
@@ -90,7 +90,7 @@ def _settings_of_user(machine: Machine, flags: dict[str, object]) -> tuple[Setti
     except ConfigurationError:
         given = {name: flag for name, flag in flags.items() if flag is not None}
         patterns = _usable_patterns(places.config_home / "skillserve" / FILE_NAME)
-        return Settings.model_validate({**given, **patterns}), doubts
+        return read(Settings, {**given, **patterns}), doubts
 
 
 def _usable_patterns(file: Path) -> dict[str, list[Any]]:
@@ -107,7 +107,7 @@ def _usable_patterns(file: Path) -> dict[str, list[Any]]:
 
 def _is_usable(name: str, pattern: object) -> bool:
     try:
-        Settings.model_validate({name: [pattern]})
+        read(Settings, {name: [pattern]})
     except InvalidValueError:
         return False
     return True

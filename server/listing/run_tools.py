@@ -26,6 +26,9 @@ _ENTRANCE: dict[str, Any] = {
 }
 """The properties by which a call comes back to a run that waits."""
 
+_STATUSES = [each.value for each in RunStatus if each is not RunStatus.INTERRUPTED]
+# A run that was interrupted has no outcome yet that a client could be told.
+
 _SCORE = object_of(overall={"type": "number"}, finding=TEXT)
 
 _CALL = object_of(tool=TEXT, decision={"type": "string", "enum": [each.value for each in CallDecision]}, reason=TEXT)
@@ -34,7 +37,7 @@ _COUNT = {"type": "integer", "minimum": 0}
 
 _OUTCOME: dict[str, Any] = {
     **object_of(
-        status={"type": "string", "enum": [*(each.value for each in RunStatus), "not_finished", "needs_consent"]},
+        status={"type": "string", "enum": [*_STATUSES, "not_finished", "needs_consent"]},
         run_id=TEXT,
         skill=TEXT,
         digest=or_null(TEXT),
@@ -118,7 +121,7 @@ _RUN_WORKFLOW: dict[str, Any] = {
         **object_of(
             status={
                 "type": "string",
-                "enum": [*(each.value for each in RunStatus), "not_finished", "needs_consent", "listed"],
+                "enum": [*_STATUSES, "not_finished", "needs_consent", "listed"],
             },
             run_id=TEXT,
             workflow=TEXT,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from server.environment import Machine, current_places
 from server.listing.declared import prefix_of
 from server.listing.envelope import text_block, tool_result
 from server.rules import guard_of
@@ -35,7 +34,6 @@ class DeclaredCalls:
         """Answer from `host`; scripts run as its settings say, and users are asked by `exchanges`."""
         self._host = host
         self._exchanges = exchanges
-        self._machine = Machine(current_places())
         self._runner: ScriptRunner | None = None
 
     def calls(
@@ -57,6 +55,7 @@ class DeclaredCalls:
     async def _carried_out(self, name: str, arguments: Mapping[str, Any], user: User) -> dict[str, Any]:
         # What this machine has is looked for once, and on no event loop.
         runner = await anyio.to_thread.run_sync(self._opened)
+        from server.scripts.setup import variables_of
         from skills_core.run.limits import USUAL_LIMITS
         from skills_core.run.outcome import CallDecision
         from skills_core.run.secrets import Secrets
@@ -66,15 +65,20 @@ class DeclaredCalls:
 
         snapshot, settings = self._host.snapshot, self._host.settings
         skill, declaration = snapshot.declared[name]
-        variables = await anyio.to_thread.run_sync(
-            self._machine.jdai.script_variables, skill.skill_key, skill.frontmatter.primary_env
-        )
+        variables = await anyio.to_thread.run_sync(variables_of, skill)
         found = declared_tools(
             skill, runner, variables, prefix=prefix_of(skill), allows=lambda each: each is declaration
         )
-        guard, run_id = guard_of(snapshot.catalog.active, settings), secrets.token_hex(16)
-        secrets_of_user, digest = Secrets(variables), skill.digest or ""
-        gate = ToolGate(found.tools, Permits(None), guard, user, USUAL_LIMITS, run_id, digest, secrets_of_user)
+        gate = ToolGate(
+            found.tools,
+            Permits(None),
+            guard_of(snapshot.catalog.active, settings),
+            user,
+            USUAL_LIMITS,
+            run_id=secrets.token_hex(16),
+            digest=skill.digest or "",
+            secrets=Secrets(variables),
+        )
         call = await gate.call(name, dict(arguments), 1)
         return tool_result([text_block(call.text)], is_error=call.decision is not CallDecision.DONE)
 

@@ -181,6 +181,8 @@ class ClientExchange:
         try:
             with self._scope:
                 self.outcome = await work(self)
+            if self._scope.cancelled_caught and not self.why:
+                self.why = "nobody came back for it in time"
         except Exception as error:  # noqa: BLE001 - it is raised for the request that waits for the outcome
             self.fault = error
         finally:
@@ -188,7 +190,7 @@ class ClientExchange:
             self._turn.set()
 
     def end(self, why: str) -> None:
-        """Cancel the work."""
+        """Cancel the work; the first `why` is what its client is told."""
         self.why = self.why or why
         self._scope.cancel()
 
@@ -245,7 +247,7 @@ class ClientExchange:
                 question.answered.set()
 
     def settle(self, *, agreed: bool) -> None:
-        """Say what the user thinks of what was to be agreed to."""
+        """Record what the user has decided."""
         if self._consent is not None:
             self._consent.agreed = agreed
             self._consent.settled.set()

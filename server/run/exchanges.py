@@ -23,7 +23,6 @@ from server.run.callers import Caller, caller_of
 from server.run.errors import RunEndedError
 from server.run.exchange import ClientExchange
 from server.run.limits import ExchangeLimits
-from server.waiting import until_gone
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
     from mcp.server.context import ServerRequestContext
+    from starlette.requests import Request
 
     from server.run.exchange import Work
 
@@ -90,6 +90,11 @@ class Exchanges:
                 self._tasks = None
                 tasks.cancel_scope.cancel()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether any work is under way."""
+        return bool(self._running)
+
     def end_all(self, why: str) -> None:
         """Cancel all work; the requests that are there are answered with `why`."""
         for rounds in [*self._running.values()]:
@@ -137,11 +142,13 @@ class Exchanges:
         try:
             await exchange.perform(work)
             if exchange.outcome is None and exchange.fault is None:
-                logger.info("a run was ended: %s", exchange.why or "nobody came back for it")
+                logger.info("a run was ended: %s", exchange.why)
             elif not exchange.is_visited:
                 # It was over while the client was asked; who comes back with answers is told.
                 with anyio.move_on_after(self.limits.parked):
                     await rounds.told.wait()
+                if exchange.fault is not None and not rounds.told.is_set():
+                    logger.error("a run ended by an error that nobody came back for", exc_info=exchange.fault)
         finally:
             self._running.pop(exchange.token, None)
             self._drop_tickets(rounds)
@@ -248,7 +255,10 @@ def _round(rounds: _Rounds) -> dict[str, Any]:
 
 async def _end_when_closed(ctx: ServerRequestContext[Any, Any], exchange: ClientExchange) -> None:
     """End the work when the client closes its request: nobody could be told what came of it."""
-    if ctx.request is None:
+    request: Request | None = ctx.request
+    if request is None:
         return  # a pipe ends with all that came through it
-    await until_gone(ctx.request)
+    # The SDK does not look at the connection where answers are plain JSON.
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
     exchange.end("its client closed the request")

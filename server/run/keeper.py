@@ -37,6 +37,16 @@ class RunKeeper:
         self._ready = anyio.Event()
         self._service: RunService | None = None
         self._fault: SkillsError | None = None
+        self._closing = False
+
+    def close(self) -> None:
+        """Take note that the server is about to end: runs that are cancelled from now on are continued by the next.
+
+        It has to be called before what waits for them is cancelled.
+        """
+        self._closing = True
+        if self._service is not None:
+            self._service.close()
 
     async def keep(self) -> None:
         """Open the service, complete what was interrupted, and be there until cancelled."""
@@ -84,4 +94,6 @@ class RunKeeper:
 
     def _open(self, service: RunService) -> None:
         self._service = service
+        if self._closing:
+            service.close()
         self._ready.set()

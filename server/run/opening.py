@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from server.environment import Machine, current_places, state_home
+from server.environment import state_home
 from server.rules import guard_of
 from server.run.performing import Surroundings
 from server.run.pool import pool_of
 from server.run.service import RunService
 from server.run.traces import trace_store
-from server.scripts.setup import script_runner
+from server.scripts.setup import script_runner, variables_of
 from skills_core.run.durable.store import SqliteStore, store_of
 from skills_core.run.durable.terms import Terms
 
@@ -31,13 +31,12 @@ def service_of(library: Library, settings: Settings) -> RunService:
 
     The first time it tries out whether a sandbox works, which starts a process.
     """
-    jdai = Machine(current_places()).jdai
     surroundings = Surroundings(
         settings,
         lambda: guard_of(library.catalog.active, settings),
-        trace_store(state_home()),
+        trace_store(),
         script_runner(settings),
-        lambda skill: jdai.script_variables(skill.skill_key, skill.frontmatter.primary_env),
+        variables_of,
     )
     return RunService(surroundings, lambda: library.catalog)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections import ChainMap
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
 
-from server.run.tooling import check_tools, run_tools
+from server.run.tooling import run_tools, tool_secrets
 from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
 from skills_core.run.limits import RunLimits
 from skills_core.run.models import CLIENT, open_model, parse_model
@@ -20,7 +21,7 @@ from skills_core.run.tools.gate import ToolGate
 from skills_core.run.tools.permits import Permits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pydantic_ai.models import Model
 
@@ -69,23 +70,34 @@ class SkillPerformance:
     def __init__(self, surroundings: Surroundings) -> None:
         """Open nothing yet."""
         self._surroundings = surroundings
+        self._model: Model | None = None
 
-    async def check(self) -> None:
+    async def prepare(self, skills: Iterable[Skill]) -> Secrets:
         """See that what settings name can be used, before anything is begun or recorded.
+
+        Returns what no run of these skills may tell, as far as it is known beforehand.
 
         Raises:
             ModelUnavailableError: the model that settings name cannot be used.
             ConfigurationError: the tools that settings name cannot be used.
         """
-        settings = self._surroundings.settings
-        if settings.model != CLIENT:
-            self._model()
-        await anyio.to_thread.run_sync(check_tools, settings)
+        around = self._surroundings
+        if around.settings.model != CLIENT:
+            self._opened()
+        return await anyio.to_thread.run_sync(self._secrets, [*skills])
 
-    def _model(self) -> Model:
-        settings = self._surroundings.settings
-        key = settings.model_key.get_secret_value() if settings.model_key else None
-        return open_model(parse_model(settings.model or ""), key)
+    def _secrets(self, skills: Iterable[Skill]) -> Secrets:
+        around = self._surroundings
+        of_tools, of_skills = tool_secrets(around.settings), map(around.variables, skills)
+        return Secrets(dict(ChainMap(_own_secrets(around.settings), of_tools, *map(dict, of_skills))))
+
+    def _opened(self) -> Model:
+        """Return the model of the settings, opened once: runs at the same time share its connections."""
+        if self._model is None:
+            settings = self._surroundings.settings
+            key = settings.model_key.get_secret_value() if settings.model_key else None
+            self._model = open_model(parse_model(settings.model or ""), key)
+        return self._model
 
     async def __call__(self, request: RunRequest, journal: Journal, company: Company) -> RunOutcome:
         """Perform a skill to its end.
@@ -96,16 +108,30 @@ class SkillPerformance:
         """
         around, skill = self._surroundings, request.skill
         settings, limits, begun = around.settings, limits_of(around.settings), anyio.current_time()
-        permits, variables = Permits(skill.frontmatter.allowed_tools), around.variables(skill)
+        permits = Permits(skill.frontmatter.allowed_tools)
+        variables = await anyio.to_thread.run_sync(around.variables, skill)
         async with run_tools(settings, skill, permits, around.runner, variables) as given:
             # To connect to other servers takes of the run's time too.
             limits = replace(limits, seconds=max(limits.seconds - (anyio.current_time() - begun), 0.0))
-            digest, secrets = skill.digest or "", Secrets({**_own_secrets(settings), **variables, **given.secrets})
-            gate = ToolGate(given.tools, permits, around.guard(), company.user, limits, journal.run_id, digest, secrets)
+            secrets = Secrets({**_own_secrets(settings), **variables, **given.secrets})
+
+            def gate_of() -> ToolGate:
+                """Compile the patterns of all skills, and the schemas of all tools."""
+                return ToolGate(
+                    given.tools,
+                    permits,
+                    around.guard(),
+                    company.user,
+                    limits,
+                    run_id=journal.run_id,
+                    digest=skill.digest or "",
+                    secrets=secrets,
+                )
+
             context = RunContext(
-                model=company.model or self._model(),
+                model=company.model or self._opened(),
                 model_name=str(parse_model(settings.model or "")),
-                gate=gate,
+                gate=await anyio.to_thread.run_sync(gate_of),
                 journal=journal,
                 limits=limits,
                 report=company.report,

@@ -6,40 +6,45 @@ A run of the connected client's own model is not recorded: whoever continued it 
 from __future__ import annotations
 
 import re
-import secrets
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 import anyio
 
 from server.config import ConfigurationError
-from server.run.performing import Company, SkillPerformance, Surroundings
+from server.run.performing import SkillPerformance
+from server.run.undone import explained, failed, not_done, workflow_not_done
+from server.run.waiters import Waiters
 from server.run.workflow_traces import WorkflowTrace
 from skills_core.errors import SkillsError, UnknownSkillError
 from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.errors import RunConflictError, RunNotDoneError
-from skills_core.run.durable.runs import RunState
 from skills_core.run.durable.terms import INSIDE, is_inner
 from skills_core.run.executor import RunRequest
 from skills_core.run.models import ModelUnavailableError
-from skills_core.run.outcome import RunOutcome, RunProblem, RunStatus
+from skills_core.run.outcome import RunOutcome, RunProblem
 from skills_core.run.ports import MemoryJournal, unheard
 from skills_core.run.records import from_json, to_json
-from skills_core.run.workflow.outcome import WorkflowOutcome, WorkflowProblem
+from skills_core.run.workflow.outcome import WorkflowOutcome
 from skills_core.run.workflow.plan import plan_from_json, plan_to_json
 from skills_core.run.workflow.run import run_workflow
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 
+    from server.run.performing import Company, Surroundings
+    from server.run.waiters import Live
     from skills_core.catalog import Catalog
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.store import Store
     from skills_core.run.durable.terms import Terms
     from skills_core.run.ports import Journal, JsonObject
+    from skills_core.run.secrets import Secrets
     from skills_core.run.workflow.plan import Plan
+    from skills_core.skill import Skill
 
     _Step = Callable[[str, str, Mapping[str, str], str | None], Awaitable[RunOutcome]]
 
@@ -67,15 +72,7 @@ class RunNameError(SkillsError):
 
 def new_run_id() -> str:
     """Return a name that no other run has: 32 hexadecimal digits, as the number of a trace."""
-    return secrets.token_hex(16)
-
-
-@dataclass(frozen=True, slots=True)
-class _Live:
-    """Who waits for a run in this process, and the skills that it began with."""
-
-    catalog: Catalog
-    company: Company = field(default_factory=Company)
+    return token_hex(16)
 
 
 class RunService:
@@ -85,8 +82,7 @@ class RunService:
         """Nothing is opened yet."""
         self._perform = SkillPerformance(surroundings)
         self._store = surroundings.store
-        self._catalog = catalog
-        self._live: dict[str, _Live] = {}
+        self._waiters = Waiters(catalog)
         self._engine: Engine | None = None
         self._closing = False
 
@@ -104,14 +100,12 @@ class RunService:
         jobs = dict(zip(KINDS, (self._skill_job, self._workflow_job), strict=True))
         async with open_engine(store, jobs, terms) as engine:
             await engine.forget(KEPT)
+            # It stays when it is closed: what is begun then is refused, and not performed without a record.
             self._engine = engine
-            try:
-                yield engine
-            finally:
-                self._engine = None
+            yield engine
 
     async def perform(self, request: RunRequest, company: Company, run_id: str | None = None) -> RunOutcome:
-        """Perform a skill to its end, or join the run of this name.
+        """Perform a skill to its end, or join the run of this name. What is asked is recorded without known secrets.
 
         Raises:
             RunNameError: a run cannot be named so.
@@ -119,23 +113,20 @@ class RunService:
             ModelUnavailableError: the model that settings name cannot be used.
             ConfigurationError: the tools that settings name cannot be used.
         """
-        run_id = _named(run_id)
-        await self._perform.check()
-        if self._engine is None or company.model is not None:
+        run_id, secrets = await self._begun(run_id, [request.skill])
+        message = None if request.message is None else secrets.hidden(request.message)
+        request = replace(request, parameters=_hidden(request.parameters, secrets), message=message)
+        if not self._records(company):
             return await self._perform(request, MemoryJournal(run_id), company)
-        given: JsonObject = {
-            "skill": request.skill.key,
-            "digest": request.skill.digest,
-            "parameters": dict(request.parameters),
-            "message": request.message,
-        }
+        key, digest = request.skill.key, request.skill.digest
         try:
+            given = _given(key, digest, request.parameters, request.message)
             return from_json(RunOutcome, await self._recorded("skill", run_id, given, company))
         except RunNotDoneError as error:
-            return _not_done(run_id, request.skill.key, request.skill.digest, error)
+            return not_done(run_id, key, digest, error)
 
     async def perform_workflow(self, plan: Plan, company: Company, run_id: str | None = None) -> WorkflowOutcome:
-        """Run a workflow to its end, or join the run of this name.
+        """Run a workflow to its end, or join the run of this name. Its inputs are recorded without known secrets.
 
         Raises:
             RunNameError: a run cannot be named so.
@@ -143,45 +134,48 @@ class RunService:
             ModelUnavailableError: the model that settings name cannot be used.
             ConfigurationError: the tools that settings name cannot be used.
         """
-        run_id = _named(run_id)
-        await self._perform.check()
-        if self._engine is None or company.model is not None:
-            live = _Live(self._catalog(), company)
+        live = self._waiters.live(company)
+        run_id, secrets = await self._begun(run_id, _found(live.catalog, plan.targets))
+        plan = replace(plan, inputs=_hidden(plan.inputs, secrets))
+        if not self._records(company):
             return await self._run_workflow(plan, MemoryJournal(run_id), live, self._unrecorded_step(run_id, live))
-        given: JsonObject = {"plan": plan_to_json(plan)}
         try:
+            given: JsonObject = {"plan": plan_to_json(plan)}
             return from_json(WorkflowOutcome, await self._recorded("workflow", run_id, given, company))
         except RunNotDoneError as error:
-            return _workflow_not_done(run_id, plan, error)
+            return workflow_not_done(run_id, plan, error)
+
+    async def _begun(self, run_id: str | None, skills: Iterable[Skill]) -> tuple[str, Secrets]:
+        """Return the name of a run that can be performed as far as settings go, and what it may not tell."""
+        named = _named(run_id)
+        return named, await self._perform.prepare(skills)
+
+    def _records(self, company: Company) -> bool:
+        return self._engine is not None and company.model is None
 
     async def _recorded(self, kind: str, run_id: str, given: JsonObject, company: Company) -> JsonObject:
-        assert self._engine is not None  # noqa: S101 - asked before
-        self._live[run_id] = _Live(self._catalog(), company)
-        try:
-            return await self._engine.run(kind, run_id, given, here=True)
-        except RunConflictError as error:
-            raise _explained(error, kind, given) from None
-        except anyio.get_cancelled_exc_class():
-            if not self._closing:
-                with anyio.CancelScope(shield=True), anyio.move_on_after(LAST_WORDS):
-                    await self._engine.cancel(run_id)
-            raise
-        finally:
-            self._live.pop(run_id, None)
-
-    def _who_waits(self, run_id: str) -> _Live:
-        """Return who waits for a run, or for the one that it is inside of; nobody waits for one that is recovered."""
-        return self._live.get(run_id.partition(INSIDE)[0]) or _Live(self._catalog())
+        engine = self._engine
+        assert engine is not None  # noqa: S101 - asked before
+        with self._waiters.waiting(run_id, company):
+            try:
+                return await engine.run(kind, run_id, given, here=True)
+            except RunConflictError as error:
+                raise explained(error, kind, given) from None
+            except anyio.get_cancelled_exc_class():
+                if self._waiters.is_last(run_id) and not self._closing:
+                    with anyio.CancelScope(shield=True), anyio.move_on_after(LAST_WORDS):
+                        await engine.leave(run_id)
+                raise
 
     async def _skill_job(self, journal: Journal, given: JsonObject) -> JsonObject:
-        live, key, digest = self._who_waits(journal.run_id), str(given["skill"]), given["digest"]
+        live, key, digest = self._waiters.of(journal.run_id), str(given["skill"]), given["digest"]
         try:
             skill = live.catalog.skill(key)
         except UnknownSkillError as error:
-            return to_json(_failed(journal.run_id, key, RunProblem.SKILL_CHANGED, str(error)))
+            return to_json(failed(journal.run_id, key, RunProblem.SKILL_CHANGED, str(error)))
         if skill.digest != digest:
             changed = f"The skill has changed since the run began, from {digest} to {skill.digest}; begin a new run."
-            return to_json(_failed(journal.run_id, key, RunProblem.SKILL_CHANGED, changed))
+            return to_json(failed(journal.run_id, key, RunProblem.SKILL_CHANGED, changed))
         parameters, message = given["parameters"], given["message"]
         assert isinstance(parameters, dict)  # noqa: S101 - as it was recorded
         values = {name: str(value) for name, value in parameters.items()}
@@ -190,15 +184,15 @@ class RunService:
         try:
             return to_json(await self._perform(request, journal, company))
         except (ModelUnavailableError, ConfigurationError) as error:
-            return to_json(_failed(journal.run_id, key, RunProblem.CONFIGURATION, str(error)))
+            return to_json(failed(journal.run_id, key, RunProblem.CONFIGURATION, str(error)))
 
     async def _workflow_job(self, journal: Journal, given: JsonObject) -> JsonObject:
-        live, plan = self._who_waits(journal.run_id), plan_from_json(given["plan"])
+        live, plan = self._waiters.of(journal.run_id), plan_from_json(given["plan"])
         return to_json(await self._run_workflow(plan, journal, live, self._recorded_step(journal.run_id, live)))
 
-    async def _run_workflow(self, plan: Plan, journal: Journal, live: _Live, perform_step: _Step) -> WorkflowOutcome:
+    async def _run_workflow(self, plan: Plan, journal: Journal, live: Live, perform_step: _Step) -> WorkflowOutcome:
         names = [each.name for each in plan.workflow.skill_steps]
-        trace = WorkflowTrace(self._store, journal.run_id, plan)
+        trace = WorkflowTrace(self._store, journal, plan)
 
         async def perform(target: str, parameters: Mapping[str, str], message: str | None, step: str) -> RunOutcome:
             return await perform_step(str(names.index(step) + 1), target, parameters, message)
@@ -214,40 +208,24 @@ class RunService:
             written(outcome)
         return outcome
 
-    def _recorded_step(self, run_id: str, live: _Live) -> _Step:
+    def _recorded_step(self, run_id: str, live: Live) -> _Step:
         async def step(number: str, target: str, parameters: Mapping[str, str], message: str | None) -> RunOutcome:
             assert self._engine is not None  # noqa: S101 - a job is performed by it
             digest = live.catalog.skill(target).digest
-            given: JsonObject = {
-                "skill": target,
-                "digest": digest,
-                "parameters": dict(parameters),
-                "message": message,
-            }
+            given = _given(target, digest, parameters, message)
             try:
                 return from_json(RunOutcome, await self._engine.run_inside(run_id, number, "skill", given))
             except RunNotDoneError as error:
-                return _not_done(f"{run_id}{INSIDE}{number}", target, digest, error)
+                return not_done(f"{run_id}{INSIDE}{number}", target, digest, error)
 
         return step
 
-    def _unrecorded_step(self, run_id: str, live: _Live) -> _Step:
+    def _unrecorded_step(self, run_id: str, live: Live) -> _Step:
         async def step(number: str, target: str, parameters: Mapping[str, str], message: str | None) -> RunOutcome:
             request = RunRequest(live.catalog.skill(target), parameters, message)
             return await self._perform(request, MemoryJournal(f"{run_id}{INSIDE}{number}"), _inside(live.company))
 
         return step
-
-
-def _explained(error: RunConflictError, kind: str, given: JsonObject) -> RunConflictError:
-    """Return the error with what is other than it was, where that is what changed by itself."""
-    was = error.recorded
-    if was is None or was.kind != kind or kind != "skill":
-        return error
-    if {**was.given, "digest": None} != {**given, "digest": None}:
-        return error
-    changed = f"and the skill has changed since, from {was.given.get('digest')} to {given['digest']}"
-    return RunConflictError(error.run_id, changed, was)
 
 
 def _named(run_id: str | None) -> str:
@@ -256,32 +234,22 @@ def _named(run_id: str | None) -> str:
     return run_id or new_run_id()
 
 
+def _given(skill: str, digest: str | None, parameters: Mapping[str, str], message: str | None) -> JsonObject:
+    """Return what is recorded of a skill that is to be performed."""
+    return {"skill": skill, "digest": digest, "parameters": dict(parameters), "message": message}
+
+
+def _found(catalog: Catalog, targets: Iterable[str]) -> Iterator[Skill]:
+    """Yield the skills that targets name and that are still there; a step of one that is not will tell."""
+    for target in targets:
+        with suppress(UnknownSkillError):
+            yield catalog.skill(target)
+
+
+def _hidden(values: Mapping[str, str], secrets: Secrets) -> dict[str, str]:
+    return {name: secrets.hidden(value) for name, value in values.items()}
+
+
 def _inside(company: Company) -> Company:
     """Return who is there for a run inside of a workflow, whose steps count the progress already."""
     return replace(company, report=unheard)
-
-
-def _failed(run_id: str, skill: str, problem: RunProblem, message: str, digest: str | None = None) -> RunOutcome:
-    return RunOutcome(
-        run_id=run_id, skill=skill, digest=digest, status=RunStatus.FAILED, problem=problem, message=message
-    )
-
-
-def _not_done(run_id: str, skill: str, digest: str | None, error: RunNotDoneError) -> RunOutcome:
-    if error.run.state is RunState.CANCELLED:
-        outcome = _failed(run_id, skill, RunProblem.CANCELLED, str(error), digest)
-        return replace(outcome, status=RunStatus.CANCELLED)
-    return _failed(run_id, skill, RunProblem.GIVEN_UP, str(error), digest)
-
-
-def _workflow_not_done(run_id: str, plan: Plan, error: RunNotDoneError) -> WorkflowOutcome:
-    cancelled = error.run.state is RunState.CANCELLED
-    return WorkflowOutcome(
-        run_id=run_id,
-        workflow=plan.workflow.name,
-        digest=plan.workflow.digest,
-        status=RunStatus.CANCELLED if cancelled else RunStatus.FAILED,
-        steps=(),
-        problem=WorkflowProblem.CANCELLED if cancelled else WorkflowProblem.GIVEN_UP,
-        message=str(error),
-    )

@@ -76,18 +76,20 @@ class _Person:
             self._line.update(Text(one_line(progress.message)))
 
     async def confirm(self, question: str) -> bool | None:
-        """Ask for consent; whatever is not yes is no."""
-        return (await self._asked(f"{consent_text(self._name, question)}\n[y/N] ")).lower() in _YES
+        """Ask for consent; whatever is not yes is no, and the end of what is typed is nobody."""
+        answer = await self._asked(f"{consent_text(self._name, question)}\n[y/N] ")
+        return None if answer is None else answer.lower() in _YES
 
     async def ask(self, question: str, choices: Sequence[str] = ()) -> str | None:
         """Ask for a text; of choices, one may be named by its number."""
         listed = "".join(f"\n{MARK}{number}. {one_line(choice)}" for number, choice in enumerate(choices, 1))
-        answer = await self._asked(f"{answer_text(self._name, question)}{listed}\nYour answer: ")
+        answer = await self._asked(f"{answer_text(self._name, question)}{listed}\nYour answer: ") or ""
         if choices and answer.isdecimal() and 1 <= int(answer) <= len(choices):
             return choices[int(answer) - 1]
         return answer if answer and (not choices or answer in choices) else None
 
-    async def _asked(self, question: str) -> str:
+    async def _asked(self, question: str) -> str | None:
+        """Return what is typed on the next line, None where nobody types any more."""
         with _unless_gone():
             self._line.stop()
         try:
@@ -96,7 +98,7 @@ class _Person:
             with _unless_gone():
                 self._show(question)
             line = await self._keyboard.line()
-            return line.decode(sys.stdin.encoding, errors="replace").strip()
+            return line.decode(sys.stdin.encoding, errors="replace").strip() if line else None
         finally:
             with _unless_gone():
                 self._line.start()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from skills_core.run.tools.tool import Tool
     from skills_core.skill import Skill
 
-__all__ = ["RunTools", "check_tools", "run_tools", "workspace_root"]
+__all__ = ["RunTools", "run_tools", "tool_secrets", "workspace_root"]
 
 logger = logging.getLogger(__name__)
 
@@ -83,17 +83,18 @@ async def run_tools(
         yield RunTools(tuple(tools), tuple(problems), secrets)
 
 
-def check_tools(settings: Settings) -> None:
-    """See that what settings say of tools can be used.
+def tool_secrets(settings: Settings) -> dict[str, str]:
+    """See that what settings say of tools can be used, and return what must not be told of it.
 
     Raises:
         ConfigurationError: it cannot.
     """
-    from server.run.server_file import read_servers
+    from server.run.server_file import read_servers, secrets_of
 
     workspace_root(settings)
-    if settings.mcp_servers is not None:
-        read_servers(Path(settings.mcp_servers), os.environ)
+    if settings.mcp_servers is None:
+        return {}
+    return secrets_of(read_servers(Path(settings.mcp_servers), os.environ))
 
 
 def workspace_root(settings: Settings) -> Path | None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from server.environment import state_home
 from skills_core.run.trace.store import TraceStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["trace_store"]
 
 
-def trace_store(state: Path) -> TraceStore:
-    """Return the traces below the folder `state`."""
-    return TraceStore(state / "runs")
+def trace_store() -> TraceStore:
+    """Return the traces of this user's runs."""
+    return TraceStore(state_home() / "runs")

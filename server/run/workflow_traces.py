@@ -18,7 +18,8 @@ from skills_core.run.workflow.model import StepKind
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from skills_core.run.ports import JsonObject
+    from skills_core.format.yaml12 import JsonValue
+    from skills_core.run.ports import Journal, JsonObject
     from skills_core.run.trace.store import TraceStore
     from skills_core.run.workflow.outcome import StepRecord, WorkflowOutcome
     from skills_core.run.workflow.plan import Plan
@@ -29,10 +30,11 @@ __all__ = ["WorkflowTrace"]
 class WorkflowTrace:
     """Written when a workflow begins and when it ends; its steps have traces of their own."""
 
-    def __init__(self, store: TraceStore, run_id: str, plan: Plan) -> None:
-        """Begin the trace; nothing is written yet."""
+    def __init__(self, store: TraceStore, journal: Journal, plan: Plan) -> None:
+        """Begin the trace of the run that `journal` keeps; nothing is written yet."""
         self._store = store
-        self._run_id = run_id
+        self._journal = journal
+        self._run_id = run_id = journal.run_id
         self._numbers = {step.name: number for number, step in enumerate(plan.workflow.skill_steps, 1)}
         self._trace: JsonObject = {
             "run_id": run_id,
@@ -48,13 +50,19 @@ class WorkflowTrace:
 
     @asynccontextmanager
     async def written(self) -> AsyncGenerator[Callable[[WorkflowOutcome], None]]:
-        """Write the beginning, and at the end of the block what was noted of the outcome; without it, it was ended."""
+        """Write the trace when the block begins and when it ends.
+
+        The block notes the outcome; where it does not, the run did not end by itself.
+        """
+        # A run that is continued began when it first did.
+        self._trace["started"] = await self._journal.step("started", _this_moment)
         await anyio.to_thread.run_sync(self._write)
         try:
             yield self._note
         finally:
             if self._trace["ended"] is None:
-                self._trace |= {"ended": now(), "status": RunStatus.CANCELLED.value}
+                status = RunStatus.INTERRUPTED if self._journal.interrupted else RunStatus.CANCELLED
+                self._trace |= {"ended": now(), "status": status.value}
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(self._write)
 
@@ -69,3 +77,7 @@ class WorkflowTrace:
 
     def _write(self) -> None:
         self._store.try_write(self._run_id, self._trace)
+
+
+async def _this_moment() -> JsonValue:
+    return now()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from server.listing.envelope import text_block, tool_result
 from server.workflows import UnknownWorkflowError, read_file, workflow_files
-from skills_core.errors import similar_to
+from skills_core.errors import did_you_mean, similar_to
 from skills_core.run.workflow.document import read_workflow
 from skills_core.run.workflow.faults import is_valid
 from skills_core.run.workflow.plan import prepare
@@ -31,8 +31,7 @@ def planned(places: Iterable[str], name: str, catalog: Catalog, inputs: Mapping[
     """
     files = workflow_files(places)
     if name not in files:
-        close = similar_to(name, files)
-        hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+        hint = did_you_mean(similar_to(name, files))
         raise UnknownWorkflowError(f"There is no workflow {name[:100]!r}.{hint}")
     return prepare(read_file(files[name]), name, catalog, inputs)
 

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 
 from server.arguments import string
-from server.environment import Machine, current_places
 from server.faults import InvalidRequestError
 from server.listing.envelope import text_block, tool_result
 from server.listing.scripts import ARGS, OFFSET, OUTPUT, PATH, PIECE, RUN, SKILL, STDIN, STREAM
 from server.run.user import ClientUser
 from server.scripts.report import report_of
-from server.waiting import while_waited_for
+from server.scripts.setup import variables_of
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillChangedError
 from skills_core.guard import Verdict
@@ -61,7 +60,6 @@ class ScriptCalls:
         self._host = host
         self._guard = guard
         self._runner = ScriptRunner(setup)
-        self._machine = Machine(current_places())
         self._outputs: KeptOutputs[ScriptReport] = KeptOutputs()
 
     def calls(
@@ -81,14 +79,13 @@ class ScriptCalls:
         decision = await self._guard.decide(RUN, arguments)
         if decision.verdict is Verdict.DENY:
             raise InvalidRequestError(decision.reason)
-        if decision.verdict is Verdict.ALLOW:
-            return await while_waited_for(ctx, run)
 
-        async def agreed(exchange: ClientExchange) -> dict[str, Any]:
-            await _ask(ClientUser(exchange, name), decision.reason, dict(arguments))
+        async def work(exchange: ClientExchange) -> dict[str, Any]:
+            if decision.verdict is Verdict.CONFIRM:
+                await _ask(ClientUser(exchange, name), decision.reason, dict(arguments))
             return await run()
 
-        return await self._exchanges.converse(ctx, {}, agreed)
+        return await self._exchanges.converse(ctx, {}, work)
 
     async def _reported(self, name: str, path: str, args: list[str], stdin: bytes) -> dict[str, Any]:
         report = await self._run(name, path, args, stdin)
@@ -102,9 +99,7 @@ class ScriptCalls:
             catalog = self._host.snapshot.catalog
             skill = catalog.skill(name)
             file = catalog.file_of(skill, path)
-            variables = await anyio.to_thread.run_sync(
-                self._machine.jdai.script_variables, skill.skill_key, skill.frontmatter.primary_env
-            )
+            variables = await anyio.to_thread.run_sync(variables_of, skill)
             logger.info("script: %s %s of %s %s", one_line(file.path), file.digest, one_line(skill.key), skill.digest)
             try:
                 result = await self._runner.run(skill, file.path, args, stdin=stdin, variables=variables)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from server.config import OptionalTool
 from server.environment import current_places, state_home
+from server.jdai_files import script_variables
 from skills_core.run.scripts.interpreters import Programs
 from skills_core.run.scripts.isolation import find_isolation
 from skills_core.run.scripts.process import ProcessLimits
@@ -18,8 +19,9 @@ from skills_core.run.scripts.runner import ScriptRunner, ScriptSetup
 if TYPE_CHECKING:
     from server.config import Settings
     from skills_core.run.scripts.isolation import Isolation
+    from skills_core.skill import Skill
 
-__all__ = ["offers_scripts", "script_runner", "script_setup", "script_status"]
+__all__ = ["offers_scripts", "script_runner", "script_setup", "script_status", "variables_of"]
 
 
 def script_setup(settings: Settings) -> ScriptSetup:
@@ -41,6 +43,11 @@ def script_setup(settings: Settings) -> ScriptSetup:
 def script_runner(settings: Settings) -> ScriptRunner:
     """Return what runs scripts here."""
     return ScriptRunner(script_setup(settings))
+
+
+def variables_of(skill: Skill) -> dict[str, str]:
+    """Return the variables that the user has set for what this skill starts."""
+    return script_variables(current_places().home, skill)
 
 
 def offers_scripts(settings: Settings) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import MAX_ALIKE, Diagnostic, Reason, Severity, capped
+from skills_core.errors import did_you_mean
 from skills_core.format.fields import FieldReader
 from skills_core.gates import Gate, read_gate, read_provider_gate
 
@@ -307,6 +308,5 @@ def _check_texts(front: Frontmatter, reader: FieldReader) -> None:
 def _check_unknown(reader: FieldReader) -> None:
     for number, key in enumerate(unknown_fields(reader.fields)):
         # Looking for what was meant takes its time, and what is beyond the limit is only counted.
-        close = similar_fields(key)[:1] if number < MAX_ALIKE else ()
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(similar_fields(key)[:1], "; did") if number < MAX_ALIKE else ""
         reader.add(Severity.WARNING, Reason.UNKNOWN_FIELD, f"unknown field {key[:100]!r}{hint}", key)

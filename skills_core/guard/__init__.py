@@ -3,6 +3,6 @@
 `json_text` writes the arguments, `patterns` compiles what strangers wrote, and `guard` decides.
 """
 
-from skills_core.guard.guard import Decision, Guard, Rule, Verdict, rules_of
+from skills_core.guard.guard import Decision, Guard, Rule, Verdict, log_decision, rules_of
 
-__all__ = ["Decision", "Guard", "Rule", "Verdict", "rules_of"]
+__all__ = ["Decision", "Guard", "Rule", "Verdict", "log_decision", "rules_of"]

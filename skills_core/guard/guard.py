@@ -6,6 +6,7 @@ JavaScript's `JSON.stringify` writes them. A danger pattern denies, a confirm pa
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -21,10 +22,15 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonValue
     from skills_core.skill import Skill
 
-__all__ = ["Decision", "Guard", "Rule", "Verdict", "rules_of"]
+__all__ = ["Decision", "Guard", "Rule", "Verdict", "log_decision", "rules_of"]
+
+logger = logging.getLogger(__name__)
 
 MAX_SHOWN = 200
 """Characters of a pattern in a reason."""
+
+MAX_NAME = 100
+"""Characters of a tool's name in a reason and in the log."""
 
 
 class Verdict(StrEnum):
@@ -97,15 +103,20 @@ def rules_of(skills: Iterable[Skill]) -> tuple[Rule, ...]:
     )
 
 
+def log_decision(tool: str, decision: Decision) -> None:
+    """Log what a pattern decided on a call of `tool`, with the digest of the skill whose pattern it is."""
+    if (rule := decision.rule) is not None:
+        digest = rule.skill.digest if rule.skill else ""
+        logger.info("guard: %s %s by %s %s", decision.verdict, one_line(tool)[:MAX_NAME], rule.origin, digest)
+
+
 def _reason(tool: str, rule: Rule) -> str:
     pattern = one_line(rule.pattern)
     shown = pattern if len(pattern) <= MAX_SHOWN else pattern[:MAX_SHOWN] + "…"
+    call = f"The call of {one_line(tool)[:MAX_NAME]}"
     if rule.verdict is Verdict.DENY:
         return (
-            f"The call of {one_line(tool)[:100]} is denied: it matches `{shown}`, which {rule.origin} calls dangerous. "
+            f"{call} is denied: it matches `{shown}`, which {rule.origin} calls dangerous. "
             "Do it another way, or tell the user why it cannot be done."
         )
-    return (
-        f"The call of {one_line(tool)[:100]} needs the user's consent: it matches `{shown}`, for which {rule.origin} "
-        "wants to be asked."
-    )
+    return f"{call} needs the user's consent: it matches `{shown}`, for which {rule.origin} wants to be asked."

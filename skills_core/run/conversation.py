@@ -123,7 +123,7 @@ class Conversation:
             parts = [await self._carry_out(call) for call in wanted]
 
     async def _ask(self) -> ModelResponse:
-        self._check_limits()
+        self.check_limits()
         number = self.usage.requests + 1
         await self._tell(f"asking the model ({number})")
         recorded = await self._journal.step(f"model {number}", self._request)
@@ -150,7 +150,17 @@ class Conversation:
             return {"at": at, "seconds": _since(begun), "error": model_fault(error, self._secrets), "response": None}
         return {"at": at, "seconds": _since(begun), "error": None, "response": dumped}
 
-    def _check_limits(self) -> None:
+    @property
+    def turns_left(self) -> int:
+        """How often the model may still be asked."""
+        return max(self._limits.turns - self.usage.requests, 0)
+
+    def check_limits(self) -> None:
+        """See that the model may be asked once more.
+
+        Raises:
+            RunStoppedError: a limit is reached.
+        """
         if self.usage.requests >= self._limits.turns:
             message = f"The model was asked {self._limits.turns} times and has not finished."
             raise RunStoppedError(RunProblem.TURN_LIMIT, message)

@@ -70,9 +70,10 @@ class Evaluator(Protocol):
 class ModelEvaluator:
     """Asks a model."""
 
-    def __init__(self, model: Model) -> None:
-        """Ask `model`; nothing is asked yet."""
+    def __init__(self, model: Model, at_most: int = MAX_REQUESTS) -> None:
+        """Ask `model`, and not more often than `at_most`; nothing is asked yet."""
         self._model = model
+        self._at_most = min(at_most, MAX_REQUESTS)
 
     async def __call__(self, assessment: Assessment) -> Judgement:
         """Return the model's score.
@@ -83,8 +84,10 @@ class ModelEvaluator:
         from pydantic import BaseModel, Field  # noqa: PLC0415 - with pydantic-ai, which only runs want
         from pydantic_ai import Agent, ModelRetry, PromptedOutput, UsageLimits  # noqa: PLC0415
         from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded  # noqa: PLC0415
-        from pydantic_ai.models.instrumented import InstrumentationSettings, InstrumentedModel  # noqa: PLC0415
+        from pydantic_ai.models.instrumented import InstrumentedModel  # noqa: PLC0415
         from pydantic_ai.usage import RunUsage  # noqa: PLC0415
+
+        from skills_core.run.conversation import SPANS  # noqa: PLC0415 - likewise
 
         class Criterion(BaseModel):
             score: float = Field(ge=0, le=1)
@@ -103,14 +106,14 @@ class ModelEvaluator:
             return verdict
 
         # Text that holds JSON is what every model can do, the one of a connected client too.
-        model, used = InstrumentedModel(self._model, InstrumentationSettings(include_content=False)), RunUsage()
+        model, used = InstrumentedModel(self._model, SPANS), RunUsage()
         agent = Agent(model, instructions=_RULES, output_type=PromptedOutput(Verdict), retries=MAX_REQUESTS)
         agent.output_validator(checked)
         try:
-            limits = UsageLimits(request_limit=MAX_REQUESTS)
+            limits = UsageLimits(request_limit=self._at_most)
             result = await agent.run(_question(assessment), usage=used, usage_limits=limits)
         except (UnexpectedModelBehavior, UsageLimitExceeded) as error:
-            message = f"The output was not scored: the model gave no score in {MAX_REQUESTS} answers."
+            message = f"The output was not scored: the model gave no score in {self._at_most} answers."
             raise NotScoredError(message, _usage(used)) from error
         except Exception as error:
             message = f"The output was not scored: {type(error).__name__}: {error}"

@@ -15,8 +15,9 @@ import anyio
 from skills_core.diagnostics import one_line
 from skills_core.rendering import activation_inputs, render_activation, render_request
 from skills_core.run.conversation import MAX_FAULT, Conversation, RunStoppedError
-from skills_core.run.evaluation import Assessment, Judgement, ModelEvaluator, NotScoredError
+from skills_core.run.evaluation import Assessment, ModelEvaluator, NotScoredError
 from skills_core.run.limits import USUAL_LIMITS
+from skills_core.run.models import connected
 from skills_core.run.outcome import Attempt, RunOutcome, RunProblem, RunStatus, Score, Usage
 from skills_core.run.ports import Progress, unheard
 from skills_core.run.recipient import recipient_with
@@ -78,6 +79,27 @@ class RunContext:
     secrets: Secrets = field(default_factory=lambda: Secrets({}))
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """An answer of the model within the limit; `cut` says what is not there of it."""
+
+    text: str
+    cut: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """An attempt that is over, and what is not there of its output."""
+
+    attempt: Attempt
+    cut: str
+
+    @property
+    def rank(self) -> float:
+        """Which of two is better; one without a score is the worst."""
+        return self.attempt.score.overall if self.attempt.score else -1.0
+
+
 class SkillExecutor:
     """Performs one run."""
 
@@ -102,8 +124,7 @@ class SkillExecutor:
             report=context.report,
             secrets=context.secrets,
         )
-        self._attempts: list[Attempt] = []
-        self._missing: tuple[RunProblem | None, str] = (None, "")
+        self._attempts: list[_Made] = []
 
     @property
     def recorder(self) -> Recorder:
@@ -114,10 +135,10 @@ class SkillExecutor:
         """Perform the run. That it fails is an outcome; only cancellation is raised, after it was written down."""
         with run_span(self._recorder.header) as span:
             try:
+                await self._begin()
                 outcome = self._refused() or await self._performed()
             except anyio.get_cancelled_exc_class():
-                cancelled = self._outcome(RunStatus.CANCELLED, RunProblem.CANCELLED, "The run was cancelled.")
-                await self._finish(span, cancelled)
+                await self._finish(span, self._cut_short())
                 raise
             except Exception as error:
                 logger.exception("run %s ended by an error of its own", self._context.journal.run_id)
@@ -125,6 +146,19 @@ class SkillExecutor:
                 outcome = self._outcome(RunStatus.FAILED, RunProblem.INTERNAL_ERROR, message)
             await self._finish(span, outcome)
         return outcome
+
+    async def _begin(self) -> None:
+        async def work() -> JsonValue:
+            return now()
+
+        await self._recorder.begin(str(await self._context.journal.step("begin", work)))
+
+    def _cut_short(self) -> RunOutcome:
+        """Return what the trace says of a run that is being cancelled."""
+        if self._context.journal.interrupted:
+            message = "The process that performed the run ended or let go of it; it is to be continued."
+            return self._outcome(RunStatus.INTERRUPTED, RunProblem.INTERRUPTED, message)
+        return self._outcome(RunStatus.CANCELLED, RunProblem.CANCELLED, "The run was cancelled.")
 
     def _refused(self) -> RunOutcome | None:
         """Return why the run may not begin: what is done again after a low score must not change anything."""
@@ -146,8 +180,8 @@ class SkillExecutor:
         limits = self._context.limits
         with anyio.move_on_after(limits.seconds) as deadline:
             try:
-                async with self._context.model:  # which closes its connections behind it
-                    problem, message = await self._attempt()
+                async with connected(self._context.model):
+                    problem, message = await self._attempts_until_good()
             except RunStoppedError as stopped:
                 problem, message = stopped.problem, stopped.message
         if deadline.cancelled_caught:
@@ -155,68 +189,81 @@ class SkillExecutor:
             message = f"The run took longer than {round(limits.seconds, 1):g} seconds."
         if not self._attempts:
             return self._outcome(RunStatus.FAILED, problem, message)
+        if cut := self._best().cut:
+            problem, message = problem or RunProblem.OUTPUT_CUT, f"{message} {cut}".strip()
         return self._outcome(RunStatus.COMPLETED, problem, message)
 
-    async def _attempt(self) -> tuple[RunProblem | None, str]:
+    async def _attempts_until_good(self) -> tuple[RunProblem | None, str]:
         """Perform the skill until an output is good enough, and return what is wrong with the best one."""
         evaluation = self._skill.frontmatter.evaluation
         if evaluation is None or not evaluation.enabled:
-            self._attempts.append(Attempt(await self._output(self._prompt)))
-            return self._missing
+            answer = await self._answer(self._prompt)
+            self._attempts.append(_Made(Attempt(answer.text), answer.cut))
+            return None, ""
         prompt = self._prompt
         for _ in range(evaluation.max_retries + 1):
-            output = await self._output(prompt)
-            judgement = await self._judge(output, evaluation)
-            if isinstance(judgement, str):
-                self._attempts.append(Attempt(output))
-                return RunProblem.NOT_SCORED, judgement
-            self._attempts.append(Attempt(output, judgement.score))
-            if judgement.score.overall >= evaluation.min_score:
-                return self._missing
-            prompt = _feedback(judgement.score, evaluation.min_score)
-        best = max(attempt.score.overall for attempt in self._attempts if attempt.score)
+            answer = await self._answer(prompt)
+            # What was made is there, should the run end before it is scored.
+            self._attempts.append(_Made(Attempt(answer.text), answer.cut))
+            score = await self._judge(answer.text, evaluation)
+            if isinstance(score, str):
+                return RunProblem.NOT_SCORED, score
+            self._attempts[-1] = _Made(Attempt(answer.text, score), answer.cut)
+            if score.overall >= evaluation.min_score:
+                return None, ""
+            prompt = _feedback(score, evaluation.min_score)
         message = (
-            f"The best of {len(self._attempts)} attempts scored {best:g}; at least {evaluation.min_score:g} is asked."
+            f"The best of {len(self._attempts)} attempts scored {self._best().rank:g}; "
+            f"at least {evaluation.min_score:g} is asked."
         )
         return RunProblem.BELOW_MIN_SCORE, message
 
-    async def _output(self, prompt: str) -> str:
-        """Return the answer to `prompt`, within the limit; `_missing` tells what is not there of it."""
-        limit, output = self._context.limits.output_characters, await self._conversation.say(prompt)
-        self._missing = (None, "")
-        if len(output) > limit:
-            message = f"The output has {len(output)} characters; the first {limit} are given."
-            self._missing = (RunProblem.OUTPUT_CUT, message)
-        elif self._conversation.cut:
-            self._missing = (RunProblem.OUTPUT_CUT, "The model's answer ends where its own limit of tokens was.")
-        return output[:limit]
+    def _best(self) -> _Made:
+        return max(self._attempts, key=lambda made: made.rank)
 
-    async def _judge(self, output: str, evaluation: Evaluation) -> Judgement | str:
-        """Return how good an output is, or why that is not known."""
-        number = len(self._attempts) + 1
+    async def _answer(self, prompt: str) -> _Answer:
+        limit, output = self._context.limits.output_characters, await self._conversation.say(prompt)
+        if len(output) > limit:
+            return _Answer(output[:limit], f"The output has {len(output)} characters; the first {limit} are given.")
+        cut = "The model's answer ends where its own limit of tokens was."
+        return _Answer(output, cut if self._conversation.cut else "")
+
+    async def _judge(self, output: str, evaluation: Evaluation) -> Score | str:
+        """Return how good the output of the last attempt is, or why that is not known.
+
+        Raises:
+            RunStoppedError: a limit of the run is reached, which scoring counts against too.
+        """
+        self._conversation.check_limits()
+        number = len(self._attempts)
         await self._context.report(Progress(number, None, f"scoring attempt {number}"))
         assessment = Assessment(f"{self._instructions}\n\n{self._prompt}", output, evaluation.criteria)
-        evaluate = self._context.evaluator or ModelEvaluator(self._context.model)
+        evaluate = self._context.evaluator or ModelEvaluator(self._context.model, self._conversation.turns_left)
 
         async def work() -> JsonValue:
             at = now()
             try:
-                return {"at": at, **to_json(await evaluate(assessment)), "error": None}
+                judgement = to_json(await evaluate(assessment))
             except NotScoredError as error:
                 said = self._context.secrets.hidden(str(error))[:MAX_FAULT]
                 return {"at": at, "score": None, "usage": to_json(error.usage), "error": said}
+            return {
+                "at": at,
+                "score": self._context.secrets.hidden_in(judgement["score"]),
+                "usage": judgement["usage"],
+                "error": None,
+            }
 
         recorded = await self._context.journal.step(f"score {number}", work)
         assert isinstance(recorded, dict)  # noqa: S101 - as work makes it
         score = from_json(Score, recorded["score"]) if recorded["score"] else None
         error = recorded["error"]
         await self._recorder.add(Scored(str(recorded["at"]), number, score, str(error) if error else None))
-        # Whoever judges takes of the same limits.
         self._conversation.usage += from_json(Usage, recorded["usage"])
-        return Judgement(score) if score else str(error)
+        return score or str(error)
 
     def _outcome(self, status: RunStatus, problem: RunProblem | None, message: str) -> RunOutcome:
-        best = max(self._attempts, key=lambda attempt: attempt.score.overall if attempt.score else -1.0, default=None)
+        best = self._best().attempt if self._attempts else None
         return RunOutcome(
             run_id=self._context.journal.run_id,
             skill=self._skill.key,
@@ -226,7 +273,7 @@ class SkillExecutor:
             problem=problem,
             message=message,
             score=best.score if best else None,
-            attempts=tuple(self._attempts),
+            attempts=tuple(made.attempt for made in self._attempts),
             usage=self._conversation.usage,
             tool_calls=tuple(self._conversation.calls),
         )

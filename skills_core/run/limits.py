@@ -12,7 +12,7 @@ class RunLimits:
     """Bounds of a run. Those of tools hold for each call."""
 
     turns: int = 25
-    """Answers of the model, in all attempts together."""
+    """Answers of the model, in all attempts together; those that give a score count too."""
     tokens: int = 500_000
     """Tokens in and out, as the model's provider counts them."""
     calls: int = 200

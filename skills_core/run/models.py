@@ -10,19 +10,27 @@ Keys of providers never go to an address that a user wrote: such a one is given 
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import anyio
+
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from pydantic_ai.models import Model
 
-__all__ = ["CLIENT", "ModelSpec", "ModelUnavailableError", "open_model", "parse_model"]
+__all__ = ["CLIENT", "ModelSpec", "ModelUnavailableError", "connected", "open_model", "parse_model"]
 
 CLIENT = "client"
 """The model of the connected client, by MCP's sampling; a server opens it for each call."""
+
+_CLOSING_SECONDS = 5.0
+# A provider that does not answer to a closing connection holds nobody up.
 
 _EXPECTED = "expected anthropic:NAME, openai:NAME, http(s)://HOST/v1#NAME, or client"
 
@@ -77,6 +85,20 @@ def _at_address(text: str) -> ModelSpec:
     if not name:
         raise ModelUnavailableError(f"{address[:200]} does not say which model; expected {address[:200]}#NAME.")
     return ModelSpec("openai-compatible", name, address.rstrip("/"))
+
+
+@asynccontextmanager
+async def connected(model: Model) -> AsyncGenerator[None]:
+    """Let the model be asked within the block. Blocks share its connections, and the end of the last one closes them.
+
+    They are closed in a block that is cancelled too: the model would count it as one that goes on for ever.
+    """
+    await model.__aenter__()
+    try:
+        yield
+    finally:
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSING_SECONDS):
+            await model.__aexit__(None, None, None)
 
 
 def open_model(spec: ModelSpec, key: str | None = None) -> Model:

@@ -26,12 +26,13 @@ __all__ = [
 
 
 class RunStatus(StrEnum):
-    """How a run ended."""
+    """How a run ended. `INTERRUPTED` stands in traces alone: such a run has no outcome yet, and is continued."""
 
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
     REFUSED = "refused"
+    INTERRUPTED = "interrupted"
 
 
 class RunProblem(StrEnum):
@@ -52,10 +53,11 @@ class RunProblem(StrEnum):
     CONFIGURATION = "configuration"
     INTERNAL_ERROR = "internal_error"
     CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
 
 
 class CallDecision(StrEnum):
-    """What became of a call of a tool. Only `DONE` and `FAILED` calls were carried out."""
+    """What became of a call of a tool. Those that are `DONE`, `FAILED` or `TIMED_OUT` were begun, the others not."""
 
     DONE = "done"
     FAILED = "failed"

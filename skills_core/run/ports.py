@@ -73,6 +73,10 @@ class Journal(Protocol):
     def run_id(self) -> str:
         """The run's own name, unique among all runs."""
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether the run is cancelled here only to be continued later, by this process or another one."""
+
     async def step(self, name: str, work: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
         """Return what `work` came to: done now, or read back where this step was finished before.
 
@@ -94,6 +98,11 @@ class MemoryJournal:
     def run_id(self) -> str:
         """The run's own name."""
         return self._run_id
+
+    @property
+    def interrupted(self) -> bool:
+        """False: nobody could continue the run."""
+        return False
 
     async def step(self, name: str, work: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
         """Do the work."""

@@ -44,6 +44,6 @@ async def perform(
     """
     journal = MemoryJournal("test")
     permits = Permits(skill.frontmatter.allowed_tools)
-    gate = ToolGate(tools, permits, Guard(rules_of([skill])), user or Nobody(), limits, journal.run_id)
+    gate = ToolGate(tools, permits, Guard(rules_of([skill])), user or Nobody(), limits, run_id=journal.run_id)
     context = RunContext(model=model, model_name="test", gate=gate, journal=journal, limits=limits, evaluator=evaluator)
     return await SkillExecutor(RunRequest(skill, parameters or {}, message), context).run()

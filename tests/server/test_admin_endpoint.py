@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import anyio
 import httpx2
 import pytest
+from msgspec.structs import asdict
 
 from server.admin.sockets import admin_socket, sockets_of
 from server.config import ConfigurationError, load_settings
@@ -281,4 +282,4 @@ def test_a_project_opens_no_more_of_a_server_by_itself(text: str, tmp_path: Path
 def test_no_text_of_the_settings_holds_the_token(tmp_path: Path) -> None:
     settings = load_settings({}, {"SKILLSERVE_ADMIN_TOKEN": TOKEN}, tmp_path / "config", tmp_path)
     assert settings.admin_token is not None
-    assert TOKEN not in f"{settings!r} {settings} {vars(settings)} {settings.admin_token}"
+    assert TOKEN not in f"{settings!r} {settings} {asdict(settings)} {settings.admin_token}"

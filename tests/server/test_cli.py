@@ -239,7 +239,7 @@ def test_a_bad_settings_file_is_named(tmp_path: Path, text: str) -> None:
 
 def test_every_setting_is_documented() -> None:
     readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    missing = [name for name in Settings.model_fields if f"SKILLSERVE_{name.upper()}" not in readme]
+    missing = [name for name in Settings.__struct_fields__ if f"SKILLSERVE_{name.upper()}" not in readme]
     tables = ["sources", "project_sources", "danger_patterns", "confirm_patterns", "client_budgets", "tool_names"]
     assert missing == tables
     guard = (REPOSITORY / "docs" / "guard.md").read_text(encoding="utf-8")
@@ -249,4 +249,5 @@ def test_every_setting_is_documented() -> None:
     assert "[tool_names." in (REPOSITORY / "docs" / "activation.md").read_text(encoding="utf-8")
 
     of_sources = (REPOSITORY / "docs" / "skills.md").read_text(encoding="utf-8").partition("| Key of a source")[2]
-    assert [name for name in SourceSettings.model_fields if f"`{name}`" not in of_sources.partition("\n\n")[0]] == []
+    table = of_sources.partition("\n\n")[0]
+    assert [name for name in SourceSettings.__struct_fields__ if f"`{name}`" not in table] == []

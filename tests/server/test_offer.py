@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from server.clients import KNOWN_CLIENTS, UNKNOWN, profile_of, room_for
-from server.config import ConfigurationError, Settings, load_settings
+from server.config import ConfigurationError, Settings, Transport, load_settings
 from server.listing.offer import Room, size_of
 from server.listing.snapshot import Snapshot
 from server.listing.tools import MAX_INSTRUCTIONS
@@ -59,7 +59,7 @@ async def test_a_client_that_cuts_is_sent_what_it_shows(connect: Connect) -> Non
 
 
 async def test_no_cache_may_hand_the_list_for_one_client_to_another(fifty: Path) -> None:
-    result = Snapshot(catalog_of(fifty), Settings(transport="http")).tools(Room(2000))  # type: ignore[arg-type]
+    result = Snapshot(catalog_of(fifty), Settings(transport=Transport.HTTP)).tools(Room(2000))
     assert result["cacheScope"] == "private"
 
 

@@ -46,7 +46,7 @@ async def connected(begin: float = 60.0, **servers: dict[str, Any]) -> AsyncGene
 
 
 def gate(found: Connected, seconds: float = 60.0) -> ToolGate:
-    return ToolGate(found.tools, Permits(None), Guard([]), Nobody(), RunLimits(tool_seconds=seconds), "r1")
+    return ToolGate(found.tools, Permits(None), Guard([]), Nobody(), RunLimits(tool_seconds=seconds), run_id="r1")
 
 
 def free_port() -> int:

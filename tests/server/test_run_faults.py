@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from pathlib import Path
 
+import anyio
+import anyio.to_thread
 import pytest
 
+from skills_core.testing.script import Call
 from tests.conftest import MakeSkill
-from tests.model_endpoint import ModelEndpoint
-from tests.server.sessions import Connect
+from tests.model_endpoint import Hang, ModelEndpoint
+from tests.server.sessions import REPOSITORY, Connect, server_environment
 from tests.server.test_cli import run
 
 FLOW = "steps: [{kind: skill, name: A, target: greeter}]\n"
@@ -32,6 +37,72 @@ def test_a_trace_that_cannot_be_written_ends_neither_run_nor_workflow(
         done = run(*command, "--model", endpoint.model, XDG_STATE_HOME=str(state))
         assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
         assert "Traceback" not in done.stderr
+
+
+STAY = """\
+import pathlib, time
+pathlib.Path("begun").touch()
+while not pathlib.Path("go").exists():
+    time.sleep(0.05)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows removes no file that is open")
+@pytest.mark.parametrize("what", ["folder", "file"])
+async def test_a_record_that_is_removed_ends_the_command_that_writes_it(
+    make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, tmp_path: Path, what: str
+) -> None:
+    make_skill("stayer")
+    (tmp_path / "work").mkdir()
+    endpoint.script = [Call("run_command", {"command": [sys.executable, "-c", STAY]}), "the end"]
+    record = tmp_path / "record/runs.sqlite"
+    flags = ("--model", endpoint.model, "--run-tool", "run_command", "--workspace", str(tmp_path / "work"))
+    environment = server_environment(SKILLSERVE_RUN_STORE=str(record), XDG_STATE_HOME=str(tmp_path / "state"))
+    async with await anyio.open_process(
+        [sys.executable, "-m", "server", "run", "stayer", "hi", str(skills), *flags],
+        cwd=REPOSITORY,
+        env=environment,
+    ) as process:
+        with anyio.fail_after(60):
+            while not (tmp_path / "work/begun").exists():  # noqa: ASYNC110 - another process makes it
+                await anyio.sleep(0.05)
+            await anyio.to_thread.run_sync(shutil.rmtree, record.parent) if what == "folder" else record.unlink()
+            (tmp_path / "work/go").touch()
+            assert process.stderr is not None
+            said = b"".join([chunk async for chunk in process.stderr]).decode()
+            assert await process.wait() == 2
+    assert f"{record}: the record of runs was removed" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows removes no file that is open")
+async def test_a_record_that_is_removed_costs_the_runs_and_not_the_server(
+    make_skill: MakeSkill, connect: Connect, endpoint: ModelEndpoint, state: Path, tmp_path: Path
+) -> None:
+    make_skill("greeter")
+    endpoint.script = [Hang()]
+    record = tmp_path / "record/runs.sqlite"
+    settings = {
+        "SKILLSERVE_TOOLS": "run_skill",
+        "SKILLSERVE_MODEL": endpoint.model,
+        "SKILLSERVE_RUN_STORE": str(record),
+        "XDG_STATE_HOME": str(state),
+    }
+    async with connect(**settings) as session:
+        told: list[str] = []
+
+        async def call() -> None:
+            result = await session.client.call_tool("run_skill", {"name": "greeter"})
+            assert result.is_error
+            told.append(result.content[0].text)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            assert await anyio.to_thread.run_sync(endpoint.asked.wait, 30)
+            await anyio.to_thread.run_sync(shutil.rmtree, record.parent)
+        await call()
+        assert "Do the thing." in await session.activate("greeter")
+    assert ["the record of runs was removed" in text for text in told] == [True, True], told
 
 
 async def test_a_record_that_cannot_be_kept_costs_the_runs_and_not_the_server(

@@ -121,6 +121,29 @@ def test_an_attempt_below_the_minimum_exits_with_1_whatever_came_after_it(
         assert done.returncode == 1
 
 
+def test_an_output_that_could_not_be_scored_is_given_and_exits_with_1(
+    make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
+) -> None:
+    make_skill("greeter", fields="evaluation: {enabled: true, minScore: 0.7}")
+    endpoint.script = ["hello", *["no score"] * 5]
+    done = performed(endpoint, state, "greeter", "hi", skills)
+    assert (done.returncode, done.stdout) == (1, "hello\n")
+    assert "score" in done.stderr
+
+
+def test_words_of_a_provider_reach_the_terminal_as_one_harmless_line(
+    make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
+) -> None:
+    make_skill("greeter")
+    endpoint.script = [
+        Raw(json.dumps({"error": {"message": "no\x1b]0;owned\x07\nskillserve: all is well"}}).encode(), 404)
+    ]
+    done = performed(endpoint, state, "greeter", "hi", skills)
+    assert done.returncode == 1
+    assert "\x1b" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_a_trace_that_cannot_be_read_does_not_hide_the_others(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
 ) -> None:

@@ -16,8 +16,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from server.config import ConfigurationError, OptionalTool, load_settings
-from server.jdai_files import JdaiFiles
+from server.jdai_files import script_variables
 from server.listing.scripts import PIECE
+from skills_core.testing import skill_of
 from tests.conftest import MakeSkill
 from tests.server.sessions import REPOSITORY, Connect, ConnectHosted, Session, server_environment
 
@@ -317,7 +318,7 @@ class TestVariables:
     """What `skills.json` sets for a skill."""
 
     @pytest.fixture
-    def files(self, tmp_path: Path) -> JdaiFiles:
+    def home(self, tmp_path: Path) -> Path:
         for name, entry in {
             "home": {"env": {"A": "1", "N": 2}, "apiKey": {"value": "key"}},
             "project": {"env": {"A": "evil", "LD_PRELOAD": "evil.so"}, "apiKey": "evil"},
@@ -325,25 +326,33 @@ class TestVariables:
             folder = tmp_path / name / ".jdai"
             folder.mkdir(parents=True)
             (folder / "skills.json").write_text(json.dumps({"skills": {"entries": {"One": entry}}}))
-        return JdaiFiles(tmp_path / "home", tmp_path / "project")
+        return tmp_path / "home"
 
-    def test_scripts_get_what_the_users_own_file_sets_and_nothing_of_the_projects(self, files: JdaiFiles) -> None:
-        assert files.script_variables("one", "TOKEN") == {"A": "1", "N": "2", "TOKEN": "key"}
-        assert files.script_variables("one", None) == {"A": "1", "N": "2"}
-        assert files.script_variables("two", "TOKEN") == {}
+    @pytest.mark.parametrize(
+        ("name", "metadata", "variables"),
+        [
+            ("one", "{primaryEnv: TOKEN}", {"A": "1", "N": "2", "TOKEN": "key"}),
+            ("one", "{}", {"A": "1", "N": "2"}),
+            ("two", "{primaryEnv: TOKEN}", {}),
+        ],
+    )
+    def test_a_skill_gets_what_the_users_own_file_sets_for_it(
+        self, home: Path, name: str, metadata: str, variables: dict[str, str]
+    ) -> None:
+        skill = skill_of(f"---\nname: {name}\ndescription: d\nmetadata: {{jdai: {metadata}}}\n---\n")
+        assert script_variables(home, skill) == variables
 
     @POSIX
     async def test_a_script_of_the_skill_gets_them_and_no_setting_of_the_server(
-        self, connect: Connect, make_skill: MakeSkill, tmp_path: Path, files: JdaiFiles
+        self, connect: Connect, make_skill: MakeSkill, home: Path
     ) -> None:
-        assert files.paths
         code = b"import os; print(sorted(n for n in os.environ if n in ('A', 'N', 'TOKEN', 'P') or 'SKILLSERVE' in n))"
         make_skill("one", fields="metadata: {jdai: {primaryEnv: TOKEN}}", files={"a.py": code})
         settings = {
             "SKILLSERVE_TOOLS": TOOL,
             "SKILLSERVE_ADMIN_TOKEN": "a-token-of-the-server",
             "SKILLSERVE_SCRIPT_ENVIRONMENT": "P",
-            "HOME": str(tmp_path / "home"),
+            "HOME": str(home),
             "P": "passed",
             "TOKEN": "of the server's own environment",
         }

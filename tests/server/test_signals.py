@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -80,6 +81,12 @@ def start(*arguments: object, environment: dict[str, str], handled: int | None =
     )
 
 
+def traced(environment: dict[str, str]) -> dict[str, str]:
+    """Return the status of each run by its trace."""
+    listed = json.loads(run("runs", "list", "--json", **environment).stdout)["runs"]
+    return {each["run_id"]: each["status"] for each in listed}
+
+
 async def ended_by(name: str, process: subprocess.Popen[str], work: Path) -> str:
     """Send a signal once the command's child is there; return what the command said on stderr."""
     assert await becomes((work / "pid").exists)
@@ -100,9 +107,11 @@ async def test_a_run_that_a_signal_ends_leaves_nothing_running_and_is_resumed(
     flags = ("--model", endpoint.model, "--run-tool", "run_command", "--workspace", work)
     with start("run", "stayer", "hi", skills, *flags, "--id", "ended", environment=environment) as process:
         assert "Traceback" not in await ended_by(name, process, work)
+    assert traced(environment) == {"ended": "interrupted"}
     (work / "go").touch()
     done = run("runs", "resume", skills, *flags, **environment)
     assert done.stdout.split() == ["ended", "skill", "completed"], done.stderr
+    assert traced(environment) == {"ended": "completed"}
 
 
 async def test_a_workflow_that_a_signal_ends_leaves_nothing_running_and_is_resumed(
@@ -118,9 +127,32 @@ async def test_a_workflow_that_a_signal_ends_leaves_nothing_running_and_is_resum
     (work / "pid").unlink()
     with start("runs", "resume", skills, *flags, environment=environment) as process:
         assert "Traceback" not in await ended_by("SIGTERM", process, work)
+    assert traced(environment) == {"ended": "interrupted", "ended.1": "interrupted"}
     (work / "go").touch()
     done = run("runs", "resume", skills, *flags, **environment)
     assert done.stdout.split() == ["ended", "workflow", "completed"], done.stderr
+    assert traced(environment) == {"ended": "completed", "ended.1": "completed"}
+
+
+async def test_who_joins_a_run_of_another_process_and_is_ended_by_ctrl_c_only_leaves_it(
+    make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, work: Path, environment: dict[str, str]
+) -> None:
+    make_skill("stayer")
+    endpoint.script = [Call("run_command", {"command": [sys.executable, "-c", STAY]}), "the end"]
+    flags = ("--model", endpoint.model, "--run-tool", "run_command", "--workspace", work, "--id", "joined")
+    workers = work.parent / "state/skillserve/runs.sqlite.workers"
+    with start("run", "stayer", "hi", skills, *flags, environment=environment) as first:
+        assert await becomes((work / "pid").exists)
+        with start("run", "stayer", "hi", skills, *flags, environment=environment) as second:
+            assert await becomes(lambda: len(list(workers.iterdir())) == 2)
+            await anyio.sleep(2)  # nobody says that it waits
+            second.send_signal(signal.SIGINT)
+            out, err = second.communicate(timeout=30)
+            assert (second.returncode, out) == (130, ""), err
+        await anyio.sleep(2)  # the first looks each second whether it was cancelled
+        (work / "go").touch()
+        out, err = first.communicate(timeout=30)
+    assert (first.returncode, out) == (0, "the end\n"), err
 
 
 @pytest.mark.parametrize("name", SIGNALS)

@@ -102,6 +102,17 @@ def test_a_step_that_fails_ends_the_workflow_with_what_there_is(
     assert "no_output" in done.stderr
 
 
+def test_a_step_with_a_score_that_is_too_low_is_told_of_and_the_workflow_goes_on(
+    branching: Path, skills: Path, state: str, endpoint: ModelEndpoint, make_skill: MakeSkill
+) -> None:
+    make_skill("reviewer", body="Review.", fields="evaluation: {enabled: true, minScore: 0.9, maxRetries: 0}")
+    endpoint.script = ["ok", json.dumps({"overall": 0.4, "finding": "too short"}), "the end"]
+    done = flow(branching, skills, state, endpoint.model, "--input", "change=x")
+    assert (done.returncode, done.stdout) == (0, "the end\n")
+    assert "Review It" in done.stderr
+    assert "0.4" in done.stderr
+
+
 def test_a_name_stands_for_one_run_whose_outcome_is_given_again(
     branching: Path, skills: Path, state: str, endpoint: ModelEndpoint
 ) -> None:
@@ -237,9 +248,16 @@ def test_what_was_interrupted_is_completed_by_resume(
         while len(endpoint.requests) < 2 and time.monotonic() < deadline:
             time.sleep(0.02)
         process.kill()
+
+    def shown(run_id: str) -> dict[str, Any]:
+        trace: dict[str, Any] = json.loads(run("runs", "show", run_id, XDG_STATE_HOME=state).stdout)
+        return trace
+
+    began = [shown(each)["started"] for each in ("left", "left.1", "left.3")]
     endpoint.script = ["never again", "never again", "resumed"]
     other = run("runs", "resume", skills, "--model", f"{endpoint.address}#other", "--json", XDG_STATE_HOME=state)
     assert json.loads(other.stdout) == {"runs": []}
     done = run("runs", "resume", skills, "--model", endpoint.model, XDG_STATE_HOME=state)
     assert (done.returncode, done.stdout.split()) == (0, ["left", "workflow", "completed"]), done.stderr
-    assert json.loads(run("runs", "show", "left", XDG_STATE_HOME=state).stdout)["output"] == "resumed"
+    assert shown("left")["output"] == "resumed"
+    assert [shown(each)["started"] for each in ("left", "left.1", "left.3")] == began

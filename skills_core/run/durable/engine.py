@@ -9,7 +9,7 @@ import asyncio
 import math
 import re
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import Context
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -32,7 +32,7 @@ from skills_core.run.durable.terms import INSIDE, Terms, is_inner
 from skills_core.run.durable.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Collection, Mapping
+    from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
 
     from dbos import DBOSConfig
 
@@ -85,6 +85,7 @@ class Engine:
 
         Raises:
             RunConflictError: it is recorded with another kind or input.
+            StoreError: the store cannot be used any more.
         """
         if DBOS.workflow_id is not None:
             raise RuntimeError("a job starts no runs: the outcome of a run would depend on when its worker died")
@@ -114,7 +115,8 @@ class Engine:
         return await asyncio.create_task(performed(), context=Context())
 
     async def _start(self, kind: str, run_id: str, given: JsonObject, *, here: bool) -> Run:
-        with SetWorkflowID(run_id):
+        self._watch.refuse_what_is_gone()
+        with SetWorkflowID(run_id), _unusable():
             if here:
                 await DBOS.start_workflow_async(self._workflow, kind, given)
             else:
@@ -133,6 +135,7 @@ class Engine:
         Raises:
             UnknownRunError: there is no such run.
             RunNotDoneError: it failed, was cancelled or given up, or only another version continues it.
+            StoreError: the store cannot be used any more.
         """
         seconds = _FIRST_WAIT
         while (run := await self.look(run_id)).state in {RunState.WAITING, RunState.RUNNING}:
@@ -152,8 +155,11 @@ class Engine:
 
         Raises:
             UnknownRunError: there is no such run in this pool.
+            StoreError: the store cannot be used any more.
         """
-        rows = await DBOS.list_workflows_async(workflow_ids=[run_id], application_name=self._terms.pool)
+        self._watch.refuse_what_is_gone()
+        with _unusable():
+            rows = await DBOS.list_workflows_async(workflow_ids=[run_id], application_name=self._terms.pool)
         if not rows:
             raise UnknownRunError(run_id)
         return run_of(rows[0], self._terms.version, with_outcome=True)
@@ -188,11 +194,20 @@ class Engine:
             await self._cancel(row.workflow_id)
         return await self.look(run_id)
 
+    async def leave(self, run_id: str) -> None:
+        """Cancel a run that nobody here waits for any more, where it is performed here; another process's goes on."""
+        # It may not have been recorded yet, and a store that is gone continues nothing.
+        with suppress(UnknownRunError, StoreError):
+            run = await self.look(run_id)
+            if run.worker == self.worker:
+                await self.cancel(run_id)
+
     async def _cancel(self, run_id: str) -> None:
-        await DBOS.cancel_workflow_async(run_id)
+        with _unusable():
+            await DBOS.cancel_workflow_async(run_id)
         run = await self.look(run_id)
         if run.state is RunState.CANCELLED and (hold := self._performer.held.get(run_id)) is not None:
-            hold.release()
+            hold.release(for_good=True)
 
     async def recover(self) -> int:
         """Take over the runs of dead workers now, which happens with each beat anyway; return how many."""
@@ -226,7 +241,8 @@ async def open_engine(
     A job must take the same steps each time it is given the same input, and start no runs.
 
     Raises:
-        StoreError: the store cannot be used, or an engine is open in this process already.
+        StoreError: the store cannot be used, or an engine is open in this process already. Where the store goes away
+            meanwhile, what the block waits for is cancelled, and this is raised.
     """
     terms = _checked(terms or Terms())
     refuse_what_does_not_fit()
@@ -245,6 +261,7 @@ async def open_engine(
             finally:
                 with anyio.CancelScope(shield=True):
                     await _close(performer, terms)
+                watch.close()
     finally:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(lease.close)
@@ -252,17 +269,38 @@ async def open_engine(
 
 @asynccontextmanager
 async def _watching(watch: Watch) -> AsyncGenerator[None, None]:
-    failure: Exception | None = None
+    failures: list[Exception] = []
     async with anyio.create_task_group() as group:
-        for loop in (watch.keep_alive, watch.let_go, watch.look_round):
+
+        async def keep_alive() -> None:
+            try:
+                await watch.keep_alive()
+            except StoreError as error:
+                failures.insert(0, error)
+                group.cancel_scope.cancel()
+
+        for loop in (keep_alive, watch.let_go, watch.look_round):
             group.start_soon(loop)
         try:
             yield
         except Exception as error:  # noqa: BLE001 - raised again below, and not in a group
-            failure = error
+            failures.append(error)
         group.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+    if failures:
+        raise failures[0]
+
+
+@contextmanager
+def _unusable() -> Iterator[None]:
+    """Tell errors of the database by their type alone: what they say may hold what was recorded."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        raise _cannot_be_used(error) from error
+
+
+def _cannot_be_used(error: Exception) -> StoreError:
+    return StoreError(f"The database of runs cannot be used: {type(error).__name__}.")
 
 
 def _checked(terms: Terms) -> Terms:
@@ -315,7 +353,7 @@ async def _launch(terms: Terms) -> None:
                 on_conflict="always_update",
             )
     except (SQLAlchemyError, dbos_errors.DBOSException) as error:
-        raise StoreError(f"The database of runs cannot be used: {type(error).__name__}.") from error
+        raise _cannot_be_used(error) from error
 
 
 async def _renew(lease: Lease) -> None:

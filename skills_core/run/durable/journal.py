@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.to_thread
 from dbos import DBOS
 from dbos import error as dbos_errors
+from sqlalchemy.exc import SQLAlchemyError
 
+from skills_core.run.durable.errors import StoreError
+from skills_core.run.durable.leases import LeaseLostError
 from skills_core.run.durable.plain_json import plain
 
 if TYPE_CHECKING:
@@ -29,6 +33,7 @@ class Hold:
         self._lease = lease
         self._term = lease.term
         self.released = False
+        self.for_good = False
         self.ended = anyio.Event()
 
     @property
@@ -36,10 +41,26 @@ class Hold:
         """Whether no other worker can have taken the run over."""
         return not self.released and self._lease.holds and self._lease.term == self._term
 
-    def release(self) -> None:
-        """Cancel the job, and see to it that nothing of it is recorded any more."""
-        self.released = True
+    def release(self, *, for_good: bool = False) -> None:
+        """Cancel the job, and see to it that nothing of it is recorded any more; `for_good`: nobody continues it."""
+        self.for_good = self.for_good or for_good
+        if not self.released:  # else it may be putting things in order, which a second time would break off
+            self.released = True
+            self.cancel()
+
+    def cancel(self) -> None:
+        """Cancel the job, even if it went on after it was cancelled before."""
         self._task.cancel()
+
+    async def is_gone(self) -> bool:
+        """Return whether the store was removed, so that the run cannot go on."""
+        try:
+            await anyio.to_thread.run_sync(self._lease.renew)
+        except StoreError:
+            return True
+        except LeaseLostError:
+            pass
+        return False
 
 
 class _UnfinishedError(BaseException):
@@ -64,6 +85,11 @@ class DurableJournal:
         """The run's own name."""
         return self._run_id
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether this process let go of the run, and another one or the next continues it."""
+        return self._hold.released and not self._hold.for_good
+
     async def step(self, name: str, work: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
         """Return what the step came to, now or earlier.
 
@@ -85,12 +111,19 @@ class DurableJournal:
             return await DBOS.run_step_async({"name": name}, recorded)
         except _UnfinishedError as unfinished:
             self._ended_by = unfinished.error
-        except (dbos_errors.DBOSWorkflowConflictIDError, dbos_errors.DBOSWorkflowCancelledError):
+        except SQLAlchemyError:
+            if not await self._hold.is_gone():
+                raise
+            await self._let_go(for_good=True)
+        except dbos_errors.DBOSWorkflowConflictIDError:
             await self._let_go()
+        except dbos_errors.DBOSWorkflowCancelledError:
+            await self._let_go(for_good=True)
         assert self._ended_by is not None  # noqa: S101 - for the type checker
         raise self._ended_by
 
-    async def _let_go(self) -> None:
+    async def _let_go(self, *, for_good: bool = False) -> None:
         # The job's own task is cancelled, whichever of its tasks this is, and this one waits for that.
-        self._hold.release()
+        self._hold.release(for_good=for_good)
+        self._hold.cancel()
         await anyio.sleep_forever()

@@ -106,6 +106,11 @@ class Performer:
                 logger.warning("run %s is let go of: this worker could not show in time that it is alive", run_id)
                 hold.release()
 
+    def give_up(self) -> None:
+        """Let go of all runs for good: what was recorded of them is gone."""
+        for hold in self.held.values():
+            hold.release(for_good=True)
+
     async def stop(self, seconds: float) -> None:
         """Let go of all runs, begin none any more, and wait so long for the jobs to end."""
         self._closing = True

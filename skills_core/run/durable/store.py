@@ -7,6 +7,7 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
+from urllib.parse import quote
 
 from skills_core.run.durable.errors import StoreError
 
@@ -28,7 +29,8 @@ class SqliteStore:
     @property
     def url(self) -> str:
         """What dbos is told."""
-        return f"sqlite:///{self.path.resolve().as_posix()}"
+        # As a URL it has no ? and no % of its own, which would be read as more than a path.
+        return f"sqlite:///{quote(self.path.resolve().as_posix(), safe='/:')}"
 
 
 @dataclass(frozen=True, slots=True)

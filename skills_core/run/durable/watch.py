@@ -9,9 +9,11 @@ import anyio
 from dbos import DBOS
 from sqlalchemy.exc import SQLAlchemyError
 
+from skills_core.run.durable.errors import StoreError
 from skills_core.run.durable.innards import hand_back
 from skills_core.run.durable.leases import LeaseLostError
 from skills_core.run.durable.leases.clock import now
+from skills_core.run.durable.runs import STATES, UNFINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,12 +39,34 @@ class Watch:
         self._terms = terms
         self._ownerless_since: dict[str, float] = {}
         self._silent = False
+        self._gone: StoreError | None = None
+
+    def refuse_what_is_gone(self) -> None:
+        """See that the store is there as far as is known.
+
+        Raises:
+            StoreError: it was removed, or the engine was closed.
+        """
+        if self._gone is not None:
+            raise StoreError(str(self._gone))
+
+    def close(self) -> None:
+        """Take note that the engine was closed."""
+        self._gone = self._gone or StoreError("The record of runs is closed here, so none can be begun or waited for.")
 
     async def keep_alive(self) -> None:
-        """Renew the lease."""
+        """Renew the lease.
+
+        Raises:
+            StoreError: the store was removed. What was performed here is let go of: nothing is recorded any more.
+        """
         while True:
             try:
                 await anyio.to_thread.run_sync(self._lease.renew)
+            except StoreError as error:
+                self._gone = error
+                self._performer.give_up()
+                raise
             except LeaseLostError as error:
                 if not self._silent:
                     logger.warning("the database of runs cannot be reached: %s", error)
@@ -76,13 +100,23 @@ class Watch:
             )
         }
         me = self._lease.worker
-        for run_id, hold in held.items():
-            if run_id not in running or running[run_id].executor_id != me:
-                hold.release()
+        lost = [run_id for run_id in held if run_id not in running or running[run_id].executor_id != me]
+        unfinished = await self._unfinished(lost)
+        for run_id in lost:
+            held[run_id].release(for_good=run_id not in unfinished)
         ours = {run_id: row for run_id, row in running.items() if row.app_version == self._terms.version}
         workers = {str(row.executor_id) for row in ours.values()} - {me}
         taken = [await anyio.to_thread.run_sync(self._take_over, worker) for worker in sorted(workers)]
         return sum(taken) + await anyio.to_thread.run_sync(self._take_back, ours)
+
+    async def _unfinished(self, run_ids: list[str]) -> set[str]:
+        """Return those of the runs that somebody continues."""
+        if not run_ids:
+            return set()
+        rows = await DBOS.list_workflows_async(
+            workflow_ids=run_ids, application_name=self._terms.pool, load_input=False, load_output=False
+        )
+        return {row.workflow_id for row in rows if STATES.get(row.status) in UNFINISHED}
 
     def _take_over(self, worker: str) -> int:
         with self._lease.taking_over(worker) as dead:

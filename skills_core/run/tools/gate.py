@@ -1,7 +1,7 @@
 """The gate: the one way for every call of a tool in a run.
 
 Known, permitted, arguments that fit, what the guard says, a deadline, and a bound on what the model is told. What a
-model or a tool does wrong is a decision and a text for the model, never an exception; that a run is cancelled passes.
+model or a tool does wrong is a decision and a text for the model, never an exception; cancellation is passed on.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import anyio
 import anyio.to_thread
 
 from skills_core.diagnostics import one_line, without_halves
-from skills_core.errors import InvalidSchemaError, ToolFailedError, similar_to
-from skills_core.guard import Verdict
+from skills_core.errors import InvalidSchemaError, ToolFailedError, did_you_mean, similar_to
+from skills_core.guard import Verdict, log_decision
 from skills_core.guard.json_text import json_text
 from skills_core.run.outcome import CallDecision, ToolCall
 from skills_core.run.secrets import Secrets
@@ -64,6 +64,7 @@ class ToolGate:
         guard: Guard,
         user: User,
         limits: RunLimits,
+        *,
         run_id: str,
         digest: str = "",
         secrets: Secrets | None = None,
@@ -71,7 +72,7 @@ class ToolGate:
         """Let calls of `tools` through; `digest` is that of the skill that is run, for the log.
 
         What is secret is in nothing that is told of a call. Of two tools with one name the first counts. A tool whose
-        schema cannot be used is left out.
+        schema cannot be used is left out; to see that takes some 10 ms for each tool.
         """
         self._permits = permits
         self._guard = guard
@@ -120,8 +121,7 @@ class ToolGate:
         return call
 
     def _unknown(self, name: str) -> _Ruling:
-        similar = similar_to(name, (tool.name for tool in self.offered))
-        hint = f" Did you mean {' or '.join(similar)}?" if similar else ""
+        hint = did_you_mean(similar_to(name, (tool.name for tool in self.offered)))
         text = f"There is no tool {one_line(name)[:_MAX_NAME]!r} in this run.{hint}"
         return _Ruling(CallDecision.UNKNOWN_TOOL, text, "there is no such tool")
 
@@ -143,8 +143,8 @@ class ToolGate:
         if refusal := self._permits.refusal(tool, arguments):
             return _not_permitted(tool, refusal)
         if self._secrets.stands_in(arguments):
-            why = "they hold the mark of a secret, which would be written over its value"
-            text = f"The call of {tool.name} was not made: its arguments are not what is there, {why}."
+            why = "they hold a placeholder such as [secret NAME], which would be written over the secret itself"
+            text = f"The call of {tool.name} was not made, because of its arguments: {why}."
             return _Ruling(CallDecision.INVALID_ARGUMENTS, text, why)
         decision = self._decide(tool, arguments)
         if decision.verdict is Verdict.DENY:
@@ -213,9 +213,8 @@ class ToolGate:
         origin = one_line(tool.origin)[:_MAX_NAME] if tool else "nowhere"
         where = f"{self._run_id}/{call.number}"
         logger.info("tool call %s: %s %s of %s, skill %s", where, call.decision, name, origin, self._digest or "-")
-        if decision is not None and decision.rule is not None:
-            rule, digest = decision.rule, decision.rule.skill.digest if decision.rule.skill else ""
-            logger.info("guard: %s %s by %s %s", decision.verdict, name, rule.origin, digest)
+        if decision is not None:
+            log_decision(call.tool, decision)
 
 
 def _hidden(secrets: Secrets, arguments: JsonObject) -> JsonObject:

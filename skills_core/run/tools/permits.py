@@ -35,7 +35,7 @@ _GROUPED = re.compile(r"(mcp__[A-Za-z0-9_-]+?__|[^/()*]+/)[A-Za-z0-9_.-]*\*")
 _OF_SERVER = "mcp__"
 
 _ANY_NAME = "\x01"
-# A name that no pattern names, so that what has it has everything in a folder.
+# Stands for any file in a folder. No pattern spells it out, so only one that covers the whole folder matches it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +125,12 @@ class Permits:
         return own or any(entry.permits_some(tool) for entry in self._entries)
 
     def refusal(self, tool: Tool, arguments: JsonObject) -> str:
-        """Say why a call is not permitted, whose arguments fit the tool's schema; empty where it is."""
+        """Say why this call is not permitted, empty text where it is. Its arguments already fit the tool's schema."""
         if not self.offers(tool):
             return "the skill's allowed-tools do not name it"
         if self._entries is None or tool.role.own or any(entry.permits(tool, arguments) for entry in self._entries):
             return ""
-        return "no pattern in the skill's allowed-tools has these arguments"
+        return "no pattern in the skill's allowed-tools matches these arguments"
 
     def may_name(self, beginning: str) -> bool:
         """Tell whether a tool whose name begins so may be permitted, so that it is worth while to look for it."""
@@ -156,6 +156,8 @@ def _read(text: str) -> _Entry | str:
     capabilities = frozenset(capabilities_of(name))
     if pattern is None or pattern.strip() == "*":
         return _Entry(name, whole=True, capabilities=capabilities)
+    if name.startswith(_OF_SERVER) or "/" in name:
+        return "a pattern may stand behind tools for commands and files, not behind those of servers"
     if Capability.RUN_COMMAND in capabilities:
         command = command_matcher(pattern.strip())
         entry = _Entry(name, whole=False, capabilities=capabilities, command=command)

@@ -1,13 +1,14 @@
 """The JSON Schema of a tool's arguments, which may come from strangers, and the check of arguments against it.
 
 Nothing that a schema says makes a check slow, deep or curious: patterns are matched by RE2, references lead nowhere
-but into the schema itself, and the steps of one check are counted. What is too much is said when the tool is made
+but into the schema itself, and a check that works too long is given up. What is too much is said when the tool is made
 where that can be known, and is a fault of the arguments otherwise.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from contextvars import ContextVar
 from functools import cache
 from itertools import islice
@@ -30,8 +31,11 @@ MAX_VALUES = 20_000
 MAX_DEPTH = 100
 """Levels of lists and objects within each other, in both."""
 
-MAX_STEPS = 50_000
-"""Keywords that one check looks at; a schema that refers to itself twice over would never end."""
+MAX_SECONDS = 1.0
+"""Seconds of work, as the processor counts them, in one check: a schema that refers to itself twice never ends."""
+
+MAX_UNEVALUATED = 1000
+"""Members that `unevaluatedProperties` and `unevaluatedItems` look at: the library compares each with each."""
 
 MAX_FAULTS = 10
 """Faults of one call that are told."""
@@ -40,7 +44,8 @@ _MAX_SHOWN = 300
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
-_steps: ContextVar[list[int]] = ContextVar("steps")
+_given_up_at: ContextVar[float] = ContextVar("given_up_at")
+# On the clock of `thread_time`.
 
 
 class ArgumentCheck:
@@ -65,7 +70,7 @@ class ArgumentCheck:
             return "the arguments must be a JSON object"
         if too_much := _bounds_fault(arguments):
             return f"the arguments {too_much}"
-        token = _steps.set([0])
+        token = _given_up_at.set(time.thread_time() + MAX_SECONDS)
         try:
             lines = [_line(error) for error in islice(self._validator.iter_errors(arguments), MAX_FAULTS + 1)]
         except _TooMuchError:
@@ -73,14 +78,19 @@ class ArgumentCheck:
         except Exception as error:  # noqa: BLE001 - whatever a library makes of a stranger's schema
             return f"the arguments cannot be checked against the tool's schema ({type(error).__name__})"
         finally:
-            _steps.reset(token)
+            _given_up_at.reset(token)
         if len(lines) > MAX_FAULTS:
             lines[MAX_FAULTS:] = ["and more"]
         return "\n".join(lines)
 
 
 class _TooMuchError(Exception):
-    """A check takes more steps than it may."""
+    """A check takes longer than it may."""
+
+
+def _go_on() -> None:
+    if time.thread_time() > _given_up_at.get():
+        raise _TooMuchError
 
 
 def _line(error: Any) -> str:  # noqa: ANN401 - the error of a library that is imported when it is used
@@ -188,7 +198,7 @@ def _require_own(reference: str, validator: Any) -> None:  # noqa: ANN401 - the 
 
 @cache
 def _bounded(base: Any) -> Any:  # noqa: ANN401 - the library's class
-    """Return a class of validators whose every keyword counts, and whose patterns are RE2's."""
+    """Return a class of validators whose every keyword looks at the time, and whose patterns are RE2's."""
     from jsonschema import validators  # noqa: PLC0415 - comes with the extra
 
     extend: Callable[..., Any] = validators.extend
@@ -197,18 +207,16 @@ def _bounded(base: Any) -> Any:  # noqa: ANN401 - the library's class
         "patternProperties": _pattern_properties,
         "additionalProperties": _additional_properties,
         "unevaluatedProperties": _unevaluated(base.VALIDATORS.get("unevaluatedProperties")),
+        "unevaluatedItems": _unevaluated(base.VALIDATORS.get("unevaluatedItems")),
         "uniqueItems": _unique_items,
     }
     keywords = {name: own.get(name) or keyword for name, keyword in base.VALIDATORS.items()}
-    return extend(base, {name: _counted(keyword) for name, keyword in keywords.items()})
+    return extend(base, {name: _timed(keyword) for name, keyword in keywords.items()})
 
 
-def _counted(keyword: Callable[..., Any]) -> Callable[..., Any]:
+def _timed(keyword: Callable[..., Any]) -> Callable[..., Any]:
     def check(validator: Any, value: Any, instance: Any, schema: Any) -> Any:  # noqa: ANN401 - the library's
-        steps = _steps.get()
-        steps[0] += 1
-        if steps[0] > MAX_STEPS:
-            raise _TooMuchError
+        _go_on()
         return keyword(validator, value, instance, schema)
 
     return check
@@ -237,6 +245,7 @@ def _pattern_properties(validator: Any, patterns: Any, instance: Any, _schema: A
     if not isinstance(instance, dict):
         return
     for pattern, inner in patterns.items():
+        _go_on()
         matches = _searcher(pattern)
         for key, value in instance.items():
             if matches is not None and matches(key):
@@ -249,7 +258,11 @@ def _additional_properties(validator: Any, inner: Any, instance: Any, schema: An
     named = schema.get("properties", {})
     patterns = [_searcher(pattern) for pattern in schema.get("patternProperties", {})]
     # A pattern that cannot be used might have matched.
-    further = [key for key in instance if key not in named and not any(m is None or m(key) for m in patterns)]
+    further = []
+    for key in instance:
+        _go_on()
+        if key not in named and not any(matches is None or matches(key) for matches in patterns):
+            further.append(key)
     if inner is False and further:
         yield _fault(f"unknown: {', '.join(map(repr, further))}; expected {', '.join(map(repr, named)) or 'nothing'}")
         return
@@ -263,8 +276,10 @@ def _unevaluated(keyword: Callable[..., Any] | None) -> Callable[..., Any] | Non
         return None
 
     def check(validator: Any, value: Any, instance: Any, schema: Any) -> Any:  # noqa: ANN401 - the library's
+        if isinstance(instance, (dict, list)) and len(instance) > MAX_UNEVALUATED:
+            raise _TooMuchError
         root = validator._resolver.lookup("#").contents  # noqa: SLF001 - the library has no other way to ask
-        if any(key == "patternProperties" for key, _ in _members(root)):
+        if isinstance(instance, dict) and any(key == "patternProperties" for key, _ in _members(root)):
             return ()
         return keyword(validator, value, instance, schema)
 

@@ -9,7 +9,7 @@ import anyio.to_thread
 
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import read_file
-from skills_core.errors import FileRefusedError, ToolFailedError, similar_to
+from skills_core.errors import FileRefusedError, ToolFailedError, did_you_mean, similar_to
 from skills_core.run.tools.tool import Effect, Role, Tool
 from skills_core.run.tools.workspace.files import LINES, shown_lines
 
@@ -70,8 +70,7 @@ def refuse_other(skill: Skill, arguments: JsonObject) -> None:
 def _verified(skill: Skill, path: str) -> bytes:
     file = skill.content.files.get(path)
     if file is None:
-        similar = similar_to(path, skill.content.files)
-        hint = f" Did you mean {' or '.join(similar)}?" if similar else ""
+        hint = did_you_mean(similar_to(path, skill.content.files))
         raise ToolFailedError(f"The skill has no file {one_line(path)[:200]!r}.{hint}")
     try:
         raw, _ = read_file(skill.location(file))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
@@ -13,6 +14,7 @@ from skills_core.run.trace.events import now
 from skills_core.run.trace.spans import trace_id
 
 if TYPE_CHECKING:
+    from skills_core.format.yaml12 import JsonValue
     from skills_core.run.outcome import RunOutcome
     from skills_core.run.ports import JsonObject
     from skills_core.run.trace.events import Event, RunHeader
@@ -31,26 +33,29 @@ class Recorder:
     """The trace of one run; without a store it is only kept in memory."""
 
     def __init__(self, header: RunHeader, store: TraceStore | None = None, secrets: Secrets | None = None) -> None:
-        """Begin the trace; nothing is written before the first event."""
+        """Know the run; nothing is written before `begin`."""
         self.header = header
         self._store = store
         self._secrets = secrets or Secrets({})
-        self._events: list[JsonObject] = []
+        self._events: list[JsonValue] = []
         self._outcome: RunOutcome | None = None
         self._ended: str | None = None
 
+    async def begin(self, at: str) -> None:
+        """Note when the run began; one that is continued began when it first did."""
+        self.header = replace(self.header, started=at)
+        await self._write()
+
     async def add(self, event: Event) -> None:
-        """Note what happened."""
-        self._events.append(to_json(event))
+        """Note what happened, without secrets."""
+        self._events.append(self._secrets.hidden_in(to_json(event)))
         await self._write()
 
     async def finish(self, outcome: RunOutcome) -> None:
         """Note how the run ended, even while it is being cancelled."""
         self._outcome, self._ended = outcome, now()
         with anyio.CancelScope(shield=True), anyio.move_on_after(LAST_WORDS):
-            await self._write()
-            if self._store is not None:
-                await anyio.to_thread.run_sync(self._store.prune, KEPT)
+            await self._write(last=True)
 
     @property
     def trace(self) -> JsonObject:
@@ -63,12 +68,15 @@ class Recorder:
             "trace_id": trace_id(self.header.run_id),
             "ended": self._ended,
             **told,
-            "events": [*self._events],
         }
         hidden = self._secrets.hidden_in(trace)
         assert isinstance(hidden, dict)  # noqa: S101 - it was one
-        return hidden
+        return {**hidden, "events": [*self._events]}
 
-    async def _write(self) -> None:
-        if self._store is not None:
-            await anyio.to_thread.run_sync(self._store.try_write, self.header.run_id, self.trace)
+    async def _write(self, *, last: bool = False) -> None:
+        if self._store is None:
+            return
+        # Where a disk does not answer, the last write is given up; an earlier one could come after the next.
+        await anyio.to_thread.run_sync(self._store.try_write, self.header.run_id, self.trace, abandon_on_cancel=last)
+        if last:
+            await anyio.to_thread.run_sync(self._store.prune, KEPT, abandon_on_cancel=True)

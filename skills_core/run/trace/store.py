@@ -6,33 +6,41 @@ import json
 import logging
 import os
 import re
+import tempfile
+import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from skills_core.format.yaml12 import JsonValue
     from skills_core.run.ports import JsonObject
 
-__all__ = ["TraceStore", "UnknownRunError"]
+__all__ = ["TraceStore", "UnknownTraceError"]
 
 logger = logging.getLogger(__name__)
 
 MAX_SIZE = 64 * 1024 * 1024
-"""Bytes of a file that is read; a run's limits keep what is written far below it."""
+"""Bytes of a file that is read."""
+
+_HALF = ".half"
+# What is being written.
+
+_ABANDONED = 3600 * 10**9
+# Nanoseconds after which nobody writes to a file any more.
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
-class UnknownRunError(SkillsError):
+class UnknownTraceError(SkillsError):
     """There is no trace of a run of this name."""
 
     def __init__(self, run_id: str) -> None:
-        super().__init__(f"There is no run {run_id[:130]!r}; `skillserve runs list` shows those that there are.")
+        super().__init__(f"There is no trace of a run {run_id[:130]!r} here.")
 
 
 class TraceStore:
@@ -50,8 +58,8 @@ class TraceStore:
         """
         path = self._path(run_id)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        half = path.with_suffix(f".{os.getpid()}.half")
-        descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        descriptor, name = tempfile.mkstemp(_HALF, f"{run_id}.", self._folder)
+        half = Path(name)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
                 json.dump(trace, file, ensure_ascii=False, indent=1)
@@ -71,15 +79,15 @@ class TraceStore:
         """Return the trace of a run.
 
         Raises:
-            UnknownRunError: there is none, or its file holds none.
+            UnknownTraceError: there is none, or its file holds none.
         """
         try:
             with self._path(run_id).open("rb") as file:
                 trace = json.loads(file.read(MAX_SIZE))
         except (OSError, ValueError, RecursionError) as error:
-            raise UnknownRunError(run_id) from error
+            raise UnknownTraceError(run_id) from error
         if not isinstance(trace, dict):
-            raise UnknownRunError(run_id)
+            raise UnknownTraceError(run_id)
         return trace
 
     def run_ids(self) -> list[str]:
@@ -87,18 +95,24 @@ class TraceStore:
         return [path.stem for _, path in sorted(self._files(), reverse=True)]
 
     def prune(self, keep: int) -> None:
-        """Remove all traces but the `keep` that were written last."""
-        for _, path in sorted(self._files(), reverse=True)[keep:]:
-            path.unlink(missing_ok=True)
+        """Remove all traces but the `keep` that were written last, and what killed processes left half written.
 
-    def _files(self) -> Iterator[tuple[int, Path]]:
+        What cannot be removed stays.
+        """
+        abandoned = time.time_ns() - _ABANDONED
+        left = [path for written, path in self._files(_HALF) if written < abandoned]
+        for path in (*left, *(path for _, path in sorted(self._files(), reverse=True)[keep:])):
+            with suppress(OSError):
+                path.unlink()
+
+    def _files(self, suffix: str = ".json") -> Iterator[tuple[int, Path]]:
         with suppress(OSError):
             for path in list(self._folder.iterdir()):
-                if path.suffix == ".json" and _RUN_ID.fullmatch(path.stem):
+                if path.suffix == suffix and _RUN_ID.fullmatch(path.stem):
                     with suppress(FileNotFoundError):
                         yield path.stat().st_mtime_ns, path
 
     def _path(self, run_id: str) -> Path:
         if not _RUN_ID.fullmatch(run_id):
-            raise UnknownRunError(run_id)
+            raise UnknownTraceError(run_id)
         return self._folder / f"{run_id}.json"

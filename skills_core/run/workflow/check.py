@@ -1,8 +1,8 @@
-"""Hold a workflow against a catalog and against itself: what can be known before the first step, all at once.
+"""Check a workflow against a catalog and against itself: what can be known before the first step, all at once.
 
-A reference is allowed to what was certainly or possibly done before. What only may have been done is missing where it
-was not: `null` in a condition, and empty in a text, of which a warning tells. What can never have been done is an
-error: a later step, the other branch, and what depends on the step that refers to it.
+A step may refer to steps that surely or possibly ran before it. Where such a step did not run, its output is `null` in
+a condition and empty in a text; for texts a warning says so. It is an error to refer to what can never have run
+before: a later step, one in the other branch, or one that depends on the step that refers to it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Severity
-from skills_core.errors import UnknownSkillError, similar_to
+from skills_core.errors import UnknownSkillError, did_you_mean, similar_to
 from skills_core.rendering.activation import FREE_ARGUMENT, parameters_of
 from skills_core.run.workflow.dependencies import Dependencies
 from skills_core.run.workflow.faults import FaultCode, Faults, WorkflowFault
@@ -147,5 +147,4 @@ class _Checker:
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
-    close = similar_to(name, known)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return did_you_mean(similar_to(name, known)[:1], "; did")

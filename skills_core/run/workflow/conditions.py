@@ -6,7 +6,7 @@
     comparison = operand [ ("==" | "!=" | "<" | "<=" | ">" | ">=" | "contains" | "startsWith") operand ]
     operand    = reference | text | number | "true" | "false" | "null" | "(" condition ")"
 
-What it means is in `evaluation`. Nothing here is ever evaluated by Python.
+What it means is in `deciding`. Nothing here is ever evaluated by Python.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from skills_core.run.workflow.texts import TextError
 from skills_core.run.workflow.tokens import NUMBER, Sort, Token, tokens_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 __all__ = [
     "MAX_CONDITION",
@@ -144,7 +144,7 @@ class _Parser:
     def whole(self) -> Expression:
         if self._ended():
             raise TextError("the condition is empty", self._next.position)
-        root = self._junction()
+        root = self._disjunction()
         if not self._ended():
             if self._next.text == ")":
                 raise TextError("this parenthesis closes nothing", self._next.position)
@@ -163,15 +163,18 @@ class _Parser:
     def _at(self, *words: str) -> bool:
         return self._next.sort is Sort.WORD and self._next.text in words
 
-    def _junction(self, *, any_of: bool = True) -> Expression:
-        operands = [self._part(any_of=any_of)]
-        while self._at("or" if any_of else "and"):
-            self._take()
-            operands.append(self._part(any_of=any_of))
-        return operands[0] if len(operands) == 1 else Junction(any_of, tuple(operands))
+    def _disjunction(self) -> Expression:
+        return self._joined("or", self._conjunction)
 
-    def _part(self, *, any_of: bool) -> Expression:
-        return self._junction(any_of=False) if any_of else self._negation()
+    def _conjunction(self) -> Expression:
+        return self._joined("and", self._negation)
+
+    def _joined(self, word: str, operand: Callable[[], Expression]) -> Expression:
+        operands = [operand()]
+        while self._at(word):
+            self._take()
+            operands.append(operand())
+        return operands[0] if len(operands) == 1 else Junction(word == "or", tuple(operands))
 
     def _negation(self) -> Expression:
         if not self._at("not"):
@@ -206,7 +209,7 @@ class _Parser:
             got = "the condition ends" if token.sort is Sort.END else f"{token.text!r} stands"
             raise TextError(f"expected a reference, a text, a number or '(' where {got}", token.position)
         self._enter(token)
-        inner = self._junction()
+        inner = self._disjunction()
         if not self._at(")"):
             raise TextError("no ')' closes this parenthesis", token.position)
         self._take()

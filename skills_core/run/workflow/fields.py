@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from skills_core.diagnostics import Severity
-from skills_core.errors import similar_to
+from skills_core.errors import did_you_mean, similar_to
 from skills_core.run.workflow.faults import FaultCode, WorkflowFault
 from skills_core.run.workflow.texts import TextError, excerpt_at
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from skills_core.run.workflow.faults import Faults
     from skills_core.run.workflow.model import At
 
-__all__ = ["Fields", "text_fault"]
+__all__ = ["Fields"]
 
 _T = TypeVar("_T")
 
 
-def text_fault(code: FaultCode, at: At, text: str, message: str, position: int) -> WorkflowFault:
+def _text_fault(code: FaultCode, at: At, text: str, message: str, position: int) -> WorkflowFault:
     """Return an error at a place within a text of the document."""
     return WorkflowFault(Severity.ERROR, code, message, at.field, at.line, excerpt_at(text, position))
 
@@ -63,8 +63,7 @@ class Fields:
         if self.faults.full:
             return
         close = similar_to(written, known) or [each for each in known if each.lower() == written.lower()]
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        self.fault(code, f"{what}; known are {', '.join(known)}{hint}", key)
+        self.fault(code, f"{what}; known are {', '.join(known)}{did_you_mean(close[:1], '; did')}", key)
 
     def only(self, known: Sequence[str], what: str) -> None:
         """Record each field that is none of those known."""
@@ -148,5 +147,5 @@ class Fields:
         try:
             return parse(text)
         except TextError as error:
-            self.faults.add(text_fault(code, self.at.within(key), text, error.message, error.position))
+            self.faults.add(_text_fault(code, self.at.within(key), text, error.message, error.position))
             return None

@@ -6,15 +6,15 @@ follows the document that it began with.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import Severity
-from skills_core.errors import InvalidRecordError, InvalidWorkflowError, similar_to
+from skills_core.errors import InvalidRecordError, InvalidWorkflowError, did_you_mean, similar_to
 from skills_core.run.records import from_json, to_json
 from skills_core.run.workflow.check import check_workflow
 from skills_core.run.workflow.document import read_workflow
-from skills_core.run.workflow.faults import FaultCode, WorkflowFault, in_order, is_valid
+from skills_core.run.workflow.faults import FaultCode, Faults, WorkflowFault, in_order, is_valid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,11 +50,11 @@ class _Recorded:
 
 
 def validate_workflow(raw: bytes, default_name: str, catalog: Catalog) -> ReadWorkflow:
-    """Read a workflow and hold it against a catalog; without a `name` of its own it has `default_name`."""
+    """Read a workflow and check it against a catalog; without a `name` of its own it has `default_name`."""
     read = read_workflow(raw, default_name)
     if read.workflow is None:
         return read
-    return type(read)(read.workflow, in_order([*read.faults, *check_workflow(read.workflow, catalog)]))
+    return replace(read, faults=in_order([*read.faults, *check_workflow(read.workflow, catalog)]))
 
 
 def prepare(raw: bytes, default_name: str, catalog: Catalog, inputs: Mapping[str, str]) -> Plan:
@@ -94,21 +94,21 @@ def plan_from_json(record: JsonValue) -> Plan:
 
 def _faults_of(given: Mapping[str, str], workflow: Workflow) -> tuple[WorkflowFault, ...]:
     """Return what is wrong with the inputs that a workflow is begun with."""
-    known = workflow.inputs
-    faults = []
+    known, faults = workflow.inputs, Faults()
     for name, value in given.items():
+        if faults.full:
+            break  # to look for what each was meant to be takes its time
         if name not in known:
-            close = similar_to(name, known)
-            hint = f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known) or 'none'}"
-            faults.append(_fault(FaultCode.UNKNOWN_INPUT, f"the workflow has no input {name[:60]!r}{hint}"))
+            hint = did_you_mean(similar_to(name, known)[:1], "; did") or f"; known are {', '.join(known) or 'none'}"
+            faults.add(_fault(FaultCode.UNKNOWN_INPUT, f"the workflow has no input {name[:60]!r}{hint}"))
         elif len(value) > MAX_INPUT:
             message = f"the input {name!r} has {len(value):,} characters; at most {MAX_INPUT:,}"
-            faults.append(_fault(FaultCode.INVALID_INPUT, message))
+            faults.add(_fault(FaultCode.INVALID_INPUT, message))
     for name, each in known.items():
         if each.required and name not in given:
             about = f" ({each.description})" if each.description else ""
-            faults.append(_fault(FaultCode.MISSING_INPUT, f"the input {name!r} needs a value{about}"))
-    return tuple(faults)
+            faults.add(_fault(FaultCode.MISSING_INPUT, f"the input {name!r} needs a value{about}"))
+    return faults.in_order()
 
 
 def _fault(code: FaultCode, message: str) -> WorkflowFault:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from skills_core.errors import similar_to
+from skills_core.errors import did_you_mean, similar_to
 from skills_core.run.workflow.texts import TextError
 
 __all__ = ["CLOSING", "INPUT_NAME", "OPENING", "Reference", "Referent", "read_reference"]
@@ -80,7 +80,7 @@ def _reference(name: str, place: int, start: int) -> Reference:
         message = "a workflow does not see the environment, as what it is given is recorded; make it an input"
         raise TextError(message, place)
     close = similar_to(scope, ("steps", "previous", "inputs")) if dot else ()
-    raise TextError(f"this is no reference; {_FORMS}" + (f"; did you mean {close[0]!r}?" if close else ""), place)
+    raise TextError(f"this is no reference; {_FORMS}{did_you_mean(close[:1], '; did')}", place)
 
 
 def _check_output(what: str, place: int, *, of_step: bool) -> None:

@@ -8,7 +8,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from skills_core.errors import similar_to
+from skills_core.errors import did_you_mean, similar_to
 from skills_core.run.workflow.references import OPENING, Reference, read_reference
 from skills_core.run.workflow.texts import TextError
 
@@ -23,7 +23,7 @@ NUMBER: Final = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?")
 _BLANK: Final = re.compile(r"[ \t\r\n]+")
 _WORD: Final = re.compile(r"[^\W\d][\w.-]*")
 _SYMBOL: Final = re.compile(r"==|!=|<=|>=|&&|\|\||[<>!()]")
-_RUN: Final = re.compile(r"[^\s()'\"{}]+")
+_UNBROKEN: Final = re.compile(r"[^\s()'\"{}]+")
 
 _MEANT: Final = {"&&": "and", "||": "or", "!": "not"}
 _WORDS: Final = ("and", "or", "not", "contains", "startsWith", "true", "false", "null")
@@ -90,7 +90,7 @@ def _token(text: str, start: int) -> tuple[Token, int]:
 
 def _number(text: str, start: int) -> tuple[Token, int]:
     match = NUMBER.match(text, start)
-    run = _RUN.match(text, start)
+    run = _UNBROKEN.match(text, start)
     if match is None or (run is not None and re.match(r"[\w.]", text[match.end() : match.end() + 1])):
         written = run[0][:60] if run else text[start]
         raise TextError(f"{written!r} is no number; numbers are written as in 3, -1 or 0.75", start)
@@ -106,7 +106,7 @@ def _word(word: str, start: int) -> Token:
         raise TextError("a reference stands in braces, as in {{steps.NAME.output}}", start)
     close = similar_to(word, _WORDS) or [known for known in _WORDS if known.lower() == word.lower()]
     known = f"known are {', '.join(_WORDS)}; texts stand in quotes, references in braces"
-    hint = f"did you mean {close[0]!r}?" if close else known
+    hint = did_you_mean(close[:1], "did") or known
     raise TextError(f"the word {word[:60]!r} means nothing here; {hint}", start)
 
 

@@ -50,9 +50,8 @@ def make_gate() -> MakeGate:
         user: User | None = None,
         **limits: Any,
     ) -> ToolGate:
-        return ToolGate(
-            tools, Permits(allowed), Guard(rules), user or Nobody(), RunLimits(**limits), "r1", "sha256:abc"
-        )
+        permits, bounds = Permits(allowed), RunLimits(**limits)
+        return ToolGate(tools, permits, Guard(rules), user or Nobody(), bounds, run_id="r1", digest="sha256:abc")
 
     return make
 

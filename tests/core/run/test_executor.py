@@ -66,7 +66,7 @@ def make_run(write_skill: Any, load: Callable[..., Library], tmp_path: Path) -> 
             guard,
             user or Nobody(),
             limits,
-            journal.run_id,
+            run_id=journal.run_id,
             secrets=context.get("secrets"),
         )
         return SkillExecutor(
@@ -468,8 +468,39 @@ async def test_who_judges_takes_of_the_same_limits(make_run: MakeRun, endpoint: 
     low = json.dumps({"criteria": [{"score": 0}, {"score": 0}], "overall": 0})
     endpoint.script = ["first", low, "second", low]
     outcome = await make_run(at(endpoint), fields=EVALUATED, limits=RunLimits(turns=3)).run()
-    assert outcome.problem is RunProblem.TURN_LIMIT
-    assert outcome.usage.requests == len(endpoint.requests) == 4  # a judge may finish what it began
+    assert (outcome.problem, outcome.output) == (RunProblem.TURN_LIMIT, "first")
+    assert [attempt.output for attempt in outcome.attempts] == ["first", "second"]
+    assert outcome.usage.requests == len(endpoint.requests) == 3
+
+
+async def test_a_judge_asks_again_only_as_often_as_the_run_may(make_run: MakeRun, endpoint: ModelEndpoint) -> None:
+    endpoint.script = ["the output", "I like it."]
+    outcome = await make_run(at(endpoint), fields=EVALUATED, limits=RunLimits(turns=2)).run()
+    assert (outcome.problem, outcome.output) == (RunProblem.NOT_SCORED, "the output")
+    assert outcome.usage.requests == len(endpoint.requests) == 2
+
+
+async def test_what_is_cut_off_the_best_output_is_told_beside_its_low_score(make_run: MakeRun) -> None:
+    scores = SequentialScoreEvaluator([0.6, 0.3, 0.5])
+    limits = RunLimits(output_characters=10)
+    run = make_run(ScriptedModel("long" * 5, "b", "c"), fields=EVALUATED, evaluator=scores, limits=limits)
+    outcome = await run.run()
+    assert (outcome.problem, outcome.output) == (RunProblem.BELOW_MIN_SCORE, "longlonglo")
+    assert "0.6" in outcome.message
+    assert "20 characters" in outcome.message
+
+
+async def test_what_a_judge_finds_holds_no_secret_in_outcome_and_trace(
+    make_run: MakeRun, endpoint: ModelEndpoint, tmp_path: Path
+) -> None:
+    score = {"overall": 0.9, "criteria": [{"score": 1}, {"score": 1}], "finding": "It names hunter2-hunter2."}
+    endpoint.script = ["the output", json.dumps(score)]
+    store = TraceStore(tmp_path / "runs")
+    secrets = Secrets({"TOKEN": "hunter2-hunter2"})
+    outcome = await make_run(at(endpoint), fields=EVALUATED, store=store, secrets=secrets).run()
+    assert outcome.score is not None
+    assert outcome.score.finding == "It names [secret TOKEN]."
+    assert "hunter2" not in json.dumps(store.read(RUN_ID))
 
 
 async def test_a_judge_that_gives_no_score_is_counted_too(make_run: MakeRun, endpoint: ModelEndpoint) -> None:

@@ -32,7 +32,7 @@ async def test_a_call_that_nothing_speaks_against_is_done_with_a_key_of_its_own(
 async def test_an_unknown_tool_is_answered_with_what_may_have_been_meant(make_tool: Any, make_gate: Any) -> None:
     call = await make_gate(make_tool("read_file")).call("read_files", {}, 1)
     assert call.decision is CallDecision.UNKNOWN_TOOL
-    assert "Did you mean read_file?" in call.text
+    assert "Did you mean 'read_file'?" in call.text
 
 
 async def test_a_tool_that_is_not_permitted_is_neither_offered_nor_carried_out(make_tool: Any, make_gate: Any) -> None:

@@ -67,6 +67,34 @@ def test_a_schema_that_doubles_itself_ends() -> None:
 
 
 @pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"patternProperties": {f"^k{n}x": {} for n in range(3000)}}, {f"k{n}": 1 for n in range(3000)}),
+        (
+            {"patternProperties": {f"^k{n}x": {} for n in range(3000)}, "additionalProperties": False},
+            {f"k{n}": 1 for n in range(3000)},
+        ),
+        ({"items": {"enum": [f"e{n}" for n in range(9000)]}}, ["e8999"] * 9000),
+        ({"items": {"properties": {f"p{n}": {} for n in range(4000)}}}, [{}] * 15_000),
+        ({"anyOf": [{"items": {"dependentRequired": {"a": [f"b{n}" for n in range(900)]}}}]}, [{"a": 1}] * 3000),
+        ({"anyOf": [{"type": "string"}] * 3000}, [0] * 15_000),
+        (
+            {"properties": {f"k{n}": {} for n in range(3000)}, "unevaluatedProperties": False},
+            {f"k{n}": 1 for n in range(3000)},
+        ),
+        ({"prefixItems": [{}] * 3000, "unevaluatedItems": False}, [0] * 3000),
+    ],
+    ids=["patterns", "further", "enum", "properties", "dependents", "messages", "unevaluated", "unevaluated items"],
+)
+def test_a_schema_whose_parts_multiply_with_the_arguments_is_given_up(
+    schema: Any, value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schemas, "MAX_SECONDS", 0.1)
+    check = ArgumentCheck({"properties": {"a": schema}})
+    assert "take too long to check" in check.faults({"a": value})
+
+
+@pytest.mark.parametrize(
     "schema", [{"$ref": "#"}, {"allOf": [{"$ref": "#"}]}, {"$defs": {"a": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}]
 )
 def test_a_schema_that_refers_to_itself_without_end_is_a_fault(schema: Any) -> None:
@@ -108,7 +136,7 @@ def test_arguments_with_numbers_that_json_has_not_are_refused() -> None:
 
 def test_equal_items_are_found_among_many_objects() -> None:
     check = ArgumentCheck({"properties": {"a": {"uniqueItems": True}}})
-    many: list[Any] = [{"x": [n]} for n in range(6000)]
+    many: list[Any] = [{"x": [n]} for n in range(3000)]
     assert check.faults({"a": many}) == ""
     assert check.faults({"a": [*many, {"x": [3]}]}) == "arguments.a: has items that are equal"
     assert check.faults({"a": [1, True, 0, False, "1"]}) == ""

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from skills_core.run.trace.store import TraceStore, UnknownRunError
+from skills_core.run.trace.store import TraceStore, UnknownTraceError
 from skills_core.testing import Call, ScriptedModel
 from tests.core.run.test_executor import RUN_ID, MakeRun, make_run, tool
 
@@ -78,6 +81,26 @@ def test_a_trace_is_for_the_user_alone(tmp_path: Path) -> None:
         assert stat.S_IMODE((tmp_path / "state" / "runs" / "a1.json").stat().st_mode) == 0o600
 
 
+def test_what_cannot_be_removed_stays_and_half_a_trace_of_a_killed_process_goes(tmp_path: Path) -> None:
+    store = TraceStore(tmp_path)
+    for run_id in ("a", "b"):
+        store.write(run_id, {})
+    (tmp_path / "old.json").mkdir()
+    for name, age in (("c.1.half", 7200), ("d.2.half", 0)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    store.prune(0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d.2.half", "old.json"]
+
+
+def test_two_writers_of_one_trace_do_not_disturb_each_other(tmp_path: Path) -> None:
+    store = TraceStore(tmp_path)
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda number: store.write("a", {"n": number}), range(200)))
+    assert store.read("a")["n"] in range(200)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
 def test_the_run_that_was_written_last_comes_first_and_old_ones_are_removed(tmp_path: Path) -> None:
     store = TraceStore(tmp_path)
     for number in range(5):
@@ -91,12 +114,12 @@ def test_the_run_that_was_written_last_comes_first_and_old_ones_are_removed(tmp_
 @pytest.mark.parametrize("name", ["", "..", "../x", "a/b", "a\\b", "/etc/passwd", "a\0b", "x" * 200, ".hidden", "none"])
 def test_a_name_that_is_no_runs_leads_nowhere(tmp_path: Path, name: str) -> None:
     (tmp_path / "x.json").write_text("{}")
-    with pytest.raises(UnknownRunError):
+    with pytest.raises(UnknownTraceError):
         TraceStore(tmp_path / "runs").read(name)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", "[" * 100_000])
 def test_a_file_that_is_no_trace_is_no_run(tmp_path: Path, content: str) -> None:
     (tmp_path / "a.json").write_text(content)
-    with pytest.raises(UnknownRunError):
+    with pytest.raises(UnknownTraceError):
         TraceStore(tmp_path).read("a")

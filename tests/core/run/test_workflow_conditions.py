@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core.run.workflow.conditions import MAX_CONDITION, MAX_NESTING, Operator, parse_condition
-from skills_core.run.workflow.evaluation import Undecided, holds
+from skills_core.run.workflow.deciding import Undecided, holds
 from skills_core.run.workflow.references import Reference, Referent
 from skills_core.run.workflow.texts import TextError, excerpt_at
 

@@ -60,6 +60,10 @@ class JournalOnDisk:
     def run_id(self) -> str:
         return "run-1"
 
+    @property
+    def interrupted(self) -> bool:
+        return False
+
     async def step(self, name: str, work: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
         self._taken += 1
         lines = self._path.read_text().splitlines() if self._path.exists() else []

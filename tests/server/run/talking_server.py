@@ -185,7 +185,11 @@ class Tokens:
 async def serve(transport: str, server: TalkingServer, host: Host, *, auth: bool) -> None:
     async with server.exchanges.serving():
         if transport == "stdio":
-            await serve_stdio(server, at_end=server.exchanges.hang_up)
+
+            async def hang_up() -> None:
+                server.exchanges.hang_up()
+
+            await serve_stdio(server, at_end=hang_up)
         elif auth:
             from mcp.server.auth.settings import AuthSettings  # noqa: PLC0415 - it imports most of the SDK
 

@@ -7,6 +7,7 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from skills_core.run.durable.errors import StoreError
 from skills_core.run.durable.leases.lease import new_worker
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class FileLease:
 
     def __init__(self, database: Path) -> None:
         """Take a name, lock its file, and remove the files of those who are gone."""
+        self._database, self._opened = database, database.stat()
         self._folder = database.with_name(database.name + ".workers")
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self._worker = new_worker()
@@ -56,11 +58,24 @@ class FileLease:
 
     @property
     def holds(self) -> bool:
-        """True: only the end of this process ends it."""
+        """True: while the file is there, only the end of this process ends it."""
         return True
 
     def renew(self) -> None:
-        """Do nothing."""
+        """See that the database and this worker's file are still there: without them nothing is recorded or held.
+
+        Raises:
+            StoreError: one of them was removed, or is another one.
+        """
+        own = self._path(self._worker)
+        try:
+            there = os.path.samestat(self._database.stat(), self._opened)
+            there = there and os.path.samestat(own.stat(), os.fstat(self._descriptor))
+        except FileNotFoundError:
+            there = False
+        if not there:
+            message = f"{self._database}: the record of runs was removed or replaced while runs were recorded there."
+            raise StoreError(f"{message} Begin them again.")
 
     @contextmanager
     def taking_over(self, worker: str) -> Iterator[bool]:

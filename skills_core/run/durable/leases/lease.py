@@ -36,7 +36,7 @@ class Lease(Protocol):
         """Whether nobody can have taken over this worker's runs."""
 
     def renew(self) -> None:
-        """Show that this worker is alive. Raises LeaseLostError."""
+        """Show that this worker is alive. Raises LeaseLostError, and StoreError where the store is gone for good."""
 
     def taking_over(self, worker: str) -> AbstractContextManager[bool]:
         """Yield whether that worker is dead; while inside, nobody else is told so. Raises LeaseLostError."""

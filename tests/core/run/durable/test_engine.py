@@ -2,13 +2,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from skills_core.run.durable.engine import open_engine
@@ -16,7 +21,7 @@ from skills_core.run.durable.errors import RunConflictError, RunNotDoneError, St
 from skills_core.run.durable.runs import RunState
 from skills_core.run.durable.store import store_of
 from skills_core.run.durable.terms import Terms
-from tests.core.run.durable.conftest import CALM, REPOSITORY
+from tests.core.run.durable.conftest import CALM, REPOSITORY, StartWorker
 from tests.core.run.durable.jobs import KINDS, lines, outcome_of
 
 TERMS = Terms(**CALM)
@@ -197,6 +202,99 @@ async def test_a_run_is_cancelled_at_once_where_it_is_performed(url: str) -> Non
         assert not await engine.recover()
         assert [run.state for run in await engine.runs()] == [RunState.CANCELLED] * 2
         assert [run.run_id for run in await engine.runs([RunState.RUNNING, RunState.WAITING])] == []
+
+
+async def test_a_run_that_is_left_is_cancelled_where_it_is_performed_and_goes_on_in_another_process(
+    url: str, effects: Path, start_worker: StartWorker
+) -> None:
+    given = {"folder": str(effects), "seed": 1, "hold_at": 2}
+    start_worker(url, terms=CALM, start=[["chain", "theirs", given, True]])
+    async with open_engine(store_of(url), {**KINDS, "endless": endless}, TERMS) as engine:
+        await engine.start("endless", "ours", {}, here=True)
+        for name in ("ours", "theirs", "nobody's"):
+            await engine.leave(name)
+        assert (await engine.look("ours")).state is RunState.CANCELLED
+        assert (await engine.look("theirs")).state is RunState.RUNNING
+        (effects / "go").touch()
+        assert await engine.wait("theirs") == {"value": outcome_of(1)}
+
+
+@pytest.mark.parametrize("how", ["closed", "cancelled", "cancelled by another"])
+async def test_a_job_that_is_cancelled_knows_whether_its_run_is_to_be_continued(sqlite_url: str, how: str) -> None:
+    told: list[bool] = []
+    begun = asyncio.Event()
+
+    async def job(journal: Any, given: Any) -> Any:
+        async def work() -> Any:
+            begun.set()
+            await anyio.sleep_forever()
+
+        try:
+            await journal.step("waits", work)
+        finally:
+            told.append(journal.interrupted)
+        return given
+
+    async with open_engine(store_of(sqlite_url), {"job": job}, TERMS) as engine:
+        await engine.start("job", "one", {}, here=True)
+        await begun.wait()
+        if how == "cancelled":
+            await engine.cancel("one")
+        elif how == "cancelled by another":
+            with closing(sqlite3.connect(sqlite_url)) as database, database:
+                database.execute("UPDATE workflow_status SET status = 'CANCELLED'")
+            with anyio.fail_after(20):
+                while not told:  # noqa: ASYNC110 - a job says it
+                    await anyio.sleep(0.02)
+    assert told == [how == "closed"]
+
+
+async def test_a_job_that_puts_things_in_order_when_it_is_cancelled_is_let_do_so(sqlite_url: str) -> None:
+    told: list[str] = []
+    begun = asyncio.Event()
+
+    async def job(journal: Any, given: Any) -> Any:
+        async def work() -> Any:
+            begun.set()
+            await anyio.sleep_forever()
+
+        try:
+            await journal.step("waits", work)
+        finally:
+            await asyncio.sleep(CALM["beat_seconds"] * 4)
+            told.append("in order")
+        return given
+
+    async with open_engine(store_of(sqlite_url), {"job": job}, TERMS) as engine:
+        await engine.start("job", "one", {}, here=True)
+        await begun.wait()
+        await engine.cancel("one")
+        with anyio.move_on_after(CALM["beat_seconds"] * 2):
+            await anyio.sleep_forever()
+    assert told == ["in order"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows removes no file that is open")
+async def test_a_store_that_is_removed_is_told_to_whoever_waits_and_to_whoever_opened_it(sqlite_url: str) -> None:
+    waited: list[str] = []
+
+    async def wait(engine: Any) -> None:
+        with pytest.raises(StoreError) as told:
+            await engine.wait("one")
+        waited.append(str(told.value))
+
+    async def opened(tasks: Any) -> None:
+        async with open_engine(store_of(sqlite_url), {"endless": endless}, TERMS) as engine:
+            await engine.start("endless", "one", {}, here=True)
+            tasks.start_soon(wait, engine)
+            await anyio.to_thread.run_sync(shutil.rmtree, Path(sqlite_url).parent)
+            with anyio.fail_after(20):
+                await anyio.sleep_forever()
+
+    async with anyio.create_task_group() as tasks:
+        with pytest.raises(StoreError, match="was removed"):
+            await opened(tasks)
+    assert "was removed" in waited[0]
 
 
 async def test_cancelling_what_is_done_changes_nothing(sqlite_url: str) -> None:

@@ -74,6 +74,16 @@ async def test_a_file_that_is_no_database_is_told_and_left_alone(tmp_path: Path)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="permissions are no modes on this system")
+@pytest.mark.parametrize("folder", ["what?", "100%20", "a b#c", "ü"])
+@pytest.mark.skipif(sys.platform == "win32", reason="its paths have no such characters")
+async def test_a_path_is_taken_letter_by_letter(tmp_path: Path, folder: str) -> None:
+    store = SqliteStore(tmp_path / folder / "runs.sqlite")
+    async with open_engine(store, {}):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == [folder]
+    assert store.path.stat().st_size > 0
+
+
 async def test_only_the_user_can_read_what_is_recorded(sqlite_url: str) -> None:
     umask = os.umask(0)
     try:

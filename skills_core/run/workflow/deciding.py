@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-import operator as python
+import operator as operators
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
@@ -28,10 +28,10 @@ __all__ = ["Undecided", "holds"]
 _Value: TypeAlias = str | Decimal | bool | None
 
 _ORDERS: Final = {
-    Operator.LESS: python.lt,
-    Operator.LESS_OR_EQUAL: python.le,
-    Operator.GREATER: python.gt,
-    Operator.GREATER_OR_EQUAL: python.ge,
+    Operator.LESS: operators.lt,
+    Operator.LESS_OR_EQUAL: operators.le,
+    Operator.GREATER: operators.gt,
+    Operator.GREATER_OR_EQUAL: operators.ge,
 }
 
 _SHOWN: Final = 60

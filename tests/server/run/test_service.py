@@ -1,0 +1,107 @@
+"""The service that performs runs, in this process: who shares what, and what becomes of those who wait for one run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from server.config import Settings
+from server.environment import current_environment
+from server.run.opening import recording, service_of
+from server.run.performing import Company
+from server.run.service import RunService
+from skills_core.library import Library
+from skills_core.run.executor import RunRequest
+from skills_core.run.outcome import RunProblem, RunStatus
+from skills_core.sources import explicit_sources
+from tests.conftest import MakeSkill
+from tests.model_endpoint import Hang, ModelEndpoint
+
+Opened = Callable[..., contextlib.AbstractAsyncContextManager[tuple[RunService, Callable[..., RunRequest]]]]
+
+
+@pytest.fixture
+def opened(
+    make_skill: MakeSkill,
+    skills: Path,
+    endpoint: ModelEndpoint,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Opened:
+    """Open a service that records, with the skill `greeter`."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    make_skill("greeter")
+
+    @contextlib.asynccontextmanager
+    async def open_service(**more: Any) -> AsyncGenerator[tuple[RunService, Callable[..., RunRequest]]]:
+        settings = Settings(model=endpoint.model, **more)
+        library = Library(explicit_sources([skills]), current_environment)
+        service = await anyio.to_thread.run_sync(service_of, library, settings)
+
+        def request(message: str) -> RunRequest:
+            return RunRequest(library.catalog.skill("greeter"), {}, message)
+
+        async with recording(service, library, settings):
+            yield service, request
+
+    return open_service
+
+
+async def test_of_two_who_wait_for_one_run_the_last_to_leave_cancels_it(
+    opened: Opened, endpoint: ModelEndpoint
+) -> None:
+    endpoint.script = [Hang()]
+    told: list[str] = []
+    async with opened() as (service, request), anyio.create_task_group() as tasks:
+        scopes = [anyio.CancelScope(), anyio.CancelScope()]
+
+        async def wait(scope: anyio.CancelScope, name: str) -> None:
+            with scope:
+                await service.perform(request("slow"), Company(), "both")
+            told.append(name)
+
+        tasks.start_soon(wait, scopes[0], "first")
+        assert await anyio.to_thread.run_sync(endpoint.asked.wait, 30)
+        tasks.start_soon(wait, scopes[1], "second")
+        await anyio.sleep(1)
+        scopes[0].cancel()
+        await anyio.sleep(1)
+        assert (told, endpoint.gone.is_set()) == (["first"], False)
+        scopes[1].cancel()
+        assert await anyio.to_thread.run_sync(endpoint.gone.wait, 30)
+        outcome = await service.perform(request("slow"), Company(), "both")
+    assert outcome.status is RunStatus.CANCELLED
+
+
+async def test_runs_at_the_same_time_share_a_model_and_none_ends_it_for_the_others(
+    opened: Opened, endpoint: ModelEndpoint
+) -> None:
+    endpoint.reply = lambda asked: Hang() if "slow" in asked["messages"][1]["content"] else "hello"
+    async with opened(run_seconds=8) as (service, request), anyio.create_task_group() as tasks:
+
+        async def slow() -> None:
+            outcome = await service.perform(request("slow"), Company())
+            assert outcome.problem is RunProblem.TIME_LIMIT
+
+        tasks.start_soon(slow)
+        assert await anyio.to_thread.run_sync(endpoint.asked.wait, 30)
+        for _ in range(2):
+            assert (await service.perform(request("quick"), Company())).output == "hello"
+            assert not endpoint.gone.is_set()
+
+
+async def test_a_run_that_reaches_its_time_closes_its_connections(opened: Opened, endpoint: ModelEndpoint) -> None:
+    endpoint.reply = lambda asked: Hang() if "slow" in asked["messages"][1]["content"] else "hello"
+    async with opened(run_seconds=1) as (service, request):
+        performance = service._perform
+        for message, problem in (("quick", None), ("slow", RunProblem.TIME_LIMIT), ("quick", None)):
+            outcome = await service.perform(request(message), Company())
+            assert outcome.problem is problem
+            client: Any = performance._opened().provider.client  # type: ignore[union-attr]
+            assert client.is_closed()
