@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from server.commands.opening import open_with_settings
 from server.console import NO, WRONG_USE, fail, print_json, print_text, tell
 from server.listing.runs import why_no_runs
-from server.run.opening import recording, service_of
-from server.run.performing import Company
-from server.run.service import KINDS
 from server.run.telemetry import traced
 from server.run.terminal import at_terminal
 from server.signals import until_signalled
@@ -27,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from server.config import Settings
+    from server.run.performing import Company
     from server.run.service import RunService
     from skills_core.library import Library
     from skills_core.run.durable.engine import Engine
@@ -51,6 +49,8 @@ def open_for_runs(directories: Sequence[Path] | None, **flags: object) -> Opened
     library, settings = open_with_settings(directories, **flags)
     if (reason := why_no_runs(settings)) or settings.model == CLIENT:
         fail(reason or "there is no client here whose model could be used; name another with --model", WRONG_USE)
+    from server.run.opening import service_of
+
     return Opened(library, settings, service_of(library, settings))
 
 
@@ -63,6 +63,8 @@ def performed(
     They are asked on behalf of the skill or workflow `name`. Where a signal ends the process, what is recorded stays
     to be continued.
     """
+    from server.run.opening import recording
+    from server.run.performing import Company
 
     async def recorded(company: Company) -> _Outcome:
         only = [] if run_id is None else [run_id]
@@ -89,6 +91,8 @@ def show_outcome(outcome: RunOutcome | WorkflowOutcome, *, as_json: bool) -> Non
 
 def resumed(opened: Opened) -> list[dict[str, Any]]:
     """Complete the runs that were interrupted, and return what each came to."""
+    from server.run.opening import recording
+    from server.run.service import KINDS
 
     async def work() -> list[dict[str, Any]]:
         async with recording(opened.service, opened.library, opened.settings) as engine:
