@@ -11,6 +11,7 @@ import anyio.to_thread
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
 from server.config import OptionalTool
+from server.listing.runs import what_is_missing
 from server.listing.snapshot import Snapshot
 from server.notifications import events_of
 from server.reading import VerifiedReader
@@ -49,6 +50,8 @@ class Host:
         self._files = tuple(files)
         self.bus = InMemorySubscriptionBus()
         self.scripts = _script_setup(settings)
+        for missing in what_is_missing(settings):
+            logger.warning("%s", one_line(missing))
         self._snapshot = Snapshot(library.catalog, settings, self.usage.before, scripts=self.scripts)
         self.reader = VerifiedReader(library, self.reload)
         self.search = SkillSearch(load_reranker(settings.reranker))

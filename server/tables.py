@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from server.listing.runs import said_of_missing
 from server.report import count_states, shown_place
 from skills_core.diagnostics import Severity, one_line
 
@@ -61,7 +62,8 @@ def _said_of_runs(runs: Mapping[str, Any]) -> str:
     there = " and ".join(tool for tool, reason in reasons.items() if reason is None)
     offered = f"clients can call {there}" if there else "clients can have nothing performed"
     model = f" (model {runs['model']})" if runs["model"] else ""
-    why = "; ".join(dict.fromkeys(reason for reason in reasons.values() if reason))
+    said = (*reasons.values(), said_of_missing(runs["missing_workflows"]))
+    why = "; ".join(dict.fromkeys(each for each in said if each))
     return f"{offered}{model}{'; ' if there else ': '}{why}" if why else f"{offered}{model}"
 
 

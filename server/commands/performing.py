@@ -20,7 +20,7 @@ from skills_core.run.records import to_json
 from skills_core.run.workflow.outcome import WorkflowOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
     from pathlib import Path
 
     from server.config import Settings
@@ -49,6 +49,7 @@ def open_for_runs(directories: Sequence[Path] | None, **flags: object) -> Opened
     library, settings = open_with_settings(directories, **flags)
     if (reason := why_no_runs(settings)) or settings.model == CLIENT:
         fail(reason or "there is no client here whose model could be used; name another with --model", WRONG_USE)
+    # What performs cannot be imported without the extra.
     from server.run.opening import service_of
 
     return Opened(library, settings, service_of(library, settings))
@@ -90,20 +91,33 @@ def show_outcome(outcome: RunOutcome | WorkflowOutcome, *, as_json: bool) -> Non
 
 
 def resumed(opened: Opened) -> list[dict[str, Any]]:
-    """Complete the runs that were interrupted, and return what each came to."""
+    """Complete the runs that were interrupted, and return what each came to; those that are left are told of."""
     from server.run.opening import recording
     from server.run.service import KINDS
 
     async def work() -> list[dict[str, Any]]:
         async with recording(opened.service, opened.library, opened.settings) as engine:
             await engine.recover()
-            unfinished = await engine.runs([RunState.WAITING, RunState.RUNNING], limit=10_000)
+            found = await engine.runs([RunState.WAITING, RunState.RUNNING], limit=10_000)
+            unfinished = [run for run in found if not is_inner(run.run_id)]
             # What somebody wrote into the record that nobody here performs would be waited for without end.
-            ours = [run for run in unfinished if run.kind in KINDS and not is_inner(run.run_id)]
+            ours = [run for run in unfinished if run.kind in KINDS]
+            await _tell_of_others(engine, [run.run_id for run in unfinished if run.kind not in KINDS])
             return [await _come_to(engine, run.run_id, run.kind) for run in ours]
 
     with traced(os.environ):
         return until_signalled(work, opened.service.close)
+
+
+async def _tell_of_others(engine: Engine, unknown: Iterable[str]) -> None:
+    """Name the interrupted runs that are not completed here; `unknown` are those of unknown kinds."""
+    for run_id in unknown:
+        tell(f"{run_id} is left alone: it is of a kind that is not known here")
+    for run_id in await engine.left_alone():
+        tell(
+            f"{run_id} is left alone: it was begun with other folders, another model, other tools or settings, or by "
+            f"another version; `skillserve runs show {run_id}` tells of it"
+        )
 
 
 async def _come_to(engine: Engine, run_id: str, kind: str) -> dict[str, Any]:

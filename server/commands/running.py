@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,6 +25,8 @@ from server.console import NO, fail, print_json, print_text
 from skills_core.errors import UnknownSkillError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from server.run.performing import Company
     from skills_core.run.outcome import RunOutcome
 
@@ -65,7 +68,7 @@ def run(  # noqa: PLR0913 - one parameter for each flag
     try:
         skill = opened.library.catalog.skill(name)
     except UnknownSkillError as error:
-        fail(str(error), NO)
+        fail(f"{error}{_misplaced(message, directories)}", NO)
     from skills_core.run.executor import RunRequest
 
     request = RunRequest(skill, values, message)
@@ -143,6 +146,14 @@ def resume_runs(  # noqa: PLR0913 - one parameter for each flag
         print_text(f"{each['run_id']}  {each['kind']}  {each['status']}")
     if any(each["status"] != "completed" for each in found):
         raise SystemExit(NO)
+
+
+def _misplaced(message: str | None, directories: list[Path] | None) -> str:
+    """Return what to do where no skill was found as a folder stands in the place of the message, else nothing."""
+    # Of a text that can be no path, `Path` raises.
+    if directories or not message or not os.path.isdir(message):  # noqa: PTH112
+        return ""
+    return f' {message!r} was taken as the message; write a message (or "") before folders.'
 
 
 def _summary(trace: dict[str, Any]) -> dict[str, Any]:

@@ -118,6 +118,7 @@ _STATUS: dict[str, Any] = {
             reason=or_null(TEXT, "Why run_skill is not there."),
             run_workflow=_FLAG,
             workflow_reason=or_null(TEXT, "Why run_workflow is not there."),
+            missing_workflows=list_of(TEXT, "Places of workflows that settings name, at which there is nothing."),
         ),
         scripts=object_of(offered=_FLAG, isolation=TEXT, sandbox_required=_FLAG, statement=TEXT),
     ),

@@ -5,12 +5,17 @@ It stands apart from what the tools look like, which a server without them has n
 
 from __future__ import annotations
 
+import os
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from server.config import OptionalTool
-from skills_core.run.models import ModelUnavailableError, parse_model
+from skills_core.diagnostics import printable
+from skills_core.run.models import ModelUnavailableError, check_model, parse_model
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from server.config import Settings
 
 __all__ = [
@@ -23,6 +28,8 @@ __all__ = [
     "offers_tool",
     "offers_workflows",
     "runs_object",
+    "said_of_missing",
+    "what_is_missing",
     "why_no_runs",
 ]
 
@@ -35,12 +42,12 @@ CONFIRM = "confirm"
 """The argument by which a call says that the user agrees."""
 
 
-def why_no_runs(settings: Settings) -> str | None:
-    """Return why no skill can be performed, None where one can."""
+def why_no_runs(settings: Settings, environment: Mapping[str, str] = os.environ) -> str | None:
+    """Return why no skill can be performed, None where one can as far as can be told without asking the model."""
     if settings.model is None:
         return "no model is set; name one with --model"
     try:
-        parse_model(settings.model)
+        check_model(parse_model(settings.model), environment)
     except ModelUnavailableError as error:
         return str(error)
     return None
@@ -53,8 +60,8 @@ def offers_tool(settings: Settings) -> bool:
 
 def offers_workflows(settings: Settings) -> bool:
     """Tell whether the tool `run_workflow` is there: it is where settings name it, a model, and workflows."""
-    named = OptionalTool.RUN_WORKFLOW in settings.tools and bool(settings.workflows)
-    return named and why_no_runs(settings) is None
+    named = OptionalTool.RUN_WORKFLOW in settings.tools
+    return named and why_no_runs(settings) is None and _why_no_workflow(settings) is None
 
 
 def offers_runs(settings: Settings) -> bool:
@@ -73,15 +80,46 @@ def runs_object(settings: Settings) -> dict[str, Any]:
     reason = why_no_runs(settings)
     model = str(parse_model(settings.model)) if settings.model and reason is None else None
     skill, workflow = reason or _not_switched_on(RUN, settings), reason or _not_switched_on(RUN_WORKFLOW, settings)
-    if workflow is None and not settings.workflows:
-        workflow = "no workflow is named; name a file or a folder with --workflow"
+    workflow = workflow or _why_no_workflow(settings)
     return {
         "model": model,
         RUN: skill is None,
         "reason": skill,
         RUN_WORKFLOW: workflow is None,
         "workflow_reason": workflow,
+        "missing_workflows": list(map(printable, _missing(settings.workflows))),
     }
+
+
+def what_is_missing(settings: Settings) -> Iterator[str]:
+    """Yield what settings ask for of runs and clients do not get, each with the reason."""
+    told = runs_object(settings)
+    if RUN in settings.tools and told["reason"]:
+        yield f"{RUN} is not there: {told['reason']}"
+    if (RUN_WORKFLOW in settings.tools or settings.workflows) and told["workflow_reason"]:
+        yield f"{RUN_WORKFLOW} is not there: {told['workflow_reason']}"
+    gone = said_of_missing(told["missing_workflows"])
+    if gone and gone != told["workflow_reason"]:
+        yield gone
+
+
+def said_of_missing(places: Sequence[str]) -> str | None:
+    """Return the words for places of workflows at which there is nothing, None where there are no such."""
+    return f"what --workflow names is not there: {', '.join(places)}" if places else None
+
+
+def _why_no_workflow(settings: Settings) -> str | None:
+    if not settings.workflows:
+        return "no workflow is named; name a file or a folder with --workflow"
+    missing = _missing(settings.workflows)
+    return said_of_missing(list(map(printable, missing))) if len(missing) == len(settings.workflows) else None
+
+
+@cache
+def _missing(places: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the places of workflows at which there is nothing, looked up once: lists of tools follow skills alone."""
+    # Of paths that are none, these raise nothing.
+    return tuple(place for place in places if not os.path.exists(os.path.expanduser(place)))  # noqa: PTH110, PTH111
 
 
 def _not_switched_on(tool: str, settings: Settings) -> str | None:

@@ -7,22 +7,19 @@ from typing import TYPE_CHECKING, Any
 from server.config import OptionalTool
 from server.listing.schemas import TEXT, hints, object_of, or_null
 from skills_core.run.scripts.isolation import IsolationKind
-from skills_core.run.scripts.output import Stream
+from skills_core.run.scripts.output import FURTHER
 from skills_core.run.scripts.process import Ending
 
 if TYPE_CHECKING:
     from skills_core.run.scripts.runner import ScriptSetup
 
-__all__ = ["ARGS", "OFFSET", "OUTPUT", "PATH", "PIECE", "RUN", "SKILL", "STDIN", "STREAM", "tool"]
+__all__ = ["ARGS", "PATH", "PIECE", "RUN", "SKILL", "STDIN", "tool"]
 
 RUN = OptionalTool.RUN_SKILL_SCRIPT.value
 SKILL = "skill"
 PATH = "path"
 ARGS = "args"
 STDIN = "stdin"
-OUTPUT = "output"
-STREAM = "stream"
-OFFSET = "offset"
 
 PIECE = 16_000
 """Most characters of a stream in one result."""
@@ -42,9 +39,7 @@ _INPUT: dict[str, Any] = {
             "description": "Its arguments, one an item. No shell reads them, so quote nothing.",
         },
         STDIN: {"type": "string", "description": "What it reads from its standard input; nothing if not given."},
-        OUTPUT: {"type": "string", "description": "To read on: the id in an earlier result. Nothing is run then."},
-        STREAM: {"type": "string", "enum": [stream.value for stream in Stream], "description": "Which, to read on."},
-        OFFSET: {**_COUNT, "description": "Where to read on, in characters."},
+        **FURTHER,
     },
     "additionalProperties": False,
 }

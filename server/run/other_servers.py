@@ -132,6 +132,7 @@ class _Connection:
         self._client: Client | None = None
         self._listed: list[types.Tool] = []
         self._exchange: Exchange | None = None
+        self._before = ""
         self.problem = ""
         self.settled = anyio.Event()
         self.no_longer_needed = anyio.Event()
@@ -153,16 +154,36 @@ class _Connection:
 
     async def _connect(self, scope: anyio.CancelScope) -> None:
         async with AsyncExitStack() as stack:
-            with receiving(_SESSION_BYTES, _SESSION_BYTES) as self._exchange:
-                client = await stack.enter_async_context(_client(self._spec, await _transport(self._spec, stack)))
-                self._listed = await _list_tools(client)
+            client = await self._begin(stack)
+            self._listed = await _list_tools(client)
             self._client = client
             scope.deadline = float("inf")
             self.settled.set()
             await self.no_longer_needed.wait()
 
+    async def _begin(self, stack: AsyncExitStack) -> Client:
+        """Begin a session; where an address turns down the newer transport, by the older one."""
+        if not self._spec.sse:
+            try:
+                return await self._speak(stack, sse=False)
+            except Exception:
+                status = _turned_down(self._exchange)
+                if not status:
+                    raise
+                self._before = f"it answers with HTTP {status}; over sse, the older transport: "
+        return await self._speak(stack, sse=True)
+
+    async def _speak(self, stack: AsyncExitStack, *, sse: bool) -> Client:
+        async with AsyncExitStack() as opening:
+            with receiving(_SESSION_BYTES, _SESSION_BYTES) as self._exchange:
+                transport = await _transport(self._spec, opening, sse=sse)
+                client = await opening.enter_async_context(_client(transport, sse=sse))
+            stack.push_async_exit(opening.pop_all())
+        return client
+
     def _fail(self, why: str) -> None:
-        self.problem = self.problem or f"the server {one_line(self._spec.name)[:100]} gives no tools: {why}"
+        shown = one_line(self._spec.name)[:100]
+        self.problem = self.problem or f"the server {shown} gives no tools: {self._before}{why}"
 
     def tools(self) -> list[Tool]:
         """Return the server's tools as a run has them."""
@@ -202,21 +223,21 @@ class _Connection:
         return text
 
 
-def _client(spec: ServerSpec, transport: Any) -> Client:  # noqa: ANN401 - the SDK's transports have no common name
+def _client(transport: Any, *, sse: bool) -> Client:  # noqa: ANN401 - the SDK's transports have no common name
     return Client(
         transport,
         cache=None,
         # The era before it has no way to ask which one it is without a second connection.
-        mode="legacy" if spec.sse else "auto",
+        mode="legacy" if sse else "auto",
         client_info=types.Implementation(name="skillserve", version=version("skillserve")),
     )
 
 
-async def _transport(spec: ServerSpec, stack: AsyncExitStack) -> Any:  # noqa: ANN401 - likewise
+async def _transport(spec: ServerSpec, stack: AsyncExitStack, *, sse: bool) -> Any:  # noqa: ANN401 - likewise
     if spec.address is None:
         return child_server(spec)
     address, limits = spec.address, Limits()
-    if not spec.sse:
+    if not sse:
         client = await stack.enter_async_context(http_client(address, limits))
         return streamable_http_client(address.url, http_client=client, max_sse_event_size=_CALL_BYTES)
 
@@ -247,6 +268,12 @@ async def _list_tools(client: Client) -> list[types.Tool]:
     return found
 
 
+def _turned_down(exchange: Exchange | None) -> int:
+    """Return the status by which a server may say that it has only the older transport, 0 where it says nothing so."""
+    status = exchange.status or 0 if exchange is not None and not _below(exchange) else 0
+    return status if httpx2.codes.is_client_error(status) else 0
+
+
 def _below(exchange: Exchange | None) -> str:
     """Say what went wrong below the protocol; empty where nothing did."""
     if exchange is not None and exchange.failure is not None:
@@ -266,6 +293,8 @@ def _reason(error: BaseException, secrets: Secrets) -> str:
         return "its answer is not what the protocol demands"
     if isinstance(error, SkillsError):
         return str(error)
+    if isinstance(error, httpx2.HTTPStatusError):
+        return f"it answers with HTTP {error.response.status_code}"
     if isinstance(error, OSError):
         return f"it cannot be started or reached: {(error.strerror or type(error).__name__).lower()}"
     return f"the connection failed ({type(error).__name__})"

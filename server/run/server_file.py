@@ -1,5 +1,7 @@
 """The file that says which other MCP servers there are: `mcpServers`, as every client has it.
 
+Clients do not agree on each word: VS Code says `servers`, Gemini CLI `httpUrl`, Windsurf `serverUrl`, Copilot `local`.
+
 Values may name variables of the environment, as in the clients that know them: `${NAME}`, `${NAME:-otherwise}` and
 `${env:NAME}`. What they hold are secrets more often than not, so no message has a value in it, only where it stands.
 """
@@ -33,15 +35,23 @@ MAX_SERVERS = 50
 
 _MAX_SIZE = 1024 * 1024
 
-_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}]*))?\}")
+_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}]*))?\}|\$\{([^}]*)\}")
+# The third group is what stands in one that is none of the environment.
 
-_HTTP = {"http": "http", "streamable-http": "http", "streamableHttp": "http", "sse": "sse"}
+_NAME_ALONE = re.compile(r"[\w./][\w./-]*(?::[\w./][\w./-]*)?")
+# What may be shown: a value to fall back on may be a secret.
+
+_PROGRAM = {"stdio", "local"}
+_HTTP = {"http", "streamable-http", "streamableHttp", "sse"}
+_ADDRESSES = ("httpUrl", "url", "serverUrl")
+# Gemini CLI takes the first of them where an entry has the second too.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSpec:
-    """How to reach one server: a program to start, or an address with `sse` for the transport before streamable HTTP.
+    """How to reach one server: a program to start, or an address.
 
+    `sse` says that the server speaks the transport before streamable HTTP, and needs not be asked for the newer one.
     `trusted` says that what the server tells of its tools, that they only read, is believed. `secrets` are the values
     of its entry that nobody is told, each with where it stands.
     """
@@ -88,13 +98,14 @@ def parse_servers(path: Path, text: str, environment: Mapping[str, str]) -> tupl
         raise ConfigurationError(f"{path}: it is no JSON{where}") from None
     except RecursionError:
         raise ConfigurationError(f"{path}: it nests too deep") from None
-    servers = found.get("mcpServers") if isinstance(found, dict) else None
+    keys = ("mcpServers", "servers") if isinstance(found, dict) else ()
+    key, servers = next(((each, found[each]) for each in keys if found.get(each) is not None), ("", None))
     if not isinstance(servers, dict):
         raise ConfigurationError(f'{path}: expected {{"mcpServers": {{"name": {{"command": …}} or {{"url": …}}}}}}')
     if len(servers) > MAX_SERVERS:
-        raise ConfigurationError(f"{path}: mcpServers: at most {MAX_SERVERS} servers")
+        raise ConfigurationError(f"{path}: {key}: at most {MAX_SERVERS} servers")
     return tuple(
-        _Entry(f"{path}: mcpServers.{one_line(name)[:100]}", entry, environment, path.parent).spec(name)
+        _Entry(f"{path}: {key}.{one_line(name)[:100]}", _given(entry), environment, path.parent).spec(name)
         for name, entry in servers.items()
         if not (isinstance(entry, dict) and (entry.get("disabled") is True or entry.get("enabled") is False))
     )
@@ -109,6 +120,16 @@ def secrets_of(specs: Iterable[ServerSpec]) -> dict[str, str]:
             names = chain([name], (f"{name} ({number})" for number in count(2)))
             found[next(each for each in names if each not in found)] = value
     return found
+
+
+def _given(entry: object) -> object:
+    """Return an entry without what is null, which is as good as absent."""
+    return {key: value for key, value in entry.items() if value is not None} if isinstance(entry, dict) else entry
+
+
+def _is_text(value: object) -> bool:
+    """Tell whether a value is a text, or a number, which is the text that it is written as."""
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,25 +152,29 @@ class _Entry:
         trusted = self.raw.get("trusted", False)
         if not isinstance(trusted, bool):
             raise self._wrong("trusted", "expected true or false")
-        if kind == "stdio":
-            return self._program(name, trusted=trusted)
-        if not isinstance(kind, str) or kind not in _HTTP:
+        if not isinstance(kind, str) or kind not in _PROGRAM | _HTTP:
             raise self._wrong("type", "expected stdio, http or sse")
-        headers = [f"{key}: {value}" for key, value in self._headers().items()]
+        if kind in _PROGRAM:
+            return self._program(name, trusted=trusted)
+        address = self._address()
+        return ServerSpec(name=name, address=address, sse=kind == "sse", trusted=trusted, secrets=tuple(self.secrets))
+
+    def _address(self) -> Address:
+        key = next((each for each in _ADDRESSES if each in self.raw), "url")
+        headers = [f"{name}: {value}" for name, value in self._headers().items()]
         try:
-            address = Address.parse(self._text("url"), headers)
+            address = Address.parse(self._text(key), headers)
         except AddressError as error:
-            raise self._wrong("url or headers", str(error).removeprefix("--header: ")) from None
+            raise self._wrong(f"{key} or headers", str(error).removeprefix("--header: ")) from None
         if address.url != address.shown:
-            self._hide("url", address.url)
-        sse, secrets = _HTTP[kind] == "sse", tuple(self.secrets)
-        return ServerSpec(name=name, address=address, sse=sse, trusted=trusted, secrets=secrets)
+            self._hide(key, address.url)
+        return address
 
     def _program(self, name: str, *, trusted: bool) -> ServerSpec:
         given = self.raw.get("args", [])
-        if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+        if not isinstance(given, list) or not all(map(_is_text, given)):
             raise self._wrong("args", "expected a list of strings")
-        arguments = [self._expanded(each, f"args[{number}]") for number, each in enumerate(given)]
+        arguments = [self._expanded(str(each), f"args[{number}]") for number, each in enumerate(given)]
         for number, (option, value) in enumerate(pairwise(arguments), 1):
             if option.startswith("-") and "=" not in option and names_secret(option) and not value.startswith("-"):
                 self._hide(f"args[{number}]", value)
@@ -190,13 +215,16 @@ class _Entry:
         return self._expanded(value, key)
 
     def _table(self, key: str) -> dict[str, str]:
-        value = self.raw.get(key, {})
-        if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+        value = _given(self.raw.get(key, {}))
+        if not isinstance(value, dict) or not all(map(_is_text, value.values())):
             raise self._wrong(key, "expected an object of strings")
-        return {name: self._expanded(each, f"{key}.{name}") for name, each in value.items()}
+        return {name: self._expanded(str(each), f"{key}.{name}") for name, each in value.items()}
 
     def _expanded(self, text: str, key: str) -> str:
         def value(match: re.Match[str]) -> str:
+            if match[1] is None:
+                shown = match[0] if _NAME_ALONE.fullmatch(match[3]) else "${…}"
+                raise self._wrong(key, f"{shown} is not filled in here; name a variable of the environment: ${{NAME}}")
             found = self.environment.get(match[1], match[2])
             if found is None:
                 raise self._wrong(

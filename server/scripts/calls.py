@@ -11,14 +11,14 @@ import anyio.to_thread
 from server.arguments import string
 from server.faults import InvalidRequestError
 from server.listing.envelope import text_block, tool_result
-from server.listing.scripts import ARGS, OFFSET, OUTPUT, PATH, PIECE, RUN, SKILL, STDIN, STREAM
+from server.listing.scripts import ARGS, PATH, PIECE, RUN, SKILL, STDIN
 from server.run.user import ClientUser
 from server.scripts.report import report_of
 from server.scripts.setup import variables_of
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillChangedError
 from skills_core.guard import Verdict
-from skills_core.run.scripts.output import KeptOutputs, Piece, Stream
+from skills_core.run.scripts.output import OFFSET, OUTPUT, STREAM, KeptOutputs, Piece, Stream, gone, how_to_read_on
 from skills_core.run.scripts.runner import ScriptRunner
 from skills_core.run.secrets import Secrets
 from skills_core.run.tools.gate import question_of
@@ -119,7 +119,7 @@ class ScriptCalls:
             raise InvalidRequestError(f"{STREAM} must be one of {', '.join(Stream)}")
         report = self._outputs.find(name)
         if report is None:
-            raise InvalidRequestError(f"The output {name[:100]!r} is not kept any more; run the script again.")
+            raise InvalidRequestError(gone(name))
         sizes = {each: PIECE if each == stream else 0 for each in Stream}
         out = Piece.of(report.stdout, offset if sizes[Stream.STDOUT] else 0, sizes[Stream.STDOUT])
         err = Piece.of(report.stderr, offset if sizes[Stream.STDERR] else 0, sizes[Stream.STDERR])
@@ -159,8 +159,7 @@ def _result(report: ScriptReport, out: Piece, err: Piece, kept: str | None) -> d
             head.append(f"Block {len(blocks) + 2} is its {stream}{part}.")
             blocks.append(text_block(piece.text))
         if kept and piece.next_offset is not None:
-            more = f'{OUTPUT}: "{kept}", {STREAM}: "{stream}", {OFFSET}: {piece.next_offset}'
-            head.append(f"For more of {stream}, call {RUN} with {more}.")
+            head.append(how_to_read_on(RUN, kept, stream, piece.next_offset))
     if not blocks:
         head.append("It wrote nothing.")
     structured = {**report.facts, "output": kept, "stdout": _object(out), "stderr": _object(err)}

@@ -80,7 +80,7 @@ def render_activation(
     lines.append(f"Skill root: {skill.root_uri}")
     if recipient.local:
         lines.append(f"Skill directory: {contained_line(str(skill.source.root.joinpath(skill.content.folder)))}")
-    lines += _about_files(skill)
+    lines += _about_files(skill, recipient.file_tool)
     lines += _about_requirements(skill)
     if replaces:
         older = contained_line(replaces)
@@ -157,17 +157,16 @@ def _about_requirements(skill: Skill) -> Iterable[str]:
         yield f"This skill builds on others; activate them too if you have not: {names}."
 
 
-def _about_files(skill: Skill) -> Iterable[str]:
+def _about_files(skill: Skill, tool: str | None) -> Iterable[str]:
     main = skill.content.main
     files = skill.content.files
     named = [path for reference in skill.frontmatter.references if (path := reference.removeprefix("./")) in files]
     paths = [path for path in dict.fromkeys([*named, *files]) if main is None or path != main.path]
     if not paths:
         return
-    yield (
-        "Paths in these instructions are relative to the skill root. "
-        f"Read a file with read_skill_file (skill {attribute(skill.key)})."
-    )
+    how = f"Read a file with {tool} (skill {attribute(skill.key)})."
+    without = "No tool here reads a file of it: say so where the result would need one."
+    yield f"Paths in these instructions are relative to the skill root. {how if tool else without}"
     yield "<skill_resources>"
     for path in paths[:MAX_LISTED_FILES]:
         yield f"<file>{escaped(path if path.isprintable() else skill.file_uri(path))}</file>"

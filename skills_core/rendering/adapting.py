@@ -155,11 +155,15 @@ def _calls(skill: Skill, recipient: Recipient, paths: Iterable[str]) -> Iterator
     """Say what to call for the files that the body names, and for its scripts."""
     reader = _reader(recipient)
     ways = [f"`{reader}` and the `file` given here"] if reader else []
-    ways.append(f"`read_skill_file` (skill {attribute(skill.key)}, path as named)")
+    if recipient.file_tool:
+        ways.append(f"`{recipient.file_tool}` (skill {attribute(skill.key)}, path as named)")
     if recipient.reads_resources:
         tool = recipient.toolbox.first(Capability.READ_RESOURCE) if recipient.toolbox else None
         ways.append(f"`{tool}` and the `uri`" if tool else "as the resource `uri`")
-    yield f"The instructions name these files of the skill. Read one with {', or '.join(ways)}."
+    if ways:
+        yield f"The instructions name these files of the skill. Read one with {', or '.join(ways)}."
+    else:
+        yield "The instructions name these files of the skill, and you cannot read them."
     if not any(posixpath.splitext(path)[1].lower() in _SCRIPTS for path in paths):
         return
     shell = recipient.toolbox.first(Capability.RUN_COMMAND) if recipient.toolbox else None

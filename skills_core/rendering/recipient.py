@@ -19,14 +19,16 @@ class Recipient:
 
     `local` tells that the skill's folder is on the same disk, `toolbox` what the recipient's own tools are called,
     None where that is not known, and `reads_resources` that its model can read resources by itself. `own` are tools
-    that skills name and what each is called here, before all that a toolbox says. `script_tool` is the tool of this
-    server that runs a skill's script, None where there is none. `adapt` tells whether a text says any of this.
+    that skills name and what each is called here, before all that a toolbox says. `file_tool` is the tool of this
+    server that reads a skill's file, and `script_tool` the one that runs its script; None where there is none. `adapt`
+    tells whether a text says what the body's names for tools and files mean here.
     """
 
     local: bool = False
     toolbox: Toolbox | None = None
     reads_resources: bool = False
     own: Mapping[str, str] = field(hash=False, default_factory=dict)
+    file_tool: str | None = "read_skill_file"
     script_tool: str | None = None
     adapt: bool = True
 

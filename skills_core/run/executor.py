@@ -108,8 +108,8 @@ class SkillExecutor:
         self._skill = request.skill
         self._context = context
         values, message = activation_inputs(request.skill, request.parameters, request.message)
-        offered = context.gate.offered
-        text = render_activation(request.skill, values, recipient_with(offered))
+        gate = _gate_for(context)
+        text = render_activation(request.skill, values, recipient_with(gate.offered))
         self._instructions = f"{_RULES}\n\n{text}"
         self._prompt = render_request(request.skill, message)
         header = RunHeader.of(context.journal.run_id, request.skill, context.model_name, values, message)
@@ -117,7 +117,7 @@ class SkillExecutor:
         self._conversation = Conversation(
             context.model,
             self._instructions,
-            context.gate,
+            gate,
             journal=context.journal,
             limits=context.limits,
             recorder=self._recorder,
@@ -284,6 +284,13 @@ class SkillExecutor:
         name = one_line(outcome.skill)
         logger.info("run %s of %s %s: %s%s", outcome.run_id, name, outcome.digest, outcome.status, one_line(why))
         await self._recorder.finish(outcome)
+
+
+def _gate_for(context: RunContext) -> ToolGate:
+    """Return the tools for the model: where it cannot call any, only those that somebody wants, for which it fails."""
+    if context.model.profile.get("supports_tools", True):
+        return context.gate
+    return context.gate.without_unasked("the model cannot call tools")
 
 
 def _feedback(score: Score, wanted: float) -> str:

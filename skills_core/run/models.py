@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -20,17 +22,29 @@ import anyio
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Mapping
 
     from pydantic_ai.models import Model
 
-__all__ = ["CLIENT", "ModelSpec", "ModelUnavailableError", "connected", "open_model", "parse_model"]
+__all__ = ["CLIENT", "ModelSpec", "ModelUnavailableError", "check_model", "connected", "open_model", "parse_model"]
 
 CLIENT = "client"
 """The model of the connected client, by MCP's sampling; a server opens it for each call."""
 
 _CLOSING_SECONDS = 5.0
 # A provider that does not answer to a closing connection holds nobody up.
+
+_NO_EXTRA = "Runs need the extra `run`: pip install 'skillserve[run]'."
+_OF_EXTRA = ("pydantic_ai", "dbos", "jsonschema")
+
+_OPENAI = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
+_WANTED = {
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "openai": _OPENAI,
+    "openai-chat": _OPENAI,
+    "openai-responses": _OPENAI,
+}
+# One of these variables has to be set; behind an address of their own, OpenAI's models may need no key.
 
 _EXPECTED = "expected anthropic:NAME, openai:NAME, http(s)://HOST/v1#NAME, or client"
 
@@ -101,6 +115,26 @@ async def connected(model: Model) -> AsyncGenerator[None]:
             await model.__aexit__(None, None, None)
 
 
+def check_model(spec: ModelSpec, environment: Mapping[str, str]) -> None:
+    """See whether anything plain stands in the way of a model, without the second that `open_model` takes.
+
+    Of what providers want of the environment, only that of OpenAI and Anthropic is known here.
+
+    Raises:
+        ModelUnavailableError: what runs stand on is not installed, or the provider lacks its key.
+    """
+    if not _has_extra():
+        raise ModelUnavailableError(_NO_EXTRA)
+    wanted = _WANTED.get(spec.provider)
+    if wanted and not any(environment.get(name) for name in wanted):
+        raise ModelUnavailableError(f"The model {spec} cannot be used: {wanted[0]} is not set.")
+
+
+@cache
+def _has_extra() -> bool:
+    return all(find_spec(library) is not None for library in _OF_EXTRA)
+
+
 def open_model(spec: ModelSpec, key: str | None = None) -> Model:
     """Return the model; nothing is asked of it yet. `key` goes to an address alone.
 
@@ -111,7 +145,7 @@ def open_model(spec: ModelSpec, key: str | None = None) -> Model:
         from pydantic_ai.exceptions import UserError  # noqa: PLC0415 - it takes a second, and only runs want it
         from pydantic_ai.models import infer_model  # noqa: PLC0415
     except ImportError as error:
-        raise ModelUnavailableError("Runs need the extra `run`: pip install 'skillserve[run]'.") from error
+        raise ModelUnavailableError(_NO_EXTRA) from error
     if spec.address is not None:
         return _chat_model(spec, spec.address, key)
     try:

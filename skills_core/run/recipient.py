@@ -34,4 +34,8 @@ def recipient_with(tools: Iterable[Tool]) -> Recipient:
         date="2026-11-21",
         tools={capability: (name,) for name, capability in _CAN.items() if name in names},
     )
-    return Recipient(toolbox=toolbox, script_tool="run_skill_script" if "run_skill_script" in names else None)
+    return Recipient(
+        toolbox=toolbox,
+        file_tool="read_skill_file" if "read_skill_file" in names else None,
+        script_tool="run_skill_script" if "run_skill_script" in names else None,
+    )

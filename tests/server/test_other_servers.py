@@ -104,6 +104,20 @@ async def test_tools_are_called_over_every_transport(kind: str) -> None:
             ]
 
 
+@pytest.mark.parametrize("entry", [{}, {"type": "http"}])
+async def test_a_server_of_the_older_transport_is_found_out_without_being_told(entry: dict[str, str]) -> None:
+    async with listening("sse") as url, connected(second={**entry, "url": url}) as found:
+        assert found.problems == ()
+        assert (await gate(found).call("second__add", {"a": 2, "b": 3}, 1)).text == "5"
+
+
+async def test_an_address_with_no_server_behind_it_is_told_by_what_each_transport_got() -> None:
+    async with listening("streamable-http") as url, connected(bad={"url": f"{url}/nothing"}) as found:
+        (problem,) = found.problems
+    said = "it answers with HTTP 404"
+    assert problem == f"the server bad gives no tools: {said}; over sse, the older transport: {said}"
+
+
 @asynccontextmanager
 async def _nowhere() -> AsyncIterator[str]:
     yield ""

@@ -48,6 +48,7 @@ async def test_resuming_does_not_wait_for_what_nobody_here_performs(
     resume = ("runs", "resume", skills, "--model", endpoint.model)
     done = await anyio.to_thread.run_sync(lambda: run(*resume, XDG_STATE_HOME=str(tmp_path / "state")))
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert done.stderr == "skillserve: theirs is left alone: it is of a kind that is not known here\n"
 
 
 async def test_a_run_that_ended_long_ago_is_removed_from_the_record(

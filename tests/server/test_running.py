@@ -106,6 +106,20 @@ def test_what_cannot_be_run_is_said_at_once(
     assert "Traceback" not in done.stderr
 
 
+def test_a_folder_in_the_place_of_the_message_is_told_where_no_skill_is_found(
+    make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
+) -> None:
+    make_skill("only-there")
+    endpoint.script = ["hello"]
+    done = performed(endpoint, state, "only-there", skills)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"'{skills}' was taken as the message; write a message (or \"\") before folders" in done.stderr
+    assert "as the message" not in performed(endpoint, state, "only-there", "no folder").stderr
+    assert "as the message" not in performed(endpoint, state, "nobody", skills, skills).stderr
+    assert (done := performed(endpoint, state, "only-there", "", skills)).returncode == 0, done.stderr
+    assert "/only-there" in endpoint.requests[0]["messages"][1]["content"]
+
+
 def test_an_attempt_below_the_minimum_exits_with_1_whatever_came_after_it(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
 ) -> None:
@@ -185,10 +199,10 @@ def test_ctrl_c_ends_a_run_at_once_and_the_trace_says_so(
         # Whoever runs the tests in the background has it ignored, and what is ignored is handed down.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     ) as process:
-        assert endpoint.asked.wait(20)
+        assert endpoint.asked.wait(120)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
-    assert endpoint.gone.wait(5)
+        out, err = process.communicate(timeout=120)
+    assert endpoint.gone.wait(60)
     assert (process.returncode, out) == (130, "")
     assert "Traceback" not in err
     listed = json.loads(run("runs", "list", "--json", XDG_STATE_HOME=state).stdout)["runs"]

@@ -38,7 +38,7 @@ def test_variables_are_put_in_everywhere() -> None:
         {
             "a": {
                 "command": "${HOME}/x",
-                "args": ["${env:K}", "${NONE:-other}", "$K", "${}"],
+                "args": ["${env:K}", "${NONE:-other}", "$K", "${K", "${V}"],
                 "env": {"E": "${K}${K}"},
             },
             "b": {"url": "https://${H}/mcp", "headers": {"Authorization": "Bearer ${K}"}},
@@ -46,11 +46,93 @@ def test_variables_are_put_in_everywhere() -> None:
         HOME="/h",
         K="key",
         H="x.example",
+        V="${input:as it stands}",
     )
-    assert a.command == ("/h/x", "key", "other", "$K", "${}")
+    assert a.command == ("/h/x", "key", "other", "$K", "${K", "${input:as it stands}")
     assert a.environment == {"E": "keykey"}
     assert b.address is not None
     assert b.address.headers == (("Authorization", "Bearer key"),)
+
+
+def test_a_file_of_vs_code_names_its_servers_otherwise() -> None:
+    (spec,) = parse_servers(FILE, '{"inputs": [], "servers": {"a": {"type": "stdio", "command": "x"}}}', {})
+    assert (spec.name, spec.command) == ("a", ("x",))
+    with pytest.raises(ConfigurationError, match=r"mcp\.json: servers\.a\.command: expected a string"):
+        parse_servers(FILE, '{"servers": {"a": {"command": []}}}', {})
+
+
+@pytest.mark.parametrize("key", ["url", "httpUrl", "serverUrl"])
+def test_an_address_has_the_name_that_some_client_gives_it(key: str) -> None:
+    (spec,) = parsed({"a": {key: "https://x.example/mcp?k=${K}"}}, K="hidden-key")
+    assert spec.address is not None
+    assert spec.address.url == "https://x.example/mcp?k=hidden-key"
+    assert dict(spec.secrets)[key] == spec.address.url
+    with pytest.raises(ConfigurationError, match=rf"mcpServers\.a\.{key} or headers: expected the URL"):
+        parsed({"a": {key: "ftp://x"}})
+
+
+def test_of_two_addresses_the_one_for_streamable_http_counts() -> None:
+    (spec,) = parsed({"a": {"url": "https://x.example/sse", "httpUrl": "https://x.example/mcp"}})
+    assert spec.address is not None
+    assert spec.address.url == "https://x.example/mcp"
+
+
+def test_a_local_server_is_a_program() -> None:
+    (spec,) = parsed({"a": {"type": "local", "command": "x", "args": [], "tools": ["*"]}})
+    assert spec.command == ("x",)
+
+
+def test_a_number_is_the_text_that_it_is_written_as() -> None:
+    a, b = parsed(
+        {
+            "a": {"command": "x", "args": ["--port", 3000, -1.5], "env": {"PORT": 3000, "SOME_TOKEN": 123456}},
+            "b": {"url": "http://x/", "headers": {"X-Version": 2}},
+        }
+    )
+    assert (a.command, a.environment) == (("x", "--port", "3000", "-1.5"), {"PORT": "3000", "SOME_TOKEN": "123456"})
+    assert ("env.SOME_TOKEN", "123456") in a.secrets
+    assert b.address is not None
+    assert b.address.headers == (("X-Version", "2"),)
+
+
+def test_null_is_as_good_as_absent() -> None:
+    nothing = dict.fromkeys(("type", "url", "cwd", "args", "env", "headers", "trusted", "disabled"))
+    a, b = parsed(
+        {
+            "a": {**nothing, "command": "x", "env": {"UNSET": None, "SET": "1"}},
+            "b": {**nothing, "command": None, "url": "http://x/", "headers": {"A": None}},
+        }
+    )
+    assert (a.command, a.environment, a.directory) == (("x",), {"SET": "1"}, None)
+    assert b.address is not None
+    assert b.address.headers == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("Bearer ${input:tok}", "${input:tok}"),
+        ("${workspaceFolder.x}", "${workspaceFolder.x}"),
+        ("${file:/home/me/key}", "${file:/home/me/key}"),
+        ("${env:K}${/}", "${/}"),
+        ("${K:-{secret}}", "${…}"),
+        ("${config:K:-secret}", "${…}"),
+        ("${}", "${…}"),
+    ],
+)
+@pytest.mark.parametrize("place", ["args", "env", "url", "headers"])
+def test_what_only_some_other_client_fills_in_is_told_by_its_name(place: str, text: str, named: str) -> None:
+    entries: dict[str, dict[str, Any]] = {
+        "args": {"command": "x", "args": [text]},
+        "env": {"command": "x", "env": {"E": text}},
+        "url": {"url": text},
+        "headers": {"url": "http://x/", "headers": {"E": text}},
+    }
+    with pytest.raises(ConfigurationError) as caught:
+        parsed({"a": entries[place]}, K="k")
+    assert f"mcpServers.a.{place}" in str(caught.value)
+    assert f": {named} is not filled in here" in str(caught.value)
+    assert "secret" not in str(caught.value)
 
 
 def test_what_is_disabled_is_left_out() -> None:
@@ -66,7 +148,9 @@ def test_what_is_disabled_is_left_out() -> None:
         ({"a": {}}, "mcpServers.a.url: expected a string that is not empty"),
         ({"a": {"command": ""}}, "mcpServers.a.command: expected a string that is not empty"),
         ({"a": {"command": "x", "args": "y"}}, "mcpServers.a.args: expected a list of strings"),
-        ({"a": {"command": "x", "env": {"K": 1}}}, "mcpServers.a.env: expected an object of strings"),
+        ({"a": {"command": "x", "args": [None]}}, "mcpServers.a.args: expected a list of strings"),
+        ({"a": {"command": "x", "env": {"K": True}}}, "mcpServers.a.env: expected an object of strings"),
+        ({"a": {"command": "x", "env": {"K": ["secret"]}}}, "mcpServers.a.env: expected an object of strings"),
         ({"a": {"command": "x", "env": {"K": "${NONE}"}}}, "mcpServers.a.env.K: the environment variable NONE is not"),
         ({"a": {"type": "ws", "url": "x"}}, "mcpServers.a.type: expected stdio, http or sse"),
         ({"a": {"url": "ftp://secret"}}, "mcpServers.a.url or headers: expected the URL"),
@@ -178,7 +262,7 @@ def test_all_secrets_of_one_place_are_known() -> None:
         lambda x: (
             st.lists(x)
             | st.dictionaries(
-                st.sampled_from(["command", "url", "args", "env", "type", "headers", "a", "mcpServers"]), x
+                st.sampled_from(["command", "url", "args", "env", "type", "headers", "a", "mcpServers", "servers"]), x
             )
         ),
     )

@@ -155,6 +155,7 @@ def test_the_table_counts_what_is_shown_among_all(four_states: tuple[Path, Path]
 
 NO_MODEL = "no model is set; name one with --model"
 NO_TOOL = "the tool {0} is not switched on; do so with --tool {0}"
+GONE = "what --workflow names is not there: /nowhere/at/all"
 NO_WORKFLOW = "no workflow is named; name a file or a folder with --workflow"
 MODEL = "http://127.0.0.1:9/v1#m"
 
@@ -173,6 +174,7 @@ MODEL = "http://127.0.0.1:9/v1#m"
             None,
         ),
         ({"MODEL": MODEL, "TOOLS": "run_skill,run_workflow", "WORKFLOWS": "docs/workflows"}, None, None),
+        ({"MODEL": MODEL, "TOOLS": "run_skill,run_workflow", "WORKFLOWS": "/nowhere/at/all"}, None, GONE),
     ],
 )
 def test_each_tool_that_performs_is_there_or_the_status_says_why_not(
@@ -182,6 +184,7 @@ def test_each_tool_that_performs_is_there_or_the_status_says_why_not(
     environment = {f"SKILLSERVE_{name}": value for name, value in settings.items()}
     told = status(skills, **environment)["runs"]
     model = told.pop("model")
+    assert told.pop("missing_workflows") == (["/nowhere/at/all"] if workflow_reason == GONE else [])
     assert told == {
         "run_skill": reason is None,
         "reason": reason,
@@ -191,6 +194,35 @@ def test_each_tool_that_performs_is_there_or_the_status_says_why_not(
     (line,) = [line for line in run("status", skills, **environment).stdout.splitlines() if line.startswith("runs: ")]
     assert all(each in line for each in (reason, workflow_reason, model) if each)
     assert ("clients can have nothing performed" in line) == (None not in (reason, workflow_reason))
+
+
+def test_of_several_places_of_workflows_those_that_are_not_there_are_named(skills: Path, make_skill: MakeSkill) -> None:
+    make_skill("fine")
+    given = {"MODEL": MODEL, "TOOLS": "run_workflow", "WORKFLOWS": "docs/workflows,/nowhere/at/all"}
+    environment = {f"SKILLSERVE_{name}": value for name, value in given.items()}
+    told = status(skills, **environment)["runs"]
+    assert (told["run_workflow"], told["missing_workflows"]) == (True, ["/nowhere/at/all"])
+    (line,) = [line for line in run("status", skills, **environment).stdout.splitlines() if line.startswith("runs: ")]
+    assert "clients can call run_workflow" in line
+    assert GONE in line
+
+
+@pytest.mark.parametrize(("model", "key"), [("openai:x", "OPENAI_API_KEY"), ("anthropic:x", "ANTHROPIC_API_KEY")])
+def test_a_model_whose_provider_lacks_its_key_performs_nothing_and_the_key_is_named(
+    skills: Path, make_skill: MakeSkill, model: str, key: str
+) -> None:
+    make_skill("fine")
+    given = {"SKILLSERVE_MODEL": model, "SKILLSERVE_TOOLS": "run_skill", "OPENAI_BASE_URL": ""}
+    without = status(skills, **given, **{key: ""})["runs"]
+    assert (without["run_skill"], without["model"]) == (False, None)
+    assert without["reason"] == f"The model {model} cannot be used: {key} is not set."
+    assert status(skills, **given, **{key: "sk-1"})["runs"]["run_skill"]
+
+
+def test_a_model_of_openai_behind_another_address_needs_no_key(skills: Path, make_skill: MakeSkill) -> None:
+    make_skill("fine")
+    given = {"SKILLSERVE_TOOLS": "run_skill", "OPENAI_API_KEY": "", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    assert status(skills, SKILLSERVE_MODEL="openai-chat:x", **given)["runs"]["run_skill"]
 
 
 @posix

@@ -257,7 +257,11 @@ def test_what_was_interrupted_is_completed_by_resume(
     endpoint.script = ["never again", "never again", "resumed"]
     other = run("runs", "resume", skills, "--model", f"{endpoint.address}#other", "--json", XDG_STATE_HOME=state)
     assert json.loads(other.stdout) == {"runs": []}
+    (told,) = other.stderr.splitlines()
+    assert told.startswith(
+        "skillserve: left is left alone: it was begun with other folders, another model, other tools"
+    )
     done = run("runs", "resume", skills, "--model", endpoint.model, XDG_STATE_HOME=state)
-    assert (done.returncode, done.stdout.split()) == (0, ["left", "workflow", "completed"]), done.stderr
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["left", "workflow", "completed"], "")
     assert shown("left")["output"] == "resumed"
     assert [shown(each)["started"] for each in ("left", "left.1", "left.3")] == began

@@ -231,6 +231,18 @@ class Engine:
             await DBOS.delete_workflows_async([row.workflow_id for row in rows])
             deleted += len(rows)
 
+    async def left_alone(self) -> tuple[str, ...]:
+        """Return the names of the unfinished runs that only another pool or version performs, the oldest first."""
+        rows = await DBOS.list_workflows_async(
+            name=_WORKFLOW,
+            status=words_of(UNFINISHED),
+            application_name=[],  # of all: None would be this pool
+            load_input=False,
+            load_output=False,
+        )
+        theirs = (row.workflow_id for row in rows if row.app_version != self._terms.version)
+        return tuple(run_id for run_id in theirs if not is_inner(run_id))
+
 
 @asynccontextmanager
 async def open_engine(

@@ -1,5 +1,6 @@
 """What scripts wrote, kept for a while, so that a model reads of a long output as much as it wants.
 
+To read on, it calls the tool that ran the script again, with arguments that `FURTHER` describes; nothing is run then.
 Kept in memory, and bounded: in number, in size, and in time. What was kept longest has to go first.
 """
 
@@ -10,12 +11,31 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["KeptOutputs", "Piece", "Stream", "Written"]
+    from skills_core.format.yaml12 import JsonValue
+    from skills_core.run.scripts.process import Finished
+
+__all__ = [
+    "FURTHER",
+    "OFFSET",
+    "OUTPUT",
+    "STREAM",
+    "KeptOutputs",
+    "Piece",
+    "Stream",
+    "Texts",
+    "Written",
+    "gone",
+    "how_to_read_on",
+]
+
+OUTPUT: Final = "output"
+STREAM: Final = "stream"
+OFFSET: Final = "offset"
 
 MAX_OUTPUTS = 50
 MAX_CHARACTERS = 50_000_000
@@ -31,6 +51,24 @@ class Stream(StrEnum):
     STDERR = "stderr"
 
 
+FURTHER: Final[dict[str, JsonValue]] = {
+    OUTPUT: {"type": "string", "description": "To read on: the id in an earlier result. Nothing is run then."},
+    STREAM: {"type": "string", "enum": [each.value for each in Stream], "description": "Which, to read on."},
+    OFFSET: {"type": "integer", "minimum": 0, "description": "Where to read on, in characters."},
+}
+"""The arguments by which a tool is asked for a further part, as properties of its JSON Schema."""
+
+
+def how_to_read_on(tool: str, kept: str, stream: Stream, offset: int) -> str:
+    """Return the sentence that tells a model how to read on in the output with the id `kept`."""
+    return f'For more of {stream}, call {tool} with {OUTPUT}: "{kept}", {STREAM}: "{stream}", {OFFSET}: {offset}.'
+
+
+def gone(kept: str) -> str:
+    """Return what a model is told that asks for an output that nobody has."""
+    return f"The output {kept[:100]!r} is not kept any more; run the script again."
+
+
 class Written(Protocol):
     """What a program wrote, as text."""
 
@@ -41,6 +79,23 @@ class Written(Protocol):
     @property
     def stderr(self) -> str:
         """What it wrote to its standard error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """What a program wrote to each stream, as models are told it."""
+
+    stdout: str
+    stderr: str
+
+    @classmethod
+    def of(cls, finished: Finished, hide: Callable[[str], str] = str) -> Texts:
+        """Take what a program wrote, without blanks around it.
+
+        `hide` takes secrets out: whoever cuts a text before that may cut a secret, and nobody finds what is left of it.
+        """
+        out, err = (each.decode("utf-8", "replace").strip() for each in (finished.stdout, finished.stderr))
+        return cls(hide(out), hide(err))
 
 
 AnyWritten = TypeVar("AnyWritten", bound=Written)

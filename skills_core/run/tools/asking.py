@@ -51,4 +51,5 @@ def ask_user_tool() -> Tool:
         perform,
         Role(frozenset({Capability.ASK_USER})),
         waits=True,
+        unasked=True,
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
 from skills_core.errors import InvalidSchemaError, SkillsError, ToolFailedError
+from skills_core.run.scripts.output import Texts
 from skills_core.run.scripts.process import Ending
 from skills_core.run.tools.schemas import ArgumentCheck
 from skills_core.run.tools.tool import Effect, Role, Tool
@@ -29,12 +30,13 @@ if TYPE_CHECKING:
     from skills_core.run.tools.tool import CallContext
     from skills_core.skill import Skill
 
-__all__ = ["DeclaredTools", "declared_tools", "text_of", "why_not"]
+__all__ = ["DeclaredTools", "declared_tools", "fault_of", "why_not"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # What the interfaces of models take.
 
-_MAX_ERROR = 4000
+MAX_ERROR = 4000
+"""Characters of what a script wrote, the last of them, that a model is told where it failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,10 @@ def _tool(
             raise
         except SkillsError as error:
             raise ToolFailedError(str(error)) from None
-        return text_of(result.finished)
+        texts = Texts.of(result.finished, context.hide)
+        if fault := fault_of(result.finished, texts):
+            raise ToolFailedError(fault)
+        return texts.stdout
 
     return Tool(
         name,
@@ -113,20 +118,15 @@ def _tool(
     )
 
 
-def text_of(finished: Finished) -> str:
-    """Return what a script wrote to stdout.
-
-    Raises:
-        ToolFailedError: it did not end well; the text is what it wrote to stderr.
-    """
-    output, errors = (stream.decode("utf-8", "replace").strip() for stream in (finished.stdout, finished.stderr))
+def fault_of(finished: Finished, texts: Texts) -> str:
+    """Return how a script failed, with the end of what it wrote; empty where it ended well."""
     if finished.ending is Ending.EXITED and finished.exit_code == 0:
-        return output
+        return ""
     how = {
         Ending.EXITED: f"its script ended with exit code {finished.exit_code}",
         Ending.TIMED_OUT: "its script took too long and was ended",
         Ending.TOO_MUCH_OUTPUT: "its script wrote more than is allowed and was ended",
         Ending.NOT_STARTED: f"its script could not be started: {finished.fault}",
     }[finished.ending]
-    said = errors or output
-    raise ToolFailedError(f"The tool failed: {how}.{f' It wrote:{chr(10)}{said[-_MAX_ERROR:]}' if said else ''}")
+    said = texts.stderr or texts.stdout
+    return f"The tool failed: {how}.{f' It wrote:{chr(10)}{said[-MAX_ERROR:]}' if said else ''}"

@@ -6,6 +6,7 @@ model or a tool does wrong is a decision and a text for the model, never an exce
 
 from __future__ import annotations
 
+import copy
 import logging
 import shlex
 from dataclasses import dataclass
@@ -98,6 +99,15 @@ class ToolGate:
             return
         self._tools[tool.name] = tool
 
+    def without_unasked(self, why: str) -> ToolGate:
+        """Return a gate that does not offer the tools that nobody has switched on; the log tells `why`."""
+        gate = copy.copy(self)
+        gate.offered = tuple(tool for tool in self.offered if not tool.unasked)
+        for tool in self.offered:
+            if tool.unasked:
+                logger.info("run %s: %s is left out: %s", self._run_id, tool.name, why)
+        return gate
+
     async def call(self, name: str, arguments: JsonValue, number: int) -> ToolCall:
         """Carry out the call `number` of the run where nothing speaks against it; return what became of it."""
         given = arguments if isinstance(arguments, dict) else {}
@@ -182,7 +192,8 @@ class ToolGate:
         return _Ruling(CallDecision.DECLINED, text, decision.reason, decision)
 
     async def _carry_out(self, tool: Tool, arguments: JsonObject, number: int) -> tuple[CallDecision, str, str]:
-        context = CallContext(self._run_id, f"{self._run_id}/{number}", self._user)
+        key, characters = f"{self._run_id}/{number}", self._limits.tool_characters
+        context = CallContext(self._run_id, key, self._user, characters, self._secrets.hidden)
         with anyio.move_on_after(None if tool.waits else self._limits.tool_seconds):
             try:
                 return CallDecision.DONE, await tool.perform(arguments, context), ""

@@ -47,6 +47,7 @@ def read_skill_file_tool(skill: Skill) -> Tool:
         f"skill {skill.key}",
         perform,
         Role(own=True),
+        unasked=True,
     )
 
 

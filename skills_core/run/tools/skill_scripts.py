@@ -1,4 +1,7 @@
-"""The tool `run_skill_script` of a run: the scripts of the skill that is run, by the same runner as everywhere."""
+"""The tool `run_skill_script` of a run: the scripts of the skill that is run, by the same runner as everywhere.
+
+What a script writes beyond what the model is given at once is kept as long as the run, to be read on by offset.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,19 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError, ToolFailedError
-from skills_core.run.tools.declared import text_of
+from skills_core.run.scripts.output import (
+    FURTHER,
+    OFFSET,
+    OUTPUT,
+    STREAM,
+    KeptOutputs,
+    Piece,
+    Stream,
+    Texts,
+    gone,
+    how_to_read_on,
+)
+from skills_core.run.tools.declared import MAX_ERROR, fault_of
 from skills_core.run.tools.skill_files import OWN_SKILL, refuse_other
 from skills_core.run.tools.tool import Effect, Role, Tool
 from skills_core.run.tools.workspace.commands import IDEMPOTENCY_KEY
@@ -16,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skills_core.run.ports import JsonObject
+    from skills_core.run.scripts.process import Finished
     from skills_core.run.scripts.runner import ScriptRunner
     from skills_core.run.tools.tool import CallContext
     from skills_core.skill import Skill
@@ -25,26 +41,25 @@ __all__ = ["NAME", "run_skill_script_tool"]
 NAME = "run_skill_script"
 
 
+_HINT = 250
+# Characters that what stands below a part may have: where it begins and ends, and how to read on.
+
+
 def run_skill_script_tool(skill: Skill, runner: ScriptRunner, variables: Mapping[str, str]) -> Tool:
-    """Return the tool for one skill; `variables` are what the user has set for its scripts."""
+    """Return the tool for one skill in one run; `variables` are what the user has set for its scripts."""
+    outputs: KeptOutputs[Texts] = KeptOutputs()
 
     async def perform(arguments: JsonObject, context: CallContext) -> str:
         refuse_other(skill, arguments)
-        path, stdin, args = arguments["path"], arguments.get("stdin", ""), arguments.get("args", [])
-        assert isinstance(args, list)  # noqa: S101 - by the schema
-        try:
-            result = await runner.run(
-                skill,
-                str(path).removeprefix("./"),
-                [str(each) for each in args],
-                stdin=str(stdin).encode("utf-8", "replace"),
-                variables={**variables, IDEMPOTENCY_KEY: context.key},
-            )
-        except ToolFailedError:
-            raise
-        except SkillsError as error:
-            raise ToolFailedError(str(error)) from None
-        return text_of(result.finished)
+        if arguments.get(OUTPUT) is not None:
+            return _further(outputs, arguments, context.characters)
+        finished = await _finished(skill, runner, variables, arguments, context)
+        texts = Texts.of(finished, context.hide)
+        if fault := fault_of(finished, texts):
+            raise ToolFailedError("\n".join([fault, *_unread(outputs, texts)]))
+        if len(texts.stdout) <= context.characters:
+            return texts.stdout
+        return _part(outputs.keep(texts), Stream.STDOUT, texts.stdout, 0, context.characters)
 
     return Tool(
         NAME,
@@ -59,9 +74,9 @@ def run_skill_script_tool(skill: Skill, runner: ScriptRunner, variables: Mapping
                     "description": "Its arguments, one an item. No shell reads them, so quote nothing.",
                 },
                 "stdin": {"type": "string", "description": "What it reads from its standard input."},
+                **FURTHER,
                 **OWN_SKILL,
             },
-            "required": ["path"],
             "additionalProperties": False,
         },
         Effect.READS if runner.setup.contained else Effect.WRITES,
@@ -70,3 +85,61 @@ def run_skill_script_tool(skill: Skill, runner: ScriptRunner, variables: Mapping
         # Whoever may run any command may run these; a pattern of commands says nothing of them.
         Role(capabilities=frozenset({Capability.RUN_COMMAND})),
     )
+
+
+async def _finished(
+    skill: Skill, runner: ScriptRunner, variables: Mapping[str, str], arguments: JsonObject, context: CallContext
+) -> Finished:
+    path, stdin, args = arguments.get("path"), arguments.get("stdin", ""), arguments.get("args", [])
+    assert isinstance(args, list)  # noqa: S101 - by the schema
+    if not path:
+        raise ToolFailedError(f"path: name the script to run, or by {OUTPUT} what one wrote.")
+    try:
+        result = await runner.run(
+            skill,
+            str(path).removeprefix("./"),
+            [str(each) for each in args],
+            stdin=str(stdin).encode("utf-8", "replace"),
+            variables={**variables, IDEMPOTENCY_KEY: context.key},
+        )
+    except ToolFailedError:
+        raise
+    except SkillsError as error:
+        raise ToolFailedError(str(error)) from None
+    return result.finished
+
+
+def _further(outputs: KeptOutputs[Texts], arguments: JsonObject, characters: int) -> str:
+    kept, stream, offset = (
+        str(arguments[OUTPUT]),
+        Stream(str(arguments.get(STREAM, Stream.STDOUT))),
+        arguments.get(OFFSET),
+    )
+    texts = outputs.find(kept)
+    if texts is None:
+        raise ToolFailedError(gone(kept))
+    text = texts.stdout if stream is Stream.STDOUT else texts.stderr
+    return _part(kept, stream, text, offset if isinstance(offset, int) else 0, characters)
+
+
+def _part(kept: str, stream: Stream, text: str, offset: int, characters: int) -> str:
+    """Return what the model is given of a stream from `offset` on, and where the rest is."""
+    if not offset and len(text) <= characters:
+        return text
+    piece = Piece.of(text, offset, max(characters - _HINT, 1))
+    if not piece.text:
+        return f"[{stream} has {piece.total} characters, none from {offset} on]"
+    end = offset + len(piece.text)
+    more = "" if piece.next_offset is None else f" {how_to_read_on(NAME, kept, stream, piece.next_offset)}"
+    return f"{piece.text}\n[characters {offset} to {end} of {piece.total}.{more}]"
+
+
+def _unread(outputs: KeptOutputs[Texts], texts: Texts) -> list[str]:
+    """Return how to read those streams of a script that failed which the model was not told whole."""
+    told = Stream.STDERR if texts.stderr else Stream.STDOUT
+    sizes = {Stream.STDOUT: len(texts.stdout), Stream.STDERR: len(texts.stderr)}
+    left = [stream for stream, size in sizes.items() if size > (MAX_ERROR if stream is told else 0)]
+    if not left:
+        return []
+    kept = outputs.keep(texts)
+    return [how_to_read_on(NAME, kept, stream, 0) for stream in left]

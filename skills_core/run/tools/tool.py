@@ -27,12 +27,16 @@ class Effect(StrEnum):
 class CallContext:
     """What a call knows of the run that it belongs to.
 
-    `key` is the same when the step is done again after an interruption, and no other call has it.
+    `key` is the same when the step is done again after an interruption, and no other call has it. Of the text that the
+    call returns, the model is given `characters`, and `hide` takes out what is secret in the run: a tool that cuts a
+    text does so first.
     """
 
     run_id: str
     key: str
     user: User
+    characters: int
+    hide: Callable[[str], str]
 
 
 Perform: TypeAlias = "Callable[[JsonObject, CallContext], Awaitable[str]]"
@@ -65,6 +69,7 @@ class Tool:
     `perform` carries a call out whose arguments fit the schema, and returns text for the model. It raises
     `ToolFailedError` with a text for the model where the call came to nothing. `origin` says in words where the tool
     comes from: `workspace`, `skill NAME`, `server NAME`. One that `waits` for a person has no deadline but the run's.
+    One that is `unasked` comes with every run, without anybody having switched it on.
     """
 
     name: str
@@ -75,3 +80,4 @@ class Tool:
     perform: Perform
     role: Role = Role()
     waits: bool = False
+    unasked: bool = False

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +14,11 @@ from skills_core.format.yaml12 import JsonValue
 from skills_core.guard import Guard, Rule
 from skills_core.run.limits import RunLimits
 from skills_core.run.ports import JsonObject, Nobody, User
+from skills_core.run.scripts.interpreters import Programs
+from skills_core.run.scripts.isolation import Isolation
+from skills_core.run.scripts.process import ProcessLimits
+from skills_core.run.scripts.runner import ScriptRunner, ScriptSetup
+from skills_core.run.secrets import Secrets
 from skills_core.run.tools.gate import ToolGate
 from skills_core.run.tools.permits import Permits
 from skills_core.run.tools.tool import CallContext, Effect, Perform, Role, Tool
@@ -48,12 +56,37 @@ def make_gate() -> MakeGate:
         allowed: Sequence[str] | None = None,
         rules: Sequence[Rule] = (),
         user: User | None = None,
+        secrets: Mapping[str, str] | None = None,
         **limits: Any,
     ) -> ToolGate:
-        permits, bounds = Permits(allowed), RunLimits(**limits)
-        return ToolGate(tools, permits, Guard(rules), user or Nobody(), bounds, run_id="r1", digest="sha256:abc")
+        return ToolGate(
+            tools,
+            Permits(allowed),
+            Guard(rules),
+            user or Nobody(),
+            RunLimits(**limits),
+            run_id="r1",
+            digest="sha256:abc",
+            secrets=Secrets(secrets or {}),
+        )
 
     return make
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> ScriptRunner:
+    """Run scripts without a sandbox, up to 200,000 bytes of output."""
+    programs = Programs((*map(Path, os.get_exec_path()), Path(sys.executable).parent), Path(sys.executable))
+    return ScriptRunner(
+        ScriptSetup(
+            isolation=Isolation(None, None, "a test wants none"),
+            programs=programs,
+            host=dict(os.environ),
+            home=tmp_path / "home",
+            cache=tmp_path / "cache",
+            limits=ProcessLimits(60, 200_000),
+        )
+    )
 
 
 class Person:

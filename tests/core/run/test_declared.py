@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +9,7 @@ import pytest
 
 from skills_core.diagnostics import Reason, Severity
 from skills_core.run.outcome import CallDecision
-from skills_core.run.scripts.interpreters import Programs
-from skills_core.run.scripts.isolation import Isolation
-from skills_core.run.scripts.process import ProcessLimits
-from skills_core.run.scripts.runner import ScriptRunner, ScriptSetup
+from skills_core.run.scripts.runner import ScriptRunner
 from skills_core.run.tools.declared import declared_tools
 from skills_core.run.tools.tool import Effect
 
@@ -32,21 +27,6 @@ DOUBLE = """import json, os, sys
 given = json.load(sys.stdin)
 print(json.dumps({"result": given["n"] * 2, "key": os.environ["IDEMPOTENCY_KEY"], "set": os.environ.get("MINE")}))
 """
-
-
-@pytest.fixture
-def runner(tmp_path: Path) -> ScriptRunner:
-    programs = Programs((*map(Path, os.get_exec_path()), Path(sys.executable).parent), Path(sys.executable))
-    return ScriptRunner(
-        ScriptSetup(
-            isolation=Isolation(None, None, "a test wants none"),
-            programs=programs,
-            host=dict(os.environ),
-            home=tmp_path / "home",
-            cache=tmp_path / "cache",
-            limits=ProcessLimits(60, 100_000),
-        )
-    )
 
 
 @pytest.fixture
@@ -95,6 +75,16 @@ async def test_a_script_that_fails_tells_the_model_why(
     call = await make_gate(tool).call("double", {"n": 1}, 1)
     assert call.decision is CallDecision.FAILED
     assert said in call.text
+
+
+async def test_no_part_of_a_secret_is_left_where_what_a_script_wrote_is_cut(
+    skill: Any, runner: ScriptRunner, make_gate: Any
+) -> None:
+    script = "import sys\nsys.exit('hidden-value' + 'x' * 3994)"
+    (tool,) = declared_tools(skill(script=script), runner).tools
+    call = await make_gate(tool, secrets={"KEY": "hidden-value"}).call("double", {"n": 1}, 1)
+    assert "value" not in call.text
+    assert call.text.endswith(" KEY]" + "x" * 3994)
 
 
 async def test_a_script_that_changed_since_it_was_loaded_is_not_run(

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from pydantic_ai.profiles import ModelProfile
 
 from skills_core import Library, Skill
 from skills_core.errors import ToolFailedError
@@ -15,7 +19,7 @@ from skills_core.guard import Guard, rules_of
 from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
 from skills_core.run.limits import RunLimits
 from skills_core.run.models import open_model, parse_model
-from skills_core.run.outcome import CallDecision, RunOutcome, RunProblem, RunStatus
+from skills_core.run.outcome import CallDecision, RunOutcome, RunProblem, RunStatus, Score
 from skills_core.run.ports import MemoryJournal, Nobody, Progress
 from skills_core.run.secrets import Secrets
 from skills_core.run.tools.gate import ToolGate
@@ -23,7 +27,7 @@ from skills_core.run.tools.permits import Permits
 from skills_core.run.tools.tool import CallContext, Effect, Role, Tool
 from skills_core.run.trace.store import TraceStore
 from skills_core.testing import Call, ScriptedModel, SequentialScoreEvaluator
-from tests.model_endpoint import Hang, ModelEndpoint, Raw, completion
+from tests.model_endpoint import Answer, Hang, ModelEndpoint, Raw, completion
 
 RUN_ID = "0123456789abcdef0123456789abcdef"
 
@@ -117,6 +121,43 @@ async def test_the_model_is_offered_what_the_skill_permits_and_no_other_call_is_
     assert calls == [({"path": "a"}, f"{RUN_ID}/1")]
     told = [message["content"] for message in endpoint.requests[2]["messages"] if message["role"] == "tool"]
     assert "not permitted" in told[1]
+
+
+async def test_a_model_that_cannot_call_tools_is_not_offered_those_that_nobody_asked_for(
+    make_run: MakeRun, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Plain(ScriptedModel):
+        @cached_property
+        def profile(self) -> ModelProfile:
+            return ModelProfile(supports_tools=False)
+
+    unasked = replace(tool("read_skill_file"), unasked=True)
+    with caplog.at_level(logging.INFO):
+        outcome = await make_run(plain := Plain("done"), tools=(unasked,)).run()
+    assert (outcome.status, outcome.output) == (RunStatus.COMPLETED, "done")
+    assert plain.tools == [()]
+    assert f"run {RUN_ID}: read_skill_file is left out: the model cannot call tools" in caplog.messages
+    await make_run(wanting := Plain("done"), tools=(unasked, tool("grep"))).run()
+    assert wanting.tools == [("grep",)]
+    await make_run(able := ScriptedModel("done"), tools=(unasked, tool("grep"))).run()
+    assert able.tools == [("read_skill_file", "grep")]
+
+
+async def test_a_run_that_cannot_read_the_skills_files_is_told_of_no_tool_for_it(
+    make_run: MakeRun, endpoint: ModelEndpoint, tmp_path: Path
+) -> None:
+    endpoint.script = ["done"]
+    (tmp_path / "skills/doer").mkdir(parents=True)
+    (tmp_path / "skills/doer/guide.md").write_text("guide")
+    for tools in ((tool("read_skill_file"),), ()):
+        await make_run(at(endpoint), body="Follow guide.md.", tools=tools).run()
+    able, unable = (request["messages"][0]["content"] for request in endpoint.requests)
+    assert "Read a file with read_skill_file" in able
+    assert "Read one with `read_skill_file`" in able
+    assert "read_skill_file" not in unable
+    assert "<file>guide.md</file>" in unable
+    assert "No tool here reads a file of it" in unable
+    assert "you cannot read them" in unable
 
 
 @pytest.mark.parametrize("arguments", ['{"path":', "[1]", '"text"', "", '{"path": 7}', '{"pth": "x"}'])
@@ -293,6 +334,46 @@ async def test_a_low_score_leads_to_another_attempt_that_is_told_what_was_missin
     again = endpoint.requests[2]["messages"][-1]["content"]
     assert "No table." in again
     assert "0.8" in again
+
+
+async def test_a_score_is_asked_for_in_a_form_that_every_endpoint_takes(
+    make_run: MakeRun, endpoint: ModelEndpoint
+) -> None:
+    good = {"overall": 0.9, "criteria": [{"score": 1}, {"score": 1}]}
+    said = iter(["the output", "I like it.", json.dumps({"overall": 0.9}), f"Here:\n```json\n{json.dumps(good)}\n```"])
+
+    def strict(asked: dict[str, Any]) -> Answer:
+        # As LM Studio takes forms, and chat templates of Qwen, Mistral and Gemma take roles.
+        roles = [message["role"] for message in asked["messages"]]
+        if asked.get("response_format", {"type": "text"})["type"] not in {"json_schema", "text"}:
+            return Raw(b'{"error": "response_format.type must be json_schema or text"}', 400)
+        if "system" in roles[1:] or any(one == other for one, other in pairwise(roles)):
+            return Raw(b'{"error": "System message must be at the beginning, and roles must alternate."}', 400)
+        return next(said)
+
+    endpoint.reply = strict
+    outcome = await make_run(at(endpoint), fields=EVALUATED).run()
+    assert (outcome.status, outcome.problem) == (RunStatus.COMPLETED, None)
+    assert outcome.score is not None
+    assert [each.score for each in outcome.score.criteria] == [1, 1]
+    assert outcome.usage.requests == len(endpoint.requests) == 4
+    told, *_, last = (request["messages"] for request in endpoint.requests[1:])
+    assert '"maxItems": 2, "minItems": 2' in told[0]["content"]
+    assert "criteria: Field required" in last[-1]["content"]
+
+
+@pytest.mark.parametrize("score", ["NaN", "Infinity", "1.01", "-0.1", '"high"', "[" * 5000, "null"])
+async def test_what_is_no_score_from_0_to_1_is_none(make_run: MakeRun, endpoint: ModelEndpoint, score: str) -> None:
+    verdict = f'{{"overall": {score}, "criteria": [{{"score": 1}}, {{"score": 1}}]}}'
+    endpoint.script = ["the output", verdict]
+    outcome = await make_run(at(endpoint), fields=EVALUATED).run()
+    assert (outcome.problem, outcome.score) == (RunProblem.NOT_SCORED, None)
+
+
+async def test_without_criteria_a_score_over_all_is_enough(make_run: MakeRun, endpoint: ModelEndpoint) -> None:
+    endpoint.script = ["the output", '{"overall": 0.9, "finding": "Good."}']
+    outcome = await make_run(at(endpoint), fields="evaluation: {enabled: true}").run()
+    assert outcome.score == Score(0.9, (), "Good.")
 
 
 async def test_the_best_attempt_is_returned_where_none_is_good_enough(make_run: MakeRun) -> None:

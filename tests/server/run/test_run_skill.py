@@ -91,6 +91,7 @@ async def test_without_a_model_there_is_no_tool(make_skill: MakeSkill, served: S
         "reason": "no model is set; name one with --model",
         "run_workflow": False,
         "workflow_reason": "no model is set; name one with --model",
+        "missing_workflows": [],
     }
 
 
@@ -113,12 +114,34 @@ async def test_the_client_s_own_model_performs_where_settings_say_so(
     assert (trace["model"], trace["status"]) == ("client", "completed")
 
 
+async def test_a_client_that_samples_without_tools_performs_what_needs_none(
+    make_skill: MakeSkill, served: Served, tmp_path: Path
+) -> None:
+    make_skill("greeter", body="Say hi.")
+    asked: list[types.CreateMessageRequestParams] = []
+
+    async def sample(params: types.CreateMessageRequestParams) -> Any:
+        asked.append(params)
+        return says("hi")
+
+    peer = Peer(sample=sample, sampling=types.SamplingCapability())
+    async with served(peer, model="client") as client:
+        result = await client.call_tool("run_skill", {"name": "greeter"})
+    assert (result.structured_content["status"], result.structured_content["output"]) == ("completed", "hi")
+    assert asked[0].tools is None
+    async with served(peer, model="client", run_tools="grep", workspace=str(tmp_path)) as client:
+        result = await client.call_tool("run_skill", {"name": "greeter"})
+    assert result.is_error
+    assert "this run has tools (grep): " in result.content[0].text
+
+
 async def test_a_client_without_a_model_is_told_so(make_skill: MakeSkill, served: Served) -> None:
     make_skill("greeter")
     async with served(model="client") as client:
         result = await client.call_tool("run_skill", {"name": "greeter"})
     assert result.is_error
     assert result.structured_content["problem"] == "model_error"
+    assert "it did not declare that it can" in result.content[0].text
 
 
 async def test_a_run_that_fails_is_an_error_with_its_reason(

@@ -40,7 +40,7 @@ async def endless(journal: Any, given: Any) -> Any:
 
 
 async def until(condition: Any) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while not await condition():  # noqa: ASYNC110 - what is waited for happens in a database
             await anyio.sleep(0.02)
 
@@ -243,7 +243,7 @@ async def test_a_job_that_is_cancelled_knows_whether_its_run_is_to_be_continued(
         elif how == "cancelled by another":
             with closing(sqlite3.connect(sqlite_url)) as database, database:
                 database.execute("UPDATE workflow_status SET status = 'CANCELLED'")
-            with anyio.fail_after(20):
+            with anyio.fail_after(120):
                 while not told:  # noqa: ASYNC110 - a job says it
                     await anyio.sleep(0.02)
     assert told == [how == "closed"]
@@ -288,7 +288,7 @@ async def test_a_store_that_is_removed_is_told_to_whoever_waits_and_to_whoever_o
             await engine.start("endless", "one", {}, here=True)
             tasks.start_soon(wait, engine)
             await anyio.to_thread.run_sync(shutil.rmtree, Path(sqlite_url).parent)
-            with anyio.fail_after(20):
+            with anyio.fail_after(120):
                 await anyio.sleep_forever()
 
     async with anyio.create_task_group() as tasks:
@@ -441,3 +441,18 @@ def test_nothing_is_printed_and_no_network_is_used(sqlite_url: str) -> None:
     command = [sys.executable, "-c", QUIET, sqlite_url]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("", "[]\n")
+
+
+async def test_unfinished_runs_of_others_are_named_and_neither_finished_ones_nor_ours(url: str) -> None:
+    theirs = Terms(pool="others", **CALM)
+    async with open_engine(store_of(url), {"endless": endless, "echo": echo}, theirs) as engine:
+        await engine.run("echo", "done", {})
+        await engine.start("endless", "left", {}, here=True)
+        await engine.start("endless", "newer", {})
+        assert await engine.left_alone() == ()
+    async with open_engine(store_of(url), {"endless": endless}, TERMS) as engine:
+        await engine.start("endless", "ours", {}, here=True)
+        assert await engine.left_alone() == ("left", "newer")
+    later = Terms(pool=TERMS.pool, run_format=TERMS.run_format + 1, **CALM)
+    async with open_engine(store_of(url), {"endless": endless}, later) as engine:
+        assert await engine.left_alone() == ("left", "newer", "ours")

@@ -1,0 +1,83 @@
+"""skillserve as it is installed without the extra `run`: skills are served, and what performs says what is missing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from mcp import Client, StdioServerParameters
+
+from tests.conftest import MakeSkill
+from tests.server.sessions import REPOSITORY, server_environment
+
+MODEL = "http://127.0.0.1:9/v1#m"
+EXTRA = "pip install 'skillserve[run]'"
+
+# What is None there can neither be found nor imported, as if it were not installed.
+WITHOUT = """\
+import sys
+sys.modules.update(dict.fromkeys(("pydantic_ai", "dbos", "jsonschema")))
+from server.__main__ import main
+main()
+"""
+
+
+def bare(*arguments: object, **settings: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT, *map(str, arguments)],
+        cwd=REPOSITORY,
+        env=server_environment(**settings),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run", "fine", "hi"],
+        ["workflow", "run", "docs/workflows/review.yaml"],
+        ["runs", "resume"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_that_performs_says_what_to_install(command: list[str], make_skill: MakeSkill, skills: Path) -> None:
+    make_skill("fine")
+    done = bare(*command, skills, "--model", MODEL)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert EXTRA in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_what_was_performed_can_be_looked_at() -> None:
+    done = bare("runs", "list", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "runs" in json.loads(done.stdout)
+
+
+def test_status_says_that_nothing_can_be_performed_and_what_to_install(make_skill: MakeSkill, skills: Path) -> None:
+    make_skill("fine")
+    done = bare("status", skills, SKILLSERVE_MODEL=MODEL, SKILLSERVE_TOOLS="run_skill")
+    assert done.returncode == 0, done.stderr
+    assert "clients can have nothing performed" in done.stdout
+    assert EXTRA in done.stdout
+
+
+async def test_skills_are_served_all_the_same(make_skill: MakeSkill, skills: Path) -> None:
+    make_skill("fine")
+    flags = ["--model", MODEL, "--tool", "run_skill", "--tool", "run_workflow", "--workflow", "docs/workflows"]
+    arguments = ["-c", WITHOUT, "serve", str(skills), *flags]
+    command = StdioServerParameters(
+        command=sys.executable, args=arguments, cwd=REPOSITORY, env=server_environment(SKILLSERVE_WATCH="off")
+    )
+    async with Client(command, mode="legacy") as client:
+        assert "activate_skill" in (names := {tool.name for tool in (await client.list_tools()).tools})
+        assert not names & {"run_skill", "run_workflow"}
+        assert not (await client.call_tool("activate_skill", {"name": "fine"})).is_error
