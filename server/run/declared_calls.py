@@ -46,7 +46,7 @@ class DeclaredCalls:
         self, ctx: ServerRequestContext[Any, Any], name: str, arguments: Mapping[str, Any]
     ) -> dict[str, Any]:
         async def work(exchange: ClientExchange) -> dict[str, Any]:
-            return await self._carried_out(name, arguments, ClientUser(exchange, key))
+            return await self._carried_out(name, arguments, ClientUser(exchange, key, in_run=False))
 
         key = self._host.snapshot.declared[name][0].key
         # The arguments are the tool's own: none of them goes on with anything.

@@ -20,9 +20,15 @@ MARK = "> "
 """What stands before each line of a question that is quoted."""
 
 
-def consent_text(skill: str, question: str) -> str:
-    """Return what the user is shown where consent is asked for; `question` may have lines."""
-    return f"skillserve asks for your consent to what a run of the skill {_name(skill)} wants:\n{_quoted(question)}"
+def consent_text(skill: str, question: str, *, in_run: bool = True) -> str:
+    """Return what the user is shown where consent is asked for; `question` may have lines.
+
+    `in_run` tells that it is for a call in a run of the skill, and not for one that the client's own model makes.
+    """
+    what = (
+        f"what a run of the skill {_name(skill)} wants" if in_run else f"a tool call that uses the skill {_name(skill)}"
+    )
+    return f"skillserve asks for your consent to {what}:\n{_quoted(question)}"
 
 
 def answer_text(skill: str, question: str) -> str:

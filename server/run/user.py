@@ -34,14 +34,15 @@ _ALLOW: dict[str, Any] = {
 class ClientUser:
     """The user, asked by elicitation. Where the client cannot do that, nobody can be asked."""
 
-    def __init__(self, exchange: ClientExchange, skill: str) -> None:
-        """Ask on behalf of `skill`, by the name that the user knows it by."""
+    def __init__(self, exchange: ClientExchange, skill: str, *, in_run: bool = True) -> None:
+        """Ask on behalf of `skill`, by the name that the user knows it by, in a run or for a call outside of one."""
         self._exchange = exchange
         self._skill = skill
+        self._in_run = in_run
 
     async def confirm(self, question: str) -> bool | None:
         """Return whether the user agrees, None where nobody can be asked or nobody answers."""
-        answer = await self._elicit(consent_text(self._skill, question), _ALLOW)
+        answer = await self._elicit(consent_text(self._skill, question, in_run=self._in_run), _ALLOW)
         if answer is None:
             return None
         # Some clients accept whatever form there is at a press of Return: only the box itself is consent.

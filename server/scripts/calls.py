@@ -82,7 +82,7 @@ class ScriptCalls:
 
         async def work(exchange: ClientExchange) -> dict[str, Any]:
             if decision.verdict is Verdict.CONFIRM:
-                await _ask(ClientUser(exchange, name), decision.reason, dict(arguments))
+                await _ask(ClientUser(exchange, name, in_run=False), decision.reason, dict(arguments))
             return await run()
 
         return await self._exchanges.converse(ctx, {}, work)

@@ -51,7 +51,7 @@ ADVICE: Mapping[Reason, str] = MappingProxyType(
         Reason.DESCRIPTION_TOO_LONG: "Shorten the description, and move the details into the body.",
         Reason.COMPATIBILITY_TOO_LONG: "Shorten the text, or remove the field where there is nothing to say.",
         Reason.UNKNOWN_FIELD: "Correct the field's name, or move the field under metadata.",
-        Reason.INVALID_FIELD: "Write a value of the type that is asked for; quote text that looks like a number.",
+        Reason.INVALID_FIELD: "Write a value as it is asked for; a string that looks like a number needs quotes.",
         Reason.TOOL_WITHOUT_SCRIPT: "Name the file of the skill that carries it out, as in `script: scripts/tool.py`.",
         Reason.INVALID_PATTERN: "Write it for RE2, without lookaround and backreferences, or remove it.",
         # Among other skills

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FieldReader"]
 
+_LONG = 1e9
+"""A number from which on its digits are not all shown."""
+
 
 @dataclass(slots=True)
 class FieldReader:
@@ -41,10 +44,9 @@ class FieldReader:
         line = self.lines.get(key, self.line) if key is not None else self.line
         self.found.append(Diagnostic(severity, code, message, self.path, line))
 
-    def _wrong(self, key: str, expected: str) -> None:
-        value = self.fields[key]
+    def _wrong(self, key: str, expected: str, got: str | None = None) -> None:
         shown = {bool: "true or false", dict: "a mapping", list: "a list", str: "a string"}
-        got = shown.get(type(value), "a number")
+        got = got or shown.get(type(self.fields[key]), "a number")
         message = f"{self.prefix}{key!s} must be {expected}, not {got}; the field is ignored"
         self.add(Severity.WARNING, Reason.INVALID_FIELD, message, key)
 
@@ -79,9 +81,12 @@ class FieldReader:
         value = self.fields.get(key)
         if value is None:
             return default
-        if isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high:
-            return float(value)
-        self._wrong(key, f"a number from {low:g} to {high:g}")
+        got = None
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            if low <= value <= high:
+                return float(value)
+            got = str(value) if abs(value) < _LONG else f"{value:g}"
+        self._wrong(key, f"a number from {low:g} to {high:g}", got)
         return default
 
     def texts(self, key: str, *, split: bool = True) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from pydantic_ai.models.instrumented import InstrumentationSettings
 from pydantic_ai.tools import ToolDefinition
 
 from skills_core.errors import SkillsError
+from skills_core.run.models import advice_on
 from skills_core.run.outcome import CallDecision, RunProblem, ToolCall, Usage
 from skills_core.run.ports import Progress
 from skills_core.run.records import from_json, to_json
@@ -146,8 +147,9 @@ class Conversation:
             dumped = self._secrets.hidden_in(ModelMessagesTypeAdapter.dump_python([response], mode="json")[0])
             _restored(dumped)  # what cannot be read back is no answer, and must not be recorded as one
         except Exception as error:  # noqa: BLE001 - providers' libraries raise whatever they like
-            logger.info("run %s: %s", self._journal.run_id, model_fault(error, self._secrets))
-            return {"at": at, "seconds": _since(begun), "error": model_fault(error, self._secrets), "response": None}
+            fault = " ".join(filter(None, (model_fault(error, self._secrets), advice_on(self._model, error))))
+            logger.info("run %s: %s", self._journal.run_id, fault)
+            return {"at": at, "seconds": _since(begun), "error": fault, "response": None}
         return {"at": at, "seconds": _since(begun), "error": None, "response": dumped}
 
     @property
@@ -175,10 +177,11 @@ class Conversation:
             message = f"The model has called tools {self._limits.calls} times and has not finished."
             raise RunStoppedError(RunProblem.CALL_LIMIT, message)
         await self._tell(f"calling {wanted.tool_name[:100]}")
+        known = wanted.tool_name if self._gate.knows(wanted.tool_name) else None
 
         async def work() -> JsonValue:
             at = now()
-            with tool_span(self._journal.run_id, wanted.tool_name[:100], number) as span:
+            with tool_span(self._journal.run_id, known, number) as span:
                 call = await self._gate.call(wanted.tool_name, _arguments(wanted), number)
                 note_call(span, call)
             return {"at": at, "call": to_json(call)}

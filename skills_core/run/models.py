@@ -26,7 +26,16 @@ if TYPE_CHECKING:
 
     from pydantic_ai.models import Model
 
-__all__ = ["CLIENT", "ModelSpec", "ModelUnavailableError", "check_model", "connected", "open_model", "parse_model"]
+__all__ = [
+    "CLIENT",
+    "ModelSpec",
+    "ModelUnavailableError",
+    "advice_on",
+    "check_model",
+    "connected",
+    "open_model",
+    "parse_model",
+]
 
 CLIENT = "client"
 """The model of the connected client, by MCP's sampling; a server opens it for each call."""
@@ -36,6 +45,9 @@ _CLOSING_SECONDS = 5.0
 
 _NO_EXTRA = "Runs need the extra `run`: pip install 'skillserve[run]'."
 _OF_EXTRA = ("pydantic_ai", "dbos", "jsonschema")
+
+_OPENAI_HOST = "api.openai.com"
+_NOT_FOUND = 404
 
 _OPENAI = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
 _WANTED = {
@@ -152,6 +164,17 @@ def open_model(spec: ModelSpec, key: str | None = None) -> Model:
         return infer_model(f"{spec.provider}:{spec.name}")
     except (ImportError, UserError, ValueError) as error:
         raise ModelUnavailableError(f"The model {spec} cannot be used: {error}") from error
+
+
+def advice_on(model: Model, error: Exception) -> str:
+    """Return what may help against an error of a model, in one sentence, or nothing where nobody knows."""
+    if getattr(error, "status_code", None) != _NOT_FOUND or model.system != "openai":
+        return ""
+    from pydantic_ai.models.openai import OpenAIResponsesModel  # noqa: PLC0415 - as above
+
+    if isinstance(model, OpenAIResponsesModel) and urlsplit(model.base_url).hostname != _OPENAI_HOST:
+        return f"What is at OPENAI_BASE_URL may speak chat completions only; try openai-chat:{model.model_name}."
+    return ""
 
 
 def _chat_model(spec: ModelSpec, address: str, key: str | None) -> Model:

@@ -153,6 +153,25 @@ def test_a_wrong_type_is_diagnosed_at_its_line_and_leaves_the_default(
     assert instructions.fault is None
 
 
+@pytest.mark.parametrize(
+    ("value", "got"),
+    [
+        ("7", "7"),
+        ("-0.5", "-0.5"),
+        ("1.0000001", "1.0000001"),
+        ("1e300", "1e+300"),
+        ("1" + "0" * 300, "1e+300"),
+        ("high", "a string"),
+        ("true", "true or false"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_number_out_of_range_is_told_as_that_and_not_as_a_wrong_type(value: str, got: str) -> None:
+    instructions = read(f"evaluation: {{enabled: true, minScore: {value}}}")
+    (diagnostic,) = instructions.diagnostics
+    assert diagnostic.message == f"evaluation.minScore must be a number from 0 to 1, not {got}; the field is ignored"
+
+
 @pytest.mark.parametrize("value", ["5", "{a: b}", "true", "[[Read]]", "[null]"])
 def test_allowed_tools_of_a_wrong_type_are_diagnosed(value: str) -> None:
     assert told(read(f"allowed-tools: {value}")) == [(Severity.WARNING, Reason.INVALID_FIELD, 4)]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -16,6 +18,10 @@ from tests.model_endpoint import Hang, ModelEndpoint
 from tests.server.sessions import REPOSITORY, Connect, server_environment
 from tests.server.test_cli import run
 
+FULL = """
+CREATE TRIGGER full_disk BEFORE INSERT ON operation_outputs WHEN NEW.function_name LIKE 'model %'
+BEGIN SELECT RAISE(ABORT, 'disk full'); END
+"""
 FLOW = "steps: [{kind: skill, name: A, target: greeter}]\n"
 
 
@@ -103,6 +109,31 @@ async def test_a_record_that_is_removed_costs_the_runs_and_not_the_server(
         await call()
         assert "Do the thing." in await session.activate("greeter")
     assert ["the record of runs was removed" in text for text in told] == [True, True], told
+
+
+def test_an_answer_that_cannot_be_recorded_is_no_outcome_and_the_run_is_completed_later(
+    make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, tmp_path: Path
+) -> None:
+    make_skill("greeter")
+    (tmp_path / "flow.yaml").write_text(FLOW)
+    endpoint.script = ["first", "lost", "second"]
+    record = tmp_path / "record/runs.sqlite"
+    environment = {"SKILLSERVE_RUN_STORE": str(record), "XDG_STATE_HOME": str(tmp_path / "state")}
+    model = ("--model", endpoint.model)
+    assert run("run", "greeter", "hi", skills, *model, **environment).returncode == 0
+    with closing(sqlite3.connect(record)) as database, database:
+        database.execute(FULL)
+    refused = run("workflow", "run", tmp_path / "flow.yaml", skills, "--id", "one", *model, **environment)
+    assert (refused.returncode, refused.stdout) == (2, ""), refused.stderr
+    assert "IntegrityError. It is continued later" in refused.stderr
+    assert "lost" not in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert '"interrupted"' in run("runs", "show", "one", **environment).stdout
+    with closing(sqlite3.connect(record)) as database, database:
+        database.execute("DROP TRIGGER full_disk")
+    resumed = run("runs", "resume", skills, *model, **environment)
+    assert resumed.returncode == 0, resumed.stderr
+    assert "completed" in resumed.stdout
 
 
 async def test_a_record_that_cannot_be_kept_costs_the_runs_and_not_the_server(

@@ -74,6 +74,23 @@ def test_a_run_that_fails_says_why_on_stderr_and_exits_with_1(
     assert "Traceback" not in done.stderr
 
 
+def test_an_address_behind_openai_that_knows_no_responses_is_told_of_with_what_to_try(
+    make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
+) -> None:
+    make_skill("greeter")
+    endpoint.script = ["hello"]
+    given = {"OPENAI_BASE_URL": endpoint.address, "OPENAI_API_KEY": "sk-1", "XDG_STATE_HOME": state}
+    done = run("run", "greeter", "hi", skills, "--model", "openai:gpt-x", **given)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "OPENAI_BASE_URL may speak chat completions only; try openai-chat:gpt-x" in done.stderr
+    done = run("run", "greeter", "hi", skills, "--model", "openai-chat:gpt-x", **given)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "hello\n", "")
+    endpoint.script = [Raw(b'{"error": {"message": "no such model"}}', 404)]
+    done = run("run", "greeter", "hi", skills, "--model", "openai-chat:gpt-x", **given)
+    assert "no such model" in done.stderr
+    assert "openai-chat:" not in done.stderr
+
+
 def test_a_score_below_the_minimum_exits_with_1_and_gives_the_best_attempt(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
 ) -> None:

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from skills_core.testing import Call
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint
 from tests.server.test_cli import run
 
+SECOND = Path(__file__).with_name("second_server.py")
+
+Collected = tuple[str, list[ExportTraceServiceRequest]]
+
 
 @pytest.fixture
-def collected() -> Iterator[tuple[str, list[ExportTraceServiceRequest]]]:
+def collected() -> Iterator[Collected]:
     """A collector's address, and what it was sent."""
     sent: list[ExportTraceServiceRequest] = []
 
@@ -56,29 +64,67 @@ def test_a_collector_that_is_not_there_is_told_of_in_one_line(
             server.close()
 
 
-def test_a_run_is_a_trace_at_the_collector_without_its_texts(
-    make_skill: MakeSkill,
-    skills: Path,
-    endpoint: ModelEndpoint,
-    tmp_path: Path,
-    collected: tuple[str, list[ExportTraceServiceRequest]],
-) -> None:
-    address, sent = collected
-    make_skill("greeter", body="Greet, and keep the word xyzzy to yourself.")
-    endpoint.script = ["hello"]
-    state = str(tmp_path / "state")
-    arguments = ("run", "greeter", "plugh", skills, "--model", endpoint.model, "--json")
-    done = run(*arguments, XDG_STATE_HOME=state, OTEL_EXPORTER_OTLP_ENDPOINT=address)
-    run_id = json.loads(done.stdout)["run_id"]
-    spans = [
+def spans_in(sent: list[ExportTraceServiceRequest]) -> list[Span]:
+    return [
         span
         for request in sent
         for resource in request.resource_spans
         for scope in resource.scope_spans
         for span in scope.spans
     ]
-    assert {span.name for span in spans} >= {"invoke_agent greeter", "chat scripted"}
-    assert {span.trace_id.hex() for span in spans} == {run_id}
+
+
+def test_a_run_is_a_trace_at_the_collector_without_its_texts(
+    make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, tmp_path: Path, collected: Collected
+) -> None:
+    address, sent = collected
+    make_skill("greeter", body="Greet, and keep the word xyzzy to yourself.")
+    endpoint.script = [
+        [
+            Call("say plover to all", {"a": "frotz"}),
+            Call("read_skill_file", {"path": "frotz.md"}),
+            Call("second__add", {"a": 1, "b": 2}),
+            Call("second__fail"),
+        ],
+        "hello",
+    ]
+    servers = {"mcpServers": {"second": {"command": sys.executable, "args": [str(SECOND), "stdio"]}}}
+    (tmp_path / "servers.json").write_text(json.dumps(servers))
+    done = run(
+        *("run", "greeter", "plugh", skills, "--model", endpoint.model, "--json"),
+        *("--mcp-servers", tmp_path / "servers.json"),
+        XDG_STATE_HOME=str(tmp_path / "state"),
+        OTEL_EXPORTER_OTLP_ENDPOINT=address,
+    )
+    told, spans = json.loads(done.stdout), spans_in(sent)
+    assert [call["decision"] for call in told["tool_calls"]] == ["unknown_tool", "failed", "done", "failed"]
+    calls = {"execute_tool", "execute_tool read_skill_file", "execute_tool second__add", "execute_tool second__fail"}
+    others = {"initialize", "server/discover", "tools/list", "tools/call"}
+    names = {span.name for span in spans}
+    assert names - others == {"invoke_agent greeter", "chat scripted", *calls}
+    assert "tools/call" in names
+    assert {span.trace_id.hex() for span in spans if span.name not in others - {"tools/call"}} == {told["run_id"]}
     everything = "".join(str(request) for request in sent)
-    for text in ("xyzzy", "plugh", "hello"):
+    # Of the skill, the user, the model, its calls, and what tools are described by and say.
+    for text in ("xyzzy", "plugh", "hello", "plover", "frotz", "Read a file", "Add two", "description", "not work"):
         assert text not in everything
+
+
+@pytest.mark.parametrize("name", [(), ("--id", "nightly-1")], ids=["unnamed", "named"])
+def test_the_runs_of_a_workflow_are_one_trace_with_the_number_that_its_file_has(
+    make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, tmp_path: Path, collected: Collected, name: Any
+) -> None:
+    address, sent = collected
+    make_skill("greeter")
+    endpoint.script = ["hello"]
+    steps = "".join(f"  - {{kind: skill, name: {each}, target: greeter}}\n" for each in ("One", "Two"))
+    (tmp_path / "flow.yaml").write_text(f"name: flow\nsteps:\n{steps}")
+    state = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    arguments = ("workflow", "run", tmp_path / "flow.yaml", skills, "--model", endpoint.model, "--json")
+    told = json.loads(run(*arguments, *name, **state, OTEL_EXPORTER_OTLP_ENDPOINT=address).stdout)
+    runs = [told["run_id"], *(step["outcome"]["run_id"] for step in told["steps"])]
+    numbers = {json.loads(run("runs", "show", each, **state).stdout)["trace_id"] for each in runs}
+    assert len(runs) == 3
+    assert numbers == {span.trace_id.hex() for span in spans_in(sent)}
+    assert len(numbers) == 1
+    assert len([span for span in spans_in(sent) if span.name == "invoke_agent greeter"]) == 2

@@ -9,30 +9,34 @@ import asyncio
 import math
 import re
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from contextvars import Context
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 from dbos import DBOS, SetWorkflowID
-from dbos import error as dbos_errors
-from sqlalchemy.exc import SQLAlchemyError
 
 from skills_core.run.durable.errors import RunConflictError, RunNotDoneError, StoreError, UnknownRunError
-from skills_core.run.durable.innards import only_json, refuse_what_does_not_fit, stop_retrying
+from skills_core.run.durable.faults import faults_told
+from skills_core.run.durable.innards import (
+    only_json,
+    refuse_what_does_not_fit,
+    refuse_what_was_launched_otherwise,
+    stop_retrying,
+)
 from skills_core.run.durable.leases import LeaseLostError
 from skills_core.run.durable.leases.files import FileLease
 from skills_core.run.durable.performer import Performer
 from skills_core.run.durable.plain_json import PlainJson, plain_object
-from skills_core.run.durable.records import FINISHED_WORDS, run_of, words_of
+from skills_core.run.durable.records import FINISHED_STATUSES, run_of, statuses_of
 from skills_core.run.durable.runs import UNFINISHED, RunState
 from skills_core.run.durable.store import SCHEMA, SqliteStore, make_private
 from skills_core.run.durable.terms import INSIDE, Terms, is_inner
 from skills_core.run.durable.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Mapping
 
     from dbos import DBOSConfig
 
@@ -44,11 +48,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine", "open_engine"]
 
+T = TypeVar("T")
+
 _WORKFLOW: Final = "run"
 _POLL_SECONDS: Final = 0.25
 """How often a worker looks for waiting runs."""
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5
 _AT_A_TIME: Final = 500
+_A_PAGE: Final = 100
 _RUN_ID: Final = re.compile(r"\S(?:.{0,198}\S)?")
 _POOL: Final = re.compile(r"[a-z0-9_-]{3,50}")
 
@@ -66,11 +73,6 @@ class Engine:
             return await performer.perform(kind, given)
 
         self._workflow = DBOS.workflow(name=_WORKFLOW, max_recovery_attempts=terms.recoveries)(perform)
-
-    @property
-    def worker(self) -> str:
-        """The name of this process among the workers."""
-        return self._lease.worker
 
     async def run(self, kind: str, run_id: str, given: JsonObject, *, here: bool = False) -> JsonObject:
         """Start or join a run, and return its outcome. See `start` and `wait`."""
@@ -107,16 +109,20 @@ class Engine:
         """
         run_id = f"{outer}{INSIDE}{name}"
 
-        async def performed() -> JsonObject:
+        async def begin() -> None:
             await self._start(kind, run_id, plain_object(given), here=True)
-            return await self.wait(run_id)
+            # Whoever cancelled the outer run before this one was recorded did not find it.
+            if (await self.look(outer)).state is RunState.CANCELLED:
+                await self._cancel(run_id)
 
-        # dbos knows by the context that a step is under way, in which it starts nothing.
-        return await asyncio.create_task(performed(), context=Context())
+        # Broken off, dbos would record it all the same, and nobody perform it until it is handed back.
+        with anyio.CancelScope(shield=True):
+            await _outside_of_the_step(begin())
+        return await _outside_of_the_step(self.wait(run_id))
 
     async def _start(self, kind: str, run_id: str, given: JsonObject, *, here: bool) -> Run:
         self._watch.refuse_what_is_gone()
-        with SetWorkflowID(run_id), _unusable():
+        with SetWorkflowID(run_id), faults_told():
             if here:
                 await DBOS.start_workflow_async(self._workflow, kind, given)
             else:
@@ -124,7 +130,7 @@ class Engine:
         try:
             run = await self.look(run_id)
         except UnknownRunError:
-            raise RunConflictError(run_id, "by a process with other folders, another model or other tools") from None
+            raise RunConflictError(run_id, "by another pool") from None
         if (run.kind, run.given) != (kind, given):
             raise RunConflictError(run_id, recorded=run)
         return run
@@ -135,10 +141,12 @@ class Engine:
         Raises:
             UnknownRunError: there is no such run.
             RunNotDoneError: it failed, was cancelled or given up, or only another version continues it.
-            StoreError: the store cannot be used any more.
+            StoreError: the store cannot be used any more, or refused what this process did for the run.
         """
         seconds = _FIRST_WAIT
         while (run := await self.look(run_id)).state in {RunState.WAITING, RunState.RUNNING}:
+            if run.worker == self._lease.worker and (fault := self._performer.faults.get(run_id)) is not None:
+                raise StoreError(str(fault))
             if (hold := self._performer.held.get(run_id)) is not None:
                 # It is here: its end is known at once, and recorded a moment later.
                 with anyio.move_on_after(_LONGEST_WAIT):
@@ -158,38 +166,57 @@ class Engine:
             StoreError: the store cannot be used any more.
         """
         self._watch.refuse_what_is_gone()
-        with _unusable():
+        with faults_told():
             rows = await DBOS.list_workflows_async(workflow_ids=[run_id], application_name=self._terms.pool)
         if not rows:
             raise UnknownRunError(run_id)
         return run_of(rows[0], self._terms.version, with_outcome=True)
 
     async def runs(self, states: Collection[RunState] = (), limit: int = 100) -> tuple[Run, ...]:
-        """Return the newest runs, in these states or in any, without their outcomes."""
-        rows = await DBOS.list_workflows_async(
-            status=words_of(states) if states else None,
-            application_name=self._terms.pool,
-            limit=limit,
-            sort_desc=True,
-            load_output=False,
-        )
-        found = (run_of(row, self._terms.version, with_outcome=False) for row in rows)
-        return tuple(run for run in found if not states or run.state in states)
+        """Return the newest runs, in these states or in any, without their outcomes.
+
+        Raises:
+            StoreError: the store cannot be used.
+        """
+        found: dict[str, Run] = {}
+        offset, page = 0, max(limit, _A_PAGE)
+        while len(found) < limit:
+            with faults_told():
+                rows = await DBOS.list_workflows_async(
+                    status=statuses_of(states) if states else None,
+                    application_name=self._terms.pool,
+                    limit=page,
+                    offset=offset,
+                    sort_desc=True,
+                    load_output=False,
+                )
+            told = (run_of(row, self._terms.version, with_outcome=False) for row in rows)
+            # A run that is started meanwhile moves the others, so one can come twice.
+            found |= {run.run_id: run for run in told if not states or run.state in states}
+            if len(rows) < page:
+                break
+            offset += page
+        return tuple(found.values())[:limit]
 
     async def cancel(self, run_id: str) -> Run:
         """Cancel a run that is not finished, with those inside of it, and return it.
 
         A job in this process is cancelled at once, one in another process when that looks round, after a beat at most.
+
+        Raises:
+            UnknownRunError: there is no such run.
+            StoreError: the store cannot be used any more.
         """
         await self.look(run_id)
         # The outer one first, so that it begins no other.
         await self._cancel(run_id)
-        inner = await DBOS.list_workflows_async(
-            workflow_id_prefix=f"{run_id}{INSIDE}",
-            application_name=self._terms.pool,
-            status=words_of(UNFINISHED),
-            load_input=False,
-        )
+        with faults_told():
+            inner = await DBOS.list_workflows_async(
+                workflow_id_prefix=f"{run_id}{INSIDE}",
+                application_name=self._terms.pool,
+                status=statuses_of(UNFINISHED),
+                load_input=False,
+            )
         for row in inner:
             await self._cancel(row.workflow_id)
         return await self.look(run_id)
@@ -199,47 +226,63 @@ class Engine:
         # It may not have been recorded yet, and a store that is gone continues nothing.
         with suppress(UnknownRunError, StoreError):
             run = await self.look(run_id)
-            if run.worker == self.worker:
+            if run.worker == self._lease.worker:
                 await self.cancel(run_id)
 
     async def _cancel(self, run_id: str) -> None:
-        with _unusable():
+        with faults_told():
             await DBOS.cancel_workflow_async(run_id)
         run = await self.look(run_id)
         if run.state is RunState.CANCELLED and (hold := self._performer.held.get(run_id)) is not None:
             hold.release(for_good=True)
 
     async def recover(self) -> int:
-        """Take over the runs of dead workers now, which happens with each beat anyway; return how many."""
-        return await self._watch.sweep()
+        """Take over the runs of dead workers now, which happens with each beat anyway; return how many.
+
+        Raises:
+            StoreError: the store cannot be used.
+        """
+        with faults_told():
+            try:
+                return await self._watch.sweep()
+            except LeaseLostError as error:
+                raise StoreError(f"The database of runs cannot be reached: {error}") from None
 
     async def forget(self, older_than: timedelta) -> int:
-        """Delete the finished runs that ended so long ago, with all that is recorded of them; return how many."""
+        """Delete the finished runs that ended so long ago, with all that is recorded of them; return how many.
+
+        Raises:
+            StoreError: the store cannot be used.
+        """
         before = (datetime.now(UTC) - older_than).isoformat()
         deleted = 0
-        while True:
-            rows = await DBOS.list_workflows_async(
-                status=FINISHED_WORDS,
+        with faults_told():
+            while rows := await DBOS.list_workflows_async(
+                status=FINISHED_STATUSES,
                 completed_before=before,
                 application_name=self._terms.pool,
                 limit=_AT_A_TIME,
                 load_input=False,
                 load_output=False,
-            )
-            if not rows:
-                return deleted
-            await DBOS.delete_workflows_async([row.workflow_id for row in rows])
-            deleted += len(rows)
+            ):
+                await DBOS.delete_workflows_async([row.workflow_id for row in rows])
+                deleted += len(rows)
+        return deleted
 
     async def left_alone(self) -> tuple[str, ...]:
-        """Return the names of the unfinished runs that only another pool or version performs, the oldest first."""
-        rows = await DBOS.list_workflows_async(
-            name=_WORKFLOW,
-            status=words_of(UNFINISHED),
-            application_name=[],  # of all: None would be this pool
-            load_input=False,
-            load_output=False,
-        )
+        """Return the names of the unfinished runs that only another pool or version performs, the oldest first.
+
+        Raises:
+            StoreError: the store cannot be used.
+        """
+        with faults_told():
+            rows = await DBOS.list_workflows_async(
+                name=_WORKFLOW,
+                status=statuses_of(UNFINISHED),
+                application_name=[],  # of all: None would be this pool
+                load_input=False,
+                load_output=False,
+            )
         theirs = (row.workflow_id for row in rows if row.app_version != self._terms.version)
         return tuple(run_id for run_id in theirs if not is_inner(run_id))
 
@@ -279,20 +322,25 @@ async def open_engine(
             await anyio.to_thread.run_sync(lease.close)
 
 
+async def _outside_of_the_step(work: Coroutine[None, None, T]) -> T:
+    # dbos knows by the context that a step is under way, in which it starts nothing.
+    return await asyncio.create_task(work, context=Context())
+
+
 @asynccontextmanager
 async def _watching(watch: Watch) -> AsyncGenerator[None, None]:
     failures: list[Exception] = []
     async with anyio.create_task_group() as group:
 
-        async def keep_alive() -> None:
+        async def keep(loop: Callable[[], Awaitable[None]]) -> None:
             try:
-                await watch.keep_alive()
+                await loop()
             except StoreError as error:
                 failures.insert(0, error)
                 group.cancel_scope.cancel()
 
-        for loop in (keep_alive, watch.let_go, watch.look_round):
-            group.start_soon(loop)
+        for loop in (watch.keep_alive, watch.let_go, watch.look_round):
+            group.start_soon(keep, loop)
         try:
             yield
         except Exception as error:  # noqa: BLE001 - raised again below, and not in a group
@@ -300,19 +348,6 @@ async def _watching(watch: Watch) -> AsyncGenerator[None, None]:
         group.cancel_scope.cancel()
     if failures:
         raise failures[0]
-
-
-@contextmanager
-def _unusable() -> Iterator[None]:
-    """Tell errors of the database by their type alone: what they say may hold what was recorded."""
-    try:
-        yield
-    except SQLAlchemyError as error:
-        raise _cannot_be_used(error) from error
-
-
-def _cannot_be_used(error: Exception) -> StoreError:
-    return StoreError(f"The database of runs cannot be used: {type(error).__name__}.")
 
 
 def _checked(terms: Terms) -> Terms:
@@ -344,6 +379,7 @@ def _config(store: Store, worker: str, terms: Terms) -> DBOSConfig:
         "application_version": terms.version,
         "serializer": PlainJson(),
         "sys_db_pool_size": 10,
+        "db_engine_kwargs": {"hide_parameters": True},
         "enable_otlp": False,
         # It would advertise a service, and print the texts of errors. What matters of it the watch tells.
         "log_level": "CRITICAL",
@@ -355,8 +391,9 @@ async def _launch(terms: Terms) -> None:
 
     This holds up the loop while it creates its tables, once, or looks for them.
     """
-    try:
+    with faults_told():
         DBOS.launch()
+        refuse_what_was_launched_otherwise()
         for queue in (terms.pool, terms.queue_of(INSIDE)):
             await DBOS.register_queue_async(
                 queue,
@@ -364,8 +401,6 @@ async def _launch(terms: Terms) -> None:
                 polling_interval_sec=_POLL_SECONDS,
                 on_conflict="always_update",
             )
-    except (SQLAlchemyError, dbos_errors.DBOSException) as error:
-        raise _cannot_be_used(error) from error
 
 
 async def _renew(lease: Lease) -> None:

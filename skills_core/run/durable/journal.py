@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, NoReturn
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 from dbos import DBOS
 from dbos import error as dbos_errors
-from sqlalchemy.exc import SQLAlchemyError
 
 from skills_core.run.durable.errors import StoreError
+from skills_core.run.durable.faults import FAULTS
 from skills_core.run.durable.leases import LeaseLostError
 from skills_core.run.durable.plain_json import plain
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Awaitable, Callable
 
     from skills_core.format.yaml12 import JsonValue
@@ -27,13 +28,14 @@ __all__ = ["DurableJournal", "Hold"]
 class Hold:
     """A run that this process performs, until it lets go of it."""
 
-    def __init__(self, task: asyncio.Task[object], lease: Lease) -> None:
-        """Begin to hold the run that `task` performs."""
-        self._task = task
+    def __init__(self, lease: Lease) -> None:
+        """Begin to hold a run, whose job is performed in `scope`."""
         self._lease = lease
         self._term = lease.term
+        self.scope = anyio.CancelScope()
         self.released = False
         self.for_good = False
+        self.fault: StoreError | None = None
         self.ended = anyio.Event()
 
     @property
@@ -41,16 +43,15 @@ class Hold:
         """Whether no other worker can have taken the run over."""
         return not self.released and self._lease.holds and self._lease.term == self._term
 
-    def release(self, *, for_good: bool = False) -> None:
-        """Cancel the job, and see to it that nothing of it is recorded any more; `for_good`: nobody continues it."""
-        self.for_good = self.for_good or for_good
-        if not self.released:  # else it may be putting things in order, which a second time would break off
-            self.released = True
-            self.cancel()
+    def release(self, *, for_good: bool = False, fault: StoreError | None = None) -> None:
+        """Cancel the job, and see to it that nothing of it is recorded any more.
 
-    def cancel(self) -> None:
-        """Cancel the job, even if it went on after it was cancelled before."""
-        self._task.cancel()
+        `for_good` says that nobody continues it, `fault` what the store refused.
+        """
+        self.for_good = self.for_good or for_good
+        self.fault = self.fault or fault
+        self.released = True
+        self.scope.cancel()
 
     async def is_gone(self) -> bool:
         """Return whether the store was removed, so that the run cannot go on."""
@@ -94,7 +95,8 @@ class DurableJournal:
         """Return what the step came to, now or earlier.
 
         Once work has raised, each further step raises the same error: what was not recorded may turn out otherwise
-        the next time, and then the steps after it would be others.
+        the next time, and then the steps after it would be others. Where the store refuses, the job is cancelled: what
+        it would come to without its record is no outcome, and the run is continued from what is recorded.
         """
         if self._ended_by is not None:
             raise self._ended_by
@@ -104,6 +106,8 @@ class DurableJournal:
                 await self._let_go()
             try:
                 return plain(await work())
+            except StoreError as error:  # of a run inside
+                await self._let_go(fault=error)
             except Exception as error:  # noqa: BLE001 - raised again below
                 raise _UnfinishedError(error) from None
 
@@ -111,10 +115,9 @@ class DurableJournal:
             return await DBOS.run_step_async({"name": name}, recorded)
         except _UnfinishedError as unfinished:
             self._ended_by = unfinished.error
-        except SQLAlchemyError:
-            if not await self._hold.is_gone():
-                raise
-            await self._let_go(for_good=True)
+        except FAULTS as error:
+            fault = _refused(self._run_id, error)
+            await (self._let_go(for_good=True) if await self._hold.is_gone() else self._let_go(fault=fault))
         except dbos_errors.DBOSWorkflowConflictIDError:
             await self._let_go()
         except dbos_errors.DBOSWorkflowCancelledError:
@@ -122,8 +125,13 @@ class DurableJournal:
         assert self._ended_by is not None  # noqa: S101 - for the type checker
         raise self._ended_by
 
-    async def _let_go(self, *, for_good: bool = False) -> None:
-        # The job's own task is cancelled, whichever of its tasks this is, and this one waits for that.
-        self._hold.release(for_good=for_good)
-        self._hold.cancel()
-        await anyio.sleep_forever()
+    async def _let_go(self, *, for_good: bool = False, fault: StoreError | None = None) -> NoReturn:
+        self._hold.release(for_good=for_good, fault=fault)
+        await anyio.lowlevel.checkpoint()
+        # It is shielded, or a task that the scope does not know of.
+        raise asyncio.CancelledError
+
+
+def _refused(run_id: str, error: Exception) -> StoreError:
+    what = f"The record of the run {run_id!r} could not be read or written: {type(error).__name__}."
+    return StoreError(f"{what} It is continued later from what is recorded.")

@@ -7,16 +7,18 @@ import logging
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, TypeAlias
 
+import anyio.lowlevel
 from dbos import DBOS
 
 from skills_core.diagnostics import one_line
 from skills_core.run.durable.journal import DurableJournal, Hold
 from skills_core.run.durable.plain_json import JobFailedError, plain_object
-from skills_core.run.durable.terms import is_inner
+from skills_core.run.durable.terms import is_inner, outermost
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
+    from skills_core.run.durable.errors import StoreError
     from skills_core.run.durable.leases import Lease
     from skills_core.run.ports import Journal, JsonObject
 
@@ -36,6 +38,7 @@ class Performer:
         self._lease = lease
         self._slots = asyncio.Semaphore(at_once)
         self._held: dict[str, Hold] = {}
+        self._faults: dict[str, StoreError] = {}
         self._closing = False
         self._idle = asyncio.Event()
         self._idle.set()
@@ -50,6 +53,15 @@ class Performer:
         """The runs that are performed or wait for a slot, by name."""
         return dict(self._held)
 
+    @property
+    def faults(self) -> Mapping[str, StoreError]:
+        """What the store refused of the runs that were let go of for it, by name."""
+        return dict(self._faults)
+
+    def keep_faults_of(self, run_ids: Collection[str]) -> None:
+        """Forget what the store refused of all others."""
+        self._faults = {run_id: fault for run_id, fault in self._faults.items() if run_id in run_ids}
+
     async def perform(self, kind: str, given: JsonObject) -> JsonObject:
         """Perform the run that dbos has begun in this task, and return its outcome.
 
@@ -58,13 +70,13 @@ class Performer:
             asyncio.CancelledError: the run was let go of. dbos records nothing then, so it is still to be done, unless
                 somebody cancelled it.
         """
-        task, run_id = asyncio.current_task(), DBOS.workflow_id
-        assert task is not None  # noqa: S101 - for the type checker
+        run_id = DBOS.workflow_id
         assert run_id is not None  # noqa: S101 - for the type checker
-        hold = Hold(task, self._lease)
+        hold = Hold(self._lease)
         if (before := self._held.get(run_id)) is not None:
             before.release()  # dbos has begun it anew: what is left of the earlier time can record nothing any more
         self._held[run_id] = hold
+        self._faults.pop(run_id, None)
         self._idle.clear()
         try:
             return await self._result(run_id, kind, given, hold)
@@ -81,14 +93,21 @@ class Performer:
         try:
             if self._closing:
                 hold.release()
+            if is_inner(run_id) and (outer := self._held.get(outermost(run_id))) is not None and outer.released:
+                hold.release(for_good=outer.for_good)
             # A run inside of another one has that one's slot.
-            async with nullcontext() if is_inner(run_id) else self._slots:
-                outcome = await self._attempt(run_id, kind, given, hold)
+            with hold.scope:
+                async with nullcontext() if is_inner(run_id) else self._slots:
+                    await anyio.lowlevel.checkpoint_if_cancelled()
+                    outcome = await self._attempt(run_id, kind, given, hold)
         except asyncio.CancelledError:
             problem = "CancelledError"
         except Exception as error:
             problem = type(error).__name__
             logger.debug("the job of run %s raised", run_id, exc_info=True)
+        if hold.fault is not None:
+            self._faults[run_id] = hold.fault
+            logger.warning("run %s is let go of: %s", one_line(run_id), hold.fault)
         if hold.released:
             raise asyncio.CancelledError
         if problem:

@@ -5,27 +5,38 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from skills_core.run.durable.plain_json import JobFailedError
-from skills_core.run.durable.runs import FINISHED, STATES, Run, RunState
+from skills_core.run.durable.runs import FINISHED, Run, RunState
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from dbos import WorkflowStatus
 
     from skills_core.run.ports import JsonObject
 
-__all__ = ["FINISHED_WORDS", "run_of", "words_of"]
+__all__ = ["FINISHED_STATUSES", "STATES", "run_of", "statuses_of"]
+
+STATES: Final[Mapping[str, RunState]] = {
+    "ENQUEUED": RunState.WAITING,
+    "DELAYED": RunState.WAITING,
+    "PENDING": RunState.RUNNING,
+    "SUCCESS": RunState.DONE,
+    "ERROR": RunState.FAILED,
+    "CANCELLED": RunState.CANCELLED,
+    "MAX_RECOVERY_ATTEMPTS_EXCEEDED": RunState.GIVEN_UP,
+}
+"""The states by what dbos calls them."""
 
 _UNREADABLE: Final = "UnreadableRecord"
 
 
-def words_of(states: Collection[RunState]) -> list[str]:
-    """Return the words of dbos for these states."""
+def statuses_of(states: Collection[RunState]) -> list[str]:
+    """Return what dbos calls these states."""
     wanted = set(states) | ({RunState.WAITING, RunState.RUNNING} if RunState.OTHER_FORMAT in states else set())
-    return [word for word, state in STATES.items() if state in wanted]
+    return [status for status, state in STATES.items() if state in wanted]
 
 
-FINISHED_WORDS: Final = words_of(FINISHED)
+FINISHED_STATUSES: Final = statuses_of(FINISHED)
 
 
 def run_of(row: WorkflowStatus, version: str, *, with_outcome: bool) -> Run:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from skills_core.run.ports import JsonObject
 
-__all__ = ["FINISHED", "STATES", "UNFINISHED", "Run", "RunState"]
+__all__ = ["FINISHED", "UNFINISHED", "Run", "RunState"]
 
 
 class RunState(StrEnum):
@@ -40,17 +40,6 @@ _MEANINGS: Final[Mapping[RunState, str]] = {
     RunState.GIVEN_UP: "its worker died again and again, so nobody takes it over any more",
     RunState.OTHER_FORMAT: "it was begun by a version with another run format, and only such a version continues it",
 }
-
-STATES: Final[Mapping[str, RunState]] = {
-    "ENQUEUED": RunState.WAITING,
-    "DELAYED": RunState.WAITING,
-    "PENDING": RunState.RUNNING,
-    "SUCCESS": RunState.DONE,
-    "ERROR": RunState.FAILED,
-    "CANCELLED": RunState.CANCELLED,
-    "MAX_RECOVERY_ATTEMPTS_EXCEEDED": RunState.GIVEN_UP,
-}
-"""The states by the words of dbos."""
 
 UNFINISHED: Final = frozenset({RunState.WAITING, RunState.RUNNING, RunState.OTHER_FORMAT})
 FINISHED: Final = frozenset(RunState) - UNFINISHED

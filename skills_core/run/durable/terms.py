@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["INSIDE", "RUN_FORMAT", "Terms", "is_inner"]
+__all__ = ["INSIDE", "RUN_FORMAT", "Terms", "is_inner", "outermost"]
 
 RUN_FORMAT: Final = 1
 """How runs are recorded. It goes up when a job takes other steps than before for the same input, or reads their results
@@ -19,6 +19,11 @@ INSIDE: Final = "."
 def is_inner(run_id: str) -> bool:
     """Tell whether this is the name of a run inside of another one."""
     return INSIDE in run_id
+
+
+def outermost(run_id: str) -> str:
+    """Return the name of the run that this one is inside of, or its own."""
+    return run_id.partition(INSIDE)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,7 @@ class Terms:
 
     def takes_over(self, run_id: str) -> bool:
         """Tell whether this process takes a run over from a worker that died."""
-        return self.only is None or run_id.partition(INSIDE)[0] in self.only
+        return self.only is None or outermost(run_id) in self.only
 
     @property
     def version(self) -> str:

@@ -99,6 +99,10 @@ class ToolGate:
             return
         self._tools[tool.name] = tool
 
+    def knows(self, name: str) -> bool:
+        """Tell whether there is a tool of this name, permitted or not; models call whatever they like."""
+        return name in self._tools
+
     def without_unasked(self, why: str) -> ToolGate:
         """Return a gate that does not offer the tools that nobody has switched on; the log tells `why`."""
         gate = copy.copy(self)

@@ -6,6 +6,7 @@ who has one finds the other. Texts are not told: they may be anybody's, and the 
 
 from __future__ import annotations
 
+import hashlib
 import re
 import secrets
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
+from skills_core.run.durable.terms import INSIDE
 from skills_core.run.outcome import CallDecision, RunStatus
 
 if TYPE_CHECKING:
@@ -30,20 +32,23 @@ _TRACE_ID = re.compile(r"[0-9a-f]{32}")
 _NOT_CARRIED_OUT = frozenset(CallDecision) - {CallDecision.DONE, CallDecision.FAILED, CallDecision.TIMED_OUT}
 
 
-def trace_id(run_id: str) -> str | None:
-    """Return the number of the trace that belongs to a run, None where its name begins with none."""
-    found = _TRACE_ID.match(run_id)
-    return found[0] if found and int(found[0], 16) else None
+def trace_id(run_id: str) -> str:
+    """Return the number of the trace that belongs to a run: its name's, or one made of a name that has none.
+
+    A run inside of another has the same.
+    """
+    name = run_id.partition(INSIDE)[0]
+    found = _TRACE_ID.match(name)
+    return found[0] if found and int(found[0], 16) else hashlib.sha256(name.encode()).hexdigest()[:32]
 
 
 @contextmanager
 def run_span(header: RunHeader) -> Iterator[Span]:
     """Be within the span of a run; it links to the span that is current, if there is one."""
     around = trace.get_current_span().get_span_context()
-    number, context = trace_id(header.run_id), None
-    if number is not None:
-        root = SpanContext(int(number, 16), secrets.randbits(64) or 1, is_remote=True, trace_flags=TraceFlags(1))
-        context = trace.set_span_in_context(NonRecordingSpan(root))
+    number = int(trace_id(header.run_id), 16)
+    root = SpanContext(number, secrets.randbits(64) or 1, is_remote=True, trace_flags=TraceFlags(1))
+    context = trace.set_span_in_context(NonRecordingSpan(root))
     attributes = {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": header.skill,
@@ -66,15 +71,16 @@ def run_span(header: RunHeader) -> Iterator[Span]:
 
 
 @contextmanager
-def tool_span(run_id: str, tool: str, number: int) -> Iterator[Span]:
-    """Be within the span of a call of a tool."""
-    attributes: dict[str, str | int] = {
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": tool,
-        "gen_ai.tool.call.id": f"{run_id}/{number}",
-    }
+def tool_span(run_id: str, tool: str | None, number: int) -> Iterator[Span]:
+    """Be within the span of a call of a tool, None where there is no such tool: its name is a text of the model's."""
+    attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.id": f"{run_id}/{number}"}
+    if tool is not None:
+        attributes["gen_ai.tool.name"] = tool
     with trace.get_tracer("skillserve").start_as_current_span(
-        f"execute_tool {tool}", attributes=attributes, record_exception=False, set_status_on_exception=False
+        f"execute_tool {tool or ''}".rstrip(),
+        attributes=attributes,
+        record_exception=False,
+        set_status_on_exception=False,
     ) as span:
         yield span
 

@@ -27,6 +27,16 @@ async def test_where_nobody_answers_the_model_is_told_to_go_on(make_gate: Any) -
     assert (call.decision, "Nobody answers here" in call.text) == (CallDecision.FAILED, True)
 
 
+@pytest.mark.parametrize(
+    ("allowed", "offered"),
+    [(None, True), (["ask_user"], True), (["AskUserQuestion"], True), (["Read"], False), ([], False)],
+)
+def test_a_skill_that_lists_its_tools_asks_only_where_it_lists_that(
+    make_gate: Any, allowed: Any, *, offered: bool
+) -> None:
+    assert bool(make_gate(ask_user_tool(), allowed=allowed).offered) is offered
+
+
 async def test_a_person_may_take_longer_than_a_tool(make_gate: Any) -> None:
     class Slow(Nobody):
         async def ask(self, question: str, choices: Any = ()) -> str | None:
@@ -48,7 +58,7 @@ async def test_a_skill_reads_its_own_files_by_path_or_uri(skill: Any, make_gate:
     for path in ("references/forms.md", "./references/forms.md", f"{skill.root_uri}references/forms.md"):
         assert (await gate.call("read_skill_file", {"path": path}, 1)).text == "# Forms\n"
     call = await gate.call("read_skill_file", {"path": "references/form.md"}, 1)
-    assert call.text == "The skill has no file 'references/form.md'. Did you mean references/forms.md?"
+    assert call.text == "The skill has no file 'references/form.md'. Did you mean 'references/forms.md'?"
     assert "no text in UTF-8" in (await gate.call("read_skill_file", {"path": "logo.png"}, 1)).text
 
 

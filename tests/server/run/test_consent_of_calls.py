@@ -26,6 +26,8 @@ FILES = {
     "hello.py": b"import sys; print('ran with', *sys.argv[1:])",
 }
 
+ASKED = "skillserve asks for your consent to a tool call that uses the skill 'numbers':\n> "
+
 ANSWERS = [("accept", {"allow": True}), ("accept", {"allow": False}), ("decline", None), ("cancel", None)]
 
 
@@ -49,6 +51,7 @@ async def test_a_declared_tool_is_carried_out_when_the_user_agrees(make_skill: M
             agreed = content == {"allow": True}
             assert (not result.is_error, result.content[0].text == "28") == (agreed, agreed)
             assert len(user.asked) == number
+            assert user.asked[-1].startswith(ASKED)
             assert '{"n":14}' in user.asked[-1]
 
 
@@ -62,6 +65,7 @@ async def test_a_script_runs_when_the_user_agrees(make_skill: MakeSkill, served:
             agreed = content == {"allow": True}
             assert (not result.is_error, "ran with --force" in str(result.content)) == (agreed, agreed)
             assert len(user.asked) == number
+            assert user.asked[-1].startswith(ASKED)
             assert "--force" in user.asked[-1]
 
 
@@ -87,7 +91,8 @@ async def test_a_run_asks_the_user_and_goes_on_with_the_answer(
         result = await client.call_tool("run_skill", {"name": "numbers", "message": "double 14"})
     assert result.structured_content["tool_calls"] == [{"tool": "double", "decision": "done", "reason": ""}]
     assert result.structured_content["output"] == "28, then"
-    assert len(user.asked) == 1
+    (asked,) = user.asked
+    assert asked.startswith("skillserve asks for your consent to what a run of the skill 'numbers' wants:\n> ")
 
 
 async def test_without_forms_consent_is_a_further_call(

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ from skills_core.run.durable.errors import RunConflictError, RunNotDoneError, St
 from skills_core.run.durable.runs import RunState
 from skills_core.run.durable.store import store_of
 from skills_core.run.durable.terms import Terms
-from tests.core.run.durable.conftest import CALM, REPOSITORY, StartWorker
+from skills_core.run.scripts.process import Command, ProcessLimits, run_process
+from tests.core.run.durable.conftest import CALM, QUICK, REPOSITORY, StartWorker
 from tests.core.run.durable.jobs import KINDS, lines, outcome_of
 
 TERMS = Terms(**CALM)
@@ -249,29 +251,97 @@ async def test_a_job_that_is_cancelled_knows_whether_its_run_is_to_be_continued(
     assert told == [how == "closed"]
 
 
-async def test_a_job_that_puts_things_in_order_when_it_is_cancelled_is_let_do_so(sqlite_url: str) -> None:
+async def test_a_job_puts_things_in_order_behind_a_shield_however_often_it_is_cancelled(sqlite_url: str) -> None:
     told: list[str] = []
-    begun = asyncio.Event()
+    begun, go = anyio.Event(), anyio.Event()
 
     async def job(journal: Any, given: Any) -> Any:
         async def work() -> Any:
-            begun.set()
+            with anyio.CancelScope(shield=True):
+                begun.set()
+                await go.wait()
+                told.append("in order")
             await anyio.sleep_forever()
 
         try:
             await journal.step("waits", work)
         finally:
-            await asyncio.sleep(CALM["beat_seconds"] * 4)
-            told.append("in order")
+            told.append("cancelled")
         return given
 
     async with open_engine(store_of(sqlite_url), {"job": job}, TERMS) as engine:
         await engine.start("job", "one", {}, here=True)
         await begun.wait()
         await engine.cancel("one")
-        with anyio.move_on_after(CALM["beat_seconds"] * 2):
+        for _ in range(3):
+            await engine.recover()
+        go.set()
+
+        async def cancelled() -> bool:
+            return bool(told)
+
+        await until(cancelled)
+    assert told == ["in order", "cancelled"]
+
+
+async def test_a_step_behind_a_shield_ends_with_its_run(sqlite_url: str) -> None:
+    begun, ended = anyio.Event(), anyio.Event()
+
+    async def job(journal: Any, given: Any) -> Any:
+        try:
+            begun.set()
             await anyio.sleep_forever()
-    assert told == ["in order"]
+        finally:
+            with anyio.CancelScope(shield=True):
+                try:
+                    await journal.step("too late", anyio.sleep_forever)
+                finally:
+                    ended.set()
+        return given
+
+    async with open_engine(store_of(sqlite_url), {"job": job}, TERMS) as engine:
+        await engine.start("job", "one", {}, here=True)
+        await begun.wait()
+        await engine.cancel("one")
+        with anyio.fail_after(20):
+            await ended.wait()
+
+
+DEAF = """
+import os, pathlib, signal, time
+signal.signal(signal.SIGTERM, lambda *_: pathlib.Path("asked").touch())
+pathlib.Path("process").write_text(str(os.getpid()))
+while True:
+    time.sleep(1)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+async def test_a_run_that_is_cancelled_while_it_ends_a_program_leaves_none(sqlite_url: str, effects: Path) -> None:
+    async def job(journal: Any, given: Any) -> Any:
+        async def work() -> Any:
+            command = Command((sys.executable, "-c", DEAF), effects, dict(os.environ))
+            await run_process(command, ProcessLimits(seconds=given["seconds"]))
+
+        await journal.step("program", work)
+        return {}
+
+    async def asked() -> bool:
+        return (effects / "asked").exists()
+
+    async def ended() -> bool:
+        try:
+            os.kill(int((effects / "process").read_text()), 0)
+        except ProcessLookupError:
+            return True
+        return False
+
+    async with open_engine(store_of(sqlite_url), {"job": job}, TERMS) as engine:
+        # The program has ample time to write its number before its limit is reached.
+        await engine.start("job", "one", {"seconds": 3}, here=True)
+        await until(asked)
+        await engine.cancel("one")
+        await until(ended)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows removes no file that is open")
@@ -341,6 +411,34 @@ async def test_a_job_that_turns_its_cancellation_into_an_outcome_is_continued_al
         assert await engine.wait("one") == {"back": {"a": 1}}
 
 
+async def test_runs_are_found_behind_those_of_another_format(sqlite_url: str) -> None:
+    nothing = replace(TERMS, at_once=1)
+    async with open_engine(store_of(sqlite_url), {"job": endless}, nothing) as engine:
+        await engine.start("job", "mine", {}, here=True)
+    async with open_engine(store_of(sqlite_url), {"job": endless}, replace(nothing, run_format=2)) as engine:
+        for number in range(120):
+            await engine.start("job", f"other {number}", {})
+    async with open_engine(store_of(sqlite_url), {"job": endless}, replace(nothing, only=frozenset())) as engine:
+        assert [run.run_id for run in await engine.runs([RunState.RUNNING, RunState.WAITING], limit=1)] == ["mine"]
+        others = await engine.runs([RunState.OTHER_FORMAT], limit=200)
+        assert sorted(run.run_id for run in others) == sorted(f"other {number}" for number in range(120))
+        assert len(await engine.runs(limit=3)) == 3
+
+
+async def test_a_run_that_its_worker_let_go_of_for_the_last_time_is_given_up(sqlite_url: str) -> None:
+    terms = Terms(**QUICK, recoveries=1, only=frozenset())
+    async with open_engine(store_of(sqlite_url), {"endless": endless}, terms) as engine:
+        await engine.start("endless", "one", {}, here=True)
+    async with open_engine(store_of(sqlite_url), {"endless": endless}, terms) as engine:
+        worker = (await engine.start("endless", "other", {}, here=True)).worker
+        with closing(sqlite3.connect(sqlite_url)) as database, database:
+            sql = "UPDATE workflow_status SET executor_id = ?, recovery_attempts = 2 WHERE workflow_uuid = 'one'"
+            database.execute(sql, (worker,))
+        with anyio.fail_after(20), pytest.raises(RunNotDoneError) as caught:
+            await engine.wait("one")
+    assert caught.value.run.state is RunState.GIVEN_UP
+
+
 async def test_a_run_of_another_format_is_told_and_not_continued(sqlite_url: str) -> None:
     async with open_engine(store_of(sqlite_url), {"job": endless}, TERMS) as engine:
         await engine.start("job", "running", {}, here=True)
@@ -363,6 +461,8 @@ async def test_pools_in_one_store_know_nothing_of_each_other(sqlite_url: str) ->
         assert await engine.runs() == ()
         with pytest.raises(UnknownRunError):
             await engine.wait("one")
+        with pytest.raises(RunConflictError, match="by another pool"):
+            await engine.start("job", "one", {})
 
 
 async def test_finished_runs_are_forgotten_and_others_stay(url: str) -> None:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+import threading
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
+from dbos import _core
 
 from skills_core.run.durable.engine import Engine, open_engine
 from skills_core.run.durable.errors import RunNotDoneError
-from skills_core.run.durable.runs import RunState
+from skills_core.run.durable.runs import FINISHED, RunState
 from skills_core.run.durable.store import store_of
-from skills_core.run.durable.terms import Terms
-from tests.core.run.durable.conftest import CALM
+from skills_core.run.durable.terms import Terms, is_inner
+from tests.core.run.durable.conftest import CALM, QUICK
 from tests.core.run.durable.test_engine import endless, until
 
 ONE_AT_A_TIME = Terms(**CALM, at_once=1)
@@ -109,6 +114,80 @@ async def test_to_cancel_a_run_cancels_what_it_does_inside(sqlite_url: str) -> N
         assert (await engine.look("run.0")).state is RunState.CANCELLED
         with pytest.raises(RunNotDoneError):
             await engine.wait("run")
+
+
+async def test_what_a_cancelled_run_was_about_to_do_inside_is_cancelled_too(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine: Engine
+    performed: list[str] = []
+    asked, answers = threading.Event(), threading.Event()
+    record = _core._init_workflow
+
+    def record_late(dbos: Any, context: Any, **more: Any) -> Any:
+        if is_inner(context.id_assigned_for_next_workflow):
+            asked.set()
+            assert answers.wait(20)
+        return record(dbos, context, **more)
+
+    monkeypatch.setattr(_core, "_init_workflow", record_late)
+
+    async def outer(journal: Any, _: Any) -> Any:
+        async def work() -> Any:
+            return await engine.run_inside(journal.run_id, "0", "inner", {})
+
+        return await journal.step("outer", work)
+
+    async def inner(journal: Any, given: Any) -> Any:
+        performed.append(journal.run_id)
+        return given
+
+    async with open_engine(store_of(sqlite_url), {"outer": outer, "inner": inner}, ONE_AT_A_TIME) as engine:
+        await engine.start("outer", "run", {}, here=True)
+        assert await anyio.to_thread.run_sync(asked.wait, 20)
+        await engine.cancel("run")
+        answers.set()
+
+        async def recorded() -> bool:
+            return len(await engine.runs(FINISHED)) == 2
+
+        await until(recorded)
+        assert {run.state for run in await engine.runs()} == {RunState.CANCELLED}
+    assert performed == []
+
+
+@pytest.mark.parametrize("whose", ["dead", "own"])
+async def test_what_is_left_inside_of_a_cancelled_run_is_cancelled_and_not_continued(
+    sqlite_url: str, tmp_path: Path, whose: str
+) -> None:
+    first = Nested(tmp_path / "log", "0.2")
+    async with open_engine(store_of(sqlite_url), first.kinds, replace(ONE_AT_A_TIME, **QUICK)) as first.engine:
+        await first.engine.start("outer", "run", {}, here=True)
+
+        async def came_there() -> bool:
+            return (tmp_path / "held").exists()
+
+        await until(came_there)
+    before = done(tmp_path / "log")
+    with closing(sqlite3.connect(sqlite_url)) as database, database:
+        database.execute("UPDATE workflow_status SET status = 'CANCELLED' WHERE workflow_uuid = 'run'")
+    second = Nested(tmp_path / "log")
+    async with open_engine(store_of(sqlite_url), second.kinds, replace(ONE_AT_A_TIME, **QUICK)) as second.engine:
+        if whose == "own":
+            mine = await second.engine.start("inner", "mine", {"number": 7}, here=True)
+            with closing(sqlite3.connect(sqlite_url)) as database, database:
+                sql = "UPDATE workflow_status SET status = 'PENDING', executor_id = ? WHERE workflow_uuid = 'run.0'"
+                database.execute(sql, (mine.worker,))
+
+        async def settled() -> bool:
+            assert second.engine is not None
+            return (await second.engine.look("run.0")).state in FINISHED
+
+        await until(settled)
+        assert (await second.engine.look("run.0")).state is RunState.CANCELLED
+        if whose == "own":
+            await second.engine.wait("mine")
+    assert [line for line in done(tmp_path / "log") if line.startswith("run")] == before
 
 
 async def test_the_name_of_a_run_has_no_dot(sqlite_url: str) -> None:

@@ -1,0 +1,32 @@
+"""Errors of the database and of dbos, told by their type alone: what they say may hold what was recorded."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from dbos import error as dbos_errors
+from sqlalchemy.exc import SQLAlchemyError
+
+from skills_core.run.durable.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["FAULTS", "cannot_be_used", "faults_told"]
+
+FAULTS: Final = (SQLAlchemyError, dbos_errors.DBOSException)
+
+
+@contextmanager
+def faults_told() -> Iterator[None]:
+    """Raise StoreError for what the database or dbos raise inside of the block."""
+    try:
+        yield
+    except FAULTS as error:
+        raise cannot_be_used(error) from None
+
+
+def cannot_be_used(error: Exception) -> StoreError:
+    """Return what is told of such an error."""
+    return StoreError(f"The database of runs cannot be used: {type(error).__name__}.")
