@@ -10,6 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("untimed", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 # Processes are started by the hundred: each would compile the product anew where the environment forbids to keep that.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

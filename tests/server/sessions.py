@@ -70,7 +70,7 @@ class Session:
 
     async def until_told(self, what: str) -> None:
         """Wait until the server has told of `what`."""
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while what not in self.told:
                 await self._news.wait()
 
@@ -107,7 +107,7 @@ async def http_server(skills: Path, **settings: str) -> AsyncGenerator[str]:
     ) as process:
         assert process.stderr is not None
         try:
-            with anyio.fail_after(30):
+            with anyio.fail_after(120):
                 yield await address(process.stderr)
         finally:
             process.terminate()

@@ -51,7 +51,7 @@ def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[s
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=30,
+        timeout=120,
         check=False,
         stdin=subprocess.DEVNULL,
     )

@@ -127,7 +127,7 @@ def test_the_document_can_be_printed() -> None:
         text=True,
         encoding="utf-8",
         check=True,
-        timeout=30,
+        timeout=120,
     )
     assert done.stdout == facts_document()
 

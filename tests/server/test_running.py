@@ -216,10 +216,10 @@ def test_ctrl_c_ends_a_run_at_once_and_the_trace_says_so(
         # Whoever runs the tests in the background has it ignored, and what is ignored is handed down.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     ) as process:
-        assert endpoint.asked.wait(20)
+        assert endpoint.asked.wait(120)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
-    assert endpoint.gone.wait(5)
+        out, err = process.communicate(timeout=120)
+    assert endpoint.gone.wait(60)
     assert (process.returncode, out) == (130, "")
     assert "Traceback" not in err
     listed = json.loads(run("runs", "list", "--json", XDG_STATE_HOME=state).stdout)["runs"]

@@ -92,7 +92,7 @@ async def ended_by(name: str, process: subprocess.Popen[str], work: Path) -> str
     assert await becomes((work / "pid").exists)
     child = int((work / "pid").read_text())
     process.send_signal(getattr(signal, name))
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=120)
     assert (process.returncode, out) == (128 + getattr(signal, name), ""), err
     assert await becomes(lambda: not is_there(child))
     return err
@@ -147,11 +147,11 @@ async def test_who_joins_a_run_of_another_process_and_is_ended_by_ctrl_c_only_le
             assert await becomes(lambda: len(list(workers.iterdir())) == 2)
             await anyio.sleep(2)  # nobody says that it waits
             second.send_signal(signal.SIGINT)
-            out, err = second.communicate(timeout=30)
+            out, err = second.communicate(timeout=120)
             assert (second.returncode, out) == (130, ""), err
         await anyio.sleep(2)  # the first looks each second whether it was cancelled
         (work / "go").touch()
-        out, err = first.communicate(timeout=30)
+        out, err = first.communicate(timeout=120)
     assert (first.returncode, out) == (0, "the end\n"), err
 
 
@@ -174,5 +174,5 @@ async def test_a_signal_that_was_ignored_before_stays_ignored(
         assert await becomes((work / "pid").exists)
         process.send_signal(signal.SIGHUP)
         (work / "go").touch()
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=120)
     assert process.returncode == 0, err

@@ -50,7 +50,7 @@ class Terminal:
 
     def shows(self, text: str) -> str:
         """Wait until `text` is on the screen, and return all that is."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while text not in self.shown:
             assert self.process.poll() is None, self.shown
             assert time.monotonic() < deadline, self.shown
@@ -62,7 +62,7 @@ class Terminal:
 
     def ends(self) -> tuple[int, str]:
         """Wait until the command has ended; return its exit code and what went to stdout."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while self.process.poll() is None:
             assert time.monotonic() < deadline, self.shown
             self._look()
@@ -197,12 +197,12 @@ def test_what_was_typed_before_the_question_is_no_consent(
     is_typed = threading.Event()
 
     def reply(asked: dict[str, Any]) -> Answer:
-        assert is_typed.wait(30)
+        assert is_typed.wait(120)
         return "the end" if asked["messages"][-1]["role"] == "tool" else MARK
 
     with begun([]) as terminal:
         endpoint.reply = reply
-        assert endpoint.asked.wait(30)
+        assert endpoint.asked.wait(120)
         terminal.types(typed)
         terminal.shows("y")
         is_typed.set()

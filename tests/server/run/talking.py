@@ -100,7 +100,7 @@ def noted(log: Path) -> list[str]:
 
 
 async def until_noted(log: Path, what: str, times: int = 1) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while noted(log).count(what) < times:  # noqa: ASYNC110 - another process writes it
             await anyio.sleep(0.02)
 
@@ -118,7 +118,7 @@ async def http_program(skills: Path, log: Path, *more: str) -> AsyncGenerator[st
     ) as process:
         assert process.stderr is not None
         try:
-            with anyio.fail_after(60):
+            with anyio.fail_after(120):
                 yield await address(process.stderr)
         finally:
             process.terminate()

@@ -82,7 +82,7 @@ async def is_completed_by_the_next(
     assert statuses() == {name: "interrupted"}
     endpoint.script = ["never again", "the end"]
     async with server(skills, settings):
-        with anyio.fail_after(60):
+        with anyio.fail_after(120):
             while statuses() != {name: "completed"}:  # noqa: ASYNC110 - another process writes it
                 await anyio.sleep(0.05)
     assert len(endpoint.requests) == 2
@@ -104,7 +104,7 @@ async def test_over_stdio_the_run_is_continued_by_the_next_server(
             await process.stdin.aclose()
         else:
             process.send_signal(getattr(signal, how))
-        with anyio.fail_after(30):
+        with anyio.fail_after(120):
             await process.wait()
     await is_completed_by_the_next(skills, settings, endpoint, statuses)
 
@@ -137,7 +137,7 @@ async def test_over_http_the_run_is_continued_by_the_next_server(
         tasks.start_soon(call, await address(process.stderr))
         await is_asked(endpoint)
         process.send_signal(getattr(signal, how))
-        with anyio.fail_after(30):
+        with anyio.fail_after(120):
             await process.wait()
         tasks.cancel_scope.cancel()
     await is_completed_by_the_next(skills, settings, endpoint, statuses)
@@ -155,7 +155,7 @@ async def test_what_a_client_cancels_before_it_closes_stdin_is_cancelled(
         await is_asked(endpoint)
         await process.stdin.send(json.dumps(cancel).encode() + b"\n")
         await process.stdin.aclose()
-        with anyio.fail_after(30):
+        with anyio.fail_after(120):
             await process.wait()
     assert [*statuses().values()] == ["cancelled"]
     async with server(skills, settings):

@@ -42,7 +42,7 @@ async def endless(journal: Any, given: Any) -> Any:
 
 
 async def until(condition: Any) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while not await condition():  # noqa: ASYNC110 - what is waited for happens in a database
             await anyio.sleep(0.02)
 
@@ -245,7 +245,7 @@ async def test_a_job_that_is_cancelled_knows_whether_its_run_is_to_be_continued(
         elif how == "cancelled by another":
             with closing(sqlite3.connect(sqlite_url)) as database, database:
                 database.execute("UPDATE workflow_status SET status = 'CANCELLED'")
-            with anyio.fail_after(20):
+            with anyio.fail_after(120):
                 while not told:  # noqa: ASYNC110 - a job says it
                     await anyio.sleep(0.02)
     assert told == [how == "closed"]
@@ -358,7 +358,7 @@ async def test_a_store_that_is_removed_is_told_to_whoever_waits_and_to_whoever_o
             await engine.start("endless", "one", {}, here=True)
             tasks.start_soon(wait, engine)
             await anyio.to_thread.run_sync(shutil.rmtree, Path(sqlite_url).parent)
-            with anyio.fail_after(20):
+            with anyio.fail_after(120):
                 await anyio.sleep_forever()
 
     async with anyio.create_task_group() as tasks:

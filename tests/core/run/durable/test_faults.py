@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name == "nt", reason="sign
 
 KILLS = int(os.environ.get("DURABLE_KILLS", "3"))
 """How often processes are killed in each of the four rows of them."""
-PATIENCE = 60.0
+PATIENCE = 180.0
 SILENCE = QUICK["grace_seconds"] * 2
 HELD = 5
 """The step at which jobs wait for the test."""
