@@ -52,14 +52,14 @@ class RunKeeper:
         """Open the service, complete what was interrupted, and be there until cancelled."""
         if not offers_runs(self._host.settings):
             return
-        # What performs takes a second to import, in which others want to be answered.
-        service = await anyio.to_thread.run_sync(self._made)
-        if self._host.settings.model == CLIENT:
-            self._open(service)
-            return
-        from server.run.opening import recording
-
         try:
+            # What performs takes a second to import, in which others want to be answered.
+            service = await anyio.to_thread.run_sync(self._made)
+            if self._host.settings.model == CLIENT:
+                self._open(service)
+                return
+            from server.run.opening import recording
+
             async with recording(service, self._host.library, self._host.settings):
                 self._open(service)
                 await anyio.sleep_forever()

@@ -19,7 +19,12 @@ from dbos import DBOS, SetWorkflowID
 
 from skills_core.run.durable.errors import RunConflictError, RunNotDoneError, StoreError, UnknownRunError
 from skills_core.run.durable.faults import faults_told
-from skills_core.run.durable.innards import only_json, refuse_what_does_not_fit, stop_retrying
+from skills_core.run.durable.innards import (
+    only_json,
+    refuse_what_does_not_fit,
+    refuse_what_was_launched_otherwise,
+    stop_retrying,
+)
 from skills_core.run.durable.leases import LeaseLostError
 from skills_core.run.durable.leases.files import FileLease
 from skills_core.run.durable.performer import Performer
@@ -125,7 +130,7 @@ class Engine:
         try:
             run = await self.look(run_id)
         except UnknownRunError:
-            raise RunConflictError(run_id, "by a process with other folders, another model or other tools") from None
+            raise RunConflictError(run_id, "by another pool") from None
         if (run.kind, run.given) != (kind, given):
             raise RunConflictError(run_id, recorded=run)
         return run
@@ -371,6 +376,7 @@ async def _launch(terms: Terms) -> None:
     """
     with faults_told():
         DBOS.launch()
+        refuse_what_was_launched_otherwise()
         for queue in (terms.pool, terms.queue_of(INSIDE)):
             await DBOS.register_queue_async(
                 queue,

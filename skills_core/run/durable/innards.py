@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from dbos import _dbos, _serialization
@@ -21,10 +22,9 @@ from skills_core.run.durable.plain_json import PlainJson
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["hand_back", "only_json", "refuse_what_does_not_fit", "stop_retrying"]
+__all__ = ["hand_back", "only_json", "refuse_what_does_not_fit", "refuse_what_was_launched_otherwise", "stop_retrying"]
 
 _PICKLED_NONE: Final = "gAROLg=="
-_MARK: Final = _serialization.DefaultSerializer().name()
 
 
 class _UnreadableError(ValueError):
@@ -38,50 +38,69 @@ def _refuse(self: object, serialized_data: str) -> Any:  # noqa: ANN401 - stands
 
 @contextmanager
 def only_json() -> Iterator[None]:
-    """Take the reader of pickles away from dbos, for as long as the engine is open.
-
-    Raises:
-        StoreError: this version of dbos would still read pickles.
-    """
+    """Take the reader of pickles away from dbos, for as long as the engine is open."""
     reader = _serialization.DefaultSerializer.deserialize
     _serialization.DefaultSerializer.deserialize = _refuse  # type: ignore[method-assign,assignment]
     try:
-        _try_pickles()
         yield
     finally:
         _serialization.DefaultSerializer.deserialize = reader  # type: ignore[method-assign]
 
 
-def _try_pickles() -> None:
-    ours = PlainJson()
-    for read in (
-        _serialization.deserialize_value,
-        _serialization.deserialize_args,
-        _serialization.deserialize_exception,
-    ):
-        try:
-            read(_PICKLED_NONE, _MARK, ours)
-        except _UnreadableError:
-            continue
-        raise _wrong_version()
-
-
 def refuse_what_does_not_fit() -> None:
-    """See that dbos is there for us alone and has what we need.
+    """See that dbos has what we need, and is there for us alone.
 
     Raises:
-        StoreError: it is not or has not.
+        StoreError: it has not or is not.
     """
-    if not callable(getattr(SystemDatabase, "reenqueue_for_recovery", None)):
-        raise _wrong_version()
-    if _dbos._dbos_global_instance is not None:  # noqa: SLF001 - DBOS() would hand out this one
+    with _tried():
+        instance, in_cloud = _dbos._dbos_global_instance, GlobalParams.dbos_cloud  # noqa: SLF001 - no public way
+        _need(callable(getattr(SystemDatabase, "reenqueue_for_recovery", None)))
+        _need(_reads_only_json())
+    if instance is not None:  # DBOS() would hand out this one
         raise StoreError("This process has an engine for runs open already. Close it first: there can be one only.")
-    if GlobalParams.dbos_cloud:
+    if in_cloud:
         raise StoreError("The variable DBOS__CLOUD is set, which would hand runs to a service. Unset it.")
 
 
-def _wrong_version() -> StoreError:
-    return StoreError(f"dbos {GlobalParams.dbos_version} does not do what runs rely on. Install dbos 3.4.")
+def refuse_what_was_launched_otherwise() -> None:
+    """See that what dbos launched has what we need: its database, and the switch for its patience.
+
+    Raises:
+        StoreError: it has not.
+    """
+    with _tried():
+        _need(getattr(_database(), "_retry_connection_errors", None) is True)
+
+
+@contextmanager
+def _tried() -> Iterator[None]:
+    try:
+        yield
+    except Exception:  # noqa: BLE001 - whatever is missing in another version
+        raise StoreError(f"dbos {version('dbos')} does not do what runs rely on. Install dbos 3.4.") from None
+
+
+def _need(is_there: bool) -> None:  # noqa: FBT001 - what is needed
+    if not is_there:
+        raise NotImplementedError
+
+
+def _reads_only_json() -> bool:
+    ours, mark = PlainJson(), _serialization.DefaultSerializer().name()
+    readers = (
+        _serialization.deserialize_value,
+        _serialization.deserialize_args,
+        _serialization.deserialize_exception,
+    )
+    refused = 0
+    with only_json():
+        for read in readers:
+            try:
+                read(_PICKLED_NONE, mark, ours)
+            except _UnreadableError:
+                refused += 1
+    return refused == len(readers)
 
 
 def hand_back(run_id: str, executor: str, queue: str) -> bool:
@@ -98,4 +117,5 @@ def stop_retrying() -> None:
 
 def _database() -> SystemDatabase | None:
     instance = _dbos._dbos_global_instance  # noqa: SLF001 - no public way
-    return instance._sys_db_field if instance is not None else None  # noqa: SLF001 - no public way
+    database = getattr(instance, "_sys_db_field", None)
+    return database if isinstance(database, SystemDatabase) else None

@@ -13,6 +13,8 @@ from typing import Any
 import anyio
 import psycopg
 import pytest
+from dbos import _dbos, _serialization
+from dbos._sys_db import SystemDatabase
 
 from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.errors import RunNotDoneError, StoreError
@@ -62,6 +64,31 @@ async def test_a_database_that_is_missing_is_told(cluster: PrivateCluster) -> No
     with pytest.raises(StoreError, match='database "nowhere" does not exist'):
         async with open_engine(store_of(cluster.url("nowhere")), {}, TERMS):
             pass
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (_serialization, "DefaultSerializer"),
+        (_serialization, "deserialize_exception"),
+        (SystemDatabase, "reenqueue_for_recovery"),
+        (SystemDatabase, "_retry_connection_errors"),
+        (_dbos, "_dbos_global_instance"),
+    ],
+)
+async def test_a_dbos_that_lacks_what_runs_rely_on_is_told(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str
+) -> None:
+    if hasattr(owner, name):
+        monkeypatch.delattr(owner, name)
+    else:  # objects have it, and lose it
+        monkeypatch.setattr(owner, name, property(None, lambda *_: None), raising=False)
+    with pytest.raises(StoreError, match=r"dbos 3\.\S+ does not do what runs rely on. Install dbos"):
+        async with open_engine(store_of(sqlite_url), {"echo": echo}, TERMS):
+            pass
+    monkeypatch.undo()
+    async with open_engine(store_of(sqlite_url), {"echo": echo}, TERMS) as engine:
+        assert await engine.run("echo", "one", {}) == {"back": {}}
 
 
 async def test_a_file_that_is_no_database_is_told_and_left_alone(tmp_path: Path) -> None:
@@ -238,6 +265,7 @@ def test_nothing_of_the_environment_is_in_the_database(sqlite_url: str) -> None:
 
 def test_a_file_lease_tells_the_living_from_the_dead(tmp_path: Path) -> None:
     database = tmp_path / "runs.sqlite"
+    database.touch()
     one, two = FileLease(database), FileLease(database)
     with two.taking_over(one.worker) as dead:
         assert not dead
