@@ -50,7 +50,9 @@ def workflow_not_done(run_id: str, plan: Plan, error: RunNotDoneError) -> Workfl
 def explained(error: RunConflictError, kind: str, given: JsonObject) -> RunConflictError:
     """Return the error with what is other than it was, where that is what changed by itself."""
     was = error.recorded
-    if was is None or was.kind != kind or kind != "skill":
+    if was is None:
+        return RunConflictError(error.run_id, "by a process with other folders, another model or other tools")
+    if was.kind != kind or kind != "skill":
         return error
     if {**was.given, "digest": None} != {**given, "digest": None}:
         return error

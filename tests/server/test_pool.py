@@ -9,6 +9,8 @@ import pytest
 
 from server.config import OptionalTool, Settings
 from server.run.pool import pool_of
+from server.run.undone import explained
+from skills_core.run.durable.errors import RunConflictError
 from skills_core.run.tools.names import WorkspaceTool
 
 ROOTS = (Path("/skills"),)
@@ -53,3 +55,8 @@ def test_a_place_is_meant_wherever_it_is_said(tmp_path: Path, monkeypatch: pytes
     here, absolute = pool(workspace="."), pool(workspace=str(tmp_path / "a"))
     monkeypatch.chdir(tmp_path / "b")
     assert here == absolute != pool(workspace=".")
+
+
+def test_a_run_of_another_pool_is_told_by_what_makes_pools_differ() -> None:
+    error = explained(RunConflictError("one", "by another pool"), "skill", {})
+    assert "by a process with other folders, another model or other tools" in str(error)

@@ -13,7 +13,7 @@ __all__ = ["RunConflictError", "RunNotDoneError", "StoreError", "UnknownRunError
 
 
 class StoreError(SkillsError):
-    """The database of runs cannot be opened; the message says why and what to do, and holds no password."""
+    """The database of runs cannot be opened or used; the message says why and what to do, and holds no password."""
 
 
 class RunConflictError(SkillsError):
@@ -23,7 +23,7 @@ class RunConflictError(SkillsError):
         self, run_id: str, how: str = "of another kind or with another input", recorded: Run | None = None
     ) -> None:
         super().__init__(
-            f"The run {run_id[:200]!r} is recorded already, {how}. Join it with what it was started with, or choose "
+            f"The run {run_id[:200]!r} is recorded already, {how}. Give it the same kind and input as then, or choose "
             "another name."
         )
         self.run_id = run_id

@@ -461,6 +461,8 @@ async def test_pools_in_one_store_know_nothing_of_each_other(sqlite_url: str) ->
         assert await engine.runs() == ()
         with pytest.raises(UnknownRunError):
             await engine.wait("one")
+        with pytest.raises(RunConflictError, match="by another pool"):
+            await engine.start("job", "one", {})
 
 
 async def test_finished_runs_are_forgotten_and_others_stay(url: str) -> None:
