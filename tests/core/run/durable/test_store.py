@@ -265,6 +265,7 @@ def test_nothing_of_the_environment_is_in_the_database(sqlite_url: str) -> None:
 
 def test_a_file_lease_tells_the_living_from_the_dead(tmp_path: Path) -> None:
     database = tmp_path / "runs.sqlite"
+    database.touch()
     one, two = FileLease(database), FileLease(database)
     with two.taking_over(one.worker) as dead:
         assert not dead
