@@ -15,10 +15,8 @@ TEXTS = st.lists(st.integers(1, 500).map(lambda size: "word " * (size // 5) + "x
 
 
 def repacker(catalog: Catalog, entry_limit: int = 1536) -> Repacker:
-    settings = Settings()
-    # A length below what settings take is tried all the same.
-    object.__setattr__(settings, "entry_limit", entry_limit)
-    return Repacker(Snapshot(catalog, settings))
+    # A length below what a user can set is tried all the same.
+    return Repacker(Snapshot(catalog, Settings(entry_limit=entry_limit)))
 
 
 # With a budget in which each text has room by itself: what has none is passed over, until it is short enough to have.
