@@ -60,6 +60,8 @@ def config_of(store: Store, worker: str, terms: Terms) -> DBOSConfig:
         "serializer": PlainJson(),
         "sys_db_pool_size": 10,
         "db_engine_kwargs": {"hide_parameters": True},
+        # What it polls for on SQLite nobody here sends, and its end waits for the next time.
+        "notification_listener_polling_interval_sec": 0.1,
         "enable_otlp": False,
         # It would advertise a service, and print the texts of errors. What matters of it the watch tells.
         "log_level": "CRITICAL",
