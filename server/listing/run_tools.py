@@ -20,14 +20,33 @@ def tools(settings: Settings) -> list[dict[str, Any]]:
     return [*skill, *([_RUN_WORKFLOW] if offers_workflows(settings) else [])]
 
 
+def _hints(title: str) -> dict[str, Any]:
+    """Return what is said of a tool that performs: what a run does is what its tools do, and its model."""
+    return {
+        "title": title,
+        "readOnlyHint": False,
+        "destructiveHint": True,
+        "idempotentHint": False,
+        "openWorldHint": True,
+    }
+
+
 _ENTRANCE: dict[str, Any] = {
     CONTINUE: {"type": "string", "description": "Go on with a run, as its last result says."},
     CONFIRM: {"type": "string", "description": "The user agrees to what the last result asks."},
 }
 """The properties by which a call comes back to a run that waits."""
 
-_STATUSES = [each.value for each in RunStatus if each is not RunStatus.INTERRUPTED]
+_WAITING: dict[str, Any] = {
+    "question": {**TEXT, "description": "What the user has to agree to."},
+    CONTINUE: TEXT,
+    CONFIRM: TEXT,
+}
+"""What is told of a run that waits for its client."""
+
+_ENDS = [each.value for each in RunStatus if each is not RunStatus.INTERRUPTED]
 # A run that was interrupted has no outcome yet that a client could be told.
+_STATUSES = [*_ENDS, "not_finished", "needs_consent"]
 
 _SCORE = object_of(overall={"type": "number"}, finding=TEXT)
 
@@ -37,7 +56,7 @@ _COUNT = {"type": "integer", "minimum": 0}
 
 _OUTCOME: dict[str, Any] = {
     **object_of(
-        status={"type": "string", "enum": [*_STATUSES, "not_finished", "needs_consent"]},
+        status={"type": "string", "enum": _STATUSES},
         run_id=TEXT,
         skill=TEXT,
         digest=or_null(TEXT),
@@ -48,8 +67,7 @@ _OUTCOME: dict[str, Any] = {
         attempts=_COUNT,
         usage=object_of(requests=_COUNT, input_tokens=_COUNT, output_tokens=_COUNT),
         tool_calls=list_of(_CALL),
-        question={**TEXT, "description": "What the user has to agree to."},
-        **{CONTINUE: TEXT, CONFIRM: TEXT},
+        **_WAITING,
     ),
     # A run that waits for its client has no more to say than that.
     "required": ["status"],
@@ -78,14 +96,7 @@ _RUN_SKILL: dict[str, Any] = {
         "additionalProperties": False,
     },
     "outputSchema": _OUTCOME,
-    # What a run does is what its tools do, and its model.
-    "annotations": {
-        "title": "Run a skill",
-        "readOnlyHint": False,
-        "destructiveHint": True,
-        "idempotentHint": False,
-        "openWorldHint": True,
-    },
+    "annotations": _hints("Run a skill"),
 }
 
 _STEP = object_of(
@@ -119,10 +130,7 @@ _RUN_WORKFLOW: dict[str, Any] = {
     },
     "outputSchema": {
         **object_of(
-            status={
-                "type": "string",
-                "enum": [*_STATUSES, "not_finished", "needs_consent", "listed"],
-            },
+            status={"type": "string", "enum": [*_STATUSES, "listed"]},
             run_id=TEXT,
             workflow=TEXT,
             digest=TEXT,
@@ -131,16 +139,9 @@ _RUN_WORKFLOW: dict[str, Any] = {
             message=TEXT,
             steps=list_of(_STEP),
             workflows=list_of(object_of(name=TEXT, description=TEXT, inputs={"type": "object"})),
-            question={**TEXT, "description": "What the user has to agree to."},
-            **{CONTINUE: TEXT, CONFIRM: TEXT},
+            **_WAITING,
         ),
         "required": ["status"],
     },
-    "annotations": {
-        "title": "Run a workflow",
-        "readOnlyHint": False,
-        "destructiveHint": True,
-        "idempotentHint": False,
-        "openWorldHint": True,
-    },
+    "annotations": _hints("Run a workflow"),
 }

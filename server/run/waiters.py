@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from server.run.performing import Company
-from skills_core.run.durable.terms import INSIDE
+from skills_core.run.durable.terms import outermost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,5 +63,5 @@ class Waiters:
 
     def of(self, run_id: str) -> Live:
         """Return who waits for a run, or for the one that it is inside of; nobody waits for one that is recovered."""
-        awaited = self._awaited.get(run_id.partition(INSIDE)[0])
+        awaited = self._awaited.get(outermost(run_id))
         return awaited.live if awaited is not None else self.live(Company())

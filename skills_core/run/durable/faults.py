@@ -13,7 +13,7 @@ from skills_core.run.durable.errors import StoreError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["FAULTS", "cannot_be_used", "faults_told"]
+__all__ = ["FAULTS", "faults_told"]
 
 FAULTS: Final = (SQLAlchemyError, dbos_errors.DBOSException)
 
@@ -24,9 +24,4 @@ def faults_told() -> Iterator[None]:
     try:
         yield
     except FAULTS as error:
-        raise cannot_be_used(error) from None
-
-
-def cannot_be_used(error: Exception) -> StoreError:
-    """Return what is told of such an error."""
-    return StoreError(f"The database of runs cannot be used: {type(error).__name__}.")
+        raise StoreError(f"The database of runs cannot be used: {type(error).__name__}.") from None

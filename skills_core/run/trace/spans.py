@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from skills_core.run.durable.terms import INSIDE
+from skills_core.run.durable.terms import outermost
 from skills_core.run.outcome import CallDecision, RunStatus
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def trace_id(run_id: str) -> str:
 
     A run inside of another has the same.
     """
-    name = run_id.partition(INSIDE)[0]
+    name = outermost(run_id)
     found = _TRACE_ID.match(name)
     return found[0] if found and int(found[0], 16) else hashlib.sha256(name.encode()).hexdigest()[:32]
 
