@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.fork_server.client import ForkServer, forking
+
 # How long an example takes says how busy the machine is.
 settings.register_profile("untimed", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
@@ -20,7 +23,30 @@ settings.load_profile("untimed")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# A shell that starts the tests in the background lets them ignore these, and so would each process that they start.
+# What is handled here is again the system's own affair there.
+for _name in ("SIGINT", "SIGHUP"):
+    if hasattr(signal, _name) and signal.getsignal(getattr(signal, _name)) is signal.SIG_IGN:
+        signal.signal(getattr(signal, _name), lambda *_: None)
+
 MakeSkill = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[ForkServer]:
+    """An interpreter that forks the product's processes, where the system can."""
+    server = ForkServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(autouse=True)
+def _forks(request: pytest.FixtureRequest, fork_server: ForkServer) -> Iterator[None]:
+    if request.node.get_closest_marker("cold_start") is not None:
+        yield
+        return
+    with forking(fork_server):
+        yield
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -14,6 +14,8 @@ from jsonschema import Draft202012Validator
 
 from server.config import ConfigurationError, Settings, SourceSettings, load_settings
 from tests.conftest import MakeSkill
+from tests.permissions import CAN_BE_BOUND
+from tests.server.sessions import server_environment
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -48,6 +50,24 @@ def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[s
         [sys.executable, "-m", "server", *map(str, arguments)],
         cwd=REPOSITORY,
         env={**inherited, **environment},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+BOUND = "from tests.permissions import *; be_bound_by_permissions(); from server.__main__ import main; main()"
+
+
+def run_bound_by_permissions(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a command as a user whom permissions bind, which root is not."""
+    return subprocess.run(
+        [sys.executable, "-c", BOUND, *map(str, arguments)],
+        cwd=REPOSITORY,
+        env=server_environment(),
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -202,23 +222,13 @@ def test_bad_files_are_diagnosed_and_nothing_else_is_affected(skills: Path, make
     }
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="needs a user other than the owner to be refused")
+@pytest.mark.skipif(not CAN_BE_BOUND, reason="needs a user whom permissions bind")
 def test_an_unreadable_skill_is_diagnosed_and_nothing_else_is_affected(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("fine")
     (make_skill("secret") / "SKILL.md").chmod(0)
-    for folder in (skills, *skills.parents):
-        if folder.name.startswith(("pytest-", "popen-", "test_", "skills")):
-            folder.chmod(0o755)
-    code = (
-        "import sys; from server.environment import current_environment; from skills_core import *;"
-        "import os; os.setgid(65534); os.setuid(65534);"
-        "catalog = Library(explicit_sources([sys.argv[1]]), current_environment).catalog;"
-        "print([(s.name, str(s.state), s.reason and str(s.reason)) for s in catalog.skills])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(skills)], cwd=REPOSITORY, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[('fine', 'active', None), ('secret', 'invalid', 'unreadable')]"
+    done = run_bound_by_permissions("status", skills, "--json")
+    found = [(skill["name"], skill["state"], skill["reason"]) for skill in json.loads(done.stdout)["skills"]]
+    assert sorted(found) == [("fine", "active", None), ("secret", "invalid", "unreadable")]
 
 
 def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:

@@ -62,22 +62,17 @@ def is_there(pid: int) -> bool:
     return True
 
 
-def start(*arguments: object, environment: dict[str, str], handled: int | None = None) -> subprocess.Popen[str]:
-    """Start a command with signals as a shell hands them down, or with all of them ignored, as by `nohup`."""
-
-    def prepare() -> None:
-        for name in (*SIGNALS, "SIGINT"):
-            signal.signal(getattr(signal, name), signal.SIG_DFL if handled is None else handled)
-
+def start(*arguments: object, environment: dict[str, str], after: str = "") -> subprocess.Popen[str]:
+    """Start a command; with `after`, as a shell does that has run these words before."""
+    command = [sys.executable, "-m", "server", *map(str, arguments)]
     return subprocess.Popen(
-        [sys.executable, "-m", "server", *map(str, arguments)],
+        ["/bin/sh", "-c", f'{after}; exec "$@"', "sh", *command] if after else command,
         cwd=REPOSITORY,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=prepare,  # noqa: PLW1509
     )
 
 
@@ -170,7 +165,7 @@ async def test_a_signal_that_was_ignored_before_stays_ignored(
 ) -> None:
     make_skill("stayer", files={"scripts/stay.py": STAY.encode()})
     command = ("script", "--dir", skills, "--workspace", work, "stayer", "scripts/stay.py")
-    with start(*command, environment=environment, handled=signal.SIG_IGN) as process:
+    with start(*command, environment=environment, after="trap '' HUP") as process:
         assert await becomes((work / "pid").exists)
         process.send_signal(signal.SIGHUP)
         (work / "go").touch()

@@ -30,7 +30,6 @@ from tests.server.test_cli import run
 if sys.platform == "win32":
     pytest.skip("Windows has no pseudo-terminals of this kind", allow_module_level=True)
 
-import fcntl
 import pty
 import termios
 
@@ -91,15 +90,9 @@ class Terminal:
 @contextmanager
 def at_terminal(*arguments: object, columns: int = 80, **environment: str) -> Iterator[Terminal]:
     screen, end = pty.openpty()
-
-    def prepare() -> None:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
-        fcntl.ioctl(end, termios.TIOCSCTTY, 0)
-
     termios.tcsetwinsize(end, (24, columns))
     process = subprocess.Popen(
-        [sys.executable, "-m", "server", *map(str, arguments)],
+        [sys.executable, "-m", "tests.server.terminal_program", *map(str, arguments)],
         cwd=REPOSITORY,
         # Whoever runs the tests may say how wide its own terminal is.
         env=server_environment(TERM="xterm", COLUMNS=str(columns), **environment),
@@ -108,7 +101,6 @@ def at_terminal(*arguments: object, columns: int = 80, **environment: str) -> It
         stderr=end,
         text=True,
         start_new_session=True,
-        preexec_fn=prepare,  # noqa: PLW1509
     )
     os.close(end)
     with process:

@@ -14,7 +14,8 @@ from server.environment import current_environment
 from server.mending import mend
 from skills_core import Library, Reason, explicit_sources
 from tests.conftest import MakeSkill
-from tests.server.test_cli import run
+from tests.permissions import CAN_BE_BOUND
+from tests.server.test_cli import run, run_bound_by_permissions
 
 FAULTY = """\
 ---
@@ -185,11 +186,11 @@ def test_a_file_that_came_meanwhile_is_not_written_over(skills: Path, faulty: Pa
     assert files_below(faulty.parent) == {"skill.md": FAULTY.encode(), "SKILL.md": b"new"}
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="needs a user whom permissions bind")
+@pytest.mark.skipif(not CAN_BE_BOUND, reason="needs a user whom permissions bind")
 def test_a_folder_that_cannot_be_written_is_told_and_the_answer_is_no(faulty: Path) -> None:
     faulty.parent.chmod(0o555)
     try:
-        done = run("validate", faulty.parent, "--fix")
+        done = run_bound_by_permissions("validate", faulty.parent, "--fix")
     finally:
         faulty.parent.chmod(0o755)
     assert "error[unwritable]" in done.stdout

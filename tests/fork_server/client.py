@@ -1,0 +1,180 @@
+"""The side of the tests: decides what can be forked, and asks for it."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["ForkServer", "forking"]
+
+MAIN = Path(__file__).with_name("main.py")
+TESTS = MAIN.parents[1]
+PR_SET_CHILD_SUBREAPER = 36  # of <linux/prctl.h>
+INTERPRETER_VARIABLES = ("PYTHON", "LC_", "LANG", "LD_")
+"""What an interpreter reads when it starts: a fork has it from its parent."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """What `_posixsubprocess.fork_exec` is asked for: its arguments, in their order."""
+
+    arguments: Sequence[str | bytes]
+    executables: Sequence[bytes]
+    close_fds: bool
+    kept: Sequence[int]
+    directory: str | bytes | os.PathLike[str] | None
+    environment: Sequence[bytes] | None
+    stdin: int
+    stdin_ours: int
+    stdout_ours: int
+    stdout: int
+    stderr_ours: int
+    stderr: int
+    errors: int
+    errors_theirs: int
+    restore_signals: bool
+    new_session: bool
+    process_group: int
+    gid: int | None
+    gids: Sequence[int] | None
+    uid: int | None
+    umask: int
+    before_exec: object = None
+    allow_vfork: bool = True
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment of the new process."""
+        if self.environment is None:
+            return dict(os.environ)
+        pairs = (os.fsdecode(line).partition("=") for line in self.environment)
+        return {name: value for name, _, value in pairs}
+
+    @property
+    def words(self) -> list[str]:
+        """The command line after the interpreter."""
+        return [os.fsdecode(word) for word in self.arguments[1:]]
+
+    def can_be_forked(self) -> bool:
+        """Whether a fork of an interpreter of ours is the process that is asked for."""
+        plain = self.close_fds and self.restore_signals and self.before_exec is None
+        same_user = self.gid is None and self.gids is None and self.uid is None and self.umask < 0
+        return (
+            plain
+            and same_user
+            and self.process_group < 0
+            and set(self.kept) <= {self.errors_theirs}
+            and [os.fsdecode(path) for path in self.executables] == [sys.executable]
+            and os.fsdecode(self.arguments[0]) == sys.executable
+            and _is_ours(self.words)
+            and _of_interpreter(self.variables) == _of_interpreter(os.environ)
+        )
+
+
+def _is_ours(words: list[str]) -> bool:
+    """Whether these words run the product, or a program of the tests."""
+    if words[:1] == ["-m"]:
+        return words[1] == "server" or words[1].startswith("tests.")
+    return bool(words) and TESTS in Path(words[0]).parents and words[0] != str(MAIN)
+
+
+def _of_interpreter(variables: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in variables.items()
+        if name.startswith(INTERPRETER_VARIABLES) and name != "PYTHONPATH"
+    }
+
+
+class ForkServer:
+    """An interpreter that has imported the product, started when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._connection: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, wanted: Start) -> int:
+        """Fork the process that is `wanted`; returns its pid. It is a child of this process."""
+        request = json.dumps(
+            {
+                "words": wanted.words,
+                "directory": os.fspath(os.fsdecode(wanted.directory)) if wanted.directory is not None else os.getcwd(),  # noqa: PTH109
+                "environment": wanted.variables,
+                "new_session": wanted.new_session,
+            }
+        ).encode()
+        streams = [
+            ours if given < 0 else given for ours, given in enumerate((wanted.stdin, wanted.stdout, wanted.stderr))
+        ]
+        with self._lock:
+            connection = self._connection or self._open()
+            with _adopting_orphans():
+                socket.send_fds(connection, [struct.pack("!I", len(request))], streams)
+                connection.sendall(request)
+                answer = connection.recv(4, socket.MSG_WAITALL)
+        if len(answer) < 4:
+            raise RuntimeError("the fork server of the tests ended; its standard error says why")
+        return int(struct.unpack("!I", answer)[0])
+
+    def _open(self) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, str(MAIN), str(theirs.fileno())],
+                cwd=TESTS.parent,
+                env={**os.environ, "PYTHONPATH": str(TESTS.parent)},
+                pass_fds=[theirs.fileno()],
+            )
+        self._connection = ours
+        return ours
+
+    def close(self) -> None:
+        """End the interpreter; what it forked goes on."""
+        if self._connection is not None and self._process is not None:
+            self._connection.close()
+            self._process.wait()
+
+
+@contextmanager
+def _adopting_orphans() -> Generator[None]:
+    """Make the child of a child that ends a child of this process.
+
+    Only for the moment: at all other times orphans belong to the system, which buries them.
+    """
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+@contextmanager
+def forking(server: ForkServer) -> Generator[None]:
+    """Let `server` start the processes that it can start."""
+    if sys.platform != "linux":
+        yield
+        return
+    by_exec: Any = subprocess._fork_exec  # type: ignore[attr-defined]
+
+    def fork(*arguments: Any) -> int:
+        wanted = Start(*arguments)
+        return server.start(wanted) if wanted.can_be_forked() else int(by_exec(*arguments))
+
+    subprocess._fork_exec = fork  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        subprocess._fork_exec = by_exec  # type: ignore[attr-defined]

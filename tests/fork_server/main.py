@@ -1,0 +1,123 @@
+"""An interpreter that imports the product once, and forks a process of it for each request.
+
+A request is a length and a JSON object, with the three standard streams beside it; the answer is a pid. The child of a
+fork ends at once, so that its own child, the process that was asked for, falls to the process that asked.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import io
+import json
+import os
+import pkgutil
+import runpy
+import socket
+import struct
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+LATER = ("dbos", "pydantic_ai.direct", "pydantic_ai.models.openai", "pydantic_ai.models.anthropic", "uvicorn", "rich")
+"""What the product imports only when it needs it."""
+
+
+def import_product() -> None:
+    """Import what any of the product's processes may import."""
+    from server.lean_sdk import defer_packages  # noqa: PLC0415 - this is where it counts
+
+    defer_packages()
+    for name in ("skills_core", "server"):
+        package = importlib.import_module(name)
+        for module in pkgutil.walk_packages(package.__path__, f"{name}."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
+    for name in LATER:
+        importlib.import_module(name)
+
+
+def next_request(connection: socket.socket) -> dict[str, Any]:
+    """Fork for each request; returns in the new process alone."""
+    while True:
+        head, streams, _, _ = socket.recv_fds(connection, 4, 3)
+        if len(head) < 4:
+            os._exit(0)
+        body = connection.recv(struct.unpack("!I", head)[0], socket.MSG_WAITALL)
+        between = os.fork()
+        if between:
+            os.waitpid(between, 0)
+            for stream in streams:
+                os.close(stream)
+            continue
+        between = os.getpid()
+        if os.fork():
+            os._exit(0)
+        while os.getppid() == between:
+            time.sleep(0)
+        connection.sendall(struct.pack("!I", os.getpid()))
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+        os.closerange(3, max(connection.fileno(), *streams) + 1)
+        connection.detach()
+        request: dict[str, Any] = json.loads(body)
+        return request
+
+
+def run(words: list[str]) -> None:
+    """Run a module or a script as the interpreter's command line does."""
+    if words[0] == "-m":
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(words[0], run_name="__main__")
+
+
+def become(request: dict[str, Any]) -> None:
+    """Take over the session, the directory, the environment and the streams of `request`."""
+    if request["new_session"]:
+        os.setsid()
+    os.chdir(request["directory"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    time.tzset()
+    words: list[str] = request["words"]
+    is_module = words[0] == "-m"
+    sys.argv[:] = words[1:] if is_module else words
+    first = request["directory"] if is_module else str(Path(words[0]).parent)
+    sys.path[:] = [first, *filter(None, os.environ.get("PYTHONPATH", "").split(":")), *OWN_PATH]
+    importlib.invalidate_caches()
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        before: io.TextIOWrapper = getattr(sys, name)
+        stream: Any = open(number, mode, encoding=before.encoding, errors=before.errors, closefd=False)  # noqa: SIM115
+        if mode == "w":
+            stream.reconfigure(line_buffering=name == "stderr" or stream.isatty())
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def leave(end: SystemExit) -> None:
+    """End as the interpreter does, but for clearing away its modules: that would copy all that forks share."""
+    if not isinstance(end.code, int | None):
+        sys.stderr.write(f"{end.code}\n")
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(end.code if isinstance(end.code, int) else int(end.code is not None))
+
+
+if __name__ == "__main__":
+    OWN_PATH = [path for path in sys.path[1:] if path not in os.environ.get("PYTHONPATH", "").split(":")]
+    wire = socket.socket(fileno=int(sys.argv[1]))
+    import_product()
+    gc.collect()
+    gc.freeze()
+    asked = next_request(wire)
+    become(asked)
+    try:
+        run(asked["words"])
+    except SystemExit as end:
+        leave(end)

@@ -1,0 +1,12 @@
+"""Runs `python -m server` in the foreground of a terminal, as a shell does: its standard input controls it."""
+
+from __future__ import annotations
+
+import fcntl
+import runpy
+import sys
+import termios
+
+if __name__ == "__main__":
+    fcntl.ioctl(sys.stdin.fileno(), termios.TIOCSCTTY, 0)
+    runpy.run_module("server", run_name="__main__", alter_sys=True)
