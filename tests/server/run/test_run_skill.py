@@ -193,14 +193,16 @@ async def test_a_call_that_the_client_gives_up_ends_the_run(
 ) -> None:
     make_skill("greeter")
     endpoint.script = [Hang()]
-    async with served(model=endpoint.model) as client, anyio.create_task_group() as tasks:
-        tasks.start_soon(client.call_tool, "run_skill", {"name": "greeter"})
-        assert await anyio.to_thread.run_sync(endpoint.asked.wait, 30)
-        tasks.cancel_scope.cancel()
-    assert await anyio.to_thread.run_sync(endpoint.gone.wait, 10)
-    with anyio.fail_after(10):
-        while [trace["status"] for trace in traces(tmp_path)] != ["cancelled"]:  # noqa: ASYNC110 - another process
-            await anyio.sleep(0.05)
+    async with served(model=endpoint.model) as client:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.call_tool, "run_skill", {"name": "greeter"})
+            assert await anyio.to_thread.run_sync(endpoint.asked.wait, 60)
+            tasks.cancel_scope.cancel()
+        # A server that is stopped before it has read the cancellation leaves the run to be continued.
+        assert await anyio.to_thread.run_sync(endpoint.gone.wait, 60)
+        with anyio.fail_after(60):
+            while [trace["status"] for trace in traces(tmp_path)] != ["cancelled"]:  # noqa: ASYNC110 - another process
+                await anyio.sleep(0.05)
 
 
 WORKFLOW = """
