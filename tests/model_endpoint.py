@@ -30,7 +30,10 @@ class Raw:
 
 @dataclass(frozen=True)
 class Hang:
-    """No answer at all, until the client goes."""
+    """No answer until the client goes, or until `go` is set: then it is answered with `then`."""
+
+    go: threading.Event = field(default_factory=threading.Event)
+    then: str = ""
 
 
 Answer = str | Call | list[Call] | Raw | Hang
@@ -66,10 +69,12 @@ class ModelEndpoint:
         if isinstance(answer, Raw):
             return Response(answer.body, answer.status, media_type=answer.kind)
         if isinstance(answer, Hang):
-            while not await request.is_disconnected():  # noqa: ASYNC110 - nobody tells
+            while not answer.go.is_set():
+                if await request.is_disconnected():
+                    self.gone.set()
+                    return Response(status_code=500)
                 await anyio.sleep(0.02)
-            self.gone.set()
-            return Response(status_code=500)
+            answer = answer.then
         return JSONResponse(completion(answer, len(self.requests)))
 
     def _scripted(self, asked: dict[str, Any]) -> Answer:

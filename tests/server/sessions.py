@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import warnings
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,14 +70,33 @@ class Session:
 
     async def until_told(self, what: str) -> None:
         """Wait until the server has told of `what`."""
+        await self.until_all_told([what])
+
+    async def until_all_told(self, all_of: Iterable[str], times: int = 1) -> None:
+        """Wait until the server has told of each so many times."""
         with anyio.fail_after(60):
-            while what not in self.told:
+            while any(self.told.count(what) < times for what in all_of):
                 await self._news.wait()
 
-    async def settled(self) -> list[str]:
-        """Return all that was told, after several debounces in which nothing more could come."""
-        await anyio.sleep(0.6)
-        return sorted(self.told)
+    async def until_enum(self, names: list[str]) -> None:
+        """Wait until the activation tool offers these names, asking again whenever something is told."""
+        with anyio.fail_after(60):
+            news = self._news
+            while await self.enum() != names:
+                await news.wait()
+                news = self._news
+
+    async def told_before(self, file: Path, uri: str) -> list[str]:
+        """Return all that was told before, and with, a change of `file`, whose `uri` is subscribed to.
+
+        That change is made here, twice: the second is announced after all that the first was announced with.
+        """
+        news = f"updated {uri}"
+        for text in (b"1", b"2"):
+            seen = self.told.count(news)
+            file.write_bytes(text)
+            await self.until_all_told([news], seen + 1)
+        return sorted(each for each in self.told if each != news)
 
     async def enum(self) -> list[str]:
         """Return the names that the activation tool offers now."""

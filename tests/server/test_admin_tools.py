@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from jsonschema import Draft202012Validator
 from mcp import StdioServerParameters
@@ -140,8 +141,8 @@ async def test_a_reload_tells_by_name_what_it_altered_and_every_client_hears_of_
     connect: Connect, skills: Path, make_skill: MakeSkill
 ) -> None:
     for name in ("goes", "stays", "turns"):
-        make_skill(name)
-    async with connect(subscribe=(STATUS,), **UNWATCHED) as session:
+        make_skill(name, files={"last.md": b"0"})
+    async with connect(subscribe=(STATUS, "skill://stays/last.md"), **UNWATCHED) as session:
         make_skill("comes")
         make_skill("turns", description="''")
         shutil.rmtree(skills / "goes")
@@ -152,13 +153,15 @@ async def test_a_reload_tells_by_name_what_it_altered_and_every_client_hears_of_
             "counts": {"added": 1, "removed": 1, "updated": 1},
             "states": {"active": 2, "excluded": 0, "shadowed": 0, "invalid": 1},
         }
-        await session.until_told("tools")
-        await session.until_told(f"updated {STATUS}")
+        await session.until_all_told(["prompts", "resources", "tools", f"updated {STATUS}"])
         assert await session.enum() == ["comes", "stays"]
         session.told.clear()
         again = await answer(session, "reload_skills")
         assert (again["added"], again["removed"], again["updated"]) == ([], [], [])
-        assert await session.settled() == []
+        (skills / "stays/last.md").write_bytes(b"1")
+        await answer(session, "reload_skills")
+        await session.until_told("updated skill://stays/last.md")
+        assert session.told == ["updated skill://stays/last.md"]
 
 
 @old_era
@@ -172,7 +175,8 @@ async def test_who_subscribes_to_the_status_hears_of_each_change_of_it_and_of_no
         async def told_after_reload() -> list[str]:
             session.told.clear()
             await session.host.reload()
-            return [what for what in await session.settled() if what.startswith("updated")]
+            await anyio.wait_all_tasks_blocked()
+            return [what for what in sorted(session.told) if what.startswith("updated")]
 
         (folder / "notes.md").write_text("b")
         assert await told_after_reload() == []

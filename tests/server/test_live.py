@@ -22,17 +22,18 @@ from tests.server.sessions import Connect, ConnectHosted
 async def test_tools_and_catalog_appear_with_the_first_skill_and_vanish_with_the_last(
     connect: Connect, make_skill: MakeSkill, skills: Path
 ) -> None:
+    lists = ["prompts", "resources", "tools"]
     async with connect() as session:
         assert await session.enum() == []
-        make_skill("first")
-        await session.until_told("tools")
-        assert await session.enum() == ["first"]
-        assert await session.settled() == ["prompts", "resources", "tools"]
-        session.told.clear()
-        shutil.rmtree(skills / "first")
-        await session.until_told("tools")
-        assert await session.enum() == []
-        assert await session.settled() == ["prompts", "resources", "tools"]
+        for number in range(1, 4):
+            make_skill("first")
+            await session.until_all_told(lists, 2 * number - 1)
+            assert await session.enum() == ["first"]
+            shutil.rmtree(skills / "first")
+            await session.until_all_told(lists, 2 * number)
+            assert await session.enum() == []
+            # What is told once too often is seen at the latest with the next change.
+            assert sorted(session.told) == sorted(2 * number * lists)
 
 
 def _rewrite(path: Path, old: str, new: str) -> None:
@@ -43,7 +44,7 @@ CHANGES: dict[str, tuple[Callable[[Path], object], set[str]]] = {
     "a description": (lambda f: _rewrite(f / "SKILL.md", "a thing", "all things"), {"tools", "prompts", "resources"}),
     "a body of the same length": (lambda f: _rewrite(f / "SKILL.md", "Do the", "Do not"), set()),
     "a body of another length": (lambda f: _rewrite(f / "SKILL.md", "Do the", "Never do the"), {"resources"}),
-    "a parameter": (lambda f: _rewrite(f / "SKILL.md", "the thing.", "{{thing}}"), {"prompts"}),
+    "a parameter, at the same length": (lambda f: _rewrite(f / "SKILL.md", "Do the", "{{a}} "), {"prompts"}),
     "a new file": (lambda f: (f / "new.md").write_text("new"), {"resources"}),
     "a hidden file": (lambda f: (f / ".hidden").write_text("new"), set()),
     "for users only": (
@@ -60,23 +61,15 @@ CHANGES: dict[str, tuple[Callable[[Path], object], set[str]]] = {
 
 @pytest.mark.parametrize("what", CHANGES)
 @pytest.mark.every_way
-async def test_each_list_is_announced_only_if_it_changed(
-    make_skill: MakeSkill, skills: Path, what: str, in_memory: ConnectHosted
+async def test_each_list_is_announced_once_if_it_changed_and_not_otherwise(
+    connect: Connect, make_skill: MakeSkill, what: str
 ) -> None:
     change, expected = CHANGES[what]
-    make_skill("other")
-    folder = make_skill("one", body="Do the thing." if what != "a parameter" else "Do the thing. Padding to keep size.")
-    async with in_memory(skills, watch=False) as session:
-        if what == "a parameter":
-            text = (folder / "SKILL.md").read_text()
-            _rewrite(folder / "SKILL.md", "the thing. Padding to keep size.", "{{thing}} Padding to keep size.x")
-            assert len((folder / "SKILL.md").read_text()) == len(text)
-        else:
-            change(folder)
-        await session.host.reload()
-        await anyio.wait_all_tasks_blocked()
-        assert set(session.told) == expected
-        assert len(session.told) == len(expected)
+    other, folder = make_skill("other", files={"last.md": b"0"}), make_skill("one")
+    async with connect(subscribe=("skill://other/last.md",)) as session:
+        change(folder)
+        await session.until_all_told(expected)
+        assert await session.told_before(other / "last.md", "skill://other/last.md") == sorted(expected)
 
 
 async def test_a_change_that_only_a_client_with_more_room_sees_is_announced_whatever_changed_before(
@@ -103,12 +96,9 @@ async def test_subscribers_of_a_resource_hear_of_its_new_bytes_and_of_no_other(
     folder = make_skill("one", files={"a.md": b"a", "b.md": b"b"})
     async with connect(subscribe=("skill://one/a.md",)) as session:
         (folder / "b.md").write_bytes(b"B")
-        await anyio.sleep(0.5)
-        assert session.told == []
-        (folder / "a.md").write_bytes(b"A")
-        await session.until_told("updated skill://one/a.md")
+        assert await session.told_before(folder / "a.md", "skill://one/a.md") == []
         contents = (await session.client.read_resource("skill://one/a.md")).contents[0]
-        assert contents.text == "A"
+        assert contents.text == "2"
 
 
 @pytest.mark.every_way
@@ -130,13 +120,13 @@ async def test_when_a_client_is_told_its_next_request_sees_the_change(connect: C
 async def test_a_burst_of_a_thousand_events_ends_in_one_notification_of_each_kind(
     connect: Connect, make_skill: MakeSkill
 ) -> None:
-    make_skill("seed")
-    async with connect(SKILLSERVE_WATCH_DEBOUNCE_MS="1500") as session:
+    seed = make_skill("seed", files={"last.md": b"0"})
+    async with connect(subscribe=("skill://seed/last.md",), SKILLSERVE_WATCH_DEBOUNCE_MS="1500") as session:
         for number in range(250):
             make_skill(f"skill-{number:03d}", files={"a.md": b"a", "b.md": b"b", "c/d.md": b"d"})
-        await session.until_told("tools")
-        await anyio.sleep(2)
-        assert sorted(session.told) == ["prompts", "resources", "tools"]
+        await session.until_all_told(["prompts", "resources", "tools"])
+        told = await session.told_before(seed / "last.md", "skill://seed/last.md")
+        assert told == ["prompts", "resources", "tools"]
         assert len(await session.enum()) == 251
 
 
@@ -158,8 +148,7 @@ async def test_folders_moved_in_out_and_renamed_whole_end_in_the_right_catalog(
             session.told.clear()
             step()
             await session.until_told("resources")
-            await anyio.sleep(0.3)
-            assert await session.enum() == expected
+            await session.until_enum(expected)
 
 
 async def test_the_skills_folder_may_be_deleted_and_come_back(
@@ -181,16 +170,19 @@ async def test_the_skills_folder_may_be_deleted_and_come_back(
 
 
 async def test_a_half_written_skill_comes_in_when_it_is_whole(
-    connect: Connect, make_skill: MakeSkill, skills: Path
+    make_skill: MakeSkill, skills: Path, in_memory: ConnectHosted
 ) -> None:
     make_skill("stays")
     folder = skills / "slow"
     folder.mkdir()
     text = "---\nname: slow\ndescription: Written slowly.\n---\nBody.\n"
-    async with connect() as session:
-        for end in (3, 20, len(text)):
+    async with in_memory(skills, watch=False) as session:
+        for end in range(0, len(text), 3):
             (folder / "SKILL.md").write_text(text[:end])
-            await anyio.sleep(0.25)
+            await session.host.reload()
+            if end < text.index("---\nBody"):
+                await anyio.wait_all_tasks_blocked()
+                assert (await session.enum(), session.told) == (["stays"], [])
         await session.until_told("tools")
         assert await session.enum() == ["slow", "stays"]
         assert session.told.count("tools") == 1
@@ -206,12 +198,17 @@ async def test_polling_notices_changes_where_the_system_cannot_be_asked(
         assert await session.enum() == ["one", "two"]
 
 
-async def test_a_frozen_server_keeps_its_catalog(connect: Connect, make_skill: MakeSkill) -> None:
+async def test_a_frozen_server_keeps_its_catalog_while_another_follows_the_same_folder(
+    connect: Connect, make_skill: MakeSkill
+) -> None:
     make_skill("one")
-    async with connect(SKILLSERVE_WATCH="off") as session:
-        make_skill("two")
-        assert await session.settled() == []
-        assert await session.enum() == ["one"]
+    async with connect(SKILLSERVE_WATCH="off") as frozen, connect() as following:
+        for name in ("two", "six"):
+            following.told.clear()
+            make_skill(name)
+            await following.until_told("tools")
+        assert await frozen.enum() == ["one"]
+        assert frozen.told == []
 
 
 async def test_bytes_that_changed_are_announced_before_they_are_served(connect: Connect, make_skill: MakeSkill) -> None:
@@ -304,15 +301,15 @@ async def test_a_skill_that_is_linked_into_place_is_followed_like_any_other(
     connect: Connect, skills: Path, tmp_path: Path
 ) -> None:
     linked = write_skill(tmp_path / "repository", "linked", files={"guide.md": b"old"})
-    async with connect(SKILLSERVE_FOLLOW_SYMLINKS="true") as session:
+    subscribe = ("skill://linked/guide.md",)
+    async with connect(subscribe=subscribe, SKILLSERVE_FOLLOW_SYMLINKS="true") as session:
         (skills / "linked").symlink_to(linked)
         await session.until_told("tools")
         assert await session.enum() == ["linked"]
-        await session.settled()
         for text in ("newer", "the newest"):
             session.told.clear()
             (linked / "guide.md").write_text(text)
-            await session.until_told("resources")
+            await session.until_told("updated skill://linked/guide.md")
             result = await session.client.read_resource("skill://linked/guide.md")
             assert result.contents[0].text == text
         session.told.clear()
@@ -337,5 +334,4 @@ async def test_single_files_are_served_and_followed_like_skill_folders(connect: 
         assert await session.enum() == ["agents", "notes"]
         assert "Now a skill." in await session.activate("notes")
         (skills / "AGENTS.md").unlink()
-        await session.settled()
-        assert await session.enum() == ["notes"]
+        await session.until_enum(["notes"])

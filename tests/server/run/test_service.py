@@ -53,29 +53,47 @@ def opened(
     return open_service
 
 
-async def test_of_two_who_wait_for_one_run_the_last_to_leave_cancels_it(
-    opened: Opened, endpoint: ModelEndpoint
-) -> None:
-    endpoint.script = [Hang()]
-    told: list[str] = []
+async def waited_for(service: RunService, times: int) -> None:
+    """Wait until so many callers wait for the run `both`."""
+    with anyio.fail_after(60):
+        while (both := service._waiters._awaited.get("both")) is None or both.times != times:  # noqa: ASYNC110
+            await anyio.sleep(0.01)
+
+
+async def test_a_caller_that_leaves_a_run_leaves_it_to_the_others(opened: Opened, endpoint: ModelEndpoint) -> None:
+    answer = Hang(then="the end")
+    endpoint.script = [answer]
     async with opened() as (service, request), anyio.create_task_group() as tasks:
-        scopes = [anyio.CancelScope(), anyio.CancelScope()]
+        leaving = anyio.CancelScope()
 
-        async def wait(scope: anyio.CancelScope, name: str) -> None:
-            with scope:
+        async def leave() -> None:
+            with leaving:
                 await service.perform(request("slow"), Company(), "both")
-            told.append(name)
 
-        tasks.start_soon(wait, scopes[0], "first")
-        assert await anyio.to_thread.run_sync(endpoint.asked.wait, 30)
-        tasks.start_soon(wait, scopes[1], "second")
-        await anyio.sleep(1)
-        scopes[0].cancel()
-        await anyio.sleep(1)
-        assert (told, endpoint.gone.is_set()) == (["first"], False)
-        scopes[1].cancel()
-        assert await anyio.to_thread.run_sync(endpoint.gone.wait, 30)
+        async def stay() -> None:
+            assert (await service.perform(request("slow"), Company(), "both")).output == "the end"
+
+        tasks.start_soon(leave)
+        assert await anyio.to_thread.run_sync(endpoint.asked.wait, 60)
+        tasks.start_soon(stay)
+        await waited_for(service, 2)
+        leaving.cancel()
+        await waited_for(service, 1)
+        answer.go.set()
+    assert not endpoint.gone.is_set()
+
+
+async def test_the_last_caller_that_leaves_a_run_cancels_it(opened: Opened, endpoint: ModelEndpoint) -> None:
+    endpoint.script = [Hang()]
+    async with opened() as (service, request), anyio.create_task_group() as tasks:
+        for times in (1, 2):
+            tasks.start_soon(service.perform, request("slow"), Company(), "both")
+            await waited_for(service, times)
+        assert await anyio.to_thread.run_sync(endpoint.asked.wait, 60)
+        tasks.cancel_scope.cancel()
+    async with opened() as (service, request):
         outcome = await service.perform(request("slow"), Company(), "both")
+    assert endpoint.gone.is_set()
     assert outcome.status is RunStatus.CANCELLED
 
 
