@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -11,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from skills_core import Environment, Library, Strictness, explicit_sources
+from tests.permissions import CAN_BE_BOUND, bound_by_permissions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from skills_core import Catalog, Skill
-
-NOBODY = 65_534
 
 
 @pytest.fixture(scope="session")
@@ -100,19 +98,15 @@ def seen() -> Callable[[Catalog], Any]:
 
 @pytest.fixture
 def unprivileged() -> Iterator[Path]:
-    """Yield a folder of a user whom permissions bind: the tests may run as root, whom they do not."""
+    """Yield a folder as users see it whom permissions bind: the tests may run as root, whom they do not."""
     folder = Path(tempfile.mkdtemp()).resolve()
     folder.chmod(0o777)
-    if os.name == "nt":
-        pytest.skip("permissions are no modes on this system")
-    root = os.geteuid() == 0
-    if root:
-        os.seteuid(NOBODY)
+    if not CAN_BE_BOUND:
+        pytest.skip("permissions bind nobody here")
     try:
-        yield folder
+        with bound_by_permissions():
+            yield folder
     finally:
-        if root:
-            os.seteuid(0)
         for path in (folder, *folder.rglob("*")):
             path.chmod(0o777)
         shutil.rmtree(folder)

@@ -3,28 +3,58 @@
 from __future__ import annotations
 
 import re
-from datetime import date
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
 
 import pytest
 
+from skills_core import Library, Recipient, Skill, render_activation
 from skills_core.mentions import capabilities_of
 from skills_core.toolboxes import OTHER_NAMES, PRESETS, Capability, Toolbox, toolbox_named
 
 ALL = [*PRESETS, OTHER_NAMES]
+OWN_TOOL = "activate_skill"
+
+MakeSkill = Callable[[str], Skill]
+
+
+@pytest.fixture
+def make_skill(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> Callable[[str], Skill]:
+    """Return one skill with the body that is asked for, however often."""
+    write_skill(tmp_path, "one", body="")
+    (skill,) = load(tmp_path).catalog.active
+
+    def with_body(body: str) -> Skill:
+        instructions = replace(skill.content.instructions, body=body)
+        return replace(skill, content=replace(skill.content, instructions=instructions))
+
+    return with_body
 
 
 def key_of(toolbox: Toolbox) -> str:
     return toolbox.key
 
 
-@pytest.mark.parametrize("toolbox", ALL, ids=key_of)
-def test_every_preset_says_where_and_when_its_names_were_found(toolbox: Toolbox) -> None:
-    assert len(toolbox.source) > 20
-    assert date.fromisoformat(toolbox.date) >= date(2026, 1, 1)
+@pytest.mark.parametrize("toolbox", PRESETS, ids=key_of)
+def test_a_tool_of_any_host_is_told_as_one_that_this_host_has(toolbox: Toolbox, make_skill: MakeSkill) -> None:
+    for capability, name in (pair for other in ALL for pair in other.names()):
+        # Names that are words of other things too count where the text is plainly about tools.
+        skill = make_skill(f"The body: use the `{name}` tool, beside `AskUserQuestion` and `TodoWrite`.")
+        head = render_activation(skill, {}, Recipient(toolbox=toolbox)).partition("\nThe body")[0]
+        told = dict(re.findall(r"^- `([^`]+)`[^:]*(.*)$", head, re.MULTILINE))
+        assert (name in told) is not toolbox.has(name)
+        instead = told.get(name, "")
+        called = re.findall("`([^`]+)`", instead)
+        assert [tool for tool in called if not (toolbox.has(tool) or tool == OWN_TOOL)] == []
+        assert called or toolbox.has(name) or toolbox.first(capability) is None
 
 
 @pytest.mark.parametrize("toolbox", ALL, ids=key_of)
-def test_every_name_of_a_preset_is_one_that_a_model_can_call(toolbox: Toolbox) -> None:
+def test_a_model_can_call_every_tool_by_its_name(toolbox: Toolbox) -> None:
     assert [name for _, name in toolbox.names() if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,63}", name)] == []
 
 
@@ -36,6 +66,12 @@ def test_every_host_can_run_commands_or_read_files(toolbox: Toolbox) -> None:
 @pytest.mark.parametrize("toolbox", PRESETS, ids=key_of)
 def test_a_former_name_is_none_of_the_tools_to_call(toolbox: Toolbox) -> None:
     assert [name for names in toolbox.former.values() for name in names if toolbox.has(name)] == []
+
+
+@pytest.mark.parametrize("toolbox", ALL, ids=key_of)
+def test_a_preset_says_since_when_its_names_are_known(toolbox: Toolbox) -> None:
+    assert toolbox.source
+    assert date(2026, 1, 1) <= date.fromisoformat(toolbox.date) <= datetime.now(UTC).date()
 
 
 def test_presets_are_found_by_key_and_nothing_else() -> None:

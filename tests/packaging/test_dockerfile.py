@@ -119,16 +119,18 @@ def ignored(path: str) -> bool:
 def this_machine() -> tuple[str, dict[str, Any]]:
     """Return a Python that stands in for the base image's, and the arguments that start it as the image's user.
 
-    Only root can become another user; and where no Python is open to others (one below /root), it stays root.
+    Only root can become another user; and where no Python is open to others (one below /root), or no temporary folder,
+    it stays root.
     """
     own: str = getattr(sys, "_base_executable", sys.executable)
     if os.geteuid() == 0:
         user, group = map(int, FINAL.last("USER").text.split(":"))
         other: dict[str, Any] = {"user": user, "group": group, "extra_groups": []}
-        usable = "import ensurepip, sys; sys.exit(sys.version_info < (3, 11))"
+        usable = "import ensurepip, os, sys; os.listdir(sys.argv[1]); sys.exit(sys.version_info < (3, 11))"
         for python in (own, shutil.which("python3", path="/usr/local/bin:/usr/bin")):
             with suppress(OSError, subprocess.CalledProcessError):
-                subprocess.run([python or "", "-c", usable], cwd="/", check=True, capture_output=True, **other)
+                command = [python or "", "-c", usable, tempfile.gettempdir()]
+                subprocess.run(command, cwd="/", check=True, capture_output=True, **other)
                 return str(python), other
     return own, {}
 

@@ -290,7 +290,7 @@ async def test_after_a_reload_that_failed_everything_is_compared(
 
         monkeypatch.setattr(library, "reload", fail_once)
         make_skill("missed")
-        assert await anyio.to_thread.run_sync(failed.wait, 5)
+        assert await anyio.to_thread.run_sync(failed.wait, 60)
         make_skill("seen")
         await session.until_told("tools")
         assert await session.enum() == ["missed", "one", "seen"]

@@ -104,7 +104,7 @@ async def test_a_record_that_is_removed_costs_the_runs_and_not_the_server(
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call)
-            assert await anyio.to_thread.run_sync(endpoint.asked.wait, 30)
+            assert await anyio.to_thread.run_sync(endpoint.asked.wait, 60)
             await anyio.to_thread.run_sync(shutil.rmtree, record.parent)
         await call()
         assert "Do the thing." in await session.activate("greeter")

@@ -20,6 +20,7 @@ from server.jdai_files import script_variables
 from server.listing.scripts import PIECE
 from skills_core.testing import skill_of
 from tests.conftest import MakeSkill
+from tests.processes import sleepers
 from tests.server.sessions import REPOSITORY, Connect, ConnectHosted, Session, server_environment
 
 TOOL = "run_skill_script"
@@ -37,12 +38,6 @@ async def call(session: Session, **arguments: Any) -> Any:
         listed = {tool.name: tool for tool in (await session.client.list_tools()).tools}
         Draft202012Validator(listed[TOOL].output_schema).validate(result.structured_content)
     return result
-
-
-def running(marker: str) -> list[int]:
-    """Return the processes that sleep for so long."""
-    found = subprocess.run(["ps", "-eo", "pid=,args="], capture_output=True, check=True, text=True).stdout
-    return [int(line.split()[0]) for line in found.splitlines() if f"sleep {marker}" in line]
 
 
 async def becomes(true: Callable[[], bool]) -> bool:
@@ -217,9 +212,9 @@ class TestTool:
                     await session.client.call_tool(TOOL, {"skill": "a", "path": "a.sh", "args": [marker]})
 
                 tasks.start_soon(run)
-                assert await becomes(lambda: bool(running(marker)))
+                assert await becomes(lambda: bool(sleepers(marker)))
                 tasks.cancel_scope.cancel()
-            assert await becomes(lambda: not running(marker))
+            assert await becomes(lambda: not sleepers(marker))
             assert await session.enum() == ["a"]
 
     @POSIX

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from skills_core.run.scripts import systems
 from skills_core.run.scripts.process import Command, Ending, Finished, ProcessLimits, run_process
+from tests.processes import is_alive
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither sessions nor signals")
 
@@ -41,12 +41,6 @@ async def python(
     return await run_process(command(directory, sys.executable, "-c", code, *arguments), limits, stdin)
 
 
-def is_there(number: int) -> bool:
-    """Tell whether a process is there that has not ended."""
-    found = subprocess.run(["ps", "-o", "stat=", "-p", str(number)], capture_output=True, check=False, text=True)
-    return bool(found.stdout.strip()) and not found.stdout.strip().startswith("Z")
-
-
 async def becomes(true: Callable[[], bool]) -> bool:
     """Wait until something is so, but not for ever."""
     with anyio.move_on_after(30):
@@ -56,7 +50,7 @@ async def becomes(true: Callable[[], bool]) -> bool:
 
 
 async def is_gone(number: int) -> bool:
-    return await becomes(lambda: not is_there(number))
+    return await becomes(lambda: not is_alive(number))
 
 
 async def test_a_program_gets_its_arguments_as_they_are_and_both_streams_come_back_apart(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ async def test_runs_at_the_same_time_share_a_model_and_none_ends_it_for_the_othe
             assert outcome.problem is RunProblem.TIME_LIMIT
 
         tasks.start_soon(slow)
-        assert await anyio.to_thread.run_sync(endpoint.asked.wait, 30)
+        assert await anyio.to_thread.run_sync(endpoint.asked.wait, 60)
         for _ in range(2):
             assert (await service.perform(request("quick"), Company())).output == "hello"
             assert not endpoint.gone.is_set()

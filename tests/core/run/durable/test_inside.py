@@ -144,7 +144,7 @@ async def test_what_a_cancelled_run_was_about_to_do_inside_is_cancelled_too(
 
     async with open_engine(store_of(sqlite_url), {"outer": outer, "inner": inner}, ONE_AT_A_TIME) as engine:
         await engine.start("outer", "run", {}, here=True)
-        assert await anyio.to_thread.run_sync(asked.wait, 20)
+        assert await anyio.to_thread.run_sync(asked.wait, 60)
         await engine.cancel("run")
         answers.set()
 

@@ -25,6 +25,7 @@ import pytest
 from skills_core.run.scripts.isolation import Isolation
 from skills_core.run.scripts.process import Ending, Finished, ProcessLimits
 from tests.core.run.scripts.running import FOUND, MakeRunner, with_files
+from tests.processes import sleepers
 from tests.server.sessions import REPOSITORY, server_environment
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there are sandboxes on Linux alone")
@@ -58,16 +59,10 @@ def harmed(_: Finished, facts: Facts) -> bool:
 
 
 def survived(_: Finished, facts: Facts) -> bool:
-    found = running(facts["marker"])
+    found = sleepers(facts["marker"])
     for number in found:
         os.kill(number, signal.SIGKILL)
     return bool(found)
-
-
-def running(marker: str) -> list[int]:
-    """Return the processes that have a text on their command line."""
-    found = subprocess.run(["ps", "-eo", "pid=,args="], capture_output=True, check=True, text=True).stdout
-    return [int(line.split()[0]) for line in found.splitlines() if f"sleep {marker}" in line]
 
 
 @dataclass(frozen=True)
@@ -250,12 +245,12 @@ async def test_a_script_of_a_server_that_is_killed_goes_on_only_without_a_sandbo
     environment = {**server_environment(PATH=str(programs)), "TMPDIR": str(tmp_path)}
     server = await anyio.open_process(command, cwd=REPOSITORY, env=environment)
     try:
-        assert await becomes(lambda: bool(running(marker)))
+        assert await becomes(lambda: bool(sleepers(marker)))
     finally:
         server.kill()
         await server.aclose()
     if programs_there:
-        assert await becomes(lambda: not running(marker))
+        assert await becomes(lambda: not sleepers(marker))
     else:
         assert survived(Finished(Ending.EXITED), {"marker": marker})
 
