@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ INTERPRETER_VARIABLES = ("PYTHON", "LC_", "LANG", "LD_")
 
 @dataclass(frozen=True)
 class Start:
-    """What `_posixsubprocess.fork_exec` is asked for: its arguments, in their order."""
+    """What `subprocess` asks of the system: the first arguments of `_posixsubprocess.fork_exec`, in their order."""
 
     arguments: Sequence[str | bytes]
     executables: Sequence[bytes]
@@ -50,8 +50,7 @@ class Start:
     gids: Sequence[int] | None
     uid: int | None
     umask: int
-    before_exec: object = None
-    allow_vfork: bool = True
+    before_exec: object
 
     @property
     def variables(self) -> dict[str, str]:
@@ -164,13 +163,13 @@ def _adopting_orphans() -> Generator[None]:
 @contextmanager
 def forking(server: ForkServer) -> Generator[None]:
     """Let `server` start the processes that it can start."""
-    if sys.platform != "linux":
+    by_exec: Any = getattr(subprocess, "_fork_exec", None)
+    if sys.platform != "linux" or by_exec is None:
         yield
         return
-    by_exec: Any = subprocess._fork_exec  # type: ignore[attr-defined]
 
     def fork(*arguments: Any) -> int:
-        wanted = Start(*arguments)
+        wanted = Start(*arguments[: len(fields(Start))])
         return server.start(wanted) if wanted.can_be_forked() else int(by_exec(*arguments))
 
     subprocess._fork_exec = fork  # type: ignore[attr-defined]

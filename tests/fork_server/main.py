@@ -93,7 +93,8 @@ def become(request: dict[str, Any]) -> None:
         before: io.TextIOWrapper = getattr(sys, name)
         stream: Any = open(number, mode, encoding=before.encoding, errors=before.errors, closefd=False)  # noqa: SIM115
         if mode == "w":
-            stream.reconfigure(line_buffering=name == "stderr" or stream.isatty())
+            at_line_ends = before.line_buffering if name == "stderr" else stream.isatty() and not before.write_through
+            stream.reconfigure(line_buffering=at_line_ends, write_through=before.write_through)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
 
