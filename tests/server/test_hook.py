@@ -333,7 +333,7 @@ def test_a_directory_that_is_missing_takes_no_pattern_away(hook: Hook, skills: P
     assert "(and 1 more)" in answer[1]
 
 
-@pytest.mark.parametrize("text", ["run_turns = 3", "garbage[", "scan_depth = 'deep'"])
+@pytest.mark.parametrize("text", ["danger_patterns = ['x']", "garbage[", "scan_depth = 'deep'", "x = " + "[" * 9000])
 def test_faulty_settings_of_a_project_take_no_pattern_away(hook: Hook, project: Path, text: str) -> None:
     trust(hook, project)
     write_skill(hook.home / ".agents" / "skills", "mine", fields="danger_patterns: [mkfs]")
@@ -401,7 +401,7 @@ def test_a_scan_that_was_cut_short_leaves_the_call_to_the_user(hook: Hook) -> No
     answer = hook.ask(call(), SKILLSERVE_SCAN_DEPTH="1")
     assert answer is not None
     assert answer[0] == "ask"
-    assert "the scan stopped" in answer[1]
+    assert "was not looked into" in answer[1]
 
 
 def test_an_unreadable_list_of_trusted_folders_leaves_the_call_to_the_user(hook: Hook) -> None:
