@@ -128,7 +128,7 @@ class ProjectFile:
     def _trust(self, what: str) -> str:
         if not self._can_be_trusted:
             return ""
-        return f" If you trust the project, this lets {what} count: skillserve trust {one_line(str(self._project))}"
+        return f" If you trust the project, this lets {what} count: `skillserve trust {one_line(str(self._project))}`."
 
     def _elsewhere(self, names: Iterable[str]) -> str:
         own = one_line(str(self._own))

@@ -48,8 +48,9 @@ def settings_with_logs(machine: Machine, **flags: object) -> Settings:
     Raises:
         ConfigurationError: a setting cannot be used.
     """
-    settings = settings_of(machine, flags)
+    settings, said = settings_in_project(machine, user_settings(machine, flags), flags)
     log_to_stderr(settings)
+    _tell(said)
     return settings
 
 
@@ -121,9 +122,14 @@ def settings_of(machine: Machine, flags: Mapping[str, object]) -> Settings:
         ConfigurationError: a setting cannot be used.
     """
     settings, said = settings_in_project(machine, user_settings(machine, flags), flags)
-    for notice in said.notices:
-        logger.warning("%s", notice)
+    _tell(said)
     return settings
+
+
+def _tell(said: Said) -> None:
+    for notice in said.notices:
+        # Where nothing else is logged, this goes to stderr all the same.
+        logger.warning("%s", notice)
 
 
 def user_settings(machine: Machine, flags: Mapping[str, object]) -> Settings:

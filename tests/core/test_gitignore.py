@@ -81,6 +81,10 @@ def endless(path: Path) -> None:
     path.symlink_to("/dev/zero")
 
 
+def waiting(path: Path) -> None:
+    os.mkfifo(path)
+
+
 def too_many(path: Path) -> None:
     path.write_text("".join(f"*a{number}*b*c*\n" for number in range(9000)))
 
@@ -91,7 +95,7 @@ def too_large(path: Path) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
 @pytest.mark.parametrize("place", ["skills", "skills/one", "."])
-@pytest.mark.parametrize("spoil", [endless, too_many, too_large, Path.mkdir, os.mkfifo])
+@pytest.mark.parametrize("spoil", [endless, waiting, too_many, too_large, Path.mkdir])
 def test_rules_that_cannot_be_used_are_told_and_ignore_nothing(
     spoil: Callable[[Path], None], place: str, tmp_path: Path, write_skill: Callable[..., Path]
 ) -> None:

@@ -280,7 +280,7 @@ def test_what_trust_would_change_is_told_with_the_command(world: World, caplog: 
     assert world.settings() == Settings()
     about_settings, about_jdai = caplog.messages
     assert "is not trusted: it sets port, sources, strictness." in about_settings
-    assert f"this lets sources, strictness count: skillserve trust {world.project}" in about_settings
+    assert f"this lets sources, strictness count: `skillserve trust {world.project}`." in about_settings
     assert "No project sets port: say it in " in about_settings
     assert f"{world.project / '.jdai' / 'skills.json'} is ignored" in about_jdai
 
