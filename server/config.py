@@ -272,6 +272,12 @@ def _check_workspace(workspace: str | None) -> None:
         raise ValueError(f"{workspace!r}: expected the absolute path of a folder that exists")
 
 
+def _check_sources(sources: tuple[SourceSettings, ...]) -> None:
+    for source in sources:
+        if "\0" in source.path:
+            raise ValueError(f"{source.path[:80]!r}: expected the path of a directory")
+
+
 def _check_patterns(patterns: tuple[str, ...]) -> None:
     for pattern in patterns:
         if fault := pattern_fault(pattern):
@@ -298,6 +304,7 @@ def _check_tool_names(tables: Mapping[str, Mapping[str, str]]) -> None:
 _CHECKS: Mapping[str, Callable[[Any], None]] = {
     "admin_token": _check_token,
     "script_environment": _check_names,
+    "sources": _check_sources,
     "script_workspace": _check_workspace,
     "danger_patterns": _check_patterns,
     "confirm_patterns": _check_patterns,

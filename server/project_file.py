@@ -34,8 +34,8 @@ _KNOWN: Final = frozenset(Settings.__struct_fields__) - {"project"}
 
 _NOT_OF_PROJECT: Final = sorted({*SourceSettings.__struct_fields__} - {*ProjectSource.__struct_fields__})
 
-_KEY: Final = re.compile(r"""[ \t]*["']?([A-Za-z_]+)""")
-_TABLE: Final = re.compile(r"""[ \t]*\[{1,2}[ \t]*["']?([A-Za-z_]+)""")
+_KEY: Final = re.compile(r"""[ \t]*["']?([A-Za-z_]+)(?![\w-])""")
+_TABLE: Final = re.compile(r"""[ \t]*\[{1,2}[ \t]*["']?([A-Za-z_]+)(?![\w-])""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,8 @@ class ProjectFile:
         """Nothing is read yet."""
         self.path = places.working_directory / FILE_NAME
         self._own = own_file(places.config_home)
+        # Who works in the folder of their own settings reads them once, as their own.
+        self._is_own = real_path(self.path.parent) == real_path(self._own.parent)
         self._project = project_of(places.working_directory, places.home)
         # To trust these would be to trust all projects.
         self._can_be_trusted = not real_path(places.home).is_relative_to(real_path(self._project))
@@ -65,7 +67,7 @@ class ProjectFile:
         """
         notices = [f"{self._ignored(path)}.{self._trust('it')}" for path in others if os.path.lexists(path)]
         try:
-            raw = read_bounded(self.path)
+            raw = None if self._is_own else read_bounded(self.path)
         except FileRefusedError as error:
             return Said(notices=(f"{self._ignored(self.path)}: {error.message}.", *notices))
         if raw is None:
@@ -84,7 +86,7 @@ class ProjectFile:
         Raises:
             ConfigurationError: the file cannot be read, or a setting that would count has a value that does not fit.
         """
-        found = read_settings_file(self.path)
+        found = {} if self._is_own else read_settings_file(self.path)
         ignored = sorted(found.keys() - set(_ALLOWED))
         kept: dict[str, Any] = {name: found[name] for name in _ALLOWED if name in found and name not in overridden}
         if isinstance(kept.get("sources"), list):
@@ -108,7 +110,7 @@ class ProjectFile:
                 continue
             path = source.get("path")
             if isinstance(path, str) and path and not self._is_inside(path):
-                left_out.append(f"sources.{number}")
+                left_out.append(f"sources.{number} (it lies outside of the project)")
                 continue
             # What is misspelt is told as everywhere; what is known of a user's source is not for a project to say.
             odd = [key for key in _NOT_OF_PROJECT if key in source]

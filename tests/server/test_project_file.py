@@ -285,6 +285,17 @@ def test_what_trust_would_change_is_told_with_the_command(world: World, caplog: 
     assert f"{world.project / '.jdai' / 'skills.json'} is ignored" in about_jdai
 
 
+def test_in_the_folder_of_the_users_own_settings_there_is_no_other_file(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.own("port = 1\nstrictness = 'strict'\n")
+    there = Machine(Places(world.home, world.home / ".config" / "skillserve", world.places.config_home))
+    for trust in (False, True):
+        settings = settings_of(there, {"trust_workspace": trust})
+        assert (settings.port, settings.strictness) == (1, Strictness.STRICT)
+    assert caplog.messages == []
+
+
 def test_nobody_is_told_to_trust_the_folder_that_all_projects_lie_in(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -339,7 +350,10 @@ def test_a_source_out_of_a_trusted_project_is_left_out_and_told(
     project = world.settings().project
     assert project is not None
     assert [source.path for source in project.sources] == [str(world.project / "in")]
-    assert "No project sets sources.0, sources.1.follow_symlinks, sources.1.scope: " in caplog.text
+    assert (
+        "No project sets sources.0 (it lies outside of the project), sources.1.follow_symlinks, sources.1.scope: "
+        in caplog.text
+    )
     assert world.active() == expected
 
 

@@ -117,6 +117,7 @@ def test_a_value_of_a_file_is_read_by_the_type_of_its_setting(
         ("script_environment = ['A=B']", "script_environment: 'A=B': expected a variable's name"),
         ("sources = ['']", "sources.0.path: '': expected text that is not empty"),
         ("sources = [{scope = 'plugin'}]", "sources.0.path: missing"),
+        ('sources = ["a\\u0000b"]', "sources: '"),
         ("sources = [{path = '/p'}, {path = '/p', more = 1}]", "sources.1.more: unknown"),
         ("sources = [{path = '/p', strictness = 'x'}]", "sources.0.strictness: 'x': expected one of "),
         ("sources = [{path = '/p', gitignore = 'x'}]", "sources.0.gitignore: 'x': expected true or false"),
