@@ -24,6 +24,7 @@ from skills_core import Reason, State
 from skills_core.guard.guard import Verdict
 from skills_core.locations import Places
 from skills_core.sources import Scope, Strictness
+from skills_core.watching import WatchMode
 from tests.conftest import write_skill
 from tests.server.sessions import server_environment
 
@@ -166,29 +167,34 @@ def as_toml(said: dict[str, Any]) -> bytes:
     return "".join(f"{name} = {value(each)}\n" for name, each in said.items()).encode()
 
 
+PLACED = st.nothing() if os.name == "nt" else st.sampled_from(sorted(KINDS))
+RULES = st.lists(st.sampled_from(["*", "*.log", "!x", "[z-a]", "\\", "/"])).map("\n".join)
 STRANGE = st.fixed_dictionaries(
     {},
     optional={
-        "skillserve.toml": st.binary() | st.dictionaries(NAMES, VALUES, min_size=1).map(as_toml),
-        ".jdai/skills.json": st.binary() | OF_SKILLS.map(lambda said: json.dumps({"skills": said}).encode()),
-        ".jdai/config.json": st.binary() | OF_CONFIG.map(lambda said: json.dumps(said).encode()),
-        ".gitignore": st.binary()
-        | st.lists(st.sampled_from(["*", "*.log", "!x", "[z-a]", "\\", "/"])).map("\n".join).map(str.encode),
+        "skillserve.toml": PLACED | st.binary() | st.dictionaries(NAMES, VALUES, min_size=1).map(as_toml),
+        ".jdai/skills.json": PLACED | st.binary() | OF_SKILLS.map(lambda said: json.dumps({"skills": said}).encode()),
+        ".jdai/config.json": PLACED | st.binary() | OF_CONFIG.map(lambda said: json.dumps(said).encode()),
+        ".gitignore": PLACED | st.binary() | RULES.map(str.encode),
     },
 )
+"""Files of a project: the name of a kind of file, or the bytes of a regular one."""
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(files=STRANGE)
 def test_an_untrusted_project_changes_no_setting_and_no_skill_of_the_user(
-    files: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory
+    files: dict[str, str | bytes], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     space = tmp_path_factory.mktemp("world").resolve()
     try:
         world = World(space)
         expected = world.what_counts(gitignore=True)
         for name, content in files.items():
-            (world.project / name).write_bytes(content)
+            if isinstance(content, str):
+                KINDS[content](world.project / name)
+            else:
+                (world.project / name).write_bytes(content)
         assert world.what_counts(gitignore=True) == expected
     finally:
         shutil.rmtree(space)
@@ -325,6 +331,34 @@ def test_in_a_trusted_project_its_file_speaks_of_its_own_skills_alone(world: Wor
         assert not ours or found.source.strictness is Strictness.STRICT
     by_root = {found.source.root: found.source for found in catalog.sources}
     assert by_root[world.project / "know-how"].scope is Scope.WORKSPACE
+
+
+def test_in_a_trusted_project_its_files_of_jdai_win_as_they_do_in_jdai(world: World) -> None:
+    (world.project / ".jdai" / "skills.json").write_text('{"load": {"watch": false, "watchDebounceMs": 99}}')
+    (world.project / ".jdai" / "config.json").write_text('{"features": {"review": false}}')
+    assert (world.settings().watch, world.active().keys()) == (WatchMode.AUTO, {"mine", "old"})
+    shutil.rmtree(world.project / ".agents")
+    world.trust()
+    settings = world.settings()
+    assert (settings.watch, settings.watch_debounce_ms) == (WatchMode.OFF, 99)
+    catalog = open_library(None, settings, Machine(world.places)).catalog
+    assert [skill.reason for skill in catalog.skills if skill.key == "mine"] == [Reason.CONFIG_DISABLED]
+
+
+def test_trust_that_is_given_later_counts_at_the_next_reload(world: World) -> None:
+    (world.project / ".jdai" / "config.json").write_text('{"features": {"other": true}}')
+    write_skill(world.project / ".agents" / "skills", "theirs", fields=WHEN.replace("review", "other"))
+    machine = Machine(world.places)
+    library = open_library(None, world.settings(), machine)
+    before = {skill.key: skill.source.scope for skill in library.catalog.active}
+    assert before == {"mine": Scope.MANAGED, "old": Scope.LEGACY}
+    world.trust()
+    library.reload()
+    after = {skill.key: skill.source.scope for skill in library.catalog.active}
+    assert after == {"mine": Scope.WORKSPACE, "old": Scope.WORKSPACE, "theirs": Scope.WORKSPACE}
+    assert machine.trust.remove(world.project)
+    library.reload()
+    assert {skill.key: skill.source.scope for skill in library.catalog.active} == before
 
 
 def test_flags_and_variables_win_over_the_file_of_a_trusted_project(
