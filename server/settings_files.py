@@ -26,7 +26,10 @@ def own_file(config_home: Path) -> Path:
 
 
 def read_settings_file(file: Path) -> dict[str, Any]:
-    """Return what a file of settings says, unchecked but for its form, with the paths of sources made absolute.
+    """Return what a file of settings says, unchecked but for its form, with what it names made absolute.
+
+    Paths of sources, of workflows and of the file of MCP servers are relative to the file: from the working directory,
+    a repository would put its own programs and steps in the place of those that the user meant.
 
     Raises:
         ConfigurationError: it cannot be read, or is no TOML.
@@ -48,13 +51,22 @@ def read_settings_file(file: Path) -> dict[str, Any]:
     if "project" in found:
         raise ConfigurationError(f"{file}: project: unknown")
     if isinstance(found.get("sources"), list):
-        found["sources"] = [_located(source, file.parent) for source in found["sources"]]
+        found["sources"] = [_source(source, file.parent) for source in found["sources"]]
+    if isinstance(found.get("workflows"), list):
+        found["workflows"] = [_located(place, file.parent) for place in found["workflows"]]
+    if "mcp_servers" in found:
+        found["mcp_servers"] = _located(found["mcp_servers"], file.parent)
     return found
 
 
-def _located(source: object, folder: Path) -> object:
-    """Return a source with its path made absolute: relative to `folder`, or to the user's home after `~`."""
-    table = {"path": source} if isinstance(source, str) else source
-    if isinstance(table, dict) and isinstance(table.get("path"), str) and table["path"]:
-        return {**table, "path": str(folder / os.path.expanduser(table["path"]))}  # noqa: PTH111 - without a home ~ stays
-    return table
+def _source(source: object, folder: Path) -> object:
+    if isinstance(source, dict):
+        return {**source, "path": _located(source["path"], folder)} if "path" in source else source
+    return {"path": _located(source, folder)} if isinstance(source, str) else source
+
+
+def _located(path: object, folder: Path) -> object:
+    """Return a path made absolute: relative to `folder`, or to the user's home after `~`."""
+    if not isinstance(path, str) or not path:
+        return path
+    return str(folder / os.path.expanduser(path))  # noqa: PTH111 - without a home ~ stays

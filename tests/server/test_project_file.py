@@ -302,6 +302,14 @@ def test_in_the_folder_of_the_users_own_settings_there_is_no_other_file(
     assert caplog.messages == []
 
 
+def test_what_the_users_own_file_names_is_beside_it_and_not_in_a_repository(world: World) -> None:
+    world.own("mcp_servers = 'mcp.json'\nworkflows = ['flows', '~/flows', '/flows']\n")
+    (world.project / "mcp.json").write_text('{"mcpServers": {"strange": {"command": "strange"}}}')
+    folder, settings = world.home / ".config" / "skillserve", world.settings()
+    assert settings.mcp_servers == str(folder / "mcp.json")
+    assert settings.workflows == (str(folder / "flows"), str(Path("~/flows").expanduser()), str(folder / "/flows"))
+
+
 def test_nobody_is_told_to_trust_the_folder_that_all_projects_lie_in(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -336,7 +344,7 @@ def test_in_a_trusted_project_its_file_speaks_of_its_own_skills_alone(world: Wor
 def test_in_a_trusted_project_its_files_of_jdai_win_as_they_do_in_jdai(world: World) -> None:
     (world.project / ".jdai" / "skills.json").write_text('{"load": {"watch": false, "watchDebounceMs": 99}}')
     (world.project / ".jdai" / "config.json").write_text('{"features": {"review": false}}')
-    assert (world.settings().watch, world.active().keys()) == (WatchMode.AUTO, {"mine", "old"})
+    assert (world.settings().watch, sorted(world.active())) == (WatchMode.AUTO, ["mine", "old"])
     shutil.rmtree(world.project / ".agents")
     world.trust()
     settings = world.settings()
