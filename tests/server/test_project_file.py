@@ -139,12 +139,9 @@ SCALARS = (
         ["http", "::", "/", "~", "debug", "strict", "off", "project", "mine", "old", "source:managed", "x", ""]
     )
 )
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["path", "scope", "a"]), inner, max_size=3)
-    ),
-)
+KEYS = st.sampled_from(["path", "scope", "a"])
+FLAT = SCALARS | st.lists(SCALARS, max_size=3) | st.dictionaries(KEYS, SCALARS, max_size=3)
+VALUES = FLAT | st.lists(FLAT, max_size=3) | st.dictionaries(KEYS, FLAT, max_size=3)
 NAMES = st.sampled_from([*Settings.__struct_fields__, "no_such"])
 ENTRIES = st.dictionaries(
     st.sampled_from(["mine", "MINE", "old"]), st.fixed_dictionaries({"enabled": SCALARS, "config": VALUES})
