@@ -57,7 +57,8 @@ ENV PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     SKILLSERVE_USAGE=false
 
-# skillserve.toml is read from the working directory. That is not /skills, so that skills cannot change settings.
+# Mount your settings at /etc/skillserve/skillserve.toml. That is not in /skills, so that skills cannot change settings.
+ENV XDG_CONFIG_HOME=/etc
 WORKDIR /etc/skillserve
 
 # A number, because Kubernetes' runAsNonRoot cannot look up a name. It owns no file of the image; the files below

@@ -1,10 +1,10 @@
 """Settings: one frozen model, built once from flags, environment, `skillserve.toml` and defaults.
 
-The first that says something wins, in that order; of files, the one in the working directory, then the user's own.
-Everything below receives values, nothing else in the product reads the environment for settings.
+The first that says something wins, in that order. Everything below receives values, nothing else in the product reads
+the environment for settings.
 
-The file in the working directory may have come with a repository: it cannot make itself trusted, nor open
-more of the server to clients, and the sources that it adds are served only while the project is trusted.
+The `skillserve.toml` in the working directory may have come with a repository. It is not one of these layers: what it
+may say of the project's own skills, once the project is trusted, is all in `ProjectSettings`; see `project_file`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import astuple
 
 from server.model import InvalidValueError, SecretStr, read
+from server.settings_files import ConfigurationError, own_file, read_settings_file
 from skills_core.catalog import MAX_ENTRY
 from skills_core.guard.patterns import pattern_fault
 from skills_core.locations import USUAL_BOUNDS
@@ -35,38 +36,18 @@ __all__ = [
     "Conventions",
     "LogLevel",
     "OptionalTool",
+    "ProjectSettings",
+    "ProjectSource",
     "Settings",
     "SourceSettings",
     "Transport",
+    "in_environment",
     "load_settings",
 ]
 
 ENV_PREFIX = "SKILLSERVE_"
-FILE_NAME = "skillserve.toml"
 
-_GUARD = frozenset({"confirm_patterns", "danger_patterns"})
-
-_RUN = frozenset(
-    {"model", "model_key", "run_seconds", "run_store", "run_tokens", "run_turns", "runs_at_once", "workflows"}
-)
-
-_SCRIPTS = frozenset(
-    {
-        "require_sandbox",
-        "script_environment",
-        "script_network",
-        "script_output_bytes",
-        "script_seconds",
-        "script_workspace",
-    }
-)
-
-_TOOLS = frozenset({"mcp_servers", "run_tools", "skill_tools", "workspace"})
-
-_PERSONAL = _GUARD | _RUN | _SCRIPTS | _TOOLS | {"admin_token", "reranker", "tool_names", "tools", "trust_workspace"}
-# What a file that came with a repository has no say in.
-
-_TABLES = _GUARD | {"client_budgets", "project_sources", "sources", "tool_names"}
+_TABLES = frozenset({"client_budgets", "confirm_patterns", "danger_patterns", "project", "sources", "tool_names"})
 # Settings that files alone can express.
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_./:#@-]{1,64}")
@@ -87,10 +68,8 @@ _TRUTH = {
 
 NonEmpty = Annotated[str, Meta(min_length=1)]
 PositiveInt = Annotated[int, Meta(ge=1)]
-
-
-class ConfigurationError(Exception):
-    """A setting cannot be used; the message names it, what is wrong, and where it came from."""
+Depth = Annotated[int, Meta(ge=0, le=100)]
+Folders = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
 class Transport(StrEnum):
@@ -138,6 +117,31 @@ class SourceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     follow_symlinks: bool | None = None
     conventions: bool | None = None
     gitignore: bool | None = None
+    scan_depth: Depth | None = None
+    scan_folders: Folders | None = None
+
+
+class ProjectSource(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A directory of skills within a trusted project, which the project's own file names."""
+
+    path: NonEmpty
+    strictness: Strictness | None = None
+    conventions: bool | None = None
+    gitignore: bool | None = None
+
+
+class ProjectSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All that the file of a trusted project may say, of the project's own skills alone; None leaves it to the user.
+
+    What is added here must not open the network, run code, say where data goes, or touch the user's own skills.
+    """
+
+    strictness: Strictness | None = None
+    conventions: Conventions | None = None
+    gitignore: bool | None = None
+    scan_depth: Depth | None = None
+    scan_folders: Folders | None = None
+    sources: tuple[ProjectSource, ...] = ()
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -153,14 +157,16 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     follow_symlinks: bool = False
     trust_workspace: bool = False
     gitignore: bool = False
-    scan_depth: Annotated[int, Meta(ge=0, le=100)] = USUAL_BOUNDS.depth
-    """Folders below the usual places that are looked into; directories that are named are bounded far higher."""
-    scan_folders: Annotated[int, Meta(ge=1, le=1_000_000)] = USUAL_BOUNDS.folders
-    """Folders of each of the usual places that are looked into, in all."""
+    scan_depth: Depth = USUAL_BOUNDS.depth
+    """Folders below the usual places and configured sources that are looked into; directories that are named on the
+    command line are bounded far higher."""
+    scan_folders: Folders = USUAL_BOUNDS.folders
+    """Folders of each of them that are looked into, in all."""
     conventions: Conventions = Conventions.NAMED
     sources: tuple[SourceSettings, ...] = ()
     """The user's own sources, used where no directory is named; so are the next two."""
-    project_sources: tuple[SourceSettings, ...] = ()
+    project: ProjectSettings | None = None
+    """What the file of the project says; None unless the project is trusted."""
     precedence: tuple[Scope, ...] = ()
     enabled: tuple[str, ...] = ()
     disabled: tuple[str, ...] = ()
@@ -266,6 +272,12 @@ def _check_workspace(workspace: str | None) -> None:
         raise ValueError(f"{workspace!r}: expected the absolute path of a folder that exists")
 
 
+def _check_sources(sources: tuple[SourceSettings, ...]) -> None:
+    for source in sources:
+        if "\0" in source.path:
+            raise ValueError(f"{source.path[:80]!r}: expected the path of a directory")
+
+
 def _check_patterns(patterns: tuple[str, ...]) -> None:
     for pattern in patterns:
         if fault := pattern_fault(pattern):
@@ -292,6 +304,7 @@ def _check_tool_names(tables: Mapping[str, Mapping[str, str]]) -> None:
 _CHECKS: Mapping[str, Callable[[Any], None]] = {
     "admin_token": _check_token,
     "script_environment": _check_names,
+    "sources": _check_sources,
     "script_workspace": _check_workspace,
     "danger_patterns": _check_patterns,
     "confirm_patterns": _check_patterns,
@@ -305,15 +318,13 @@ def load_settings(
     flags: Mapping[str, object],
     environment: Mapping[str, str],
     config_home: Path,
-    directory: Path | None = None,
     jdai: JdaiSettings | None = None,
 ) -> Settings:
-    """Merge the layers into settings.
+    """Merge the layers of the user into settings.
 
     `flags` hold what was given on the command line, None for what was not. `environment` is searched for names
     with the prefix `SKILLSERVE_`; a list there is separated by commas. `config_home` is where the user's own
-    `skillserve/skillserve.toml` is, `directory` where that of the project is (the working directory by default).
-    `jdai` is what JD.AI's `skills.json` says of watching, which all else overrides.
+    `skillserve/skillserve.toml` is. `jdai` is what JD.AI's `skills.json` says of watching, which all else overrides.
 
     Raises:
         ConfigurationError: a layer holds an unknown name or a value that does not fit.
@@ -323,16 +334,12 @@ def load_settings(
         merged["watch"] = (WatchMode.AUTO if jdai.watch else WatchMode.OFF, "skills.json")
     if jdai is not None and jdai.watch_debounce_ms is not None:
         merged["watch_debounce_ms"] = (jdai.watch_debounce_ms, "skills.json")
-    own, project = config_home / "skillserve" / FILE_NAME, (directory or Path()) / FILE_NAME
-    merged |= {name: (value, str(own)) for name, value in _read_file(own).items()}
-    merged |= {name: (value, str(project)) for name, value in _read_project_file(project, own).items()}
+    own = own_file(config_home)
+    merged |= {name: (value, str(own)) for name, value in read_settings_file(own).items()}
     usual = Settings()
-    for name in Settings.__struct_fields__:
-        text = environment.get(ENV_PREFIX + name.upper())
-        # What a compose file leaves empty is not set.
-        if text and name not in _TABLES:
-            where = f"the environment variable {ENV_PREFIX}{name.upper()}"
-            merged[name] = (_spelt(text, getattr(usual, name)), where)
+    for name, text in in_environment(environment).items():
+        where = f"the environment variable {ENV_PREFIX}{name.upper()}"
+        merged[name] = (_spelt(text, getattr(usual, name)), where)
     for name, flag in flags.items():
         if flag is not None and flag != ():
             merged[name] = (flag, f"--{name.replace('_', '-')}")
@@ -342,9 +349,14 @@ def load_settings(
     try:
         return read(Settings, {name: value for name, (value, _) in merged.items()})
     except InvalidValueError as error:
-        name, *within = error.path
-        what = ".".join(["sources" if name == "project_sources" else name, *within])
-        raise ConfigurationError(f"{merged[name][1]}: {what}: {error.message}") from None
+        raise ConfigurationError(f"{merged[error.path[0]][1]}: {'.'.join(error.path)}: {error.message}") from None
+
+
+def in_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what variables say of settings, by their names."""
+    found = {name: environment.get(ENV_PREFIX + name.upper()) for name in Settings.__struct_fields__}
+    # What a compose file leaves empty is not set.
+    return {name: text for name, text in found.items() if text and name not in _TABLES}
 
 
 def _spelt(text: str, usual: object) -> object:
@@ -354,42 +366,3 @@ def _spelt(text: str, usual: object) -> object:
     if isinstance(usual, bool):
         return _TRUTH.get(text.strip().lower(), text)
     return text.strip() if isinstance(usual, int) else text
-
-
-def _read_project_file(file: Path, own: Path) -> dict[str, Any]:
-    """Read the settings of a project; its sources are kept apart from those in the user's `own` file."""
-    found = _read_file(file)
-    for name in sorted(_PERSONAL & found.keys()):
-        trust = "run: skillserve trust, or " if name == "trust_workspace" else ""
-        instead = f"say it in {own}" if name in _TABLES else f"{trust}set {ENV_PREFIX}{name.upper()}"
-        message = f"a project cannot say so of itself; {instead}"
-        raise ConfigurationError(f"{file}: {name}: {message}")
-    return {"project_sources" if name == "sources" else name: value for name, value in found.items()}
-
-
-def _read_file(file: Path) -> dict[str, Any]:
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{file}: {error}") from None
-    import tomllib  # noqa: PLC0415 - few have such a file, and each start would pay for it
-
-    try:
-        found = tomllib.loads(text)
-    except ValueError as error:
-        raise ConfigurationError(f"{file}: {error}") from None
-    if "project_sources" in found:
-        raise ConfigurationError(f"{file}: project_sources: unknown; expected sources")
-    if isinstance(found.get("sources"), list):
-        found["sources"] = [_located(source, file.parent) for source in found["sources"]]
-    return found
-
-
-def _located(source: object, folder: Path) -> object:
-    """Return a source with its path made absolute: relative to `folder`, or to the user's home after `~`."""
-    table = {"path": source} if isinstance(source, str) else source
-    if isinstance(table, dict) and isinstance(table.get("path"), str) and table["path"]:
-        return {**table, "path": str(folder / Path(table["path"]).expanduser())}
-    return table

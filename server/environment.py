@@ -39,7 +39,8 @@ class Machine:
     def __init__(self, places: Places) -> None:
         """Nothing is read yet."""
         self.places = places
-        self.jdai = JdaiFiles(places.home, project_of(places.working_directory, places.home))
+        self._project = project_of(places.working_directory, places.home)
+        self.jdai = JdaiFiles(places.home, self._project)
         self.trust = TrustFile(places.config_home / "skillserve" / "trusted.json")
 
     @property
@@ -47,9 +48,17 @@ class Machine:
         """The files that decide, beside the skills themselves, which of them are served."""
         return (*self.jdai.paths, self.trust.path)
 
-    def environment(self) -> Environment:
-        """Describe it for gates as it is now; executables are looked up when first asked for, and once."""
-        jdai, (trusted, problems) = self.jdai.read(), self._trusted()
+    def trusts_project(self) -> bool:
+        """Tell whether the list of the user names the project, or a folder above it, as it is now."""
+        return _contains(self._trusted()[0], self._project)
+
+    def environment(self, *, trust_workspace: bool = False) -> Environment:
+        """Describe it for gates as it is now; executables are looked up when first asked for, and once.
+
+        With `trust_workspace` the project is trusted whether or not the list names it.
+        """
+        trusted, problems = self._trusted()
+        jdai = self.jdai.read(trusted=trust_workspace or _contains(trusted, self._project))
         return Environment(
             os=_SYSTEMS.get(sys.platform, sys.platform),
             has_bin=functools.cache(_has_bin),
@@ -57,7 +66,7 @@ class Machine:
             config=jdai.config,
             entries=jdai.entries,
             bundled=jdai.bundled,
-            trusts=lambda folder: not trusted.isdisjoint((folder, *folder.parents)),
+            trusts=lambda folder: _contains(trusted, folder),
             problems=jdai.problems + problems,
         )
 
@@ -67,6 +76,10 @@ class Machine:
         except TrustError as error:
             path = printable(str(self.trust.path))
             return frozenset(), (Diagnostic(Severity.WARNING, Reason.INVALID_CONFIGURATION, str(error), path),)
+
+
+def _contains(trusted: frozenset[Path], folder: Path) -> bool:
+    return not trusted.isdisjoint((folder, *folder.parents))
 
 
 def _has_bin(name: str) -> bool:

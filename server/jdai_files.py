@@ -1,20 +1,24 @@
 """What JD.AI's files say: `config.json`, whose keys gates ask for, and `skills.json`, which speaks of single skills.
 
-Both stand in `~/.jdai` and in `.jdai` of the project, whose values win: objects are merged key by key, all else is
-replaced. A file that cannot be used is left out, and a diagnostic says so.
+Both stand in `~/.jdai` and in `.jdai` of the project. Those of a project count while it is trusted, and then their
+values win: objects are merged key by key, all else is replaced. A file that cannot be used is left out, and a
+diagnostic says so, as for each file of a project that is not trusted; that is not even opened.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
+from skills_core.disk.bounded import read_bounded
+from skills_core.errors import FileRefusedError
 from skills_core.gates import SkillEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from skills_core.format.yaml12 import JsonValue
@@ -27,7 +31,6 @@ JsonObject: TypeAlias = "dict[str, JsonValue]"
 _CONFIG = ".jdai/config.json"
 _SKILLS = ".jdai/skills.json"
 
-_MAX_SIZE = 1024 * 1024
 _MAX_DEPTH = 64
 # Objects below this are not merged any more, but replaced.
 
@@ -58,21 +61,23 @@ class JdaiFiles:
         """Nothing is read yet."""
         self._configs = (home / _CONFIG, project / _CONFIG)
         self._skills = (home / _SKILLS, project / _SKILLS)
+        self._project = project
+        self.of_project = () if project == home else (project / _CONFIG, project / _SKILLS)
 
     @property
     def paths(self) -> tuple[Path, ...]:
         """The files, whether they exist or not."""
         return (*self._configs, *self._skills)
 
-    def read(self) -> JdaiSettings:
-        """Read all files."""
-        problems: list[Diagnostic] = []
+    def read(self, *, trusted: bool) -> JdaiSettings:
+        """Read the user's files, and those of the project if it is `trusted`."""
+        problems: list[Diagnostic] = [] if trusted else [*self._left_out()]
         config: JsonObject = {}
         skills: JsonObject = {}
-        for path in self._configs:
+        for path in self._configs if trusted else self._configs[:1]:
             higher = _read(path, problems)
             config = _merged({key: value for key, value in config.items() if not _hides(higher, key)}, higher)
-        for path in self._skills:
+        for path in self._skills if trusted else self._skills[:1]:
             root = _read(path, problems)
             skills = _merged(skills, _object(root.get("skills")) if "skills" in root else root)
         load = _object(skills.get("load"))
@@ -87,6 +92,13 @@ class JdaiFiles:
             bundled=frozenset(str(each).lower() for each in bundled) if isinstance(bundled, list) and bundled else None,
             problems=tuple(problems),
         )
+
+    def _left_out(self) -> Iterator[Diagnostic]:
+        for path in filter(os.path.lexists, self.of_project):
+            shown = printable(str(self._project))
+            message = f"the project {shown} is not trusted, so this file does not count"
+            advice = f"if you trust what is in it, run: skillserve trust {shown}"
+            yield Diagnostic(Severity.WARNING, Reason.UNTRUSTED, f"{message}; {advice}", printable(str(path)))
 
 
 def script_variables(home: Path, skill: Skill) -> dict[str, str]:
@@ -103,21 +115,20 @@ def script_variables(home: Path, skill: Skill) -> dict[str, str]:
 
 def _read(path: Path, problems: list[Diagnostic]) -> JsonObject:
     try:
-        with path.open("rb") as file:
-            raw = file.read(_MAX_SIZE + 1)
-    except (FileNotFoundError, NotADirectoryError):
+        raw = read_bounded(path)
+    except FileRefusedError as error:
+        problems.append(_problem(path, f"{error.message}; the file is left out"))
         return {}
-    except OSError as error:
-        problems.append(_problem(path, f"cannot be read: {(error.strerror or str(error)).lower()}"))
+    if raw is None:
         return {}
     try:
-        value = json.loads(raw.decode("utf-8-sig")) if len(raw) <= _MAX_SIZE else None
+        value = json.loads(raw.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         line = error.lineno if isinstance(error, json.JSONDecodeError) else None
         problems.append(_problem(path, "this is no JSON, so the file is ignored", line))
         return {}
     if not isinstance(value, dict):
-        problems.append(_problem(path, f"expected a JSON object of at most {_MAX_SIZE} bytes; the file is ignored"))
+        problems.append(_problem(path, "expected a JSON object; the file is ignored"))
         return {}
     return value
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from server.config import Conventions, Settings, SourceSettings
-from skills_core.locations import default_sources, project_of
-from skills_core.sources import ScanBounds, SkillKind, Source, Strictness, explicit_sources
+from server.config import Conventions, ProjectSettings, ProjectSource, Settings, SourceSettings
+from skills_core.locations import USUAL_BOUNDS, default_sources, project_of
+from skills_core.sources import ScanBounds, Scope, SkillKind, Source, Strictness, explicit_sources, real_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,59 +17,111 @@ if TYPE_CHECKING:
 
 __all__ = ["sources_of"]
 
+Value = TypeVar("Value")
+
+_NAMES_IN_FOLDER: Final = USUAL_BOUNDS.entries // USUAL_BOUNDS.folders
+
 
 def sources_of(directories: Sequence[Path] | None, settings: Settings, places: Places) -> tuple[Source, ...]:
     """Return the sources in order of precedence: just `directories`, or without them what `places` and settings say.
 
+    What the file of a trusted project says counts for the sources of the project, and for directories in it.
+
     Raises:
         InvalidSourceError: a directory is missing, or is a file.
     """
+    project = project_of(places.working_directory, places.home)
+    said = settings.project or ProjectSettings()
+    conventions = _first(said.conventions, settings.conventions)
     if directories:
-        return explicit_sources(
+        named = explicit_sources(
             directories,
             settings.strictness,
             follow_symlinks=settings.follow_symlinks,
             conventions=settings.conventions is not Conventions.OFF,
             gitignore=settings.gitignore,
         )
-    project = project_of(places.working_directory, places.home)
-    own = [_configured(each, settings, None) for each in settings.sources]
-    of_project = [_configured(each, settings, project) for each in settings.project_sources]
-    whole_project = settings.conventions is Conventions.PROJECT
-    bounds = ScanBounds(settings.scan_depth, settings.scan_folders)
-    added = [*own, *of_project]
-    usual = default_sources(places, added, settings.precedence, conventions=whole_project, bounds=bounds)
-    configured = {source.root for source in added}
-    return tuple(source if source.root in configured else _with_defaults(source, settings) for source in usual)
+        inside = real_path(project)
+        return tuple(_as_said(each, said, settings) if each.root.is_relative_to(inside) else each for each in named)
+    added = [
+        *(_own(each, settings) for each in settings.sources),
+        *(_of_project(each, said, settings, project) for each in said.sources),
+    ]
+    usual = default_sources(
+        places,
+        added,
+        settings.precedence,
+        conventions=conventions is Conventions.PROJECT,
+        may_leave=settings.trust_workspace or settings.project is not None,
+    )
+    found = (source if source in added else _as_set(source, settings, said) for source in usual)
+    return tuple(replace(source, project=None) for source in found) if settings.trust_workspace else tuple(found)
 
 
-def _configured(configured: SourceSettings, settings: Settings, project: Path | None) -> Source:
-    """Return a source of the configuration; what it does not say is as for all others."""
-    conventions = settings.conventions is not Conventions.OFF
-    if configured.conventions is not None:
-        conventions = configured.conventions
+def _as_said(named: Source, said: ProjectSettings, settings: Settings) -> Source:
+    """Return a directory of the project that was named on the command line, as the project has its skills."""
+    return replace(
+        named,
+        strictness=_first(said.strictness, settings.strictness),
+        kinds=_kinds(_first(said.conventions, settings.conventions) is not Conventions.OFF),
+        gitignore=_first(said.gitignore, settings.gitignore),
+    )
+
+
+def _own(configured: SourceSettings, settings: Settings) -> Source:
+    """Return a source of the user's configuration; what it does not say is as for all others."""
     return Source(
-        Path(configured.path).resolve(),
+        real_path(Path(configured.path)),
         configured.scope,
         configured.strictness or settings.strictness,
-        follow_symlinks=_either(configured.follow_symlinks, settings.follow_symlinks),
-        project=None if settings.trust_workspace else project,
-        kinds=frozenset(SkillKind) if conventions else frozenset({SkillKind.FOLDER, SkillKind.DOCUMENT}),
-        gitignore=_either(configured.gitignore, settings.gitignore),
+        _bounds(settings, configured.scan_depth, configured.scan_folders),
+        follow_symlinks=_first(configured.follow_symlinks, settings.follow_symlinks),
+        kinds=_kinds(_first(configured.conventions, settings.conventions is not Conventions.OFF)),
+        gitignore=_first(configured.gitignore, settings.gitignore),
     )
 
 
-def _with_defaults(source: Source, settings: Settings) -> Source:
-    """Return one of the usual sources as the settings for all of them have it."""
-    is_strict = settings.strictness is Strictness.STRICT
+def _of_project(configured: ProjectSource, said: ProjectSettings, settings: Settings, project: Path) -> Source:
+    """Return a source of the project; what it does not say is as for all others of the project."""
+    conventions = _first(said.conventions, settings.conventions) is not Conventions.OFF
+    return Source(
+        real_path(Path(configured.path)),
+        # Scopes are by what users choose and order skills: a project has no part in that.
+        Scope.WORKSPACE,
+        _first(configured.strictness, _first(said.strictness, settings.strictness)),
+        _bounds(settings, said.scan_depth, said.scan_folders),
+        follow_symlinks=settings.follow_symlinks,
+        project=project,
+        kinds=_kinds(_first(configured.conventions, conventions)),
+        gitignore=_first(configured.gitignore, _first(said.gitignore, settings.gitignore)),
+    )
+
+
+def _as_set(source: Source, settings: Settings, said: ProjectSettings) -> Source:
+    """Return one of the usual sources as the settings have it, or those of the project if it is the project's."""
+    if source.project is None:
+        said = ProjectSettings()
+    is_strict = _first(said.strictness, settings.strictness) is Strictness.STRICT
     return replace(
         source,
-        strictness=settings.strictness if is_strict else source.strictness,
+        strictness=Strictness.STRICT if is_strict else source.strictness,
+        bounds=_bounds(settings, said.scan_depth, said.scan_folders),
         follow_symlinks=settings.follow_symlinks,
-        project=None if settings.trust_workspace else source.project,
-        gitignore=settings.gitignore,
+        gitignore=_first(said.gitignore, settings.gitignore),
     )
 
 
-def _either(own: bool | None, common: bool) -> bool:  # noqa: FBT001 - both are settings
-    return common if own is None else own
+def _bounds(settings: Settings, depth: int | None, folders: int | None) -> ScanBounds:
+    """Return the bounds of a source for which others than usual may be set; the names in it grow with its folders."""
+    folders = _first(folders, settings.scan_folders)
+    return ScanBounds(
+        _first(depth, settings.scan_depth), folders, max(USUAL_BOUNDS.entries, folders * _NAMES_IN_FOLDER)
+    )
+
+
+def _kinds(conventions: bool) -> frozenset[SkillKind]:  # noqa: FBT001 - it is a setting
+    return frozenset(SkillKind) if conventions else frozenset({SkillKind.FOLDER, SkillKind.DOCUMENT})
+
+
+def _first(said: Value | None, usual: Value) -> Value:
+    return usual if said is None else said

@@ -6,10 +6,14 @@ One file in the user's configuration holds the folders, each with all that is be
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from skills_core.errors import SkillsError
+from skills_core.disk.bounded import read_bounded
+from skills_core.errors import FileRefusedError, SkillsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["TrustError", "TrustFile"]
 
@@ -34,12 +38,16 @@ class TrustFile:
             TrustError: the file is there and cannot be understood; nothing is trusted then.
         """
         try:
-            match json.loads(self.path.read_text(encoding="utf-8")):
+            raw = read_bounded(self.path)
+        except FileRefusedError as error:
+            raise TrustError(f"{error}; no folder is trusted: remove it and run `skillserve trust` again") from None
+        if raw is None:
+            return ()
+        try:
+            match json.loads(raw.decode("utf-8")):
                 case {"version": 1, "trusted": list(folders)} if all(isinstance(each, str) for each in folders):
                     return tuple(sorted(map(Path, folders)))
-        except (FileNotFoundError, NotADirectoryError):
-            return ()
-        except (OSError, ValueError, RecursionError):
+        except (ValueError, RecursionError):
             pass
         message = "this is no list of trusted folders, so none is trusted; remove it and run `skillserve trust` again"
         raise TrustError(f"{self.path}: {message}")
@@ -50,7 +58,7 @@ class TrustFile:
         Raises:
             TrustError: the file cannot be understood or written.
         """
-        self._write({*self.folders(), folder.resolve()})
+        self._change(lambda folders: folders | {folder.resolve()})
 
     def remove(self, folder: Path) -> bool:
         """Trust a folder no more, and tell whether it was trusted by itself.
@@ -58,22 +66,28 @@ class TrustFile:
         Raises:
             TrustError: the file cannot be understood or written.
         """
-        folders = set(self.folders())
-        known = folder.resolve() in folders
-        if known:
-            self._write(folders - {folder.resolve()})
-        return known
+        before = self._change(lambda folders: folders - {folder.resolve()})
+        return folder.resolve() in before
 
-    def _write(self, folders: set[Path]) -> None:
-        import tempfile  # noqa: PLC0415 - a start reads alone
+    def _change(self, change: Callable[[frozenset[Path]], frozenset[Path]]) -> frozenset[Path]:
+        """Replace the list by what `change` makes of it, and return it as it was; no other process comes in between."""
+        from skills_core.disk.files import Location  # noqa: PLC0415 - a start reads alone
+        from skills_core.disk.locks import exclusive  # noqa: PLC0415
+        from skills_core.disk.writing import write_file  # noqa: PLC0415
 
-        text = json.dumps({"version": _VERSION, "trusted": sorted(map(str, folders))}, indent=2) + "\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=self.path.parent, prefix=".trust-")
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            # A reader sees the old list or the new one.
-            Path(temporary).replace(self.path)
+            with exclusive(self.path):
+                before = frozenset(self.folders())
+                after = change(before)
+                if after != before:
+                    text = json.dumps({"version": _VERSION, "trusted": sorted(map(str, after))}, indent=2) + "\n"
+                    # People keep their settings elsewhere and link to them: the link stays.
+                    place = self.path.resolve()
+                    # A reader sees the old list or the new one.
+                    write_file(Location(place.parent, place.name), text.encode("utf-8"), 0o600)
+        except FileRefusedError as error:
+            raise TrustError(f"{self.path}: cannot be written: {error.message}") from None
         except OSError as error:
             raise TrustError(f"{self.path}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+        return before

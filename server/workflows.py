@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skills_core.diagnostics import Severity, one_line, printable
-from skills_core.errors import SkillsError
+from skills_core.diagnostics import Reason, Severity, one_line, printable
+from skills_core.disk.bounded import read_bounded
+from skills_core.errors import FileRefusedError, SkillsError
 from skills_core.run.workflow.document import MAX_BYTES
 from skills_core.run.workflow.faults import FaultCode, WorkflowFault, is_valid
 from skills_core.run.workflow.plan import validate_workflow
@@ -54,16 +55,20 @@ def check_file(path: Path, catalog: Catalog) -> WorkflowResult:
     """Read the workflow in a file and hold it against a catalog; `found` is false where it cannot be read."""
     where = printable(str(path))
     try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        message = "there is no such file" if isinstance(error, FileNotFoundError) else error.strerror or "unreadable"
-        fault = WorkflowFault(Severity.ERROR, FaultCode.UNREADABLE, message)
-        return WorkflowResult(where, None, None, (fault,), found=False)
+        raw = read_bounded(path, MAX_BYTES)
+    except FileRefusedError as error:
+        code = FaultCode.LIMIT if error.reason is Reason.TOO_LARGE else FaultCode.UNREADABLE
+        return _unread(where, code, error.message)
+    if raw is None:
+        return _unread(where, FaultCode.UNREADABLE, "there is no such file")
     read = validate_workflow(raw, printable(path.stem), catalog)
     if read.workflow is None:
         return WorkflowResult(where, None, None, read.faults)
     return WorkflowResult(where, read.workflow.name, read.workflow.digest, read.faults)
+
+
+def _unread(where: str, code: FaultCode, message: str) -> WorkflowResult:
+    return WorkflowResult(where, None, None, (WorkflowFault(Severity.ERROR, code, message),), found=False)
 
 
 def read_file(path: Path) -> bytes:
@@ -73,11 +78,12 @@ def read_file(path: Path) -> bytes:
         UnknownWorkflowError: it cannot be read.
     """
     try:
-        with path.open("rb") as file:
-            return file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else None
-        raise UnknownWorkflowError(f"{printable(str(path))}: {why or 'there is no such file'}") from None
+        raw = read_bounded(path, MAX_BYTES)
+    except FileRefusedError as error:
+        raise UnknownWorkflowError(str(error)) from None
+    if raw is None:
+        raise UnknownWorkflowError(f"{printable(str(path))}: there is no such file")
+    return raw
 
 
 def workflow_files(places: Iterable[str]) -> dict[str, Path]:

@@ -7,11 +7,12 @@ sources all the same: they may be made later. Rules: JD.AI's lifecycle, agentski
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skills_core.disk.names import DOCUMENTS
-from skills_core.sources import ScanBounds, Scope, SkillKind, Source, Strictness
+from skills_core.sources import ScanBounds, Scope, SkillKind, Source, Strictness, real_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -21,8 +22,11 @@ __all__ = ["USUAL_BOUNDS", "Places", "default_sources", "project_of"]
 
 _KINDS = frozenset({SkillKind.FOLDER, SkillKind.DOCUMENT})
 
-USUAL_BOUNDS = ScanBounds(depth=6, folders=2000)
-"""What nobody named may be anything; agentskills.io's guide gives these figures."""
+USUAL_BOUNDS = ScanBounds(depth=6, folders=2000, entries=200_000)
+"""What nobody named may be anything; agentskills.io's guide gives the first two figures.
+
+The third is a hundred names for each folder: a scan that reaches it takes about a second.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,8 @@ def project_of(directory: Path, home: Path) -> Path:
 
     A home directory that is kept in git is no project: it holds the user's own skills, and all projects.
     """
-    repositories = (folder for folder in (directory, *directory.parents) if (folder / ".git").exists())
+    # A folder that this user may not look into is no repository of theirs, and no error.
+    repositories = (folder for folder in (directory, *directory.parents) if os.path.exists(folder / ".git"))  # noqa: PTH110
     return next((folder for folder in repositories if folder != home), directory)
 
 
@@ -51,22 +56,27 @@ def default_sources(
     *,
     conventions: bool = False,
     bounds: ScanBounds = USUAL_BOUNDS,
+    may_leave: bool = True,
 ) -> tuple[Source, ...]:
     """Return the sources by precedence; a folder that several of them name counts once, where it stands highest.
 
+    A folder that is the user's own stands where it does without the project, whichever links of the project lead to it.
     Sources in `more` stand before the others of their scope. The scopes in `precedence` come first, in that order,
     then those that it leaves out. With `conventions`, files such as `AGENTS.md` anywhere in the project are skills.
-    None of them is scanned beyond `bounds`.
+    None of them is scanned beyond `bounds`. Without `may_leave`, a place of the project that is a link out of it is not
+    looked into.
     """
     scopes = list(dict.fromkeys([*precedence, *Scope]))
-    found = [*more, *_candidates(places, bounds, conventions=conventions)]
+    found = [*more, *_candidates(places, bounds, conventions=conventions, may_leave=may_leave)]
+    own = {source.root for source in found if source.project is None}
     sources: dict[Path, Source] = {}
     for source in sorted(found, key=lambda source: scopes.index(source.scope)):
-        sources.setdefault(source.root, source)
+        if source.project is None or source.root not in own:
+            sources.setdefault(source.root, source)
     return tuple(sources.values())
 
 
-def _candidates(places: Places, bounds: ScanBounds, *, conventions: bool) -> Iterator[Source]:
+def _candidates(places: Places, bounds: ScanBounds, *, conventions: bool, may_leave: bool) -> Iterator[Source]:
     def source(
         root: Path,
         scope: Scope,
@@ -76,8 +86,19 @@ def _candidates(places: Places, bounds: ScanBounds, *, conventions: bool) -> Ite
         below: tuple[str, ...] = (),
         kinds: frozenset[SkillKind] = _KINDS,
     ) -> Source:
+        place = real_path(root)
+        barred = project is not None and not may_leave and not place.is_relative_to(real_path(project))
+        # What is not looked into keeps its own name, and takes that of no other source.
         return Source(
-            root.resolve(), scope, strictness, bounds, optional=True, project=project, below=below, kinds=kinds
+            root if barred else place,
+            scope,
+            strictness,
+            bounds,
+            optional=True,
+            project=project,
+            below=below,
+            kinds=kinds,
+            barred=barred,
         )
 
     home, project = places.home, project_of(places.working_directory, places.home)

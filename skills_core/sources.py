@@ -18,7 +18,7 @@ from skills_core.errors import InvalidSourceError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["ScanBounds", "Scope", "SkillKind", "Source", "Strictness", "explicit_sources"]
+__all__ = ["ScanBounds", "Scope", "SkillKind", "Source", "Strictness", "explicit_sources", "real_path"]
 
 
 class Scope(StrEnum):
@@ -53,10 +53,14 @@ class SkillKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScanBounds:
-    """How far a scan goes: folders below the root, and folders in all. Reaching a bound is a diagnostic."""
+    """How far a scan goes: levels below the root, folders in all, and names in all of them together.
+
+    A folder beyond a bound is not looked into at all, and a diagnostic says so.
+    """
 
     depth: int = 32
     folders: int = 500_000
+    entries: int = 5_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,8 @@ class Source:
     `follow_symlinks` is the policy for links below it; see `links`. It is no problem if an `optional` one is missing.
     A source in a `project` is served only while the project is trusted. `below` are the names of the folders in which
     skills are looked for, level by level, `*` for any: nothing else on these levels is looked at. `kinds` are those of
-    skills that are looked for. With `gitignore`, what git ignores is no part of the source.
+    skills that are looked for. With `gitignore`, what git ignores is no part of the source. One that is `barred` leads
+    where it must not, and is not looked into.
     """
 
     root: Path
@@ -79,10 +84,17 @@ class Source:
     below: tuple[str, ...] = ()
     kinds: frozenset[SkillKind] = frozenset({SkillKind.FOLDER, SkillKind.DOCUMENT})
     gitignore: bool = False
+    barred: bool = False
 
     def name_of(self, folder: str) -> str:
         """Return the name of a folder below the root, or of the root for `""`, as printable text."""
         return printable(folder.rpartition("/")[2] or self.root.name)
+
+
+def real_path(path: Path) -> Path:
+    """Return where a path leads; links that lead in a circle lead to themselves."""
+    # `Path.resolve` raises for these before Python 3.13.
+    return Path(os.path.realpath(path))
 
 
 def explicit_sources(

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from server.commands.opening import settings_of
-from server.config import FILE_NAME, ConfigurationError, Settings, load_settings
+from server.commands.opening import settings_in_project, user_settings
+from server.config import ConfigurationError, Settings, load_settings
 from server.environment import Machine, current_places
 from server.model import InvalidValueError, read
+from server.settings_files import own_file
 from skills_core.diagnostics import one_line
+from skills_core.disk.bounded import read_bounded
+from skills_core.errors import FileRefusedError
 from skills_core.locations import project_of
 from skills_core.sources import Strictness
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SettingsThere", "settings_there"]
 
-_PATTERNS = ("danger_patterns", "confirm_patterns")
+_PATTERNS = frozenset({"danger_patterns", "confirm_patterns"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,9 @@ def settings_there(directory: Path | None, options: HookOptions) -> SettingsTher
         there = _place(options.project, directory or places.working_directory)
         if settings.trust_workspace or machine.environment().trusts(project_of(there, places.home)):
             machine = Machine(replace(places, working_directory=there))
-            settings = settings_of(machine, flags)
+            settings, said = settings_in_project(machine, settings, flags)
+            # Whoever wrote patterns there relies on them. All else that is left out takes no pattern away.
+            doubts += () if _PATTERNS.isdisjoint(said.ignored) else said.notices
     except (ConfigurationError, OSError) as error:
         doubts += (str(error),)
     # What is wrong with the settings of the user is wrong with them in every project.
@@ -81,15 +86,15 @@ def _settings_of_user(machine: Machine, flags: dict[str, object]) -> tuple[Setti
     """Return the settings of the user, or as many of them as can be used, and what is wrong with the others."""
     places = machine.places
     try:
-        return settings_of(machine, flags), ()
+        return user_settings(machine, flags), ()
     except ConfigurationError as error:
         doubts = (str(error),)
     try:
         # A variable may be what is wrong; then the files are as good as ever.
-        return load_settings(flags, {}, places.config_home, places.working_directory), doubts
+        return load_settings(flags, {}, places.config_home), doubts
     except ConfigurationError:
         given = {name: flag for name, flag in flags.items() if flag is not None}
-        patterns = _usable_patterns(places.config_home / "skillserve" / FILE_NAME)
+        patterns = _usable_patterns(own_file(places.config_home))
         return read(Settings, {**given, **patterns}), doubts
 
 
@@ -98,8 +103,8 @@ def _usable_patterns(file: Path) -> dict[str, list[Any]]:
     import tomllib  # noqa: PLC0415 - few calls come here, and each would pay for it
 
     try:
-        found = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = tomllib.loads((read_bounded(file) or b"").decode("utf-8"))
+    except (FileRefusedError, ValueError, RecursionError):
         return {}
     lists = {name: value for name in _PATTERNS if isinstance(value := found.get(name), list)}
     return {name: [each for each in value if _is_usable(name, each)] for name, value in lists.items()}

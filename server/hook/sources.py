@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GuardingSkills", "find_skills"]
 
-_KNOWN = frozenset({Reason.SYMLINK, Reason.SYMLINK_OUTSIDE})
+_KNOWN = frozenset({Reason.SYMLINK, Reason.SYMLINK_OUTSIDE, Reason.UNTRUSTED})
 # What is left out on purpose, and said in the status: no pattern is lost by an error.
 
 _FIELDS = (b"danger_patterns", b"confirm_patterns")

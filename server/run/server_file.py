@@ -25,6 +25,8 @@ from server.run.server_secrets import (
     with_last_word,
 )
 from skills_core.diagnostics import one_line
+from skills_core.disk.bounded import read_bounded
+from skills_core.errors import FileRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["ServerSpec", "parse_servers", "read_servers", "secrets_of"]
 
 MAX_SERVERS = 50
-
-_MAX_SIZE = 1024 * 1024
 
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}]*))?\}|\$\{([^}]*)\}")
 # The third group is what stands in one that is none of the environment.
@@ -74,13 +74,17 @@ def read_servers(path: Path, environment: Mapping[str, str]) -> tuple[ServerSpec
     """
     try:
         path = path.expanduser()
-        raw = path.read_bytes()
-        text = raw[: _MAX_SIZE + 1].decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError, RuntimeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8, or its ~ is nobody's home"
-        raise ConfigurationError(f"{path}: {why}") from None
-    if len(raw) > _MAX_SIZE:
-        raise ConfigurationError(f"{path}: it has more than {_MAX_SIZE} bytes")
+        raw = read_bounded(path)
+    except RuntimeError:
+        raise ConfigurationError(f"{path}: there is no such user, so ~ stands for no home directory") from None
+    except FileRefusedError as error:
+        raise ConfigurationError(str(error)) from None
+    if raw is None:
+        raise ConfigurationError(f"{path}: there is no such file")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{path}: it is no UTF-8") from None
     return parse_servers(path, text, environment)
 
 

@@ -30,6 +30,7 @@ ADVICE: Mapping[Reason, str] = MappingProxyType(
         Reason.SYMLINK_OUTSIDE: "Let the link lead to a place within the directory, or put a copy in its place.",
         Reason.SPECIAL_FILE: "Put a regular file in its place, or remove it.",
         Reason.SCAN_LIMIT: "Move the folder further up, or remove folders that belong to no skill.",
+        Reason.INVALID_CONFIGURATION: "Put a file with a few hundred patterns in its place, or remove it.",
         Reason.MISSING_REFERENCE: "Correct the path under references, or add the file.",
         # The document: frontmatter and body
         Reason.NOT_UTF8: "Save the file as UTF-8.",

@@ -12,7 +12,7 @@ import errno
 import os
 import stat
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from skills_core.diagnostics import Reason
 from skills_core.errors import FileRefusedError
@@ -21,16 +21,27 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
     from pathlib import Path
 
-__all__ = ["MAX_FILE_SIZE", "Fingerprint", "Location", "Reader", "is_absence", "read_file"]
+__all__ = [
+    "MAX_FILE_SIZE",
+    "OPEN_TO_READ",
+    "Fingerprint",
+    "Location",
+    "Reader",
+    "is_absence",
+    "read_file",
+    "read_regular",
+]
 
 MAX_FILE_SIZE = 16 * 1024 * 1024
 """Largest file that is served, in bytes: the Skills extension allows no larger skill, let alone a file."""
 
 _HANDLES = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
-_READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOINHERIT", 0)
+OPEN_TO_READ: Final = (
+    os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOINHERIT", 0)
+)
 # A FIFO opened without O_NONBLOCK would block the request until somebody writes to it.
-_READ_FILE = _READ | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-_READ_FOLDER = _READ | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
+_READ_FILE = OPEN_TO_READ | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_READ_FOLDER = OPEN_TO_READ | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
 
 _MAX_HANDLES = 64
 # Folders that one reader keeps open; a process may have few descriptors.
@@ -114,7 +125,7 @@ class Reader:
         except OSError as error:
             raise _refusal(relative, error) from None
         try:
-            return _read_regular(handle, relative, limit)
+            return read_regular(handle, relative, limit)
         except OSError as error:
             raise _refusal(relative, error) from None
         finally:
@@ -175,7 +186,7 @@ class Reader:
             _require_name(name)
             handle = os.open(name, _READ_FOLDER, dir_fd=self._handle(root, above))
         else:
-            handle = os.open(root, _READ | os.O_DIRECTORY)
+            handle = os.open(root, OPEN_TO_READ | os.O_DIRECTORY)
         self._folders[place] = handle
         return handle
 
@@ -225,19 +236,25 @@ def _plain_status(path: Path) -> os.stat_result:
     return status
 
 
-def _read_regular(handle: int, relative: str, limit: int) -> tuple[bytes, Fingerprint]:
+def read_regular(handle: int, shown: str, limit: int) -> tuple[bytes, Fingerprint]:
+    """Return the bytes of an open file, and its fingerprint; errors name it as `shown`.
+
+    Raises:
+        FileRefusedError: it is no regular file, or larger than `limit` bytes.
+        OSError: it cannot be read.
+    """
     status = os.fstat(handle)
     if not stat.S_ISREG(status.st_mode):
-        raise FileRefusedError(relative, Reason.SPECIAL_FILE, "this is no regular file")
+        raise FileRefusedError(shown, Reason.SPECIAL_FILE, "this is no regular file")
     if status.st_size > limit:
-        raise _too_large(relative, status.st_size, limit)
+        raise _too_large(shown, status.st_size, limit)
     raw = os.read(handle, status.st_size + 1)
     while len(raw) > status.st_size:
         # The file grows while it is read: go on to what is its end now.
         more = os.read(handle, limit + 1 - len(raw))
         raw += more
         if len(raw) > limit:
-            raise _too_large(relative, len(raw), limit)
+            raise _too_large(shown, len(raw), limit)
         if not more:
             break
     return raw, Fingerprint.of(status)

@@ -19,6 +19,7 @@ from skills_core.disk.gitignore import GitIgnore
 from skills_core.disk.links import follow
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Iterator
 
     from skills_core.disk.files import Fingerprint
@@ -28,9 +29,18 @@ __all__ = ["Tree", "locate", "parent", "rescan", "scan"]
 
 
 class Tree(dict[str, Listing]):
-    """What the folders of a source hold, by their paths; `bounded` tells that a bound cut the scan short."""
+    """What the folders of a source hold, by their paths.
+
+    `bounded` tells that a bound cut the scan short. `entries` counts the names that were read; those of a folder that
+    was listed twice count twice.
+    """
 
     bounded = False
+    entries = 0
+
+
+class _TooManyEntriesError(Exception):
+    """The bound for names in all folders is reached."""
 
 
 _MAX_LINKS = 2
@@ -53,8 +63,12 @@ def locate(source: Source, tree: Tree, path: str) -> Location:
 def scan(source: Source, *, fingerprints: bool = True) -> Tree:
     """Walk the whole source. A missing root gives an empty tree.
 
+    So does one that is barred.
+
     `fingerprints` cost a call to the system for each file; a first load, which reads all files, has no use for them.
     """
+    if source.barred:
+        return Tree()
     with Reader() as reader:
         walk = _Walk(source, reader, fingerprints=fingerprints)
         walk.down("")
@@ -72,7 +86,9 @@ def rescan(source: Source, tree: Tree, changed: Iterable[str]) -> tuple[Tree, fr
     if not tree.bounded and "" not in paths and "" in tree:
         with Reader() as reader:
             walk = _Walk(source, reader, Tree(tree))
-            if walk.again(paths, tree):
+            walk.tree.entries = tree.entries
+            # Where a bound is reached, a scan from the root tells whether it really is, and cuts what is deepest.
+            if walk.again(paths, tree) and not walk.tree.bounded:
                 return walk.tree, frozenset(walk.touched)
     fresh = scan(source)
     return fresh, frozenset(tree) | frozenset(fresh)
@@ -117,15 +133,21 @@ class _Walk:
         depth = start.count("/") + 1 if start else 0
         while level:
             below: list[str] = []
+            beyond: list[str] = []
             for folder in level:
                 if depth > self.source.bounds.depth or len(self.tree) >= self.source.bounds.folders:
-                    self._mark_bound(folder)
+                    beyond.append(folder)
                     continue
-                listing = self._list(folder)
+                try:
+                    listing = self._list(folder)
+                except _TooManyEntriesError:
+                    beyond.append(folder)
+                    continue
                 if listing is not None:
                     self.tree[folder] = listing
                     self.touched.add(folder)
                     below += [_join(folder, name) for name in listing.folders]
+            self._leave_out(beyond)
             level = below
             depth += 1
 
@@ -139,16 +161,19 @@ class _Walk:
     def _relist(self, folder: str) -> bool:
         """List one folder again; walk subfolders that are new, forget those that are gone.
 
-        Returns False where the folder itself is gone.
+        Returns False where the folder itself is gone, or a bound is reached.
         """
         self.touched.add(folder)
-        before, after = self.tree[folder], self._list(folder)
+        try:
+            before, after = self.tree[folder], self._list(folder)
+        except _TooManyEntriesError:
+            return False
         if after is None:
             return False
         self.tree[folder] = after
-        led, leads = dict(before.links), dict(after.links)
+        led, leads, left = dict(before.links), dict(after.links), frozenset(after.folders)
         for name in before.folders:
-            if name not in after.folders or led.get(name) != leads.get(name):
+            if name not in left or led.get(name) != leads.get(name):
                 self._forget(_join(folder, name))
         for name in after.folders:
             if _join(folder, name) not in self.tree:
@@ -164,20 +189,40 @@ class _Walk:
             if listing is not None:
                 waiting += [_join(current, name) for name in listing.folders]
 
-    def _mark_bound(self, folder: str) -> None:
-        """Note in the folder above that this one was not looked into."""
-        self.tree.bounded = True
-        above, _, name = folder.rpartition("/")
-        listing = self.tree.get(above, Listing())
-        refused = (*listing.refused, (name, Reason.SCAN_LIMIT))
-        folders = tuple(folder for folder in listing.folders if folder != name)
-        self.tree[above] = Listing(listing.files, folders, refused, listing.links)
+    def _leave_out(self, folders: Iterable[str]) -> None:
+        """Note in the folders above that these, which lie beyond a bound, were not looked into."""
+        beyond: dict[str, list[str]] = {}
+        for folder in folders:
+            above, _, name = folder.rpartition("/")
+            beyond.setdefault(above, []).append(name)
+        for above, names in beyond.items():
+            self.tree.bounded = True
+            listing, left_out = self.tree.get(above, Listing()), frozenset(names)
+            refused = (*listing.refused, *((name, Reason.SCAN_LIMIT) for name in names))
+            kept = tuple(name for name in listing.folders if name not in left_out)
+            self.tree[above] = Listing(listing.files, kept, refused, listing.links)
+
+    def _counted(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
+        """Pass on entries as long as there may be more.
+
+        Raises:
+            _TooManyEntriesError: the bound is reached.
+        """
+        for entry in entries:
+            if self.tree.entries >= self.source.bounds.entries:
+                raise _TooManyEntriesError
+            self.tree.entries += 1
+            yield entry
 
     def _list(self, folder: str) -> Listing | None:
-        """List one folder; None where it is not there (or no longer a folder)."""
+        """List one folder; None where it is not there (or no longer a folder).
+
+        Raises:
+            _TooManyEntriesError: there are more names than the bounds of the source allow.
+        """
         try:
             with self.reader.entries(self._locate(folder)) as entries:
-                listing = list_folder(entries, fingerprints=self.fingerprints)
+                listing = list_folder(self._counted(entries), fingerprints=self.fingerprints)
         except OSError as error:
             return None if is_absence(error) else Listing(refused=(("", Reason.UNREADABLE),))
         if self.gitignore is not None:

@@ -27,10 +27,10 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 _FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOINHERIT", 0)
 
 
-def write_file(location: Location, content: bytes) -> bool:
+def write_file(location: Location, content: bytes, mode: int = 0o666) -> bool:
     """Write the regular file at `location`, with the folders that it needs; tell whether it was not there before.
 
-    A file that was there keeps its mode.
+    A file that was there keeps its mode; a new one gets `mode`, less what the process masks.
 
     Raises:
         FileRefusedError: the path leaves the root, passes a link or something that is no folder, leads to what is no
@@ -46,7 +46,7 @@ def write_file(location: Location, content: bytes) -> bool:
             for above in _folders(folder):
                 _make(reader, Location(root, above))
             with reader.within(Location(root, folder)) as (handle, prefix):
-                return _replace(handle, prefix, name, content)
+                return _replace(handle, prefix + name, content, mode)
     except OSError as error:
         raise _refusal(relative, error) from None
 
@@ -70,20 +70,20 @@ def _make(reader: Reader, folder: Location) -> None:
         os.mkdir(prefix + name, dir_fd=handle)
 
 
-def _replace(handle: int | None, prefix: str, name: str, content: bytes) -> bool:
-    before = _status(handle, prefix + name)
+def _replace(handle: int | None, path: str, content: bytes, mode: int) -> bool:
+    before = _status(handle, path)
     if before is not None and not stat.S_ISREG(before.st_mode):
         link = stat.S_ISLNK(before.st_mode)
         raise OSError(errno.ELOOP if link else errno.ENXIO, "this is no regular file")
     # Hidden, and such as nobody guesses: whoever could make it first would not get a byte.
-    beside = f"{prefix}.{secrets.token_hex(8)}.part"
-    descriptor = os.open(beside, _CREATE | _FLAGS, 0o666, dir_fd=handle)
+    beside = os.path.join(os.path.dirname(path), f".{secrets.token_hex(8)}.part")  # noqa: PTH118, PTH120 - of a handle
+    descriptor = os.open(beside, _CREATE | _FLAGS, mode, dir_fd=handle)
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123 - it is a descriptor
             file.write(content)
             if before is not None and hasattr(os, "fchmod"):
                 os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode) & 0o777)
-        os.replace(beside, prefix + name, src_dir_fd=handle, dst_dir_fd=handle)
+        os.replace(beside, path, src_dir_fd=handle, dst_dir_fd=handle)
     except BaseException:
         with suppress(OSError):
             os.unlink(beside, dir_fd=handle)

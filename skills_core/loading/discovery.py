@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
+from skills_core.diagnostics import Diagnostic, Reason, Severity, capped, printable
 from skills_core.disk.files import Reader
 from skills_core.disk.folders import Listing, find_main
-from skills_core.disk.gitignore import FILE_NAME
+from skills_core.disk.gitignore import FILE_NAME, UNUSABLE_RULES
 from skills_core.disk.links import LinkIndex
 from skills_core.disk.scan import Tree, parent, rescan, scan
 from skills_core.loading.document_loader import load_document
@@ -31,7 +31,9 @@ _PROBLEMS = {
     Reason.SYMLINK: "symbolic links are not followed; name the link's target as a source, or set follow_symlinks",
     Reason.SYMLINK_OUTSIDE: "this link leads to no skill folder, out of what it must stay in, in a circle, or nowhere",
     Reason.UNREADABLE: "this folder cannot be read; check its permissions",
-    Reason.SCAN_LIMIT: "the scan stopped above this folder; it is nested too deep, or there are too many folders",
+    Reason.SCAN_LIMIT: "this folder was not looked into: it is nested too deep, or there are too many folders or names"
+    " in the source; name the folder that holds the skills, or raise scan_depth or scan_folders",
+    Reason.INVALID_CONFIGURATION: UNUSABLE_RULES,
 }
 
 
@@ -57,7 +59,7 @@ class LoadedSource:
     @property
     def roots(self) -> frozenset[Path]:
         """The folders below which a change may be one of this source."""
-        return self.links.roots | {self.source.root}
+        return frozenset() if self.source.barred else self.links.roots | {self.source.root}
 
     def paths_of(self, real: Path) -> Iterator[str]:
         """Yield the paths in this source that an absolute path stands for; `""` where the root itself may differ."""
@@ -220,13 +222,17 @@ def _problems(loading: _Loading) -> tuple[Diagnostic, ...]:
     """Tell of what lies outside of every skill: inside one, the skill's own diagnostics do."""
     source, tree = loading.source, loading.tree
     root = printable(str(source.root))
+    if source.barred:
+        message = f"this link leads out of the project {printable(str(source.project))}, which is not trusted"
+        advice = "it is not followed; trust the project, and start again"
+        return (Diagnostic(Severity.WARNING, Reason.SYMLINK_OUTSIDE, f"{message}; {advice}", root),)
     if "" not in tree and source.optional:
         return ()
     if "" not in tree:
         message = "the directory is gone; its skills come back when it does"
         return (Diagnostic(Severity.ERROR, Reason.MISSING_DIRECTORY, message, root),)
     refusing = [folder for folder, listing in tree.items() if listing.refused]
-    return tuple(
+    return capped(
         Diagnostic(Severity.WARNING, reason, _PROBLEMS[reason], _shown(source, folder, name))
         for folder in sorted(refusing)
         if not any(above in loading.contents for above in _enclosing([folder]))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason, Severity, capped
 from skills_core.disk.folders import find_main
+from skills_core.disk.gitignore import UNUSABLE_RULES
 from skills_core.disk.names import MAIN_FILE, OTHER_SPELLING
 from skills_core.errors import FileRefusedError
 from skills_core.format.instructions import no_instructions, parse_instructions
@@ -38,6 +39,7 @@ _REFUSALS = {
     Reason.SPECIAL_FILE: "this is no regular file, so it is not served",
     Reason.UNREADABLE: "this cannot be read, so it is not served",
     Reason.SCAN_LIMIT: "the scan's bound was reached above this folder, so it is not served",
+    Reason.INVALID_CONFIGURATION: UNUSABLE_RULES,
 }
 
 

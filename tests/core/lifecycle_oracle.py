@@ -185,7 +185,7 @@ def _unmet(needs: Needs, machine: Machine) -> set[str]:
         unmet.add("missing_bin")
     if any(machine.env.get(name, "") == "" for name in needs.env):
         unmet.add("missing_env")
-    config = {**machine.user_config, **machine.project_config}
+    config = {**machine.user_config, **(machine.project_config if machine.trusted else {})}
     for key, value in needs.config:
         if key not in config or config[key] != value or type(config[key]) is not type(value):
             unmet.add("config_disabled")

@@ -1,19 +1,20 @@
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skills_core import Environment, Library
+from skills_core import Environment, Library, Reason
 from skills_core.sources import explicit_sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 
@@ -64,6 +65,49 @@ def test_an_edit_of_the_rules_is_followed(tmp_path: Path, write_skill: Callable[
     rules.unlink()
     assert [skill.name for skill in library.reload([rules]).added] == ["two"]
     assert files(library) == files(load(tmp_path))
+
+
+def test_a_line_that_is_no_pattern_leaves_the_others_their_say(
+    tmp_path: Path, write_skill: Callable[..., Path]
+) -> None:
+    (tmp_path / ".gitignore").write_text("\\\n[z-a]\n*.log\n")
+    write_skill(tmp_path, "one", files={"a.log": "", "b": ""})
+    library = load(tmp_path)
+    assert files(library) == {"one": ["SKILL.md", "b"]}
+    assert library.catalog.problems == ()
+
+
+def endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def waiting(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def too_many(path: Path) -> None:
+    path.write_text("".join(f"*a{number}*b*c*\n" for number in range(9000)))
+
+
+def too_large(path: Path) -> None:
+    path.write_bytes(b"#" * 1_000_000)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
+@pytest.mark.parametrize("place", ["skills", "skills/one", "."])
+@pytest.mark.parametrize("spoil", [endless, waiting, too_many, too_large, Path.mkdir])
+def test_rules_that_cannot_be_used_are_told_and_ignore_nothing(
+    spoil: Callable[[Path], None], place: str, tmp_path: Path, write_skill: Callable[..., Path]
+) -> None:
+    (tmp_path / ".git").mkdir()
+    write_skill(tmp_path / "skills", "one", files={"a.log": ""})
+    spoil(tmp_path / place / ".gitignore")
+    library = load(tmp_path / "skills")
+    assert files(library) == {"one": ["SKILL.md", "a.log"]}
+    told = [*library.catalog.problems, *library.catalog.skill("one").diagnostics]
+    (code,) = {each.code for each in told}
+    assert code is Reason.INVALID_CONFIGURATION
+    assert ".gitignore" in told[0].path
 
 
 PATTERNS = ["*.md", "!SKILL.md", "a/", "/a", "a/*", "!a/b/", "**/c.txt", "b/**", "a/b/c.txt", "!*.txt", "[ab]", "\\#x"]

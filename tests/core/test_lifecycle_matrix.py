@@ -71,7 +71,7 @@ class World:
 
     def environment(self) -> Environment:
         project, machine = self.space / "project", self.machine
-        jdai = JdaiFiles(self.space / "home", project).read()
+        jdai = JdaiFiles(self.space / "home", project).read(trusted=machine.trusted)
         return Environment(
             os=machine.os,
             has_bin=machine.bins.__contains__,

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from skills_core import (
     Environment,
@@ -200,6 +203,49 @@ def test_no_more_folders_than_the_bound_are_looked_into_and_it_is_told(
     catalog = bounded(tmp_path, ScanBounds(folders=4)).catalog
     assert [skill.name for skill in catalog.skills] == ["s0", "s1", "s2"]
     assert [found.code for found in catalog.problems] == [Reason.SCAN_LIMIT] * 7
+
+
+def test_a_folder_with_more_names_than_the_bound_is_not_looked_into_and_told(
+    tmp_path: Path, write_skill: Callable[..., Path]
+) -> None:
+    write_skill(tmp_path, "a-small")
+    write_skill(tmp_path, "b-huge", files={f"f{number}": "" for number in range(20)})
+    catalog = bounded(tmp_path, ScanBounds(entries=10)).catalog
+    assert [skill.name for skill in catalog.skills] == ["a-small"]
+    assert [(found.code, Path(found.path).name) for found in catalog.problems] == [(Reason.SCAN_LIMIT, "b-huge")]
+    catalog = bounded(tmp_path, ScanBounds(entries=1)).catalog
+    assert [found.path for found in catalog.problems] == [str(tmp_path)]
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(bound=st.integers(0, 30), steps=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6)), max_size=4))
+def test_a_reload_near_the_bounds_ends_as_a_load_from_nothing(
+    bound: int,
+    steps: list[tuple[int, int]],
+    tmp_path_factory: pytest.TempPathFactory,
+    write_skill: Callable[..., Path],
+) -> None:
+    root = tmp_path_factory.mktemp("source")
+    for number in range(5):
+        write_skill(root, f"s{number}")
+    library = bounded(root, ScanBounds(entries=bound))
+    for number, count in steps:
+        shutil.rmtree(root / f"s{number}")
+        folder = write_skill(root, f"s{number}", files={f"f{each}": "" for each in range(count)})
+        library.reload([folder.resolve()])
+        fresh = bounded(root, ScanBounds(entries=bound)).catalog
+        assert [(s.key, sorted(s.content.files)) for s in library.catalog.skills] == [
+            (s.key, sorted(s.content.files)) for s in fresh.skills
+        ]
+        assert library.catalog.problems == fresh.problems
+
+
+def test_of_very_many_folders_beyond_a_bound_the_first_are_told_and_the_others_counted(tmp_path: Path) -> None:
+    for number in range(3000):
+        (tmp_path / f"d{number:04}").mkdir()
+    problems = bounded(tmp_path, ScanBounds(folders=10)).catalog.problems
+    assert len(problems) == 21
+    assert problems[-1].message == "and 2971 more of this kind"
 
 
 def test_a_bound_inside_a_skill_is_told_by_the_skill(tmp_path: Path, write_skill: Callable[..., Path]) -> None:

@@ -385,6 +385,13 @@ def test_what_the_image_is_not_made_of_is_kept_out_of_the_build(path: str) -> No
     assert ignored(path)
 
 
+def test_settings_are_read_from_the_folder_that_the_server_starts_in() -> None:
+    steps = STAGES[-1].steps
+    (home,) = [each for step in steps if step.keyword == "ENV" for each in step.words if each.startswith("XDG_CONFIG")]
+    (folder,) = [step.text for step in steps if step.keyword == "WORKDIR"]
+    assert f"{home.partition('=')[2]}/skillserve" == folder
+
+
 def test_no_step_takes_files_from_the_network_or_bakes_in_a_secret() -> None:
     steps = [step for stage in STAGES for step in stage.steps]
     assert not [step for step in steps if re.search(r"\b(curl|wget)\b|https?://(?!127\.)|secret", step.text)]

@@ -130,12 +130,6 @@ def test_the_closer_table_wins_and_others_fill_in() -> None:
     assert "*" not in known_names(settings)
 
 
-def test_a_project_has_no_say_in_what_tools_are_called(tmp_path: Path, own_settings: str) -> None:
-    (tmp_path / "skillserve.toml").write_text('[tool_names."*"]\nAskUserQuestion = "vote"')
-    with pytest.raises(ConfigurationError, match=r"tool_names: a project cannot say so of itself; say it in .*toml"):
-        load_settings({}, {}, Path(own_settings), tmp_path)
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -156,5 +150,5 @@ def test_a_name_that_could_be_more_than_a_name_is_refused(tmp_path: Path, text: 
     file.parent.mkdir(parents=True)
     file.write_text(text)
     with pytest.raises(ConfigurationError, match=r"skillserve\.toml: tool_names") as raised:
-        load_settings({}, {}, tmp_path / "config", tmp_path)
+        load_settings({}, {}, tmp_path / "config")
     assert said in str(raised.value)

@@ -267,19 +267,11 @@ def test_a_token_that_can_be_guessed_or_stands_in_no_header_is_refused_and_never
         own.parent.mkdir(parents=True, exist_ok=True)
         own.write_text(text, encoding="utf-8")
         with pytest.raises(ConfigurationError, match="16 to 1024") as caught:
-            load_settings({}, environment, tmp_path / "config", tmp_path)
+            load_settings({}, environment, tmp_path / "config")
         assert token not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", [f'admin_token = "{TOKEN}"', 'tools = ["reload_skills"]'])
-def test_a_project_opens_no_more_of_a_server_by_itself(text: str, tmp_path: Path) -> None:
-    (tmp_path / "skillserve.toml").write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigurationError, match=r"a project cannot say so of itself; set SKILLSERVE_") as caught:
-        load_settings({}, {}, tmp_path / "config", tmp_path)
-    assert TOKEN not in str(caught.value)
-
-
 def test_no_text_of_the_settings_holds_the_token(tmp_path: Path) -> None:
-    settings = load_settings({}, {"SKILLSERVE_ADMIN_TOKEN": TOKEN}, tmp_path / "config", tmp_path)
+    settings = load_settings({}, {"SKILLSERVE_ADMIN_TOKEN": TOKEN}, tmp_path / "config")
     assert settings.admin_token is not None
     assert TOKEN not in f"{settings!r} {settings} {asdict(settings)} {settings.admin_token}"

@@ -232,9 +232,11 @@ def test_an_unreadable_skill_is_diagnosed_and_nothing_else_is_affected(skills: P
 
 
 def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
-    (tmp_path / "skillserve.toml").write_text('port = 1\nhost = "file"\npage_size = 7\nallowed_hosts = ["a", "b"]\n')
+    own = tmp_path / "config" / "skillserve" / "skillserve.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text('port = 1\nhost = "file"\npage_size = 7\nallowed_hosts = ["a", "b"]\n')
     environment = {"SKILLSERVE_PORT": "2", "SKILLSERVE_HOST": "environment", "SKILLSERVE_ALLOWED_ORIGINS": "c, d"}
-    settings = load_settings({"port": 3, "host": None}, environment, tmp_path / "config", tmp_path)
+    settings = load_settings({"port": 3, "host": None}, environment, tmp_path / "config")
     assert settings == Settings(
         port=3, host="environment", page_size=7, allowed_hosts=("a", "b"), allowed_origins=("c", "d")
     )
@@ -242,15 +244,17 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("text", ["no_such = 1", "port = 'x'", "port = ", "port = 70000"])
 def test_a_bad_settings_file_is_named(tmp_path: Path, text: str) -> None:
-    (tmp_path / "skillserve.toml").write_text(text)
+    own = tmp_path / "config" / "skillserve" / "skillserve.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text(text)
     with pytest.raises(ConfigurationError, match=r"skillserve\.toml"):
-        load_settings({}, {}, tmp_path / "config", tmp_path)
+        load_settings({}, {}, tmp_path / "config")
 
 
 def test_every_setting_is_documented() -> None:
     readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
     missing = [name for name in Settings.__struct_fields__ if f"SKILLSERVE_{name.upper()}" not in readme]
-    tables = ["sources", "project_sources", "danger_patterns", "confirm_patterns", "client_budgets", "tool_names"]
+    tables = ["sources", "project", "danger_patterns", "confirm_patterns", "client_budgets", "tool_names"]
     assert missing == tables
     guard = (REPOSITORY / "docs" / "guard.md").read_text(encoding="utf-8")
     assert "danger_patterns = [" in guard

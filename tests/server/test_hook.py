@@ -7,7 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -333,7 +333,7 @@ def test_a_directory_that_is_missing_takes_no_pattern_away(hook: Hook, skills: P
     assert "(and 1 more)" in answer[1]
 
 
-@pytest.mark.parametrize("text", ["run_turns = 3", "garbage[", "scan_depth = 'deep'"])
+@pytest.mark.parametrize("text", ["danger_patterns = ['x']", "garbage[", "scan_depth = 'deep'", "x = " + "[" * 9000])
 def test_faulty_settings_of_a_project_take_no_pattern_away(hook: Hook, project: Path, text: str) -> None:
     trust(hook, project)
     write_skill(hook.home / ".agents" / "skills", "mine", fields="danger_patterns: [mkfs]")
@@ -401,7 +401,7 @@ def test_a_scan_that_was_cut_short_leaves_the_call_to_the_user(hook: Hook) -> No
     answer = hook.ask(call(), SKILLSERVE_SCAN_DEPTH="1")
     assert answer is not None
     assert answer[0] == "ask"
-    assert "the scan stopped" in answer[1]
+    assert "was not looked into" in answer[1]
 
 
 def test_an_unreadable_list_of_trusted_folders_leaves_the_call_to_the_user(hook: Hook) -> None:
@@ -475,6 +475,52 @@ def test_a_project_that_is_not_trusted_switches_no_skill_of_the_user_off(hook: H
     assert decision(hook.ask(call(cwd=str(project)))) == "deny"
     trust(hook, project)
     assert hook.ask(call(cwd=str(project))) is None
+
+
+ENDLESS: dict[str, Callable[[Path], None]] = {
+    "a link to a device": lambda path: path.symlink_to("/dev/zero"),
+    "a FIFO": lambda path: os.mkfifo(path),  # noqa: PLW0108 - Windows has no such function
+    "a directory": Path.mkdir,
+    "a link to nowhere": lambda path: path.symlink_to("nowhere"),
+}
+
+
+@posix
+@pytest.mark.parametrize("kind", ENDLESS)
+@pytest.mark.parametrize("name", ["skillserve.toml", ".jdai/config.json", ".jdai/skills.json"])
+def test_a_file_of_settings_that_is_none_takes_no_pattern_away_and_is_told_where_it_counts(
+    hook: Hook, project: Path, name: str, kind: str
+) -> None:
+    write_skill(hook.home / ".agents" / "skills", "mine", fields="danger_patterns: [mkfs]")
+    (project / ".jdai").mkdir()
+    ENDLESS[kind](project / name)
+    assert decision(hook.ask(call("mkfs", cwd=str(project)))) == "deny"
+    assert hook.ask(call("ls", cwd=str(project))) is None
+    trust(hook, project)
+    assert decision(hook.ask(call("mkfs", cwd=str(project)))) == "deny"
+    answer = hook.ask(call("ls", cwd=str(project)))
+    assert answer is not None
+    assert answer[0] == "ask"
+    assert name in answer[1]
+
+
+@posix
+@pytest.mark.parametrize("kind", ENDLESS)
+def test_settings_and_a_list_of_trust_that_are_no_files_leave_the_call_to_the_user(hook: Hook, kind: str) -> None:
+    for file in (hook.own, hook.own.parent / "trusted.json"):
+        ENDLESS[kind](file)
+        answer = hook.ask(call())
+        assert answer is not None
+        assert answer[0] == "ask"
+        assert file.name in answer[1]
+        file.rmdir() if kind == "a directory" else file.unlink()
+
+
+def test_settings_that_no_project_makes_take_no_pattern_away(hook: Hook, project: Path) -> None:
+    trust(hook, project)
+    (project / "skillserve.toml").write_text("port = 1\nhost = '::'\ndisabled = ['care']\n", encoding="utf-8")
+    assert decision(hook.ask(call("rm -rf /", cwd=str(project)))) == "deny"
+    assert hook.ask(call("ls", cwd=str(project))) is None
 
 
 def test_a_directory_that_is_gone_has_no_say_and_all_else_has(hook: Hook, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def write(tmp_path: Path) -> Write:
 
 @pytest.fixture
 def read(tmp_path: Path) -> Callable[[], JdaiSettings]:
-    return lambda: JdaiFiles(tmp_path / "home", tmp_path / "project").read()
+    return lambda: JdaiFiles(tmp_path / "home", tmp_path / "project").read(trusted=True)
 
 
 def test_without_files_nothing_is_set(read: Callable[[], JdaiSettings]) -> None:
@@ -126,12 +126,12 @@ def test_of_bundled_skills_those_are_wanted_that_are_named_in_any_case(
 def test_skills_json_speaks_of_watching_where_nothing_else_does(tmp_path: Path) -> None:
     frozen = JdaiSettings(watch=False, watch_debounce_ms=100)
     config = tmp_path / "config"
-    settings = load_settings({}, {}, config, tmp_path, frozen)
+    settings = load_settings({}, {}, config, frozen)
     assert (settings.watch, settings.watch_debounce_ms) == (WatchMode.OFF, 100)
-    assert load_settings({}, {}, config, tmp_path, JdaiSettings(watch=True)).watch is WatchMode.AUTO
-    assert load_settings({"watch": "poll"}, {}, config, tmp_path, frozen).watch is WatchMode.POLL
-    assert load_settings({}, {"SKILLSERVE_WATCH": "native"}, config, tmp_path, frozen).watch is WatchMode.NATIVE
-    assert load_settings({}, {}, config, tmp_path, JdaiSettings()) == Settings()
+    assert load_settings({}, {}, config, JdaiSettings(watch=True)).watch is WatchMode.AUTO
+    assert load_settings({"watch": "poll"}, {}, config, frozen).watch is WatchMode.POLL
+    assert load_settings({}, {"SKILLSERVE_WATCH": "native"}, config, frozen).watch is WatchMode.NATIVE
+    assert load_settings({}, {}, config, JdaiSettings()) == Settings()
 
 
 GATED = "when:\n  requires:\n    config:\n      features.review: true"

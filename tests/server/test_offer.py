@@ -80,12 +80,13 @@ def test_what_is_set_for_a_client_counts_more_than_what_is_known_of_it(
 
 
 def test_budgets_of_clients_stand_in_a_file(tmp_path: Path) -> None:
-    file = tmp_path / "skillserve.toml"
+    file = tmp_path / "config" / "skillserve" / "skillserve.toml"
+    file.parent.mkdir(parents=True)
     file.write_text("[client_budgets]\nclaude-code = 4000\n")
-    assert load_settings({}, {}, tmp_path / "config", tmp_path).client_budgets == {"claude-code": 4000}
+    assert load_settings({}, {}, tmp_path / "config").client_budgets == {"claude-code": 4000}
     file.write_text("[client_budgets]\nclaude-code = 0\n")
     with pytest.raises(ConfigurationError, match=r"skillserve\.toml: client_budgets\.claude-code: "):
-        load_settings({}, {}, tmp_path / "config", tmp_path)
+        load_settings({}, {}, tmp_path / "config")
 
 
 def test_pinned_skills_come_first_then_those_always_on_then_those_used_most_then_all_by_name(skills: Path) -> None:
@@ -139,10 +140,18 @@ def test_a_name_that_is_longer_than_all_the_room_hides_no_other(skills: Path) ->
 
 def test_names_in_settings_that_name_nothing_are_told(tmp_path: Path) -> None:
     write_skill(tmp_path, "a")
-    (tmp_path / "skillserve.toml").write_text("[client_budgets]\nclaude_code = 4000\n")
+    own = tmp_path / "config" / "skillserve" / "skillserve.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text("[client_budgets]\nclaude_code = 4000\n")
     command = [*server_command(tmp_path), "--pin", "a", "--pin", "nope"]
     done = subprocess.run(
-        command, input="", capture_output=True, text=True, check=True, cwd=tmp_path, env=server_environment()
+        command,
+        input="",
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env=server_environment(XDG_CONFIG_HOME=str(tmp_path / "config"), APPDATA=str(tmp_path / "config")),
     )
     assert "client_budgets: there is no client claude_code; known are claude-code, " in done.stderr
     assert "pinned: no skill nope is offered to models now" in done.stderr

@@ -357,23 +357,6 @@ class TestVariables:
 
 
 @pytest.mark.parametrize(
-    "line",
-    [
-        "require_sandbox = false",
-        "script_network = true",
-        "script_environment = ['OPENAI_API_KEY']",
-        "script_workspace = '/'",
-        "script_seconds = 1000",
-        "script_output_bytes = 1",
-    ],
-)
-def test_a_project_has_no_say_in_how_scripts_are_run(tmp_path: Path, line: str) -> None:
-    (tmp_path / "skillserve.toml").write_text(f"{line}\n")
-    with pytest.raises(ConfigurationError, match="a project cannot say so of itself"):
-        load_settings({}, {}, tmp_path / "config", tmp_path)
-
-
-@pytest.mark.parametrize(
     ("name", "value"),
     [
         ("SKILLSERVE_SCRIPT_ENVIRONMENT", "SKILLSERVE_ADMIN_TOKEN"),
@@ -386,4 +369,4 @@ def test_a_project_has_no_say_in_how_scripts_are_run(tmp_path: Path, line: str) 
 )
 def test_a_setting_of_scripts_that_cannot_be_used_is_named(tmp_path: Path, name: str, value: str) -> None:
     with pytest.raises(ConfigurationError, match=name.removeprefix("SKILLSERVE_").lower()):
-        load_settings({}, {name: value}, tmp_path / "config", tmp_path)
+        load_settings({}, {name: value}, tmp_path / "config")

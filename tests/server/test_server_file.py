@@ -173,7 +173,7 @@ def test_a_file_that_is_no_json_is_told_by_its_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="it is no JSON at line 2") as caught:
         read_servers(file, {})
     assert "secret" not in str(caught.value)
-    with pytest.raises(ConfigurationError, match="No such file"):
+    with pytest.raises(ConfigurationError, match="there is no such file"):
         read_servers(tmp_path / "none.json", {})
 
 

@@ -26,7 +26,7 @@ def from_file(tmp_path: Path) -> Read:
         file = tmp_path / "config" / "skillserve" / "skillserve.toml"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-        return load_settings({}, {}, tmp_path / "config", tmp_path)
+        return load_settings({}, {}, tmp_path / "config")
 
     return read
 
@@ -34,7 +34,7 @@ def from_file(tmp_path: Path) -> Read:
 @pytest.fixture
 def from_variable(tmp_path: Path) -> Callable[[str, str], Settings]:
     """Read the settings of a user who set this alone."""
-    return lambda name, text: load_settings({}, {f"SKILLSERVE_{name.upper()}": text}, tmp_path / "config", tmp_path)
+    return lambda name, text: load_settings({}, {f"SKILLSERVE_{name.upper()}": text}, tmp_path / "config")
 
 
 @pytest.mark.parametrize(
@@ -117,6 +117,7 @@ def test_a_value_of_a_file_is_read_by_the_type_of_its_setting(
         ("script_environment = ['A=B']", "script_environment: 'A=B': expected a variable's name"),
         ("sources = ['']", "sources.0.path: '': expected text that is not empty"),
         ("sources = [{scope = 'plugin'}]", "sources.0.path: missing"),
+        ('sources = ["a\\u0000b"]', "sources: '"),
         ("sources = [{path = '/p'}, {path = '/p', more = 1}]", "sources.1.more: unknown"),
         ("sources = [{path = '/p', strictness = 'x'}]", "sources.0.strictness: 'x': expected one of "),
         ("sources = [{path = '/p', gitignore = 'x'}]", "sources.0.gitignore: 'x': expected true or false"),
@@ -159,7 +160,7 @@ def test_a_variable_that_does_not_fit_is_named(
 
 def test_a_flag_that_does_not_fit_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"^--log-level: log_level: 'loud': expected one of debug, info"):
-        load_settings({"log_level": "loud"}, {}, tmp_path, tmp_path)
+        load_settings({"log_level": "loud"}, {}, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["admin_token", "model_key", "run_store"])

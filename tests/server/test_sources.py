@@ -4,8 +4,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from server.config import ConfigurationError, Conventions, Settings, load_settings
+from server.project_file import ProjectFile
 from server.sources import sources_of
 from skills_core import Environment, Library, Reason, Scope, Source, State, Strictness
 from skills_core.locations import Places
@@ -28,12 +30,13 @@ def places(tmp_path: Path) -> Places:
 
 @pytest.fixture
 def configured(places: Places) -> Callable[..., Settings]:
-    """Return the settings of a user with these files, under these flags."""
+    """Return the settings of a user with these files, in a trusted project, under these flags."""
 
     def load(own: str = "", project: str = "", **flags: object) -> Settings:
         (places.config_home / "skillserve" / "skillserve.toml").write_text(own)
         (places.working_directory / "skillserve.toml").write_text(project)
-        return load_settings(flags, {}, places.config_home, places.working_directory)
+        settings = load_settings(flags, {}, places.config_home)
+        return replace(settings, project=ProjectFile(places).trusted(flags).settings)
 
     return load
 
@@ -113,23 +116,17 @@ def test_a_source_of_the_project_needs_trust_like_all_of_the_project(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("trust_workspace = true", "a project cannot say so of itself"),
-        ('project_sources = ["/"]', "unknown; expected sources"),
+        ('project = ["/"]', "project: unknown"),
         ('[[sources]]\npath = ""', r"sources\.0\.path"),
         ('[[sources]]\npath = "x"\nscoop = "managed"', r"sources\.0\.scoop"),
         ("sources = [1]", r"sources\.0"),
-        ('precedence = ["upstairs"]', r"precedence\.0"),
+        ("scan_depth = -1", "scan_depth: -1"),
     ],
 )
 def test_what_cannot_be_used_is_named_with_its_file(text: str, told: str, configured: Callable[..., Settings]) -> None:
     with pytest.raises(ConfigurationError, match=told) as raised:
         configured(project=text)
     assert "skillserve.toml" in str(raised.value)
-
-
-def test_the_users_own_file_may_trust_and_the_projects_file_wins_elsewhere(configured: Callable[..., Settings]) -> None:
-    given = configured(own="trust_workspace = true\nport = 1\npage_size = 7", project="port = 2")
-    assert (given.trust_workspace, given.port, given.page_size) == (True, 2, 7)
 
 
 def test_directories_that_are_named_stand_alone(places: Places, configured: Callable[..., Settings]) -> None:

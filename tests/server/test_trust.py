@@ -13,7 +13,7 @@ import pytest
 
 from server.trust import TrustError, TrustFile
 from tests.conftest import write_skill
-from tests.server.sessions import server_environment
+from tests.server.sessions import REPOSITORY, server_environment
 
 posix = pytest.mark.skipif(os.name == "nt", reason="the user's folders are found from other variables there")
 
@@ -44,6 +44,39 @@ def test_a_file_that_is_no_such_list_is_told_of_and_never_overwritten(
     with pytest.raises(TrustError):
         file.add(tmp_path)
     assert file.path.read_text() == text
+
+
+def test_of_projects_that_are_trusted_at_the_same_time_none_is_lost(file: TrustFile, tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from server.trust import TrustFile; sys.stdin.readline();"
+        "[TrustFile(Path(sys.argv[1])).add(Path(each)) for each in sys.argv[2:]]"
+    )
+    folders = [[str(tmp_path / f"{process}-{number}") for number in range(5)] for process in range(4)]
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code, str(file.path), *each], stdin=subprocess.PIPE, cwd=REPOSITORY)
+        for each in folders
+    ]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.close()
+    assert [process.wait(60) for process in processes] == [0] * 4
+    assert {str(folder) for folder in file.folders()} == {
+        str(Path(each).resolve()) for some in folders for each in some
+    }
+
+
+@posix
+def test_a_list_that_is_a_link_stays_one_and_one_that_is_no_file_is_told_of(file: TrustFile, tmp_path: Path) -> None:
+    file.path.parent.mkdir()
+    (tmp_path / "elsewhere").write_text('{"version": 1, "trusted": []}')
+    file.path.symlink_to(tmp_path / "elsewhere")
+    file.add(tmp_path)
+    assert file.path.is_symlink()
+    assert file.folders() == (tmp_path.resolve(),)
+    file.path.unlink()
+    os.mkfifo(file.path)
+    with pytest.raises(TrustError, match="no regular file"):
+        file.folders()
 
 
 @pytest.fixture

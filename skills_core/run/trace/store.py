@@ -12,7 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skills_core.errors import SkillsError
+from skills_core.disk.bounded import read_bounded
+from skills_core.errors import FileRefusedError, SkillsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -82,9 +83,8 @@ class TraceStore:
             UnknownTraceError: there is none, or its file holds none.
         """
         try:
-            with self._path(run_id).open("rb") as file:
-                trace = json.loads(file.read(MAX_SIZE))
-        except (OSError, ValueError, RecursionError) as error:
+            trace = json.loads(read_bounded(self._path(run_id), MAX_SIZE) or b"")
+        except (FileRefusedError, ValueError, RecursionError) as error:
             raise UnknownTraceError(run_id) from error
         if not isinstance(trace, dict):
             raise UnknownTraceError(run_id)

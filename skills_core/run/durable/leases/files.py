@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from skills_core.disk.locks import lock_now
 from skills_core.run.durable.errors import StoreError
 from skills_core.run.durable.leases.lease import new_worker
 
@@ -15,18 +15,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = ["FileLease"]
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(descriptor: int) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-
-else:
-    import fcntl
-
-    def _lock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class FileLease:
@@ -106,7 +94,7 @@ def _locked(path: Path, *, create: bool = False) -> int | None:
             raise
         return None
     try:
-        _lock(descriptor)
+        lock_now(descriptor)
         if os.path.samestat(os.fstat(descriptor), path.stat()):
             return descriptor
     except OSError:

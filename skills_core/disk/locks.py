@@ -1,0 +1,103 @@
+"""One at a time: whoever reads a file, changes what it says and writes it back holds its lock meanwhile.
+
+Without it the second of two writers puts back what the first one read, and an entry is lost. What differs between the
+systems lives here: `flock`, `msvcrt.locking`, and for disks without either a file that only one process can create.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["WAIT_SECONDS", "exclusive", "lock_now"]
+
+WAIT_SECONDS: Final = 10.0
+"""Longest wait for another process: what it does meanwhile takes milliseconds."""
+
+_STEP: Final = 0.02
+_ABANDONED: Final = 60.0
+# Seconds after which the process that created a file in place of a lock is taken for dead.
+
+_BUSY: Final = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK})
+_FLAGS: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0) | getattr(os, "O_NOFOLLOW", 0)
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def lock_now(descriptor: int) -> None:
+        """Lock an open file until it is closed; `OSError` where another process holds it, or the disk has no locks."""
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+
+else:
+    import fcntl
+
+    def lock_now(descriptor: int) -> None:
+        """Lock an open file until it is closed; `OSError` where another process holds it, or the disk has no locks."""
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextmanager
+def exclusive(path: Path, seconds: float = WAIT_SECONDS) -> Iterator[None]:
+    """Hold the lock that belongs to the file at `path`; it is a file beside it, and stays.
+
+    Raises:
+        TimeoutError: another process held it for that long.
+        OSError: the folder cannot be written.
+    """
+    lock, end = path.with_name(f"{path.name}.lock"), time.monotonic() + seconds
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
+    try:
+        stands_in = not _lock_until(end, descriptor)
+        if stands_in:
+            _create_until(end, _stand_in(lock))
+        try:
+            yield
+        finally:
+            if stands_in:
+                _stand_in(lock).unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
+
+
+def _lock_until(end: float, descriptor: int) -> bool:
+    """Wait for the lock; False where this disk has none."""
+    while True:
+        try:
+            lock_now(descriptor)
+        except OSError as error:
+            if error.errno not in _BUSY:
+                return False
+        else:
+            return True
+        _wait(end)
+
+
+def _stand_in(lock: Path) -> Path:
+    return lock.with_name(f"{lock.name}.held")
+
+
+def _create_until(end: float, path: Path) -> None:
+    while True:
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600))
+        except FileExistsError:
+            with suppress(FileNotFoundError):
+                if time.time() - path.stat().st_mtime > _ABANDONED:
+                    path.unlink()
+        else:
+            return
+        _wait(end)
+
+
+def _wait(end: float) -> None:
+    if time.monotonic() >= end:
+        raise TimeoutError(errno.ETIMEDOUT, "another process holds the lock of this file")
+    time.sleep(_STEP)

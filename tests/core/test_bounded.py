@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_core import Reason
+from skills_core.disk.bounded import MAX_SETTINGS, read_bounded
+from skills_core.errors import FileRefusedError
+
+posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
+
+
+def reason_of(path: Path, limit: int = MAX_SETTINGS) -> Reason:
+    with pytest.raises(FileRefusedError) as caught:
+        read_bounded(path, limit)
+    assert str(path) in str(caught.value)
+    return caught.value.reason
+
+
+@given(content=st.binary(max_size=50), limit=st.integers(0, 60))
+def test_a_regular_file_is_read_whole_or_refused_for_its_size(
+    content: bytes, limit: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("files") / "file"
+    path.write_bytes(content)
+    if len(content) <= limit:
+        assert read_bounded(path, limit) == content
+    else:
+        assert reason_of(path, limit) is Reason.TOO_LARGE
+
+
+def test_what_is_not_there_is_absent_and_what_leads_nowhere_is_not(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert read_bounded(tmp_path / "absent") is None
+    assert read_bounded(tmp_path / "file" / "below") is None
+    assert reason_of(tmp_path) is Reason.SPECIAL_FILE
+
+
+@posix
+def test_links_lead_to_regular_files_or_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    for name, target in {"good": "file", "none": "absent", "circle": "circle", "endless": "/dev/zero"}.items():
+        (tmp_path / name).symlink_to(target)
+    assert read_bounded(tmp_path / "good") == b"x"
+    assert reason_of(tmp_path / "none") is Reason.UNREADABLE
+    assert reason_of(tmp_path / "circle") is Reason.UNREADABLE
+    assert reason_of(tmp_path / "endless") is Reason.SPECIAL_FILE
+
+
+@posix
+def test_special_files_are_refused_and_waited_for_by_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # the names of sockets are short
+    os.mkfifo(tmp_path / "fifo")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")
+    for name in ("fifo", "socket"):
+        assert reason_of(tmp_path / name) is Reason.SPECIAL_FILE
+
+
+@posix
+def test_what_is_swapped_between_the_look_and_the_open_counts_as_what_was_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    before = os.open
+
+    def swapped(name: Path, flags: int) -> int:
+        path.unlink()
+        os.mkfifo(path)
+        return before(name, flags)
+
+    monkeypatch.setattr("skills_core.disk.bounded.os.open", swapped)
+    assert reason_of(path) is Reason.SPECIAL_FILE
+
+
+@posix
+@pytest.mark.skipif(os.name == "posix" and os.geteuid() == 0, reason="nothing is kept from the superuser")
+def test_what_may_not_be_read_is_not_taken_for_absent(tmp_path: Path) -> None:
+    (tmp_path / "file").touch(0)
+    assert reason_of(tmp_path / "file") is Reason.UNREADABLE
+
+
+def test_a_huge_sparse_file_is_refused_by_its_size(tmp_path: Path) -> None:
+    with (tmp_path / "file").open("wb") as file:
+        file.truncate(1 << 33)
+    assert reason_of(tmp_path / "file") is Reason.TOO_LARGE
+
+
+def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileRefusedError, match="no path"):
+        read_bounded(tmp_path / "a\0b")
