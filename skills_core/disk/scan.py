@@ -8,6 +8,7 @@ not where the bytes are: `locate` tells. Hidden names and leftovers of editors a
 
 from __future__ import annotations
 
+import errno
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -121,11 +122,14 @@ class _Walk:
                 if depth > self.source.bounds.depth or len(self.tree) >= self.source.bounds.folders:
                     self._mark_bound(folder)
                     continue
-                listing = self._list(folder)
-                if listing is not None:
-                    self.tree[folder] = listing
-                    self.touched.add(folder)
-                    below += [_join(folder, name) for name in listing.folders]
+                try:
+                    listing = self._list(folder)
+                except OSError as error:
+                    self._mark_lost(folder, error)
+                    continue
+                self.tree[folder] = listing
+                self.touched.add(folder)
+                below += [_join(folder, name) for name in listing.folders]
             level = below
             depth += 1
 
@@ -142,8 +146,10 @@ class _Walk:
         Returns False where the folder itself is gone.
         """
         self.touched.add(folder)
-        before, after = self.tree[folder], self._list(folder)
-        if after is None:
+        before = self.tree[folder]
+        try:
+            after = self._list(folder)
+        except OSError:
             return False
         self.tree[folder] = after
         led, leads = dict(before.links), dict(after.links)
@@ -167,19 +173,34 @@ class _Walk:
     def _mark_bound(self, folder: str) -> None:
         """Note in the folder above that this one was not looked into."""
         self.tree.bounded = True
+        self._drop(folder, Reason.SCAN_LIMIT)
+
+    def _mark_lost(self, folder: str, error: OSError) -> None:
+        """Note in the folder above that something else took the place of this one; one that was deleted is absent."""
+        if folder:
+            self._drop(folder, None if error.errno == errno.ENOENT else Reason.UNREADABLE)
+
+    def _drop(self, folder: str, reason: Reason | None) -> None:
+        """Take a folder out of the listing of the one above; with a reason, list it there as refused."""
         above, _, name = folder.rpartition("/")
         listing = self.tree.get(above, Listing())
-        refused = (*listing.refused, (name, Reason.SCAN_LIMIT))
+        refused = (*listing.refused, (name, reason)) if reason else listing.refused
         folders = tuple(folder for folder in listing.folders if folder != name)
         self.tree[above] = Listing(listing.files, folders, refused, listing.links)
 
-    def _list(self, folder: str) -> Listing | None:
-        """List one folder; None where it is not there (or no longer a folder)."""
+    def _list(self, folder: str) -> Listing:
+        """List one folder.
+
+        Raises:
+            OSError: it is not there, or no longer a folder.
+        """
         try:
             with self.reader.entries(self._locate(folder)) as entries:
                 listing = list_folder(entries, fingerprints=self.fingerprints)
         except OSError as error:
-            return None if is_absence(error) else Listing(refused=(("", Reason.UNREADABLE),))
+            if is_absence(error):
+                raise
+            return Listing(refused=(("", Reason.UNREADABLE),))
         if self.gitignore is not None:
             listing = self.gitignore.without_ignored(folder, listing)
         level = folder.count("/") + 1 if folder else 0
