@@ -85,7 +85,7 @@ class ToolHandlers:
     ) -> dict[str, Any]:
         """Handle `tools/list`, a single page with as much of the catalog as the client shows."""
         if params is not None and params.cursor is not None:
-            raise InvalidRequestError("invalid cursor; this list has one page")
+            raise InvalidRequestError("invalid cursor: this list has one page; ask for it without a cursor")
         return self._host.snapshot.tools(room_for(client_of(ctx), self._host.settings))
 
     async def call(self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams) -> dict[str, Any]:
