@@ -30,6 +30,7 @@ from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, M
 from server.run.calls import RunRequests
 from server.run.declared_calls import DeclaredCalls
 from skills_core.errors import SkillsError
+from skills_core.model_access import is_withheld_from_models
 from skills_core.selection import ALL_THAT_MATCH
 
 if TYPE_CHECKING:
@@ -111,10 +112,15 @@ class ToolHandlers:
     async def _call_read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         name, path = string(arguments, "skill"), string(arguments, "path")
         catalog = self._host.snapshot.catalog
-        skill = catalog.skill(name)
+        skill = catalog.skill(name, catalog.offered)
         # Models pass on what they have seen: a relative path, or the file's URI.
         uri = path if path.startswith(skill.root_uri) else skill.file_uri(catalog.file_of(skill, path).path)
-        _, file, raw = await self._host.reader.read(uri)
+        owner, file, raw = await self._host.reader.read(uri)
+        if is_withheld_from_models(owner, file, raw):
+            raise InvalidRequestError(
+                f"{file.path} of the skill {owner.key!r} instructs in what is for the user to call; a model may not "
+                "read it. The user calls such a skill as a command."
+            )
         if file.text:
             return tool_result([text_block(raw.decode("utf-8"))])
         if mime_type(file).startswith("image/"):
