@@ -117,6 +117,12 @@ def test_patterns_match_what_javascript_writes_of_the_arguments(hook: Hook, skil
     assert decision(hook.ask(call("é\n"), skills)) == "deny"
 
 
+def test_the_pattern_of_the_docs_matches_whatever_blank_is_in_the_command(hook: Hook, skills: Path) -> None:
+    write_skill(skills, "care", fields=r"danger_patterns: ['rm\s+-[a-z]*r']")
+    for command in ("rm -rf /", "rm\t-rf /", "cd /\nrm\n-r x"):
+        assert decision(hook.ask(call(command), skills)) == "deny"
+
+
 def test_the_usual_places_count_where_no_directory_is_named(hook: Hook) -> None:
     write_skill(hook.home / ".agents" / "skills", "care", fields=DENYING)
     assert decision(hook.ask(call("rm -rf /"))) == "deny"
