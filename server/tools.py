@@ -18,7 +18,7 @@ import anyio.to_thread
 from server.activation.calls import Activation
 from server.activation.conversations import Conversations
 from server.admin.tools import AdminTools
-from server.arguments import string
+from server.arguments import check_arguments, string
 from server.clients import client_of, room_for
 from server.context import ContextRequests
 from server.faults import InvalidRequestError
@@ -100,8 +100,13 @@ class ToolHandlers:
         tool = offered.get(params.name)
         if tool is None:
             raise InvalidRequestError(f"Unknown tool: {params.name[:200]}")
+        arguments, snapshot = params.arguments or {}, self._host.snapshot
+        # What a skill declares is checked against all of its schema where it is carried out.
+        schema = None if params.name in snapshot.declared else snapshot.tool_schemas.get(params.name)
         try:
-            result = await tool(params.arguments or {})
+            if schema is not None:
+                check_arguments(params.name, arguments, schema)
+            result = await tool(arguments)
         except SkillsError as error:
             result = tool_result([text_block(str(error))], is_error=True)
         if "content" not in result:
