@@ -44,6 +44,7 @@ bench: install
 	$(BIN)/python bench/ranking.py
 	$(BIN)/python bench/sizes.py --skills 20 100 1000 10000
 	$(BIN)/python bench/hook.py
+	$(BIN)/python bench/searches.py
 
 conformance: install $(NODE_STAMP) $(PEERS_STAMP)
 	$(BIN)/python -m conformance.run

@@ -9,6 +9,12 @@ gc.disable()
 
 __all__ = ["main"]
 
+_BLOCKED = 2
+# A host takes any exit code of a hook but 0 and 2 for consent, and so does a hook that a signal ends.
+
+_SECONDS = 15
+# For a guard from its start to its end, all imports included; what decides has a shorter limit of its own.
+
 
 def main() -> None:
     """Run the command line and exit."""
@@ -20,22 +26,63 @@ def main() -> None:
 
 
 def _guard(words: list[str]) -> None:
-    """Answer a hook, and exit; return where the command line is not plain."""
+    """Answer a hook and exit, with 0 or 2 whatever happens."""
+    code = _BLOCKED
     try:
-        from server.hook.options import plain_options  # noqa: PLC0415 - see above
-        from server.hook.run import answer_call  # noqa: PLC0415 - see above
+        _block_where_stopped()
+        code = _answered(words)
+    except BaseException as error:  # noqa: BLE001 - nothing that happens here may end the process with another code
+        _complain(f"the guard failed ({type(error).__name__}: {error})")
+    finally:
+        # All is written. To clear away what the system clears away as well takes a tenth of the time, and may fail.
+        os._exit(code)
 
-        options = plain_options(words)
-    except Exception as error:  # noqa: BLE001 - any other exit code than 2 lets the call pass
-        sys.exit(_broken(error))
+
+def _block_where_stopped() -> None:
+    """Block the call where a signal ends this process, or where it takes too long to get to an answer."""
+    import signal  # noqa: PLC0415 - what the guard needs is not imported where something else starts
+    import threading  # noqa: PLC0415 - likewise
+
+    def stop(why: str) -> None:
+        try:
+            _complain(why)
+        finally:
+            os._exit(_BLOCKED)
+
+    for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGALRM", "SIGXCPU", "SIGBREAK"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), lambda number, _: stop(f"the guard was ended by signal {number}"))
+    timer = threading.Timer(_SECONDS, stop, [f"the guard came to no end within {_SECONDS} seconds"])
+    timer.daemon = True
+    timer.start()
+
+
+def _answered(words: list[str]) -> int:
+    """Answer the hook and return the exit code; a command line that is not plain takes the long way."""
+    from server.hook.options import plain_options  # noqa: PLC0415 - see above
+    from server.hook.run import answer_call  # noqa: PLC0415 - see above
+
+    options = plain_options(words)
     if options is not None:
-        # All is written: to clear away what the system clears away as well would take a tenth of the time.
-        os._exit(answer_call(options))
+        return answer_call(options)
+    from server.cli import main as run  # noqa: PLC0415 - see above
+
+    try:
+        run()
+    except SystemExit as end:
+        sys.stdout.flush()
+        if end.code in {None, 0, _BLOCKED}:
+            return end.code or 0
+        raise
+    return _BLOCKED
 
 
-def _broken(error: Exception) -> int:
-    sys.stderr.write(f"skillserve: the guard cannot start ({type(error).__name__}: {error}), so the call is denied\n")
-    return 2
+def _complain(why: str) -> None:
+    # The streams of Python buffer, and may be closed.
+    try:
+        os.write(2, f"skillserve: {why}, so the call is denied\n".encode("utf-8", "backslashreplace"))
+    except OSError:
+        return
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ class CompletionHandlers:
         if isinstance(params.ref, types.PromptReference) and params.ref.name == WITH_SKILLS and offers_prompt(catalog):
             candidates: Iterable[str] = ()
         elif isinstance(params.ref, types.PromptReference):
-            skill = catalog.skill(params.ref.name)
+            skill = catalog.skill(params.ref.name, (each for each in catalog.active if each.user_invocable))
             candidates = choices_of(skill, name) if skill.user_invocable else ()
         elif params.ref.uri == TEMPLATE:
             context = (params.context.arguments if params.context else None) or {}

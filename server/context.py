@@ -12,7 +12,7 @@ from server.arguments import string
 from server.config import OptionalTool
 from server.faults import InvalidRequestError
 from server.found import match_object
-from server.listing.context import MAX_MESSAGE, MESSAGE, offers_prompt, offers_tool
+from server.listing.context import MAX_MESSAGE, MESSAGE, WITH_SKILLS, offers_prompt, offers_tool
 from server.listing.context import prompt as prompt_entry
 from server.listing.envelope import COMPLETE, text_block, tool_result
 
@@ -56,10 +56,13 @@ class ContextRequests:
         return {"description": prompt_entry()["description"], "messages": messages, **COMPLETE}
 
     async def _call(self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
-        found = await self._assembled(arguments, ctx)
+        found = await self._assembled(arguments, ctx, for_model=True)
         return {**tool_result([text_block(text) for text in found.texts]), "structuredContent": _structured(found)}
 
-    async def _assembled(self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any]) -> AssembledContext:
+    async def _assembled(
+        self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], *, for_model: bool = False
+    ) -> AssembledContext:
+        """Return the context; the answer to a tool may go to a model, which then calls what only users may."""
         message = string(arguments, MESSAGE)
         if len(message) > MAX_MESSAGE:
             raise InvalidRequestError(f"message may have {MAX_MESSAGE} characters")
@@ -74,7 +77,13 @@ class ContextRequests:
         assemble = partial(assemble_context, message, catalog, ranking, bounds, recipient)
         found = await anyio.to_thread.run_sync(assemble, limiter=self._host.searching)
         if found.call is not None:
-            self._host.usage.add(found.call.skill.key)
+            key = found.call.skill.key
+            if for_model and not found.call.skill.model_invocable:
+                raise InvalidRequestError(
+                    f"The skill {key!r} is for the user to call: get the prompt {WITH_SKILLS!r} with this message, or "
+                    "the prompt of the skill. No tool returns it, as a model may call every tool."
+                )
+            self._host.usage.add(key)
         return found
 
 

@@ -47,7 +47,8 @@ class PromptHandlers:
         """Handle `prompts/get`."""
         if params.name == WITH_SKILLS and self._context.offers_prompt:
             return await self._context.prompt(params.arguments or {}, ctx)
-        skill = self._host.snapshot.catalog.skill(params.name)
+        catalog = self._host.snapshot.catalog
+        skill = catalog.skill(params.name, (each for each in catalog.active if each.user_invocable))
         if not skill.user_invocable:
             raise InvalidRequestError(f"The skill {params.name!r} is for models only (user-invocable: false).")
         values, message = activation_inputs(skill, params.arguments or {})

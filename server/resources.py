@@ -37,7 +37,7 @@ class ResourceHandlers:
     ) -> dict[str, Any]:
         """Handle `resources/templates/list`."""
         if params is not None and params.cursor is not None:
-            raise InvalidRequestError("invalid cursor; this list has one page")
+            raise InvalidRequestError("invalid cursor: this list has one page; ask for it without a cursor")
         return templates(self._host.snapshot.catalog, self._host.settings)
 
     async def read(

@@ -10,12 +10,14 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from server.faults import InvalidRequestError
 from server.listing import skills
 from server.listing.envelope import cacheable, without_envelope
+from skills_core.diagnostics import Reason
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel.server import Server
 
     from server.host import Host
+    from skills_core.skill import Skill
 
 __all__ = ["EXTENSION", "SkillsExtension"]
 
@@ -51,8 +53,10 @@ class SkillsExtension:
     async def get(self, ctx: ServerRequestContext[Any, Any], params: _GetParams) -> dict[str, Any]:
         """Handle `skills/get`: the entry of the skill whose SKILL.md the URI names."""
         found = self._host.snapshot.catalog.file(params.uri)
-        if found is None or found[1] is not found[0].content.main or not found[0].content.published:
+        if found is None or found[1] is not found[0].content.main:
             raise InvalidRequestError(f"No skill is served at {params.uri[:500]}")
+        if not found[0].content.published:
+            raise InvalidRequestError(f"The skill at {params.uri[:500]} is not published: {_why_not(found[0])}")
         return _for_era(ctx, {"skill": skills.entry(found[0]), **cacheable(self._host.settings)})
 
     async def read_directory(self, ctx: ServerRequestContext[Any, Any], params: _DirectoryParams) -> dict[str, Any]:
@@ -61,6 +65,11 @@ class SkillsExtension:
         if pages is None:
             raise InvalidRequestError(f"Not a directory resource: {params.uri[:500]}")
         return _for_era(ctx, pages.page(params.cursor))
+
+
+def _why_not(skill: Skill) -> str:
+    told = (found.message for found in skill.diagnostics if found.code is Reason.NOT_PUBLISHED)
+    return next(told, "the status of the server says why")
 
 
 def _for_era(ctx: ServerRequestContext[Any, Any], result: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import anyio.to_thread
 from server.activation.calls import Activation
 from server.activation.conversations import Conversations
 from server.admin.tools import AdminTools
-from server.arguments import string
+from server.arguments import check_arguments, string
 from server.clients import client_of, room_for
 from server.context import ContextRequests
 from server.faults import InvalidRequestError
@@ -30,6 +30,7 @@ from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, M
 from server.run.calls import RunRequests
 from server.run.declared_calls import DeclaredCalls
 from skills_core.errors import SkillsError
+from skills_core.model_access import is_withheld_from_models
 from skills_core.selection import ALL_THAT_MATCH
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class ToolHandlers:
     ) -> dict[str, Any]:
         """Handle `tools/list`, a single page with as much of the catalog as the client shows."""
         if params is not None and params.cursor is not None:
-            raise InvalidRequestError("invalid cursor; this list has one page")
+            raise InvalidRequestError("invalid cursor: this list has one page; ask for it without a cursor")
         return self._host.snapshot.tools(room_for(client_of(ctx), self._host.settings))
 
     async def call(self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams) -> dict[str, Any]:
@@ -99,8 +100,13 @@ class ToolHandlers:
         tool = offered.get(params.name)
         if tool is None:
             raise InvalidRequestError(f"Unknown tool: {params.name[:200]}")
+        arguments, snapshot = params.arguments or {}, self._host.snapshot
+        # What a skill declares is checked against all of its schema where it is carried out.
+        schema = None if params.name in snapshot.declared else snapshot.tool_schemas.get(params.name)
         try:
-            result = await tool(params.arguments or {})
+            if schema is not None:
+                check_arguments(params.name, arguments, schema)
+            result = await tool(arguments)
         except SkillsError as error:
             result = tool_result([text_block(str(error))], is_error=True)
         if "content" not in result:
@@ -111,10 +117,15 @@ class ToolHandlers:
     async def _call_read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         name, path = string(arguments, "skill"), string(arguments, "path")
         catalog = self._host.snapshot.catalog
-        skill = catalog.skill(name)
+        skill = catalog.skill(name, catalog.offered)
         # Models pass on what they have seen: a relative path, or the file's URI.
         uri = path if path.startswith(skill.root_uri) else skill.file_uri(catalog.file_of(skill, path).path)
-        _, file, raw = await self._host.reader.read(uri)
+        owner, file, raw = await self._host.reader.read(uri)
+        if is_withheld_from_models(owner, file, raw):
+            raise InvalidRequestError(
+                f"{file.path} of the skill {owner.key!r} instructs in what is for the user to call; a model may not "
+                "read it. The user calls such a skill as a command."
+            )
         if file.text:
             return tool_result([text_block(raw.decode("utf-8"))])
         if mime_type(file).startswith("image/"):

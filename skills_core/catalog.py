@@ -15,7 +15,7 @@ from skills_core.skill import Skill, SkillFile, State
 from skills_core.uris import SCHEME, decode_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from skills_core.diagnostics import Diagnostic
     from skills_core.sources import Source
@@ -102,8 +102,11 @@ class Catalog:
         """Return the active skill whose key or path is `name`, None where there is none."""
         return self._by_key.get(name) or self._by_path.get(name)
 
-    def skill(self, name: str) -> Skill:
+    def skill(self, name: str, suggested: Iterable[Skill] | None = None) -> Skill:
         """Return the active skill that answers to `name`: its key, its path, or the URI of its SKILL.md.
+
+        The error names similar ones of `suggested`, by default of all that are active: whoever may not see a skill must
+        not learn of it by a mistake.
 
         Raises:
             UnknownSkillError: no active skill does.
@@ -115,7 +118,8 @@ class Catalog:
         if found is None:
             other = next((skill for skill in self.skills if skill.name == name), None)
             because = f"it is {other.state} ({other.reason}: {other.detail})" if other is not None else ""
-            raise UnknownSkillError(name, self._by_key, because)
+            known = self._by_key if suggested is None else (each.key for each in suggested)
+            raise UnknownSkillError(name, known, because)
         return found
 
     def at(self, path: str) -> Skill | None:

@@ -64,6 +64,7 @@ class Reason(StrEnum):
     UNKNOWN_FIELD = "unknown_field"
     INVALID_FIELD = "invalid_field"
     INVALID_PATTERN = "invalid_pattern"
+    DECODED_PATTERN = "decoded_pattern"
     TOOL_WITHOUT_SCRIPT = "tool_without_script"
     # The Skills extension
     NOT_PUBLISHED = "not_published"

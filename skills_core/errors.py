@@ -74,13 +74,14 @@ class InvalidSourceError(SkillsError):
 
 
 class FileRefusedError(SkillsError):
-    """A file cannot be read within the boundary of its skill's folder."""
+    """A file cannot be read within the boundary of its skill's folder; `absent` tells that no such file exists."""
 
-    def __init__(self, path: str, reason: Reason, message: str) -> None:
+    def __init__(self, path: str, reason: Reason, message: str, *, absent: bool = False) -> None:
         super().__init__(f"{path}: {message}")
         self.path = path
         self.reason = reason
         self.message = message
+        self.absent = absent
 
 
 class InvalidSkillError(SkillsError):

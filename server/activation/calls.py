@@ -99,7 +99,7 @@ def invocable(catalog: Catalog, name: str) -> Skill:
         UnknownSkillError: there is none.
         InvalidRequestError: it is for users alone.
     """
-    skill = catalog.skill(name)
+    skill = catalog.skill(name, catalog.offered)
     if not skill.model_invocable:
         raise InvalidRequestError(f"The skill {name!r} is for the user to call, as /{skill.key}; a model may not.")
     return skill

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from skills_core.diagnostics import one_line
+from skills_core.rendering.containment import contained_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -155,11 +155,11 @@ def _changed(loaded: _Loaded, skill: Skill) -> list[str]:
     if _digest(loaded.given) != skill.digest:
         return [f"{_which(loaded)} has changed: load it again with activate_skill."]
     more = f" and {len(files) - _MAX_FILES} more" if len(files) > _MAX_FILES else ""
-    return [f"{_which(loaded)} has changed in its files {', '.join(map(one_line, files[:_MAX_FILES]))}{more}."]
+    return [f"{_which(loaded)} has changed in its files {', '.join(map(contained_line, files[:_MAX_FILES]))}{more}."]
 
 
 def _which(loaded: _Loaded) -> str:
-    return f"The skill {one_line(loaded.key)}, which you loaded,"
+    return f"The skill {contained_line(loaded.key)}, which you loaded,"
 
 
 def _digest(content: SkillContent) -> str | None:

@@ -62,8 +62,12 @@ class Answer:
         """Deny and end the process where no answer is given within `seconds`."""
 
         def expire() -> None:
-            reason = f"The call is denied: the guard came to no decision within {seconds:g} seconds."
-            os._exit(self.give(Verdict.DENY, reason))
+            code = BLOCKED
+            try:
+                reason = f"The call is denied: the guard came to no decision within {seconds:g} seconds."
+                code = self.give(Verdict.DENY, reason)
+            finally:
+                os._exit(code)
 
         timer = threading.Timer(seconds, expire)
         timer.daemon = True

@@ -29,8 +29,6 @@ def answer_call(options: HookOptions) -> int:
             return answer.give(decision.verdict, decision.reason)
     except OtherEventError as error:
         complain(str(error))
-    except KeyboardInterrupt:
-        complain("interrupted, so the call is denied")
     return BLOCKED
 
 

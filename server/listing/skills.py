@@ -49,7 +49,8 @@ def directory(catalog: Catalog, settings: Settings, uri: str) -> Pager[Child] | 
         name, held = child
         return describe(*held) if held is not None else _folder(f"{path}/{name}", name)
 
-    return Pager([(child[0], child) for child in found.items()], settings.page_size, "resources", described, COMPLETE)
+    children = [(child[0], child) for child in found.items()]
+    return Pager(children, settings.page_size, "resources", described, COMPLETE, of=path)
 
 
 def _folder(path: str, name: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
+from server.faults import InvalidRequestError
 from server.listing.declared import prefix_of
 from server.listing.envelope import text_block, tool_result
 from server.rules import guard_of
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     from server.host import Host
     from server.run.exchange import ClientExchange
     from server.run.exchanges import Exchanges
+    from skills_core.format.frontmatter import ToolDeclaration
     from skills_core.run.ports import User
     from skills_core.run.scripts.runner import ScriptRunner
+    from skills_core.skill import Skill
 
 __all__ = ["DeclaredCalls"]
 
@@ -48,7 +51,7 @@ class DeclaredCalls:
         async def work(exchange: ClientExchange) -> dict[str, Any]:
             return await self._carried_out(name, arguments, ClientUser(exchange, key, in_run=False))
 
-        key = self._host.snapshot.declared[name][0].key
+        key = self._declared(name)[0].key
         # The arguments are the tool's own: none of them goes on with anything.
         return await self._exchanges.converse(ctx, {}, work)
 
@@ -64,7 +67,7 @@ class DeclaredCalls:
         from skills_core.run.tools.permits import Permits
 
         snapshot, settings = self._host.snapshot, self._host.settings
-        skill, declaration = snapshot.declared[name]
+        skill, declaration = self._declared(name)
         variables = await anyio.to_thread.run_sync(variables_of, skill)
         found = declared_tools(
             skill, runner, variables, prefix=prefix_of(skill), allows=lambda each: each is declaration
@@ -81,6 +84,18 @@ class DeclaredCalls:
         )
         call = await gate.call(name, dict(arguments), 1)
         return tool_result([text_block(call.text)], is_error=call.decision is not CallDecision.DONE)
+
+    def _declared(self, name: str) -> tuple[Skill, ToolDeclaration]:
+        """Return the tool as it is now.
+
+        Raises:
+            InvalidRequestError: its skill was removed, or declares it no longer, since the client listed it.
+        """
+        found = self._host.snapshot.declared.get(name)
+        if found is None:
+            gone = "its skill was removed or has changed since it was listed; list the tools again"
+            raise InvalidRequestError(f"Unknown tool: {name[:200]}: {gone}")
+        return found
 
     def _opened(self) -> ScriptRunner:
         from server.scripts.setup import script_runner

@@ -97,7 +97,7 @@ class ScriptCalls:
     async def _run(self, name: str, path: str, args: list[str], stdin: bytes) -> ScriptReport:
         for _ in range(_ATTEMPTS):
             catalog = self._host.snapshot.catalog
-            skill = catalog.skill(name)
+            skill = catalog.skill(name, catalog.offered)
             file = catalog.file_of(skill, path)
             variables = await anyio.to_thread.run_sync(variables_of, skill)
             logger.info("script: %s %s of %s %s", one_line(file.path), file.digest, one_line(skill.key), skill.digest)

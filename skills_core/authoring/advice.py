@@ -54,6 +54,7 @@ ADVICE: Mapping[Reason, str] = MappingProxyType(
         Reason.UNKNOWN_FIELD: "Correct the field's name, or move the field under metadata.",
         Reason.INVALID_FIELD: "Write a value as it is asked for; a string that looks like a number needs quotes.",
         Reason.TOOL_WITHOUT_SCRIPT: "Name the file of the skill that carries it out, as in `script: scripts/tool.py`.",
+        Reason.DECODED_PATTERN: r"Beside a blank, write what JSON writes of a tab or line end: `rm(\s|\\t|\\n)+-r`.",
         Reason.INVALID_PATTERN: "Write it for RE2, without lookaround and backreferences, or remove it.",
         # Among other skills
         Reason.DUPLICATE_NAME: "Rename one of the skills, or ask for each by its path.",

@@ -10,11 +10,12 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from skills_core.context.blocks import contained, prompt_block, without_closing_tags
+from skills_core.context.blocks import prompt_block
 from skills_core.context.calls import activation_of, match_skill_call, request_of
 from skills_core.context.injection import MAX_INJECTED_CHARS
 from skills_core.context.section import section_of
 from skills_core.diagnostics import one_line
+from skills_core.rendering.containment import contained, contained_between_marks
 from skills_core.rendering.recipient import ANYBODY, Recipient
 from skills_core.selection.menu import MAX_MENU, menu_of
 from skills_core.selection.ranking import ALL_THAT_MATCH
@@ -116,11 +117,11 @@ def _chosen(message: str, section: Section, ranking: Ranking) -> tuple[Match | N
 
 def _about_rest(skill: Skill, max_chars: int) -> list[str]:
     """Say how to get what the block does not hold: the rest of a long body, and the skill's files."""
-    cut = len(contained(skill.body)) > max_chars
+    cut = len(contained_between_marks(skill.body)) > max_chars
     if not cut and len(skill.content.files) <= 1:
         return []
     rest = "Only the beginning of" if cut else "Only the text of"
-    name = contained(one_line(skill.key))
+    name = contained_between_marks(one_line(skill.key))
     return [f"{rest} the skill {name} stands above. Call activate_skill with its name for all of it."]
 
 
@@ -128,7 +129,7 @@ def _menu_text(menu: Sequence[Match]) -> str:
     lines = [f"- {one_line(match.skill.key)}: {_short(match.skill.description)}" for match in menu]
     head = "These skills fit the message about equally well:"
     rule = "Choose the one that fits and call activate_skill with its name, or let the user choose."
-    return contained("\n".join([head, *lines, rule]))
+    return contained_between_marks("\n".join([head, *lines, rule]))
 
 
 def _short(text: str) -> str:
@@ -139,7 +140,7 @@ def _short(text: str) -> str:
 def _request(message: str) -> str:
     return (
         "The user's message is binding context for the skills above: where it says otherwise, it overrides them.\n"
-        f"<user_request>\n{without_closing_tags(message.strip())}\n</user_request>"
+        f"<user_request>\n{contained(message.strip())}\n</user_request>"
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skills_core.context.blocks import contained, section_entry
+from skills_core.context.blocks import section_entry
 from skills_core.context.triggers import Triggered, always_on, triggered_by
 from skills_core.diagnostics import one_line
+from skills_core.rendering.containment import contained_between_marks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +59,6 @@ def section_of(message: str, skills: Sequence[Skill], budget: int) -> Section:
 
 
 def _about(left_out: Sequence[Skill]) -> str:
-    names = ", ".join(contained(one_line(skill.key)) for skill in left_out[:MAX_NAMED])
+    names = ", ".join(contained_between_marks(one_line(skill.key)) for skill in left_out[:MAX_NAMED])
     more = f" and {len(left_out) - MAX_NAMED} more" if len(left_out) > MAX_NAMED else ""
     return f"Too long to stand here: {names}{more}. They apply as well, so call activate_skill for each of them first."

@@ -269,4 +269,5 @@ def _refusal(relative: str, error: OSError) -> FileRefusedError:
         return FileRefusedError(relative, Reason.SYMLINK, "the path passes a symbolic link, and links are not followed")
     if error.errno == errno.ENXIO:
         return FileRefusedError(relative, Reason.SPECIAL_FILE, "this is no regular file")
-    return FileRefusedError(relative, Reason.UNREADABLE, (error.strerror or "cannot be read").lower())
+    message = (error.strerror or "cannot be read").lower()
+    return FileRefusedError(relative, Reason.UNREADABLE, message, absent=error.errno == errno.ENOENT)

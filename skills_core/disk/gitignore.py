@@ -1,13 +1,15 @@
-"""Leave out of a source what git ignores, on request (`Source.gitignore`).
+"""What git ignores in a source, for sources that ask for it.
 
 Rules: gitignore(5). The file nearest to a path that says anything about it decides; what lies in a folder that is
 ignored is never looked at. Also read are the files above the source up to the root of the repository, and its
 `info/exclude`; the user's own global file is not.
+
+As git does, a link or special file in the place of rules is passed over. Rules that exist and cannot be read or used are
+not taken for none: what they may hide stays hidden.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 from dataclasses import replace
@@ -31,12 +33,25 @@ __all__ = ["FILE_NAME", "UNUSABLE_RULES", "GitIgnore"]
 
 FILE_NAME = ".gitignore"
 
-UNUSABLE_RULES = "none of these rules count; expected a regular file of at most 128 KiB and a few thousand patterns"
+UNUSABLE_RULES = (
+    "these rules cannot be used: expected a regular file of at most 128 KiB and a few thousand patterns; a link or "
+    "special file counts as none, and what other rules may hide is left out"
+)
 
 _MAX_SIZE = 128 * 1024
 # People write a few hundred lines. What compiles them takes megabytes for thousands.
 
+_PASSED_OVER = frozenset({Reason.SYMLINK, Reason.SPECIAL_FILE})
+
 _ALL_WITHIN = re.compile(r"/\*\*\s*$")
+
+
+class _UnusableRulesError(Exception):
+    """Rules exist, and what they say of a path cannot be known."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
 
 
 class GitIgnore:
@@ -44,24 +59,37 @@ class GitIgnore:
 
     def __init__(self, root: Path, reader: Reader, locate: Callable[[str], Location]) -> None:
         """Read by `reader` where `locate` says that a folder of the source is."""
+        self._root = root
         self._reader = reader
         self._locate = locate
         self._specs: dict[str, GitIgnoreSpec | None] = {}
-        self._unused: dict[str, tuple[str, ...]] = {}
-        self._unused_above: list[str] = []
-        self._above = list(_specs_above(root, self._unused_above))
+        self._passed_over: dict[str, list[str]] = {}
+        self._specs_above: list[tuple[str, GitIgnoreSpec]] | None = None
 
     def without_ignored(self, folder: str, listing: Listing) -> Listing:
-        """Return the listing of a folder without what git ignores in it."""
-        kept = Listing(
-            tuple(file for file in listing.files if not self._is_ignored(folder, file[0])),
-            tuple(name for name in listing.folders if not self._is_ignored(folder, f"{name}/")),
-            tuple(each for each in listing.refused if not self._is_ignored(folder, each[0])),
-            listing.links,
-        )
+        """Return the listing of a folder without what git ignores in it; rules that cannot be used are refused there.
+
+        Raises:
+            OSError: a file of rules exists and the system cannot read it.
+        """
+        try:
+            self._nearest(folder)
+            kept = replace(
+                listing,
+                files=tuple(file for file in listing.files if not self._is_ignored(folder, file[0])),
+                folders=tuple(name for name in listing.folders if not self._is_ignored(folder, f"{name}/")),
+                refused=tuple(each for each in listing.refused if not self._is_ignored(folder, each[0])),
+            )
+        except _UnusableRulesError as error:
+            return Listing(refused=((error.path, Reason.INVALID_CONFIGURATION),))
+        passed_over = self._passed_over.get(folder, ())
+        return replace(kept, refused=(*kept.refused, *((name, Reason.INVALID_CONFIGURATION) for name in passed_over)))
+
+    def _nearest(self, folder: str) -> None:
+        """Read the rules that decide first, so that those that cannot be used are known for an empty folder too."""
         self._spec(folder)
-        unused = [*self._unused.get(folder, ()), *(() if folder else self._unused_above)]
-        return replace(kept, refused=(*kept.refused, *((name, Reason.INVALID_CONFIGURATION) for name in unused)))
+        if not folder:
+            self._above()
 
     def _is_ignored(self, folder: str, name: str) -> bool:
         path = f"{folder}/{name}" if folder else name
@@ -69,7 +97,7 @@ class GitIgnore:
             said = spec.check_file(path[len(base) :]).include
             if said is not None:
                 return said
-        for prefix, spec in self._above:
+        for prefix, spec in self._above():
             said = spec.check_file(prefix + path).include
             if said is not None:
                 return said
@@ -90,31 +118,26 @@ class GitIgnore:
             root, relative = self._locate(folder)
             location = Location(root, f"{relative}/{FILE_NAME}" if relative else FILE_NAME)
             try:
-                raw, _ = self._reader.read(location, _MAX_SIZE)
-                spec = _parsed(raw)
-            except FileRefusedError:
-                spec = None
-            self._specs[folder] = spec
-            if spec is None and _is_there(location):
-                self._unused[folder] = (FILE_NAME,)
+                self._specs[folder] = _parsed(self._reader.read(location, _MAX_SIZE)[0], FILE_NAME)
+            except FileRefusedError as error:
+                if _is_passed_over(error, FILE_NAME):
+                    self._passed_over.setdefault(folder, []).append(FILE_NAME)
+                self._specs[folder] = None
         return self._specs[folder]
 
-
-def _is_there(location: Location) -> bool:
-    try:
-        location.lstat()
-    except OSError as error:
-        return error.errno not in {errno.ENOENT, errno.ENOTDIR}
-    return True
+    def _above(self) -> list[tuple[str, GitIgnoreSpec]]:
+        if self._specs_above is None:
+            self._specs_above = list(_specs_above(self._root, self._passed_over.setdefault("", [])))
+        return self._specs_above
 
 
-def _specs_above(root: Path, unused: list[str]) -> Iterator[tuple[str, GitIgnoreSpec]]:
+def _specs_above(root: Path, passed_over: list[str]) -> Iterator[tuple[str, GitIgnoreSpec]]:
     """Yield the rules above the root of a source, the nearest first, as far as its repository goes.
 
-    To `unused` are added the paths, from the root, of those that cannot be used.
+    To `passed_over` are added the paths, from the root, of what stands in the place of rules and is none.
 
     Each comes with the prefix that paths within the source have there. Rules by which the root itself is ignored are
-    left out: whoever made it a source meant it.
+    left out: who made it a source meant it.
     """
     folders = [root, *root.parents]
     top = next((number for number, folder in enumerate(folders) if os.path.exists(folder / ".git")), None)  # noqa: PTH110 - it may not be ours to look into
@@ -122,26 +145,45 @@ def _specs_above(root: Path, unused: list[str]) -> Iterator[tuple[str, GitIgnore
         return
     files = [(folder, folder / FILE_NAME) for folder in folders[1 : top + 1]]
     for folder, file in [*files, (folders[top], folders[top] / ".git" / "info" / "exclude")]:
+        shown = os.path.relpath(file, root).replace(os.sep, "/")
         try:
             raw = read_bounded(file, _MAX_SIZE)
-            if raw is None:
-                continue
-            spec = _parsed(raw)
-        except FileRefusedError:
-            spec = None
-        prefix = "".join(f"{part}/" for part in root.relative_to(folder).parts)
-        if spec is None:
-            unused.append(os.path.relpath(file, root).replace(os.sep, "/"))
-        elif not (prefix and spec.check_file(prefix).include):
+        except FileRefusedError as error:
+            if _is_passed_over(error, shown):
+                passed_over.append(shown)
+            continue
+        if raw is None:
+            continue
+        prefix, spec = "".join(f"{part}/" for part in root.relative_to(folder).parts), _parsed(raw, shown)
+        if not (prefix and spec.check_file(prefix).include):
             yield prefix, spec
 
 
-def _parsed(raw: bytes) -> GitIgnoreSpec | None:
-    """Return the rules in a file, None where they are too many to be compiled."""
+def _is_passed_over(error: FileRefusedError, path: str) -> bool:
+    """Tell whether something stands in the place of rules that is none; False where nothing does.
+
+    Raises:
+        OSError: the system cannot read the rules.
+        _UnusableRulesError: they are no file that can be used.
+    """
+    if error.absent or error.reason in _PASSED_OVER:
+        return not error.absent
+    raise _UnusableRulesError(path)
+
+
+def _parsed(raw: bytes, path: str) -> GitIgnoreSpec:
+    """Return the rules in a file.
+
+    Raises:
+        _UnusableRulesError: they are too many to be compiled.
+    """
     # To the library the first form means the folder itself as well; to git it is all that lies in the folder.
     lines = [_ALL_WITHIN.sub("/**/*", line) for line in raw.decode("utf-8", "replace").splitlines()]
     # To git a line that is no pattern matches nothing; the library refuses the whole file for it.
-    return _compiled(lines) or _compiled([line for line in lines if _compiled([line])])
+    spec = _compiled(lines) or _compiled([line for line in lines if _compiled([line])])
+    if spec is None:
+        raise _UnusableRulesError(path)
+    return spec
 
 
 def _compiled(lines: list[str]) -> GitIgnoreSpec | None:

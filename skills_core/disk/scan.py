@@ -8,6 +8,7 @@ not where the bytes are: `locate` tells. Hidden names and leftovers of editors a
 
 from __future__ import annotations
 
+import errno
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -143,10 +144,12 @@ class _Walk:
                 except _TooManyEntriesError:
                     beyond.append(folder)
                     continue
-                if listing is not None:
-                    self.tree[folder] = listing
-                    self.touched.add(folder)
-                    below += [_join(folder, name) for name in listing.folders]
+                except OSError as error:
+                    self._mark_lost(folder, error)
+                    continue
+                self.tree[folder] = listing
+                self.touched.add(folder)
+                below += [_join(folder, name) for name in listing.folders]
             self._leave_out(beyond)
             level = below
             depth += 1
@@ -164,11 +167,10 @@ class _Walk:
         Returns False where the folder itself is gone, or a bound is reached.
         """
         self.touched.add(folder)
+        before = self.tree[folder]
         try:
-            before, after = self.tree[folder], self._list(folder)
-        except _TooManyEntriesError:
-            return False
-        if after is None:
+            after = self._list(folder)
+        except (OSError, _TooManyEntriesError):
             return False
         self.tree[folder] = after
         led, leads, left = dict(before.links), dict(after.links), frozenset(after.folders)
@@ -197,10 +199,20 @@ class _Walk:
             beyond.setdefault(above, []).append(name)
         for above, names in beyond.items():
             self.tree.bounded = True
-            listing, left_out = self.tree.get(above, Listing()), frozenset(names)
-            refused = (*listing.refused, *((name, Reason.SCAN_LIMIT) for name in names))
-            kept = tuple(name for name in listing.folders if name not in left_out)
-            self.tree[above] = Listing(listing.files, kept, refused, listing.links)
+            self._drop(above, names, Reason.SCAN_LIMIT)
+
+    def _mark_lost(self, folder: str, error: OSError) -> None:
+        """Note in the folder above that something else took the place of this one; one that was deleted is absent."""
+        if folder:
+            above, _, name = folder.rpartition("/")
+            self._drop(above, [name], None if error.errno == errno.ENOENT else Reason.UNREADABLE)
+
+    def _drop(self, above: str, names: Iterable[str], reason: Reason | None) -> None:
+        """Take folders out of the listing of the one above; with a reason, list them there as refused."""
+        listing, dropped = self.tree.get(above, Listing()), frozenset(names)
+        refused = (*listing.refused, *((name, reason) for name in names)) if reason else listing.refused
+        kept = tuple(name for name in listing.folders if name not in dropped)
+        self.tree[above] = Listing(listing.files, kept, refused, listing.links)
 
     def _counted(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
         """Pass on entries as long as there may be more.
@@ -214,17 +226,20 @@ class _Walk:
             self.tree.entries += 1
             yield entry
 
-    def _list(self, folder: str) -> Listing | None:
-        """List one folder; None where it is not there (or no longer a folder).
+    def _list(self, folder: str) -> Listing:
+        """List one folder.
 
         Raises:
+            OSError: it is not there, or no longer a folder.
             _TooManyEntriesError: there are more names than the bounds of the source allow.
         """
         try:
             with self.reader.entries(self._locate(folder)) as entries:
                 listing = list_folder(self._counted(entries), fingerprints=self.fingerprints)
         except OSError as error:
-            return None if is_absence(error) else Listing(refused=(("", Reason.UNREADABLE),))
+            if is_absence(error):
+                raise
+            return Listing(refused=(("", Reason.UNREADABLE),))
         if self.gitignore is not None:
             listing = self.gitignore.without_ignored(folder, listing)
         level = folder.count("/") + 1 if folder else 0

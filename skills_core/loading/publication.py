@@ -8,12 +8,15 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING
 
+from skills_core.diagnostics import printable
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT, NAME_LIMIT, name_fault, name_length, written_length
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skills_core.skill import Instructions, SkillFile
+    from skills_core.diagnostics import Reason
+    from skills_core.loading.reading import SkillReading
+    from skills_core.skill import Instructions
 
 __all__ = ["MAX_PUBLISHED_FILES", "MAX_PUBLISHED_SIZE", "publication_fault"]
 
@@ -21,13 +24,21 @@ MAX_PUBLISHED_FILES = 512
 MAX_PUBLISHED_SIZE = 16 * 1024 * 1024
 """In bytes, over all files of a skill; every host supports skills up to these limits, and may refuse larger ones."""
 
+_SHOWN = 3
+# Missing files that a message names; each has a diagnostic of its own.
 
-def publication_fault(instructions: Instructions, files: Mapping[str, SkillFile], main: SkillFile | None) -> str | None:
-    """Say why a skill cannot be published, or None where it can."""
-    front = instructions.frontmatter
+
+def publication_fault(reading: SkillReading, instructions: Instructions, main: str) -> str | None:
+    """Say why the skill that was read, whose main file is `main`, cannot be published, or None where it can.
+
+    The manifest of a published skill is complete: all that lies in the skill's folder under a name that is not ignored
+    is either in it, or the skill is not published.
+    """
+    front, files = instructions.frontmatter, reading.files
     size = sum(file.size for file in files.values())
     faults = {
-        "its SKILL.md is not named so": main is None or posixpath.basename(main.path) != "SKILL.md",
+        "its SKILL.md is not named so": main not in files or posixpath.basename(main) != "SKILL.md",
+        _incomplete(reading.missing): bool(reading.missing),
         "other parsers cannot read its frontmatter, or read it differently": not instructions.verbatim,
         "it has no name": not front.name,
         "its name breaks the naming rules": bool(name_fault(front.name)) or name_length(front.name) > NAME_LIMIT,
@@ -40,6 +51,12 @@ def publication_fault(instructions: Instructions, files: Mapping[str, SkillFile]
         f"its files have {size} bytes; the limit is {MAX_PUBLISHED_SIZE}": size > MAX_PUBLISHED_SIZE,
     }
     return next((fault for fault, holds in faults.items() if holds), None)
+
+
+def _incomplete(missing: Mapping[str, Reason]) -> str:
+    shown = [f"{printable(path)} ({reason})" for path, reason in [*missing.items()][:_SHOWN]]
+    more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+    return f"its manifest would not be complete, for it lacks {', '.join(shown)}{more}"
 
 
 def _are_strings(raw: Mapping[str, object]) -> bool:

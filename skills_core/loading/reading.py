@@ -50,6 +50,7 @@ class SkillReading:
     reader: Reader
     files: dict[str, SkillFile] = field(default_factory=dict)
     notes: list[Diagnostic] = field(default_factory=list)
+    missing: dict[str, Reason] = field(default_factory=dict)
 
     @property
     def folder_name(self) -> str:
@@ -71,6 +72,11 @@ class SkillReading:
     def note(self, severity: Severity, code: Reason, message: str, path: str) -> None:
         """Keep a diagnostic about a file."""
         self.notes.append(self.diagnose(severity, code, message, path))
+
+    def leave_out(self, code: Reason, message: str, path: str) -> None:
+        """Note that what lies at `path` belongs to the skill and is not among its files, and why."""
+        self.missing[path] = code
+        self.note(Severity.WARNING, code, message, path)
 
     def note_unpublished(self, fault: str, path: str) -> None:
         """Note why the Skills extension does not list the skill."""
@@ -104,13 +110,17 @@ class SkillReading:
         return raw
 
     def enter(self, path: str, fingerprint: Fingerprint | None) -> None:
-        """Enter a file beside the main one: as it was before, or read again; note it where it is refused."""
+        """Enter a file beside the main one: as it was before, or read again; note it where it is refused.
+
+        A file that was deleted since its folder was listed is absent, as if the folder had been listed later.
+        """
         if self.keep(path, fingerprint):
             return
         try:
             self.read(path, MAX_FILE_SIZE)
         except FileRefusedError as error:
-            self.note(Severity.WARNING, error.reason, error.message, path)
+            if not error.absent or self._locate(path) is not None:
+                self.leave_out(error.reason, error.message, path)
 
     def check_references(self, instructions: Instructions, main: str) -> None:
         """Note what the frontmatter names and the files lack."""

@@ -1,7 +1,7 @@
 """An activation: the text that hands a skill to a model, and what goes with it.
 
 It is built from a snapshot alone, so the same skill with the same arguments gives the same bytes on every surface to
-the same recipient. Whatever strangers wrote is escaped so that it cannot close our tags; the body is otherwise
+the same recipient. Whatever strangers wrote is escaped so that it holds none of our tags; the body is otherwise
 verbatim.
 """
 
@@ -116,7 +116,7 @@ def activation_inputs(
 def render_request(skill: Skill, message: str | None) -> str:
     """Return the user's message that goes with an activation: binding context, or `/name` where there is none."""
     if not message or not message.strip():
-        return f"/{skill.key}"
+        return f"/{contained_line(skill.key)}"
     return (
         "The user's message is binding context for the skill: where it says otherwise, it overrides the skill.\n"
         f"<user_request>\n{contained(message.strip())}\n</user_request>"

@@ -13,16 +13,16 @@ from math import log
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from skills_core.selection.fulltext import FullText
+from skills_core.selection.fulltext import FullText, Stems
 from skills_core.selection.fusion import DEPTH, fused
 from skills_core.selection.lexical import SkillIndex
 from skills_core.selection.policy import Band, Match, SelectionPolicy
-from skills_core.selection.reasons import Asked, reasons_for
+from skills_core.selection.reasons import Asked, Vocabulary, reasons_for
 from skills_core.selection.texts import texts_of
 from skills_core.selection.words import query_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from skills_core.selection.fusion import Reranker
     from skills_core.skill import Skill, SkillContent
@@ -71,11 +71,17 @@ class SkillSearch:
         return [match for match in fused(matches, ranked, policy.top_k) if match.score >= policy.min_score]
 
     def _by_words(self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy) -> list[Match]:
-        with self._lock:
-            if self._rows is None:
+        if self._rows is None:
+            with self._lock:
                 return self._stand_in(skills, query, policy)
+        words = query_words(query)
+        if policy.top_k <= 0 or not (words or policy.include_tags):
+            return []
+        with self._lock:
             self._rows.follow(skills)
-            return self._rows.select(query, policy)
+            asked, found = self._rows.best(words, policy)
+        # The reasons are of what was found, so that no search waits for those of another.
+        return self._rows.explained(asked, found)
 
     def _stand_in(self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy) -> list[Match]:
         if self._lexical.skills is not skills:
@@ -90,7 +96,15 @@ class _Row:
 
     number: int
     content: SkillContent
+    vocabulary: Vocabulary
     skills: tuple[Skill, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    score: float
+    skill: Skill
+    vocabulary: Vocabulary
 
 
 class _Rows:
@@ -98,6 +112,7 @@ class _Rows:
 
     def __init__(self) -> None:
         self._texts = FullText()
+        self._stems = Stems()
         self._skills: tuple[Skill, ...] = ()
         # By identity, for both are frozen; the mappings hold them, so their ids cannot be given to others.
         self._known: dict[int, Skill] = {}
@@ -116,7 +131,7 @@ class _Rows:
             changed[id(skill.content)] = replace(row, skills=tuple(other for other in row.skills if other is not skill))
         for skill in [skill for key, skill in coming.items() if key not in self._known]:
             key = id(skill.content)
-            row = changed.get(key) or self._of_content.get(key) or _Row(number, skill.content)
+            row = changed.get(key) or self._of_content.get(key) or _new_row(number, skill.content)
             number = max(number, row.number + 1)
             changed[key] = replace(row, skills=(*row.skills, skill))
         self._write(changed)
@@ -135,29 +150,29 @@ class _Rows:
             else:
                 del self._of_content[key], self._at[row.number]
 
-    def select(self, query: str, policy: SelectionPolicy) -> list[Match]:
-        words = query_words(query)
-        if policy.top_k <= 0 or not (words or policy.include_tags):
-            return []
+    def best(self, words: Sequence[str], policy: SelectionPolicy) -> tuple[Asked, list[_Found]]:
         asked = self._asked(words)
-        found = self._best(self._scores(asked) if words else dict.fromkeys(self._at, 0.0), policy)
-        best = found[0][0] if found else 0.0
-        reasons = reasons_for([skill.content for _, skill in found], asked, self._texts.stems)
+        return asked, self._best(self._scores(asked) if words else dict.fromkeys(self._at, 0.0), policy)
+
+    def explained(self, asked: Asked, found: Sequence[_Found]) -> list[Match]:
+        """Return matches with their reasons; the index may be changed meanwhile."""
+        best = found[0].score if found else 0.0
+        reasons = reasons_for([each.vocabulary for each in found], asked, self._stems.of)
         return [
             Match(
-                skill,
-                score,
+                each.skill,
+                each.score,
                 why.band,
-                score / best if best else 1.0,
-                bool(words) and why.band is Band.TRACE,
+                each.score / best if best else 1.0,
+                bool(asked.words) and why.band is Band.TRACE,
                 why.fields,
             )
-            for (score, skill), why in zip(found, reasons, strict=True)
+            for each, why in zip(found, reasons, strict=True)
         ]
 
     def _asked(self, words: Iterable[str]) -> Asked:
         """Weigh the words by how few skills have them; words of the same stem are one."""
-        stems = self._texts.stems(words)
+        stems = self._stems.of(words)
         counts = self._texts.counts(dict.fromkeys(stems.values()))
         total = len(self._at)
         word_of: dict[str, str] = {}
@@ -178,17 +193,22 @@ class _Rows:
                 scores[row] += weight * saturation
         return scores
 
-    def _best(self, scores: Mapping[int, float], policy: SelectionPolicy) -> list[tuple[float, Skill]]:
+    def _best(self, scores: Mapping[int, float], policy: SelectionPolicy) -> list[_Found]:
         admits = policy.admission()
-        kept: list[tuple[float, Skill]] = []
+        kept: list[_Found] = []
         least = policy.min_score
         for row, score in sorted(scores.items(), key=lambda pair: -pair[1]):
             # All that tie with the last are wanted too, for names and paths have the last word.
-            if score < least or (len(kept) >= policy.top_k and score < kept[-1][0]):
+            if score < least or (len(kept) >= policy.top_k and score < kept[-1].score):
                 break
-            kept += [(score, s) for s in self._at[row].skills if admits(s.frontmatter.tags)]
-        kept.sort(key=lambda pair: (-pair[0], pair[1].name, pair[1].path))
+            at = self._at[row]
+            kept += [_Found(score, skill, at.vocabulary) for skill in at.skills if admits(skill.frontmatter.tags)]
+        kept.sort(key=lambda found: (-found.score, found.skill.name, found.skill.path))
         return kept[: policy.top_k]
+
+
+def _new_row(number: int, content: SkillContent) -> _Row:
+    return _Row(number, content, Vocabulary(content))
 
 
 def _rows() -> _Rows | None:

@@ -1,4 +1,7 @@
-"""Why a skill was found: which words of the query are in which of its fields, and how much of the query that is."""
+"""Why a skill was found: which words of the query are in which of its fields, and how much of the query that is.
+
+A skill is found again and again, so its distinct words are kept: to split its texts anew takes longer than the search.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,15 @@ from skills_core.selection.policy import Band
 from skills_core.selection.texts import FIELDS, texts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from skills_core.skill import SkillContent
 
-__all__ = ["Asked", "Reasons", "reasons_for"]
+__all__ = ["Asked", "Reasons", "Vocabulary", "reasons_for"]
 
 _WORD = re.compile(r"[^\W_]+")
+_GAP = "\n"
+# Between words: no word holds it.
 
 # Shares of what was asked for, found on the first half of the labelled queries.
 _HIGH, _SPECIFIC, _BROAD = 0.6, 0.35, 0.12
@@ -30,6 +35,35 @@ class Asked:
     words: Mapping[str, str]
     weights: Mapping[str, float]
     counts: Mapping[str, int]
+
+
+class Vocabulary:
+    """The distinct words of a skill, field by field; they are collected when they are first asked for."""
+
+    __slots__ = ("_content", "_fields")
+
+    def __init__(self, content: SkillContent) -> None:
+        """Nothing is collected yet."""
+        self._content = content
+        self._fields: tuple[str, ...] | None = None
+
+    def beginning(self, beginnings: Iterable[str]) -> list[list[str]]:
+        """Return the words of each field that begin so. Threads that ask at once do the same work twice at most."""
+        if self._fields is None:
+            # One text takes a fraction of the memory of a set, and is searched as fast.
+            self._fields = tuple(
+                f"{_GAP}{_GAP.join(dict.fromkeys(_WORD.findall(text)))}{_GAP}" for text in texts_of(self._content)
+            )
+        wanted = [_GAP + beginning for beginning in beginnings]
+        return [[word for each in wanted for word in _words(field, each)] for field in self._fields]
+
+
+def _words(field: str, wanted: str) -> Iterator[str]:
+    at = field.find(wanted)
+    while at >= 0:
+        end = field.index(_GAP, at + 1)
+        yield field[at + 1 : end]
+        at = field.find(wanted, end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +89,16 @@ class Reasons:
 
 
 def reasons_for(
-    contents: Sequence[SkillContent], asked: Asked, stems_of: Callable[[Iterable[str]], Mapping[str, str]]
+    vocabularies: Sequence[Vocabulary], asked: Asked, stems_of: Callable[[Iterable[str]], Mapping[str, str]]
 ) -> list[Reasons]:
-    """Return the reasons for each of `contents`; `stems_of` maps words to their stems."""
+    """Return the reasons for each of `vocabularies`; `stems_of` maps words to their stems."""
     if not asked.words:
-        return [Reasons((), 0.0, 0.0) for _ in contents]
+        return [Reasons((), 0.0, 0.0) for _ in vocabularies]
     # A stem differs from its word in the ending alone, and in its own last letter.
-    beginnings = tuple({stem[: max(1, len(stem) - 1)] for stem in asked.words})
-    words = [[_beginning(text, beginnings) for text in texts_of(content)] for content in contents]
+    beginnings = {stem[: max(1, len(stem) - 1)] for stem in asked.words}
+    words = [vocabulary.beginning(beginnings) for vocabulary in vocabularies]
     stems = stems_of(word for fields in words for field in fields for word in field)
     return [_reasons([{stems.get(word, "") for word in field} for field in fields], asked) for fields in words]
-
-
-def _beginning(text: str, beginnings: tuple[str, ...]) -> list[str]:
-    return [word for word in set(_WORD.findall(text)) if word.startswith(beginnings)]
 
 
 def _reasons(fields: Sequence[set[str]], asked: Asked) -> Reasons:

@@ -252,7 +252,8 @@ def test_what_is_refused_is_told_and_the_rest_of_the_skill_is_served(
     skill = load(tmp_path / "root").catalog.skill("a")
     assert list(skill.content.files) == ["SKILL.md", "ok.txt"]
     assert [(found.code, found.path) for found in skill.diagnostics] == [
-        (Reason.SPECIAL_FILE if kind == "pipe" else Reason.SYMLINK, str(folder / "odd"))
+        (Reason.SPECIAL_FILE if kind == "pipe" else Reason.SYMLINK, str(folder / "odd")),
+        (Reason.NOT_PUBLISHED, str(folder / "SKILL.md")),
     ]
 
 
@@ -286,7 +287,7 @@ def test_unreadable_files_and_folders_are_told_and_the_rest_is_served(
     catalog = load(unprivileged).catalog
     skill = catalog.skill("a")
     assert list(skill.content.files) == ["SKILL.md", "ok.txt"]
-    assert [found.code for found in skill.diagnostics] == [Reason.UNREADABLE, Reason.UNREADABLE]
+    assert [found.code for found in skill.diagnostics] == [Reason.UNREADABLE, Reason.UNREADABLE, Reason.NOT_PUBLISHED]
     (other,) = [skill for skill in catalog.skills if skill.name == "b"]
     assert (other.state, other.reason) == (State.INVALID, Reason.UNREADABLE)
 
@@ -298,7 +299,7 @@ def test_a_file_too_large_for_a_skill_is_told_and_the_rest_is_served(
     os.truncate(folder / "big", files.MAX_FILE_SIZE + 1)
     skill = load(tmp_path).catalog.skill("a")
     assert list(skill.content.files) == ["SKILL.md"]
-    assert [found.code for found in skill.diagnostics] == [Reason.TOO_LARGE]
+    assert [found.code for found in skill.diagnostics] == [Reason.TOO_LARGE, Reason.NOT_PUBLISHED]
 
 
 def test_an_error_of_the_disk_while_reading_is_a_refusal(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

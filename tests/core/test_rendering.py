@@ -132,7 +132,7 @@ class FakeSkill:
         self.key = key
 
 
-@pytest.mark.parametrize("body", ["a < b && c > d", "<div>&amp;</div>", "</skill>", "```xml\n<a b='c'/>\n```"])
+@pytest.mark.parametrize("body", ["a < b && c > d", "<div>&amp;</div>", "</skillset>", "```xml\n<a b='c'/>\n```"])
 def test_a_body_is_otherwise_verbatim(body: str, make: Callable[..., Skill]) -> None:
     assert body_of(render_activation(make(body=body))) == body
 

@@ -252,7 +252,10 @@ def test_a_bound_inside_a_skill_is_told_by_the_skill(tmp_path: Path, write_skill
     write_skill(tmp_path, "a", files={"x/y/z": "deep", "x/ok": "fine"})
     catalog = bounded(tmp_path, ScanBounds(depth=2)).catalog
     assert catalog.problems == ()
-    assert [found.code for found in catalog.skill("a").diagnostics] == [Reason.SCAN_LIMIT]
+    assert [found.code for found in catalog.skill("a").diagnostics] == [
+        Reason.SCAN_LIMIT,
+        Reason.NOT_PUBLISHED,
+    ]
     assert list(catalog.skill("a").content.files) == ["SKILL.md", "x/ok"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -114,6 +115,12 @@ def test_patterns_match_what_javascript_writes_of_the_arguments(hook: Hook, skil
     said = call(tool="Write", tool_input={"path": "/etc/x", "n": 1e21})
     assert decision(hook.ask(said, skills)) == "deny"
     assert decision(hook.ask(call("é\n"), skills)) == "deny"
+
+
+def test_the_pattern_of_the_docs_matches_whatever_blank_is_in_the_command(hook: Hook, skills: Path) -> None:
+    write_skill(skills, "care", fields=r"danger_patterns: ['rm\s+-[a-z]*r']")
+    for command in ("rm -rf /", "rm\t-rf /", "cd /\nrm\n-r x"):
+        assert decision(hook.ask(call(command), skills)) == "deny"
 
 
 def test_the_usual_places_count_where_no_directory_is_named(hook: Hook) -> None:
@@ -641,7 +648,133 @@ def test_a_broken_installation_blocks_the_call(hook: Hook) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout) == (2, b"")
-    assert b"the guard cannot start" in done.stderr
+    assert b"the guard failed (ModuleNotFoundError" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+EACH_MODULE = """
+import os, subprocess, sys
+work, skills, said = sys.argv[1:]
+def answer(without):
+    reading, writing = os.pipe()
+    if (child := os.fork()) == 0:
+        if without:
+            sys.modules[without] = None
+        os.dup2(os.open(said, os.O_RDONLY), 0)
+        os.dup2(writing, 1)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        sys.argv[1:] = ["guard", skills]
+        if without is None:
+            leave = os._exit
+            def tell(code):
+                names = [name for name in sys.modules if name.partition(".")[0] in OURS]
+                os.write(1, "\\n".join(["", *names]).encode())
+                leave(code)
+            os._exit = tell
+        from server.__main__ import main
+        main()
+    os.close(writing)
+    told = b""
+    while part := os.read(reading, 65536):
+        told += part
+    os.close(reading)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), told
+OURS = {"server", "skills_core", "yaml", "re2", "msgspec", "json", "threading", "signal", "logging"}
+code, told = answer(None)
+assert code == 0 and b'"deny"' in told, (code, told)
+modules = [name for name in told.decode().splitlines()[1:] if name and name not in {"server", "server.__main__", "_"}]
+assert len(modules) > 40, modules
+wrong = {name: got for name in modules if not ((got := answer(name))[0] == 2 or got[0] == 0 and b'"deny"' in got[1])}
+print(len(modules), wrong)
+"""
+
+
+@posix
+@pytest.mark.slow
+def test_no_module_that_cannot_be_imported_lets_a_call_pass(hook: Hook, skills: Path, tmp_path: Path) -> None:
+    write_skill(skills, "care", fields=DENYING)
+    said = tmp_path / "said"
+    said.write_text(call("rm -rf /"), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", EACH_MODULE, tmp_path, skills, said],
+        capture_output=True,
+        cwd=hook.home,
+        env=hook.environment(),
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(b" {}\n"), done.stdout
+
+
+@posix
+@pytest.mark.parametrize("words", [["skills"], ["skills", "--skill=care"]], ids=["plain", "long"])
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP", "SIGALRM"])
+def test_a_signal_that_ends_the_guard_blocks_the_call(hook: Hook, skills: Path, name: str, words: list[str]) -> None:
+    write_skill(skills, "care", fields=DENYING)
+    with subprocess.Popen(
+        [sys.executable, "-c", WAITING, *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=skills.parent,
+        env=hook.environment(),
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"it waits\n"
+        process.send_signal(getattr(signal, name))
+        assert process.wait(30) == 2
+        assert b"ended by signal" in process.stderr.read()
+
+
+WAITING = """
+import os, sys
+import server.hook.run as run
+read_call = run.read_call
+class Waiting:
+    buffer = property(lambda self: self)
+    def read(self, _):
+        os.write(1, b"it waits\\n")
+        return os.read(0, 1)
+sys.stdin = Waiting()
+sys.argv[1:] = ["guard", *sys.argv[1:]]
+from server.__main__ import main
+main()
+"""
+
+
+FAILING = {
+    "no thread": "import threading; threading.Thread.start = lambda _: 1 / 0",
+    "no memory for the answer": "import json; json.dumps = lambda *_, **__: bytearray(1 << 62)\n"
+    "import server.hook.run as m; m.judge = None",
+    "no memory for the reason": "import server.hook.run as m; m.one_line = m.judge = lambda *_: bytearray(1 << 62)",
+    "an end from within": "import server.hook.run as m; m.judge = lambda *_: sys.exit(0)",
+    "an interruption": "import server.hook.run as m\ndef judge(*_): raise KeyboardInterrupt\nm.judge = judge",
+    "options that cannot be read": "import server.hook.options as m; m.plain_options = None",
+    "a command line that fails": "import server.hook.options as m; m.plain_options = lambda _: None\n"
+    "import server.cli; server.cli.app = None",
+    "a command line that cannot be imported": "import server.hook.options as m; m.plain_options = lambda _: None\n"
+    "sys.modules['typer'] = None",
+    "a command line that ends otherwise": "import server.hook.options as m; m.plain_options = lambda _: None\n"
+    "import server.cli; server.cli.main = lambda: sys.exit(1)",
+}
+
+
+@pytest.mark.parametrize("closed", [False, True], ids=["", "stderr closed"])
+@pytest.mark.parametrize("code", FAILING.values(), ids=FAILING.keys())
+def test_whatever_fails_the_call_is_blocked(hook: Hook, code: str, *, closed: bool) -> None:
+    closing = "\nimport os; os.close(2)" if closed else ""
+    start = "\nfrom server.__main__ import main; sys.argv[1:] = ['guard']; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{code}{closing}{start}"],
+        input=call().encode(),
+        capture_output=True,
+        cwd=hook.home,
+        env=hook.environment(),
+        check=False,
+    )
+    assert done.returncode == 2
+    assert closed or b"so the call is denied" in done.stderr
     assert b"Traceback" not in done.stderr
 
 
@@ -720,7 +853,9 @@ def test_the_lines_for_the_settings_of_the_host_are_json_with_a_command_that_is_
     settings = json.loads(text.partition("```json\n")[2].partition("```")[0])
     (group,) = settings["hooks"]["PreToolUse"]
     (entry,) = group["hooks"]
-    program, command, *words = shlex.split(entry["command"])
+    plain, _, otherwise = entry["command"].partition(" || ")
+    assert otherwise == "exit 2"
+    program, command, *words = shlex.split(plain)
     assert (program, command, plain_options(words)) == (
         "skillserve",
         "guard",

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from mcp.shared.inbound import encode_header_value
 from mcp_types import jsonrpc
 
+from server.listing.paging import Pager
 from tests.conftest import MakeSkill
 from tests.server.sessions import REPOSITORY, Era, server_command, server_environment
 
@@ -50,6 +51,10 @@ def complete(ref: dict[str, str], name: str, **skill: str) -> tuple[str, dict[st
     return "completion/complete", params
 
 
+def first_page_of(what: str) -> dict[str, Any]:
+    return Pager([("a", 1), ("one\0notes.md", 2)], 1, what, str, {}).page(None)
+
+
 TEMPLATE = {"type": "ref/resource", "uri": "skill://{+skill}/{+path}"}
 NOTES = "skill://one/notes.md"
 REQUESTS: list[tuple[str, dict[str, Any]]] = [
@@ -58,7 +63,7 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
     call("activate_skill", name="one", arguments={"a": "b"}, message="m"),
     call("read_skill_file", skill="one", path="notes.md"),
     call("find_skills", query="thing", tags=["t"], limit=3),
-    ("resources/list", {"cursor": "b25lAABub3Rlcy5tZA=="}),
+    ("resources/list", {"cursor": first_page_of("resources")["nextCursor"]}),
     ("resources/directory/read", {"uri": "skill://one", "cursor": None}),
     call("skill_context", message="/one thing"),
     ("prompts/get", {"name": "one", "arguments": {"a": "b", "arguments": "c"}}),
@@ -67,7 +72,7 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
     complete({"type": "ref/prompt", "name": "one"}, "a"),
     complete(TEMPLATE, "skill"),
     complete(TEMPLATE, "path", skill="one"),
-    ("skills/list", {"cursor": "b25l"}),
+    ("skills/list", {"cursor": first_page_of("skills")["nextCursor"]}),
     ("skills/get", {"uri": "skill://one/SKILL.md"}),
     ("logging/setLevel", {"level": "debug"}),
     *[(method, {}) for method in ("ping", "roots/list", "tasks/get", "no/such/method", "")],

@@ -180,6 +180,22 @@ async def test_only_what_every_host_can_verify_is_listed_and_a_diagnostic_says_w
         assert told == {"repaired", "twice", "Upper", "many", "large", "long", "été"}
 
 
+async def test_a_skill_whose_manifest_lacks_a_file_is_not_listed_and_is_served_all_the_same(
+    connect: Connect, make_skill: MakeSkill
+) -> None:
+    make_skill("whole", files={"a.md": b"a"})
+    folder = make_skill("part", files={"a.md": b"a"})
+    with (folder / "sparse.bin").open("wb") as file:
+        file.truncate(8 * 1024**3)
+    async with connect() as session:
+        assert [entry["uri"] for entry in await all_skills(session)] == ["skill://whole/SKILL.md"]
+        assert await session.enum() == ["part", "whole"]
+        assert (await session.client.read_resource("skill://part/a.md")).contents[0].text == "a"
+        with pytest.raises(MCPError, match=r"sparse\.bin") as caught:
+            await ask(session, "skills/get", uri="skill://part/SKILL.md")
+        assert caught.value.code == types.INVALID_PARAMS
+
+
 async def test_long_lists_come_in_pages_that_never_split_an_entry(
     make_skill: MakeSkill, skills: Path, in_memory: Any
 ) -> None:

@@ -136,7 +136,8 @@ async def test_the_file_tool_gives_text_images_and_other_bytes_in_their_own_kind
     ("tool", "arguments", "told"),
     [
         ("activate_skill", {"name": "alhpa"}, "'alpha'"),
-        ("activate_skill", {"nme": "x"}, "name is missing; the call has nme"),
+        ("activate_skill", {"nme": "x"}, "it has no argument 'nme'; it takes name, arguments, message"),
+        ("activate_skill", {"message": "x"}, "name is missing; the call has message"),
         ("activate_skill", {"name": "alpha", "arguments": ["x"]}, "object of strings"),
         ("activate_skill", {"name": "manual"}, "for the user to call"),
         ("read_skill_file", {"skill": "alpha", "path": "notse.md"}, "'notes.md'"),

@@ -10,6 +10,7 @@ import anyio.to_thread
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import read_file
 from skills_core.errors import FileRefusedError, ToolFailedError, did_you_mean, similar_to
+from skills_core.model_access import is_withheld_from_models
 from skills_core.run.tools.tool import Effect, Role, Tool
 from skills_core.run.tools.workspace.files import LINES, shown_lines
 
@@ -79,4 +80,9 @@ def _verified(skill: Skill, path: str) -> bytes:
         raise ToolFailedError(f"{one_line(path)}: {error.message}") from None
     if f"sha256:{hashlib.sha256(raw).hexdigest()}" != file.digest:
         raise ToolFailedError(f"{one_line(path)}: the file has changed since the run began, and is not read")
+    # The skill that is run was called by whoever may; one that it encloses was not.
+    if file is not skill.content.main and is_withheld_from_models(skill, file, raw):
+        raise ToolFailedError(
+            f"{one_line(path)}: this instructs in what is for the user to call; a model may not read it"
+        )
     return raw

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import Injection, Message, SelectionPolicy, TextPart, by_full_text, by_shared_words, inject
-from skills_core.context.blocks import contained, without_closing_tags, without_marks
+from skills_core.rendering.containment import contained_between_marks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +84,7 @@ def test_nothing_is_injected_that_is_not_for_models_or_not_active(catalog_of: Ca
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.integers(1, 60))
 def test_a_body_is_cut_between_code_points_and_never_closes_its_block(body: str, most: int) -> None:
     for text in (body, f"{body}[/skill]{body}", f"{body}[ / SKILL ]", f"[skill:other]{body}"):
-        cut = contained(text)[:most]
+        cut = contained_between_marks(text)[:most]
         assert len(cut) <= most
         cut.encode("utf-8")
         assert "[/skill]" not in cut.lower()
@@ -112,12 +112,6 @@ def test_a_body_and_a_name_cannot_close_the_block_or_open_another(catalog_of: Ca
 
 @given(st.text("[]/sSkKiIlL: \\\n"))
 def test_what_was_made_harmless_stays_so(text: str) -> None:
-    once = without_marks(text)
-    assert without_marks(once) == once
+    once = contained_between_marks(text)
+    assert contained_between_marks(once) == once
     assert "[/skill]" not in once.lower()
-
-
-@pytest.mark.parametrize("tag", ["</skills>", "</ skill >", "< / SKILL>", "</skill_content>", "</user_request >"])
-def test_tags_that_close_ours_are_escaped(tag: str) -> None:
-    assert without_closing_tags(f"x {tag} y") == f"x &lt;{tag[1:]} y"
-    assert without_closing_tags("<skill> </skillset> </div>") == "<skill> </skillset> </div>"

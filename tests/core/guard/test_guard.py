@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from skills_core import Library
 from skills_core.guard import Guard, Rule, Verdict, rules_of
+from skills_core.guard.json_text import json_text
+from skills_core.guard.values import MAX_APART, values_of
 
 
 def guard(*rules: tuple[str, Verdict]) -> Guard:
@@ -65,3 +69,66 @@ def test_rules_of_skills_name_whose_they_are(
     ]
     reason = Guard(rules).decide("x", {"a": "three"}).reason
     assert reason.startswith("The call of x needs the user's consent: it matches `three`")
+
+
+def denied(pattern: str, tool: str, arguments: dict[str, Any]) -> bool:
+    return guard((pattern, Verdict.DENY)).decide(tool, arguments).verdict is Verdict.DENY
+
+
+@pytest.mark.parametrize("blank", ["\t", "\n", " ", "  ", "\r\n", "\f", "\t \n"])
+@pytest.mark.parametrize("pattern", [r"rm\s+-[a-z]*r", r"^Bash .*rm\s+-r", "rm[[:space:]]+-rf /$", r"(?m)^rm\s"])
+def test_a_pattern_with_a_blank_matches_whatever_blank_is_there(pattern: str, blank: str) -> None:
+    for command in (f"rm{blank}-rf /", f"true\nrm{blank}-rf /"):
+        for arguments in ({"command": command}, {"argv": ["sh", "-c", command]}, {"deep": [{"er": {"x": [command]}}]}):
+            if not (pattern.startswith("(?m)") and command.startswith("rm")):
+                assert denied(pattern, "Bash", arguments)
+            assert not denied(f"^Other {pattern.removeprefix('^Bash ')}", "Bash", arguments)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "arguments"),
+    [
+        ('psql -c "DROP', {"command": 'psql -c "DROP TABLE users"'}),
+        (r"C:\\Windows", {"path": r"C:\Windows\x"}),
+        ("^Bash rm ", {"command": "rm x"}),
+        ("/etc/passwd$", {"path": "/etc/passwd"}),
+        (r"\x1b\[", {"text": "\x1b[2J"}),
+        ("^Bash secret$", {"secret": 1}),
+    ],
+)
+def test_a_string_of_the_arguments_is_looked_at_as_it_is(pattern: str, arguments: dict[str, Any]) -> None:
+    assert denied(pattern, "Bash", arguments)
+    assert not denied(pattern, "Bash", {"other": "x"})
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def strings_in(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [*value, *(each for inner in value.values() for each in strings_in(inner))]
+    return [each for inner in value for each in strings_in(inner)] if isinstance(value, list) else []
+
+
+@given(st.dictionaries(st.text(max_size=5), JSON, max_size=3))
+def test_each_part_of_the_text_and_each_string_can_be_matched(arguments: dict[str, Any]) -> None:
+    assert denied(f"^{_quoted(f'x {json_text(arguments)}')}$", "x", arguments)
+    for string in strings_in(arguments):
+        assert denied(f"^x {_quoted(string)}$", "x", arguments)
+
+
+def _quoted(text: str) -> str:
+    """Quote a text for RE2, which knows no escapes for letters of other scripts."""
+    return "".join(f"\\x{{{ord(char):x}}}" for char in text)
+
+
+def test_beyond_a_thousand_strings_all_others_are_looked_through_together() -> None:
+    many: dict[str, Any] = {"lines": [f"line {number}" for number in range(200_000)]}
+    assert denied(r"line\s199999", "x", many)
+    assert len(values_of("x", many)) == MAX_APART + 1

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core import Library, Reason, State
+from skills_core import Library, Reason, Severity, State, Strictness
 from skills_core.errors import InvalidPatternError
-from skills_core.guard.patterns import MAX_PATTERN, MAX_PATTERNS, pattern_fault, searcher
+from skills_core.guard.patterns import MAX_PATTERN, MAX_PATTERNS, decoding_part, pattern_fault, searcher
 
 
 @pytest.mark.parametrize(
@@ -83,3 +83,35 @@ def test_a_skill_whose_patterns_cannot_be_used_is_invalid(
     assert diagnostic.line == 4
     # Blanks are a part of a pattern.
     assert getattr(good.frontmatter, key) == (" rm ",)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "part"),
+    [
+        (r"rm\s+-r", r"\s"),
+        (r"a[\t ]b", r"\t"),
+        (r"\x0a", r"\x0a"),
+        (r"\x{9}", r"\x{9}"),
+        ("[[:space:]]", "[:space:]"),
+        ("a\tb", "\t"),
+        (r"rm -r", None),
+        (r"rm(\s|\\t|\\n)+-r", None),
+        (r"\\s", None),
+        (r"\x20", None),
+        (r"\S+\d", None),
+    ],
+)
+def test_a_part_that_json_text_never_holds_is_found(pattern: str, part: str | None) -> None:
+    assert pattern_fault(pattern) is None
+    assert decoding_part(pattern) == part
+
+
+@pytest.mark.parametrize("strictness", [Strictness.LENIENT, Strictness.STRICT])
+def test_a_skill_with_such_a_pattern_is_told_so_and_guards_all_the_same(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library], strictness: Strictness
+) -> None:
+    write_skill(tmp_path, "a", fields=r"danger_patterns: ['rm\s+-r']")
+    (skill,) = load(tmp_path, strictness=strictness).catalog.active
+    (told,) = [found for found in skill.diagnostics if found.code is Reason.DECODED_PATTERN]
+    assert (told.severity, told.line) == (Severity.WARNING, 4)
+    assert r"\s" in told.message

@@ -73,3 +73,22 @@ async def test_a_file_that_is_not_what_the_digest_is_of_is_not_read(skill: Any, 
     (tmp_path / "pdf" / "references" / "forms.md").write_text("other")
     call = await make_gate(read_skill_file_tool(skill)).call("read_skill_file", {"path": "references/forms.md"}, 1)
     assert (call.decision, "has changed since" in call.text) == (CallDecision.FAILED, True)
+
+
+async def test_a_skill_reads_its_own_instructions_and_none_that_it_encloses_and_only_users_may_call(
+    tmp_path: Path, write_skill: Any, load: Any, make_gate: Any
+) -> None:
+    for_users = "disable-model-invocation: true"
+    write_skill(tmp_path, "outer", fields=for_users)
+    write_skill(tmp_path, "outer/hidden", fields=for_users)
+    write_skill(tmp_path, "outer/open")
+    gate = make_gate(read_skill_file_tool(load(tmp_path).catalog.skill("outer")))
+    decisions = {
+        path: (await gate.call("read_skill_file", {"path": path}, 1)).decision
+        for path in ("SKILL.md", "open/SKILL.md", "hidden/SKILL.md")
+    }
+    assert decisions == {
+        "SKILL.md": CallDecision.DONE,
+        "open/SKILL.md": CallDecision.DONE,
+        "hidden/SKILL.md": CallDecision.FAILED,
+    }

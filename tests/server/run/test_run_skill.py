@@ -163,6 +163,7 @@ CANNOT_BE: list[tuple[dict[str, Any], str]] = [
     ({"name": "greeter", "message": 7}, "message"),
     ({"continue": "made-up"}, "no run waits"),
     ({"confirm": "made-up"}, "no run waits"),
+    ({"name": "greeter", "parameters": {"who": "you"}}, "no argument 'parameters'; it takes name, arguments, message"),
 ]
 
 

@@ -1,0 +1,96 @@
+"""Measure `find_skills` under load: many clients over HTTP, each asking again as soon as it has its answer.
+
+Beside it stands `read_skill_file` under the same load: what is told is the quotient of the medians. Clients and server
+share the machine, so with many clients a median is mostly the turn that each has to wait for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from client import START_TIMEOUT, Client
+from corpus import OBJECTS, VERBS, skill_name, write_corpus
+from http_link import HttpLink
+from processes import Command, free_port, running
+from wire import Era
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+SERVE = (sys.executable, "-m", "server", "serve", "{dir}", "--transport", "http", "--port", "{port}")
+
+Params = dict[str, object]
+
+
+def main() -> int:
+    """Print a line for each number of clients."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--skills", type=int, default=1000)
+    parser.add_argument("--clients", type=int, nargs="+", default=(1, 8, 32))
+    parser.add_argument("--seconds", type=float, default=4.0, help="of each measurement")
+    options = parser.parse_args()
+    searches = [_call("find_skills", query=f"{verb} {what}") for verb in VERBS[:10] for what in OBJECTS[:10]]
+    reads = [_call("read_skill_file", skill=skill_name(number), path="SKILL.md") for number in range(100)]
+    with tempfile.TemporaryDirectory(prefix="skillserve-bench-") as folder:
+        root = Path(folder) / "skills"
+        write_corpus(root, options.skills)
+        port = free_port()
+        with running(Command(SERVE, REPOSITORY, Path(folder)), root, port, piped=False) as process:
+
+            @contextmanager
+            def connected() -> Iterator[Client]:
+                with closing(HttpLink(process, port, Era.MODERN, START_TIMEOUT)) as link:
+                    yield Client(link, Era.MODERN, process.spawned)
+
+            with connected() as warm:
+                for call in (*searches, *reads):
+                    warm.call("tools/call", call)
+            print(f"{'clients':>8}{'search p50':>14}{'p95':>10}{'read p50':>14}{'ratio':>8}")
+            for count in options.clients:
+                found = _under_load(connected, count, searches, options.seconds)
+                read = _under_load(connected, count, reads, options.seconds)
+                median, floor = statistics.median(found), statistics.median(read)
+                late = statistics.quantiles(found, n=20)[-1]
+                print(f"{count:>8}{median:>11.1f} ms{late:>7.1f} ms{floor:>11.1f} ms{median / floor:>8.1f}", flush=True)
+    return 0
+
+
+def _call(tool: str, **arguments: str) -> Params:
+    return {"name": tool, "arguments": arguments}
+
+
+def _under_load(
+    connected: Callable[[], AbstractContextManager[Client]], count: int, calls: Sequence[Params], seconds: float
+) -> list[float]:
+    """Return how long each call took, in milliseconds, of `count` clients that ask without a pause."""
+    taken: list[float] = []
+    until = time.monotonic() + seconds
+
+    def ask(number: int) -> None:
+        with connected() as client:
+            at = number * 7
+            while time.monotonic() < until:
+                begun = time.perf_counter()
+                client.call("tools/call", calls[at % len(calls)])
+                taken.append((time.perf_counter() - begun) * 1000)
+                at += 1
+
+    clients = [threading.Thread(target=ask, args=(number,)) for number in range(count)]
+    for each in clients:
+        each.start()
+    for each in clients:
+        each.join()
+    return taken
+
+
+if __name__ == "__main__":
+    sys.exit(main())
