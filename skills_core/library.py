@@ -74,11 +74,17 @@ class Library:
         """The folders to watch: those of the sources, and where links lead."""
         return tuple(sorted(frozenset[Path]().union(*(loaded.roots for loaded in self._loaded))))
 
+    @property
+    def unread(self) -> tuple[Path, ...]:
+        """What the system could not read at the last load: it is as it was known before, until a reload succeeds."""
+        return tuple(sorted(loaded.source.root / path for loaded in self._loaded for path in loaded.unread))
+
     def reload(self, changed: Iterable[Path] | None = None) -> Change:
         """Bring the catalog up to date with the disk and return what that altered.
 
         `changed` are absolute paths that are known to have changed: only they are looked at, and they are read
-        again whatever their metadata says. With None everything is compared by its metadata.
+        again whatever their metadata says. With None everything is compared by its metadata. What is `unread` is read
+        again in any case.
         """
         with self._lock:
             before = self._catalog
@@ -99,7 +105,7 @@ class Library:
         result: list[LoadedSource] = []
         for loaded in self._loaded:
             inside = [relative for path in paths for relative in loaded.paths_of(path)]
-            result.append(reload_source(loaded, inside) if inside else loaded)
+            result.append(reload_source(loaded, inside) if inside or loaded.unread else loaded)
         return result
 
 

@@ -15,13 +15,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from skills_core.diagnostics import Reason
-from skills_core.errors import FileRefusedError
+from skills_core.errors import FileRefusedError, FileUnavailableError
+from skills_core.system_faults import Fault, fault_of, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
     from pathlib import Path
 
-__all__ = ["MAX_FILE_SIZE", "Fingerprint", "Location", "Reader", "is_absence", "read_file"]
+__all__ = ["MAX_FILE_SIZE", "UNKNOWN_FINGERPRINT", "Fingerprint", "Location", "Reader", "read_file"]
 
 MAX_FILE_SIZE = 16 * 1024 * 1024
 """Largest file that is served, in bytes: the Skills extension allows no larger skill, let alone a file."""
@@ -53,6 +54,10 @@ class Fingerprint(NamedTuple):
         return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
+UNKNOWN_FINGERPRINT = Fingerprint(-1, -1, -1, -1)
+"""Stands for metadata that could not be looked at: it equals that of no file, so that the file is read."""
+
+
 class Location(NamedTuple):
     """Where bytes are: a path, separated by `/`, below a root that it never leaves.
 
@@ -75,11 +80,6 @@ class Location(NamedTuple):
         """
         # Every read from memory looks, and to make a `Path` first takes as long again.
         return os.lstat(f"{self.root}/{self.relative}")
-
-
-def is_absence(error: OSError) -> bool:
-    """Tell whether an error says that there is no such folder; a link in its place is none."""
-    return error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EMLINK}
 
 
 def read_file(location: Location, limit: int = MAX_FILE_SIZE) -> tuple[bytes, Fingerprint]:
@@ -105,7 +105,8 @@ class Reader:
 
         Raises:
             FileRefusedError: the path leaves the root, passes a link, is no regular file, is larger than `limit`
-                bytes, or cannot be read.
+                bytes, is not there, or may not be read.
+            FileUnavailableError: the system cannot read it now.
         """
         root, relative = location
         folder, _, name = relative.rpartition("/")
@@ -207,7 +208,7 @@ def _open_checked(root: Path, parts: list[str]) -> int:
 
 def _require_same(before: list[os.stat_result], after: list[os.stat_result]) -> None:
     if not all(os.path.samestat(old, new) for old, new in zip(before, after, strict=True)):
-        raise OSError(errno.ELOOP, "the file was replaced while it was opened")
+        raise OSError(errno.ESTALE, "the file was replaced while it was opened")
 
 
 def _components(root: Path, parts: list[str]) -> Iterator[Path]:
@@ -252,4 +253,8 @@ def _refusal(relative: str, error: OSError) -> FileRefusedError:
         return FileRefusedError(relative, Reason.SYMLINK, "the path passes a symbolic link, and links are not followed")
     if error.errno == errno.ENXIO:
         return FileRefusedError(relative, Reason.SPECIAL_FILE, "this is no regular file")
-    return FileRefusedError(relative, Reason.UNREADABLE, (error.strerror or "cannot be read").lower())
+    fault = fault_of(error)
+    if fault is Fault.PASSING:
+        return FileUnavailableError(relative, Reason.UNREADABLE, words_of(error))
+    reason = Reason.PERMISSION_DENIED if fault is Fault.DENIED else Reason.UNREADABLE
+    return FileRefusedError(relative, reason, words_of(error), fault)

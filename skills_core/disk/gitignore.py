@@ -3,16 +3,20 @@
 Rules: gitignore(5). The file nearest to a path that says anything about it decides; what lies in a folder that is
 ignored is never looked at. Also read are the files above the source up to the root of the repository, and its
 `info/exclude`; the user's own global file is not.
+
+A file of rules that is there and cannot be read is not taken for none: what it may hide stays hidden.
 """
 
 from __future__ import annotations
 
+import errno
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skills_core.disk.files import Location
-from skills_core.disk.folders import Listing
 from skills_core.errors import FileRefusedError
+from skills_core.system_faults import Fault, fault_of, is_absence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
     from skills_core.disk.files import Reader
+    from skills_core.disk.folders import Listing
 
 __all__ = ["FILE_NAME", "GitIgnore"]
 
@@ -36,19 +41,30 @@ class GitIgnore:
 
     def __init__(self, root: Path, reader: Reader, locate: Callable[[str], Location]) -> None:
         """Read by `reader` where `locate` says that a folder of the source is."""
+        self._root = root
         self._reader = reader
         self._locate = locate
         self._specs: dict[str, GitIgnoreSpec | None] = {}
-        self._above = list(_specs_above(root))
+        self._specs_above: list[tuple[str, GitIgnoreSpec]] | None = None
 
     def without_ignored(self, folder: str, listing: Listing) -> Listing:
-        """Return the listing of a folder without what git ignores in it."""
-        return Listing(
-            tuple(file for file in listing.files if not self._is_ignored(folder, file[0])),
-            tuple(name for name in listing.folders if not self._is_ignored(folder, f"{name}/")),
-            tuple(each for each in listing.refused if not self._is_ignored(folder, each[0])),
-            listing.links,
+        """Return the listing of a folder without what git ignores in it.
+
+        Raises:
+            OSError: a file of rules is there and cannot be read.
+        """
+        return replace(
+            listing,
+            files=tuple(file for file in listing.files if not self._is_ignored(folder, file[0])),
+            folders=tuple(name for name in listing.folders if not self._is_ignored(folder, f"{name}/")),
+            refused=tuple(each for each in listing.refused if not self._is_ignored(folder, each[0])),
         )
+
+    @property
+    def _above(self) -> list[tuple[str, GitIgnoreSpec]]:
+        if self._specs_above is None:
+            self._specs_above = list(_specs_above(self._root))
+        return self._specs_above
 
     def _is_ignored(self, folder: str, name: str) -> bool:
         path = f"{folder}/{name}" if folder else name
@@ -78,7 +94,11 @@ class GitIgnore:
             location = Location(root, f"{relative}/{FILE_NAME}" if relative else FILE_NAME)
             try:
                 raw, _ = self._reader.read(location, _MAX_SIZE)
-            except FileRefusedError:
+            except FileRefusedError as error:
+                if error.fault in {Fault.DENIED, Fault.PASSING}:
+                    number = errno.EACCES if error.fault is Fault.DENIED else errno.EIO
+                    message = f"the rules in {FILE_NAME} cannot be read: {error.message}"
+                    raise OSError(number, message) from None
                 self._specs[folder] = None
             else:
                 self._specs[folder] = _parsed(raw)
@@ -92,18 +112,31 @@ def _specs_above(root: Path) -> Iterator[tuple[str, GitIgnoreSpec]]:
     left out: whoever made it a source meant it.
     """
     folders = [root, *root.parents]
-    top = next((number for number, folder in enumerate(folders) if (folder / ".git").exists()), None)
+    top = next((number for number, folder in enumerate(folders) if _is_there(folder / ".git")), None)
     if top is None:
         return
     files = [(folder, folder / FILE_NAME) for folder in folders[1 : top + 1]]
     for folder, file in [*files, (folders[top], folders[top] / ".git" / "info" / "exclude")]:
         try:
             raw = file.read_bytes()
-        except OSError:
+        except OSError as error:
+            if fault_of(error) in {Fault.DENIED, Fault.PASSING}:
+                raise
             continue
         prefix, spec = "".join(f"{part}/" for part in root.relative_to(folder).parts), _parsed(raw)
         if not (prefix and spec.check_file(prefix).include):
             yield prefix, spec
+
+
+def _is_there(path: Path) -> bool:
+    # `Path.exists` takes faults of the system for an absence; which, depends on the version of Python.
+    try:
+        path.stat()
+    except OSError as error:
+        if not is_absence(error):
+            raise
+        return False
+    return True
 
 
 def _parsed(raw: bytes) -> GitIgnoreSpec:

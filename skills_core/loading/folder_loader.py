@@ -15,7 +15,7 @@ from skills_core.errors import FileRefusedError
 from skills_core.format.instructions import no_instructions, parse_instructions
 from skills_core.loading.documents import strictness_at
 from skills_core.loading.publication import publication_fault
-from skills_core.loading.reading import MAX_MAIN_SIZE, SkillReading, is_same
+from skills_core.loading.reading import MAX_MAIN_SIZE, SkillReading, UnreadPaths, is_same
 from skills_core.skill import SkillContent
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ _REFUSALS = {
     Reason.SYMLINK: "symbolic links are not followed, so this is not served",
     Reason.SYMLINK_OUTSIDE: "this link leads out of what it must stay in, in a circle, or nowhere, so it is not served",
     Reason.SPECIAL_FILE: "this is no regular file, so it is not served",
-    Reason.UNREADABLE: "this cannot be read, so it is not served",
+    Reason.UNREADABLE: "the system cannot read this now, and tries again",
+    Reason.PERMISSION_DENIED: "this may not be read; check its permissions",
     Reason.SCAN_LIMIT: "the scan's bound was reached above this folder, so it is not served",
 }
 
@@ -50,15 +51,17 @@ def load_content(
     changed: AbstractSet[str] = frozenset(),
     *,
     main_only: bool = False,
+    unread: UnreadPaths | None = None,
 ) -> SkillContent:
     """Load the skill in `folder` from the files that `tree` lists, read by `reader`.
 
     `before` is what the folder held at the last load; `changed` are paths (relative to the source) that are
     known to have changed whatever their metadata says. Returns `before` itself where nothing differs. With `main_only`
-    nothing is said of the other files, and the skill is not published.
+    nothing is said of the other files, and the skill is not published. `unread` takes note of what cannot be read.
     """
     main = find_main(tree[folder]) or MAIN_FILE
-    reading = SkillReading(source, folder, tree, before.files if before else {}, changed, reader)
+    unread = unread or UnreadPaths()
+    reading = SkillReading(source, folder, tree, before.files if before else {}, changed, reader, unread)
     instructions = _load_main(reading, main, before)
     if main_only:
         files = MappingProxyType(reading.files)
@@ -82,9 +85,10 @@ def _load_main(reading: SkillReading, main: str, before: SkillContent | None) ->
             Severity.WARNING, Reason.FILE_NAME_CASE, f"the file is named {main}, which not every reader looks for", main
         )
     plain = dict(listing.files)
+    known = before.instructions if before and before.main and before.main.path == main else None
     # Only a file that is listed can be the one from before: what is refused now may bear its name.
-    if before and before.main and before.main.path == main and main in plain and reading.keep(main, plain[main]):
-        return before.instructions
+    if known is not None and main in plain and reading.keep(main, plain[main]):
+        return known
     refused = dict(listing.refused).get(main)
     if refused is not None:
         diagnostic = reading.diagnose(Severity.ERROR, refused, _REFUSALS[refused], main)
@@ -92,6 +96,8 @@ def _load_main(reading: SkillReading, main: str, before: SkillContent | None) ->
     try:
         raw = reading.read(main, MAX_MAIN_SIZE)
     except FileRefusedError as error:
+        if reading.fall_back(main, error, may_keep=known is not None) and known is not None:
+            return known
         diagnostic = reading.diagnose(Severity.ERROR, error.reason, error.message, main)
         return no_instructions(reading.folder_name, (diagnostic,), error.reason)
     strictness = strictness_at(reading.source, reading.folder)

@@ -218,7 +218,7 @@ def test_an_unreadable_skill_is_diagnosed_and_nothing_else_is_affected(skills: P
     done = subprocess.run(
         [sys.executable, "-c", code, str(skills)], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "[('fine', 'active', None), ('secret', 'invalid', 'unreadable')]"
+    assert done.stdout.strip() == "[('fine', 'active', None), ('secret', 'invalid', 'permission_denied')]"
 
 
 def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
