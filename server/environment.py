@@ -49,7 +49,7 @@ class Machine:
 
     def environment(self) -> Environment:
         """Describe it for gates as it is now; executables are looked up when first asked for, and once."""
-        jdai, (trusted, problems) = self.jdai.read(), self._trusted()
+        jdai, (trusted, problems, unread) = self.jdai.read(), self._trusted()
         return Environment(
             os=_SYSTEMS.get(sys.platform, sys.platform),
             has_bin=functools.cache(_has_bin),
@@ -59,14 +59,17 @@ class Machine:
             bundled=jdai.bundled,
             trusts=lambda folder: not trusted.isdisjoint((folder, *folder.parents)),
             problems=jdai.problems + problems,
+            unread=jdai.unread or unread,
         )
 
-    def _trusted(self) -> tuple[frozenset[Path], tuple[Diagnostic, ...]]:
+    def _trusted(self) -> tuple[frozenset[Path], tuple[Diagnostic, ...], bool]:
+        """Return the trusted folders, what is wrong with their file, and whether it may be read later."""
         try:
-            return frozenset(self.trust.folders()), ()
+            return frozenset(self.trust.folders()), (), False
         except TrustError as error:
             path = printable(str(self.trust.path))
-            return frozenset(), (Diagnostic(Severity.WARNING, Reason.INVALID_CONFIGURATION, str(error), path),)
+            problem = Diagnostic(Severity.WARNING, Reason.INVALID_CONFIGURATION, str(error), path)
+            return frozenset(), (problem,), error.unread
 
 
 def _has_bin(name: str) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.gates import SkillEntry
+from skills_core.system_faults import is_passing, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +41,8 @@ class JdaiSettings:
     """All that the files say; None and empty where they say nothing.
 
     `config` is the configuration with nested keys. `entries` maps skills' keys, in lower case. `bundled` are the
-    names and keys, in lower case, of the bundled skills that are allowed.
+    names and keys, in lower case, of the bundled skills that are allowed. `unread` tells that the system could not read
+    a file now, and may be able to later.
     """
 
     watch: bool | None = None
@@ -49,6 +51,7 @@ class JdaiSettings:
     entries: Mapping[str, SkillEntry] = field(default_factory=dict, repr=False)
     bundled: frozenset[str] | None = None
     problems: tuple[Diagnostic, ...] = ()
+    unread: bool = False
 
 
 class JdaiFiles:
@@ -66,7 +69,7 @@ class JdaiFiles:
 
     def read(self) -> JdaiSettings:
         """Read all files."""
-        problems: list[Diagnostic] = []
+        problems = _Problems()
         config: JsonObject = {}
         skills: JsonObject = {}
         for path in self._configs:
@@ -85,7 +88,8 @@ class JdaiFiles:
             config=config,
             entries=entries,
             bundled=frozenset(str(each).lower() for each in bundled) if isinstance(bundled, list) and bundled else None,
-            problems=tuple(problems),
+            problems=tuple(problems.found),
+            unread=problems.unread,
         )
 
 
@@ -94,36 +98,45 @@ def script_variables(home: Path, skill: Skill) -> dict[str, str]:
 
     It is read anew by each call. A file that came with a project has no say in what programs are started with.
     """
-    root = _read(home / _SKILLS, [])
+    root = _read(home / _SKILLS, _Problems())
     entries = _object((_object(root.get("skills")) if "skills" in root else root).get("entries"))
     fields = next((_object(value) for key, value in entries.items() if key.lower() == skill.skill_key.lower()), {})
     key, primary = _api_key(fields), skill.frontmatter.primary_env
     return {**({primary: key} if primary and key else {}), **_entry(fields).variables}
 
 
-def _read(path: Path, problems: list[Diagnostic]) -> JsonObject:
+@dataclass(slots=True)
+class _Problems:
+    """What is wrong with the files, and whether the system may be able to read one later that it cannot read now."""
+
+    found: list[Diagnostic] = field(default_factory=list)
+    unread: bool = False
+
+    def add(self, path: Path, message: str, line: int | None = None) -> None:
+        where = printable(str(path))
+        self.found.append(Diagnostic(Severity.WARNING, Reason.INVALID_CONFIGURATION, message, where, line))
+
+
+def _read(path: Path, problems: _Problems) -> JsonObject:
     try:
         with path.open("rb") as file:
             raw = file.read(_MAX_SIZE + 1)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        problems.append(_problem(path, f"cannot be read: {(error.strerror or str(error)).lower()}"))
+        problems.unread |= is_passing(error)
+        problems.add(path, f"cannot be read: {words_of(error)}")
         return {}
     try:
         value = json.loads(raw.decode("utf-8-sig")) if len(raw) <= _MAX_SIZE else None
     except (ValueError, RecursionError) as error:
         line = error.lineno if isinstance(error, json.JSONDecodeError) else None
-        problems.append(_problem(path, "this is no JSON, so the file is ignored", line))
+        problems.add(path, "this is no JSON, so the file is ignored", line)
         return {}
     if not isinstance(value, dict):
-        problems.append(_problem(path, f"expected a JSON object of at most {_MAX_SIZE} bytes; the file is ignored"))
+        problems.add(path, f"expected a JSON object of at most {_MAX_SIZE} bytes; the file is ignored")
         return {}
     return value
-
-
-def _problem(path: Path, message: str, line: int | None = None) -> Diagnostic:
-    return Diagnostic(Severity.WARNING, Reason.INVALID_CONFIGURATION, message, printable(str(path)), line)
 
 
 def _object(value: JsonValue) -> JsonObject:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
@@ -118,8 +119,10 @@ async def _reload_when_asked(host: Host) -> None:
 
 
 async def _serve_http(host: Host, server: HttpServer, listener: socket.socket, admin: socket.socket | None) -> None:
+    from server.accept_faults import AcceptFaults
     from server.http import serve_locally
 
+    asyncio.get_running_loop().set_exception_handler(AcceptFaults())
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(host.follow)
         tasks.start_soon(host.usage.keep)

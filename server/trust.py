@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 from skills_core.errors import SkillsError
+from skills_core.system_faults import is_passing, words_of
 
 __all__ = ["TrustError", "TrustFile"]
 
@@ -17,7 +18,11 @@ _VERSION = 1
 
 
 class TrustError(SkillsError):
-    """The file cannot be read or written."""
+    """The file cannot be read or written; `unread` tells that the system may be able to read it later."""
+
+    def __init__(self, message: str, *, unread: bool = False) -> None:
+        super().__init__(message)
+        self.unread = unread
 
 
 class TrustFile:
@@ -31,7 +36,7 @@ class TrustFile:
         """Return the folders in the order of their names.
 
         Raises:
-            TrustError: the file is there and cannot be understood; nothing is trusted then.
+            TrustError: the file is there and cannot be read or understood.
         """
         try:
             match json.loads(self.path.read_text(encoding="utf-8")):
@@ -39,7 +44,10 @@ class TrustFile:
                     return tuple(sorted(map(Path, folders)))
         except (FileNotFoundError, NotADirectoryError):
             return ()
-        except (OSError, ValueError, RecursionError):
+        except OSError as error:
+            message = f"{self.path}: cannot be read ({words_of(error)}); until it can, no further folder is trusted"
+            raise TrustError(message, unread=is_passing(error)) from None
+        except (ValueError, RecursionError):
             pass
         message = "this is no list of trusted folders, so none is trusted; remove it and run `skillserve trust` again"
         raise TrustError(f"{self.path}: {message}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from operator import is_
 from pathlib import Path
@@ -39,6 +39,20 @@ class Change:
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.updated)
+
+    @classmethod
+    def between(cls, before: Catalog, after: Catalog) -> Change:
+        """Return what differs between two catalogs of the same sources."""
+        # What is the same at both ends need not be looked at: most reloads leave all but a few as they were.
+        start = _alike(before.skills, after.skills)
+        end = _alike(reversed(before.skills[start:]), reversed(after.skills[start:]))
+        old = {_place_of(skill): skill for skill in before.skills[start : len(before.skills) - end]}
+        new = {_place_of(skill): skill for skill in after.skills[start : len(after.skills) - end]}
+        added = tuple(skill for place, skill in new.items() if place not in old)
+        removed = tuple(skill for place, skill in old.items() if place not in new)
+        pairs = ((old[place], skill) for place, skill in new.items() if place in old and old[place] is not skill)
+        updated = tuple(pair for pair in pairs if pair[0] != pair[1])
+        return cls(before, after, added, removed, updated)
 
 
 class Library:
@@ -79,6 +93,11 @@ class Library:
         """What the system could not read at the last load: it is as it was known before, until a reload succeeds."""
         return tuple(sorted(loaded.source.root / path for loaded in self._loaded for path in loaded.unread))
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether something could not be read at the last load, so that a further reload is due."""
+        return self._known.unread or any(loaded.unread for loaded in self._loaded)
+
     def reload(self, changed: Iterable[Path] | None = None) -> Change:
         """Bring the catalog up to date with the disk and return what that altered.
 
@@ -88,15 +107,20 @@ class Library:
         """
         with self._lock:
             before = self._catalog
-            loaded, known = self._reloaded(changed), self._environment()
+            loaded, known = self._reloaded(changed), self._current_environment()
             after = revise_catalog(before, (self._loaded, loaded), (self._known, known))
             if after is None:
                 after = build_catalog(loaded, known, before)
-            change = _compare(before, after)
+            change = Change.between(before, after)
             self._loaded, self._known = loaded, known
             if not _is_same(before, after):
                 self._catalog = after
             return change
+
+    def _current_environment(self) -> Environment:
+        found = self._environment()
+        # What decides on skills and cannot be read now decides as it did before.
+        return replace(self._known, problems=found.problems, unread=True) if found.unread else found
 
     def _reloaded(self, changed: Iterable[Path] | None) -> list[LoadedSource]:
         if changed is None:
@@ -118,19 +142,6 @@ def _is_same(before: Catalog, after: Catalog) -> bool:
     if (before.problems, before.sources) != (after.problems, after.sources):
         return False
     return len(before.skills) == len(after.skills) and all(map(is_, before.skills, after.skills))
-
-
-def _compare(before: Catalog, after: Catalog) -> Change:
-    # What is the same at both ends need not be looked at: most reloads leave all but a few as they were.
-    start = _alike(before.skills, after.skills)
-    end = _alike(reversed(before.skills[start:]), reversed(after.skills[start:]))
-    old = {_place_of(skill): skill for skill in before.skills[start : len(before.skills) - end]}
-    new = {_place_of(skill): skill for skill in after.skills[start : len(after.skills) - end]}
-    added = tuple(skill for place, skill in new.items() if place not in old)
-    removed = tuple(skill for place, skill in old.items() if place not in new)
-    pairs = ((old[place], skill) for place, skill in new.items() if place in old and old[place] is not skill)
-    updated = tuple(pair for pair in pairs if pair[0] != pair[1])
-    return Change(before, after, added, removed, updated)
 
 
 def _alike(before: Iterable[Skill], after: Iterable[Skill]) -> int:
