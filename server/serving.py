@@ -152,5 +152,6 @@ def _announce(library: Library, settings: Settings, port: int) -> None:
 
 
 def _roots(library: Library) -> str:
-    present = [str(source.root) for source in library.sources if not source.optional or source.root.is_dir()]
+    sources = library.catalog.sources
+    present = [str(found.source.root) for found in sources if not found.source.optional or found.exists]
     return ", ".join(present) or "whatever comes into the default directories"

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from skills_core import Environment, InvalidSourceError, Library, Reason, State, explicit_sources, read_skill
 from skills_core.disk.files import Location, read_file
 from skills_core.errors import FileRefusedError, FileUnavailableError, SkillIoError
+from skills_core.locations import project_of
 from skills_core.system_faults import Fault, fault_of
 from skills_core.watcher import is_remote
 from tests.core.test_reload import LINKS, OPERATIONS, Disk
@@ -379,6 +380,16 @@ def test_a_file_that_another_program_has_for_itself_may_be_read_later() -> None:
     assert fault_of(error) is Fault.DENIED
     error.winerror = 32  # type: ignore[attr-defined, unused-ignore]
     assert fault_of(error) is Fault.PASSING
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EACCES])
+def test_a_repository_that_cannot_be_told_makes_no_project_of_the_folders_above(number: int, tmp_path: Path) -> None:
+    here = tmp_path / "a" / "b"
+    here.mkdir(parents=True)
+    (tmp_path / ".git").mkdir()
+    assert project_of(here, Path("/nowhere")) == tmp_path
+    with Faults(number, frozenset({"stat"}), 1, 1).striking():
+        assert project_of(here, Path("/nowhere")) == here
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the others are not asked")
