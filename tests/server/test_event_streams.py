@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import httpx2
 import pytest
 from hypothesis import given
@@ -242,7 +243,7 @@ async def test_a_session_that_was_left_ends_after_the_time_that_is_set_and_one_w
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 async def test_a_server_that_is_stopped_ends_its_streams_and_logs_no_error(make_skill: MakeSkill, skills: Path) -> None:
-    make_skill("one")
+    make_skill("one", files={"large": b"x" * 12_000_000})
     async with (
         logged_server(skills) as (process, url, lines),
         httpx2.AsyncClient(timeout=60) as http,
@@ -252,7 +253,9 @@ async def test_a_server_that_is_stopped_ends_its_streams_and_logs_no_error(make_
         body = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": listen_to}
         modern = {**ACCEPT, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen"}
         ended: list[str] = []
-        deaf = _deaf(url, clients[0].headers["Mcp-Session-Id"])
+        session = clients[0].headers["Mcp-Session-Id"]
+        read = {"jsonrpc": "2.0", "id": 7, "method": "resources/read", "params": {"uri": "skill://one/large"}}
+        deaf = [await anyio.to_thread.run_sync(_deaf, url, session, message) for message in (None, read)]
         async with anyio.create_task_group() as tasks:
             ready = [anyio.Event() for _ in range(8)]
 
@@ -275,20 +278,24 @@ async def test_a_server_that_is_stopped_ends_its_streams_and_logs_no_error(make_
             process.send_signal(signal.SIGTERM)
         with anyio.fail_after(60):
             await process.wait()
-        deaf.close()
+        for each in deaf:
+            each.close()
     assert sorted(ended) == ["end"] * 8 + ["result"] * 4
     assert process.returncode == -signal.SIGTERM
     assert "ERROR" not in "".join(lines)
 
 
-def _deaf(url: str, session: str) -> socket.socket:
-    """Open the stream of a session and read nothing of it; its requests fill what the system keeps for it."""
+def _deaf(url: str, session: str, message: dict[str, Any] | None = None) -> socket.socket:
+    """Open the event stream of a session, or send a request, and read nothing of the answer."""
     parts = httpx2.URL(url)
     deaf = socket.create_connection((parts.host, parts.port))
     deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    head = {"Host": f"{parts.host}:{parts.port}", "Accept": "text/event-stream", "Mcp-Session-Id": session}
-    lines = [f"GET {parts.path} HTTP/1.1", *(f"{name}: {value}" for name, value in head.items())]
-    deaf.sendall("\r\n".join([*lines, "", ""]).encode())
+    body = json.dumps(message).encode() if message else b""
+    head = {**ACCEPT, "Host": f"{parts.host}:{parts.port}", "Mcp-Session-Id": session, "Content-Length": len(body)}
+    lines = [f"{'POST' if message else 'GET'} {parts.path} HTTP/1.1", *(f"{name}: {head[name]}" for name in head)]
+    deaf.sendall("\r\n".join([*lines, "", ""]).encode() + body)
+    # The head of the answer is there, so the request is under way.
+    deaf.recv(1, socket.MSG_PEEK)
     return deaf
 
 
