@@ -84,7 +84,7 @@ class Host:
         self._announced = self._snapshot
         self._pauses = pauses or Pauses()
         self._failed = False
-        self._unread: tuple[Path, ...] = ()
+        self._unread: dict[Path, frozenset[str]] = {}
         self._owed = anyio.Event()
         self._note_unread()
 
@@ -141,7 +141,8 @@ class Host:
         unread = self.library.unread
         if unread and unread != self._unread:
             message = "cannot read %d files or folders now, such as %s; they stay as they were and are read again"
-            logger.warning(message, len(unread), one_line(str(unread[0])))
+            root, paths = next(iter(unread.items()))
+            logger.warning(message, sum(map(len, unread.values())), one_line(str(root / min(paths))))
         elif self._unread and not unread:
             logger.info("all files and folders can be read again")
         self._unread = unread

@@ -89,9 +89,9 @@ class Library:
         return tuple(sorted(frozenset[Path]().union(*(loaded.roots for loaded in self._loaded))))
 
     @property
-    def unread(self) -> tuple[Path, ...]:
-        """What the system could not read at the last load: it is as it was known before, until a reload succeeds."""
-        return tuple(sorted(loaded.source.root / path for loaded in self._loaded for path in loaded.unread))
+    def unread(self) -> dict[Path, frozenset[str]]:
+        """What the system could not read at the last load, by root: it is as it was known before until it is read."""
+        return {loaded.source.root: loaded.unread for loaded in self._loaded if loaded.unread}
 
     @property
     def is_stale(self) -> bool:

@@ -63,6 +63,11 @@ def load_content(
     unread = unread or UnreadPaths()
     reading = SkillReading(source, folder, tree, before.files if before else {}, changed, reader, unread)
     instructions = _load_main(reading, main, before)
+    former = before.main if before is not None else None
+    if before is not None and former is not None and former.path != main and _is_owed(reading, main, instructions):
+        # A file that takes the place of the one that made the folder a skill does so when it can be read.
+        main, instructions = former.path, before.instructions
+        reading.files[main] = former
     if main_only:
         files = MappingProxyType(reading.files)
         return SkillContent(folder, instructions, files, files.get(main), notes=capped(reading.notes), published=False)
@@ -102,6 +107,14 @@ def _load_main(reading: SkillReading, main: str, before: SkillContent | None) ->
         return no_instructions(reading.folder_name, (diagnostic,), error.reason)
     strictness = strictness_at(reading.source, reading.folder)
     return parse_instructions(raw, reading.folder_name, reading.shown(main), strictness)
+
+
+def _is_owed(reading: SkillReading, main: str, instructions: Instructions) -> bool:
+    """Tell whether a main file could not be read, and may be at the next load."""
+    within = reading.within_source(main)
+    unread = within in reading.unread.now or main in reading.tree[reading.folder].unread
+    lasting = instructions.fault is Reason.PERMISSION_DENIED and within in reading.unread.before
+    return unread and instructions.fault is not None and not lasting
 
 
 def _load_others(reading: SkillReading, main: str) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.disk.files import MAX_FILE_SIZE, Location
-from skills_core.disk.scan import join, locate
+from skills_core.disk.scan import join, locate, parent
 from skills_core.errors import FileRefusedError
 from skills_core.skill import SkillFile
 from skills_core.system_faults import Fault
@@ -138,7 +138,10 @@ class SkillReading:
         self.unread.now.add(within)
         known = self.known.get(path)
         lasting = error.fault is Fault.DENIED and within in self.unread.before
-        if not may_keep or error.fault is Fault.ABSENT or known is None or lasting:
+        # In a folder that cannot be listed, what has taken the place of a file is not known either.
+        listing = self.tree.get(parent(within))
+        gone = error.fault is Fault.ABSENT and not (listing is not None and "" in listing.unread)
+        if not may_keep or gone or known is None or lasting:
             return False
         self.files[path] = known
         message = f"{error.message}; it is kept as it was last read, and will be read again"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from skills_core import Environment, InvalidSourceError, Library, Reason, State, explicit_sources, read_skill
@@ -22,7 +22,7 @@ from skills_core.errors import FileRefusedError, FileUnavailableError, SkillIoEr
 from skills_core.locations import project_of
 from skills_core.system_faults import Fault, fault_of
 from skills_core.watcher import is_remote
-from tests.core.test_reload import LINKS, OPERATIONS, Disk
+from tests.core.test_reload import CONTENTS, LINKS, OPERATIONS, Disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -115,6 +115,11 @@ def unreadable(catalog: Catalog) -> set[Reason]:
     return {each.code for each in found} & {Reason.UNREADABLE, Reason.PERMISSION_DENIED}
 
 
+def first(number: int, count: int) -> Faults:
+    """Return the fault of so many calls of any kind, from a number on."""
+    return Faults(errno.EMFILE, frozenset(CALLS), number, count)
+
+
 FAULTS = st.builds(
     Faults,
     st.sampled_from([*PASSING, *DENIED]),
@@ -124,7 +129,15 @@ FAULTS = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+OTHER_SPELLING = [("write", "skill.md", CONTENTS[0]), ("write", "a/SKILL.md", CONTENTS[0])]
+
+
+@example(
+    before=OTHER_SPELLING, meanwhile=[("write", "SKILL.md", CONTENTS[0])], faults=first(2, 2), follow=False, told=False
+)
+@example(before=OTHER_SPELLING, meanwhile=[("recreate root", None, True)], faults=first(0, 1), follow=False, told=False)
+@example(before=OTHER_SPELLING, meanwhile=[("recreate root", None, True)], faults=first(2, 2), follow=False, told=False)
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     before=st.lists(OPERATIONS, min_size=1, max_size=8),
     meanwhile=st.lists(OPERATIONS, max_size=4),
@@ -160,7 +173,7 @@ def test_no_fault_lets_a_skill_vanish_and_when_it_has_passed_the_catalog_is_that
         assert legible(known) & legible(fresh) <= legible(during)
         # What was told of a change and could not be read is owed, even where nobody tells of it again.
         library.reload([])
-        assert library.unread == ()
+        assert library.unread == {}
         assert seen(library.catalog) == seen(fresh)
 
 
@@ -204,10 +217,10 @@ def test_a_skill_that_was_edited_and_cannot_be_read_stays_as_it_was_and_says_so(
     kept = library.catalog.skill("a")
     assert "Old." in kept.body
     assert unreadable(library.catalog) == {Reason.PERMISSION_DENIED if number in DENIED else Reason.UNREADABLE}
-    assert library.unread != ()
+    assert library.unread
     library.reload([])
     assert "New." in library.catalog.skill("a").body
-    assert (unreadable(library.catalog), library.unread) == (set(), ())
+    assert (unreadable(library.catalog), library.unread) == (set(), {})
 
 
 EXHAUST = """
@@ -258,7 +271,7 @@ def test_a_process_without_descriptors_keeps_its_skills_and_reads_them_again(
     # With a few descriptors left, some of it can be read.
     assert all(each in {now, now.replace("New.", "Old.")} for each in starved)
     assert starved[0] != now or spare > 2
-    assert (last, unread) == (now, "()")
+    assert (last, unread) == (now, "{}")
 
 
 def test_permission_that_is_missing_twice_is_lasting_and_the_skill_says_so_until_it_is_back(
@@ -353,7 +366,7 @@ def test_a_link_whose_target_cannot_be_looked_at_leads_where_it_led(
     with Faults(number, frozenset({"lstat", "stat", "readlink"})).striking():
         library.reload()
     assert [skill.key for skill in library.catalog.active] == ["a", "linked"]
-    assert root / "linked" in library.unread
+    assert library.unread == {root: {"linked"}}
 
 
 @pytest.mark.parametrize("number", PASSING)
