@@ -58,7 +58,7 @@ class Entries:
         elif name in dict(self.known.files):
             self.files.append((name, UNKNOWN_FINGERPRINT))
         else:
-            self.refused.append((name, reason_for(error)))
+            self.refused.append((name, dict(self.known.refused).get(name, reason_for(error))))
             return
         self.links += [(link, target) for link, target in self.known.links if link == name]
 

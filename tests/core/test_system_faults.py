@@ -129,6 +129,7 @@ FAULTS = st.builds(
 )
 
 
+BESIDE_A_LINK = [("write", "skill.md", CONTENTS[0]), ("link", "SKILL.md", "a")]
 OTHER_SPELLING = [("write", "skill.md", CONTENTS[0]), ("write", "a/SKILL.md", CONTENTS[0])]
 
 
@@ -137,6 +138,7 @@ OTHER_SPELLING = [("write", "skill.md", CONTENTS[0]), ("write", "a/SKILL.md", CO
 )
 @example(before=OTHER_SPELLING, meanwhile=[("recreate root", None, True)], faults=first(0, 1), follow=False, told=False)
 @example(before=OTHER_SPELLING, meanwhile=[("recreate root", None, True)], faults=first(2, 2), follow=False, told=False)
+@example(before=BESIDE_A_LINK, meanwhile=[], faults=first(2, 1), follow=False, told=False)
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     before=st.lists(OPERATIONS, min_size=1, max_size=8),
