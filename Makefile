@@ -10,7 +10,7 @@ PEERS_STAMP := $(PEERS)/.installed
 DIR ?= sample_skills
 PORT ?= 8000
 
-.PHONY: install serve test lint format types bench conformance check clean
+.PHONY: install serve test lint format types bench soak conformance check clean
 
 install: $(STAMP)
 
@@ -45,6 +45,10 @@ bench: install
 	$(BIN)/python bench/sizes.py --skills 20 100 1000 10000
 	$(BIN)/python bench/hook.py
 	$(BIN)/python bench/searches.py
+
+# As long as SOAK_SECONDS says; a minute without.
+soak: install
+	$(BIN)/python bench/soak.py
 
 conformance: install $(NODE_STAMP) $(PEERS_STAMP)
 	$(BIN)/python -m conformance.run

@@ -36,8 +36,8 @@ _EVERYTHING_CHANGES = NotificationOptions(prompts_changed=True, resources_change
 class SkillServer(Server[Any]):
     """A server of the host's skills, for both protocol eras.
 
-    `listening` holds the modern era's event streams, `exchanges` the work that talks with clients, `runs`
-    what performs skills.
+    `listening` holds the modern era's event streams, `handshake` the other era's connections, `exchanges` the work that
+    talks with clients, `runs` what performs skills.
     """
 
     def __init__(self, host: Host, *, local: bool) -> None:
@@ -46,8 +46,8 @@ class SkillServer(Server[Any]):
         self.listening = ModernClients(host.bus, host.settings)
         self.exchanges = Exchanges()
         self.runs = RunKeeper(host)
-        handshake = HandshakeClients(host.bus, host.settings)
         tools, prompts = ToolHandlers(host, self.exchanges, self.runs, local=local), PromptHandlers(host, local=local)
+        handshake = self.handshake = HandshakeClients(host.bus, host.settings, tools.conversations.forget)
         resources, completions = ResourceHandlers(host), CompletionHandlers(host)
         # The SDK types handlers by their result models; a dict of the same shape is documented and saves a dump.
         handlers: dict[str, Any] = {

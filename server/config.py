@@ -153,6 +153,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     path: Annotated[str, Meta(pattern=r"^/[A-Za-z0-9_./-]*$")] = "/mcp"
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
+    session_idle_seconds: Annotated[int, Meta(ge=1, le=86_400)] = 600
+    """Longest time that a session of the handshake era stays without a request and without an open event stream."""
     strictness: Strictness = Strictness.LENIENT
     follow_symlinks: bool = False
     trust_workspace: bool = False

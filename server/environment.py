@@ -57,7 +57,7 @@ class Machine:
 
         With `trust_workspace` the project is trusted whether or not the list names it.
         """
-        trusted, problems = self._trusted()
+        trusted, problems, unread = self._trusted()
         jdai = self.jdai.read(trusted=trust_workspace or _contains(trusted, self._project))
         return Environment(
             os=_SYSTEMS.get(sys.platform, sys.platform),
@@ -68,14 +68,17 @@ class Machine:
             bundled=jdai.bundled,
             trusts=lambda folder: _contains(trusted, folder),
             problems=jdai.problems + problems,
+            unread=jdai.unread or unread,
         )
 
-    def _trusted(self) -> tuple[frozenset[Path], tuple[Diagnostic, ...]]:
+    def _trusted(self) -> tuple[frozenset[Path], tuple[Diagnostic, ...], bool]:
+        """Return the trusted folders, what is wrong with their file, and whether it may be read later."""
         try:
-            return frozenset(self.trust.folders()), ()
+            return frozenset(self.trust.folders()), (), False
         except TrustError as error:
             path = printable(str(self.trust.path))
-            return frozenset(), (Diagnostic(Severity.WARNING, Reason.INVALID_CONFIGURATION, str(error), path),)
+            problem = Diagnostic(Severity.WARNING, Reason.INVALID_CONFIGURATION, str(error), path)
+            return frozenset(), (problem,), error.unread
 
 
 def _contains(trusted: frozenset[Path], folder: Path) -> bool:

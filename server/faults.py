@@ -16,6 +16,7 @@ from server.listing.paging import InvalidCursorError
 from skills_core.errors import (
     EntryRefusedError,
     FileRefusedError,
+    FileUnavailableError,
     InstallRefusedError,
     InvalidFrontmatterError,
     InvalidPatternError,
@@ -62,6 +63,8 @@ CODES: dict[type[SkillsError], int] = {
     NestedTooDeepError: INVALID_PARAMS,
     ScriptRefusedError: INVALID_PARAMS,
     InvalidWorkflowError: INVALID_PARAMS,
+    # The request is right: the system cannot read the file just now.
+    FileUnavailableError: INTERNAL_ERROR,
     InvalidSourceError: INTERNAL_ERROR,
     # A request names skills that were loaded before: that one cannot be read by its path is no fault of it.
     InvalidSkillError: INTERNAL_ERROR,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
@@ -18,18 +19,19 @@ from server.reading import VerifiedReader
 from server.reranking import load_reranker
 from server.usage import Usage
 from skills_core.diagnostics import one_line
+from skills_core.library import Change
 from skills_core.selection import SkillSearch
 from skills_core.watcher import watch, watch_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from server.config import Settings
-    from skills_core.library import Change, Library
+    from skills_core.library import Library
     from skills_core.run.scripts.runner import ScriptSetup
 
-__all__ = ["Host"]
+__all__ = ["Host", "Pauses"]
 
 logger = logging.getLogger(__name__)
 
@@ -37,11 +39,33 @@ MAX_SEARCHES = 16
 """Most searches at a time: a second opinion may be slow, and others want threads for files and reloads."""
 
 
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """Seconds between attempts to do what failed: twice as many each time, up to a limit."""
+
+    first: float = 0.5
+    limit: float = 60.0
+
+    def __iter__(self) -> Iterator[float]:
+        seconds = self.first
+        while True:
+            yield seconds
+            seconds = min(2 * seconds, self.limit)
+
+
 class Host:
-    """A library being served. Handlers read `snapshot` once per request; all state behind it is derived."""
+    """A library being served. Handlers read `snapshot` once per request; all state behind it is derived.
+
+    A reload that fails, or that cannot read something, is owed: `follow` tries it again after growing pauses.
+    """
 
     def __init__(
-        self, library: Library, settings: Settings, files: Sequence[Path] = (), usage: Usage | None = None
+        self,
+        library: Library,
+        settings: Settings,
+        files: Sequence[Path] = (),
+        usage: Usage | None = None,
+        pauses: Pauses | None = None,
     ) -> None:
         """Serve `library`, whose gates depend on `files`; nothing is watched before `follow` runs."""
         self.library = library
@@ -57,6 +81,12 @@ class Host:
         self.search = SkillSearch(load_reranker(settings.reranker))
         self.searching = anyio.CapacityLimiter(MAX_SEARCHES)
         self._reloading = anyio.Lock()
+        self._announced = self._snapshot
+        self._pauses = pauses or Pauses()
+        self._failed = False
+        self._unread: dict[Path, frozenset[str]] = {}
+        self._owed = anyio.Event()
+        self._note_unread()
 
     @property
     def snapshot(self) -> Snapshot:
@@ -68,28 +98,73 @@ class Host:
         return self._snapshot
 
     async def reload(self, changed: Iterable[Path] | None = None) -> Change:
-        """Bring the catalog up to date with the disk, and announce what that altered to all clients."""
+        """Bring the catalog up to date with the disk, and announce what that altered to all clients.
+
+        A caller that is cancelled meanwhile is so at the end: the other clients hear of the change all the same.
+        """
         async with self._reloading:
-            before = self.snapshot
-            change = await anyio.to_thread.run_sync(self.library.reload, changed)
-            if change:
-                _log(change)
-            if self.library.catalog is not before.catalog:
-                for event in events_of(before, self.snapshot, change):
-                    await self.bus.publish(event)
-            return change
+            with _uncancelled():
+                # After a failure the changed paths are no longer all that was missed.
+                paths, self._failed = (None if self._failed else changed), True
+                try:
+                    change = await anyio.to_thread.run_sync(self.library.reload, paths)
+                    if change:
+                        _log(change)
+                    await self._announce()
+                    self._failed = False
+                finally:
+                    self._note_unread()
+                return change
+
+    async def _announce(self) -> None:
+        """Publish what differs from the catalog that was announced last."""
+        before, after = self._announced, self.snapshot
+        if after.catalog is not before.catalog:
+            for event in events_of(before, after, Change.between(before.catalog, after.catalog)):
+                await self.bus.publish(event)
+            self._announced = after
 
     async def try_reload(self, changed: Iterable[Path] | None = None) -> Change | None:
-        """Reload for whoever cannot be told of a failure: it is logged, and None is returned."""
+        """Reload for background callers; log a failure and return None."""
         try:
             return await self.reload(changed)
         except Exception:
-            logger.exception("the reload failed; the catalog stays as it was until the next change")
+            logger.exception("the reload failed; the catalog stays as it was, and the reload is tried again")
             return None
+
+    @property
+    def _is_behind(self) -> bool:
+        return self._failed or self.library.is_stale
+
+    def _note_unread(self) -> None:
+        """Log what cannot be read when that changes, and have the reload tried again."""
+        unread = self.library.unread
+        if unread and unread != self._unread:
+            message = "cannot read %d files or folders now, such as %s; they stay as they were and are read again"
+            root, paths = next(iter(unread.items()))
+            logger.warning(message, sum(map(len, unread.values())), one_line(str(root / min(paths))))
+        elif self._unread and not unread:
+            logger.info("all files and folders can be read again")
+        self._unread = unread
+        if self._is_behind:
+            self._owed.set()
+
+    async def _retry(self) -> None:
+        """Reload after growing pauses while a reload is owed."""
+        while True:
+            await self._owed.wait()
+            for pause in self._pauses:
+                if not self._is_behind:
+                    break
+                await anyio.sleep(pause)
+                if self._is_behind:
+                    await self.try_reload([])
+            self._owed = anyio.Event()
 
     async def follow(self) -> None:
         """Reload at every change on the disk, until cancelled."""
         async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._retry)
             tasks.start_soon(self._follow_files)
             watched: tuple[Path, ...] = ()
             # Links that come and go change what there is to watch.
@@ -105,13 +180,18 @@ class Host:
 
     async def _follow(self, roots: tuple[Path, ...]) -> None:
         """Reload at every change below `roots` until it is others that have to be watched."""
-        failed = False
         async with aclosing(watch(roots, self.settings.watch_options)) as changes:
             async for changed in changes:
-                # After a failure nobody knows what was missed.
-                failed = await self.try_reload(None if failed else changed) is None
+                await self.try_reload(changed)
                 if self.library.roots != roots:
                     return
+
+
+@contextmanager
+def _uncancelled() -> Iterator[None]:
+    """Let a caller that is cancelled go on to the end of the block."""
+    with anyio.CancelScope(shield=True):
+        yield
 
 
 def _script_setup(settings: Settings) -> ScriptSetup | None:

@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from server.admin.app import guarded_routes, open_routes
+from server.event_streams import EventStreams
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
@@ -34,8 +35,14 @@ __all__ = ["AddressInUseError", "HttpServer", "build_app", "checks_host", "liste
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
-_GRACE_SECONDS = 2
-# Event streams that clients hold open are cut after this when the server stops.
+_GRACE_SECONDS = 3
+# All that is under way when the server stops is cut after this.
+
+_REQUEST_SECONDS = 1.0
+# Requests are cancelled after this when the server stops.
+
+_CONNECTION_SECONDS = 2.0
+# Connections are closed after this, whether the client has read what it was sent or not.
 
 
 class AddressInUseError(SkillsError):
@@ -67,8 +74,8 @@ def listen(settings: Settings) -> socket.socket:
     return listener
 
 
-def build_app(server: SkillServer, host: Host, *, streams: bool = False) -> Starlette:
-    """Return the ASGI application.
+def build_app(server: SkillServer, host: Host, *, streams: bool = False) -> EventStreams:
+    """Return the ASGI application, which follows its responses.
 
     With `streams`, requests are answered by event streams, on which clients can be asked and told of progress; a
     single JSON body, which costs less, has no room for that.
@@ -79,12 +86,14 @@ def build_app(server: SkillServer, host: Host, *, streams: bool = False) -> Star
     async def health(_: Request) -> JSONResponse:
         return JSONResponse({"status": "ok", "skills": len(host.library.catalog.active)})
 
-    return server.streamable_http_app(
+    app = server.streamable_http_app(
         streamable_http_path=settings.path,
         json_response=not streams,
+        session_idle_timeout=settings.session_idle_seconds,
         transport_security=security,
         custom_starlette_routes=[Route("/health", health), *guarded_routes(host, security)],
     )
+    return EventStreams(app, server.handshake.reachable)
 
 
 def checks_host(settings: Settings) -> bool:
@@ -128,7 +137,8 @@ class HttpServer(_Uvicorn):
     """Serves until the process is asked to stop, within `stopped_by_signals`."""
 
     def __init__(self, server: SkillServer, host: Host, *, streams: bool = False) -> None:
-        super().__init__(build_app(server, host, streams=streams), "on")
+        self._responses = build_app(server, host, streams=streams)
+        super().__init__(self._responses, "on")
         self._server = server
 
     @property
@@ -150,7 +160,19 @@ class HttpServer(_Uvicorn):
         self._server.listening.close()
         self._server.runs.close()
         self._server.exchanges.end_all("the server is stopping")
-        await super().shutdown(sockets)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._end_responses)
+            await super().shutdown(sockets)
+            tasks.cancel_scope.cancel()
+
+    async def _end_responses(self) -> None:
+        """End what is under way, in good time before uvicorn would cut it off and log an error."""
+        await self._responses.end(_REQUEST_SECONDS)
+        await anyio.sleep(_CONNECTION_SECONDS - _REQUEST_SECONDS)
+        for connection in [*self.server_state.connections]:
+            # Of a client that does not read: to close it would be to wait for it.
+            if connection.transport is not None:
+                connection.transport.abort()
 
 
 async def serve_locally(host: Host, listener: socket.socket) -> None:

@@ -16,6 +16,7 @@ from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.disk.bounded import read_bounded
 from skills_core.errors import FileRefusedError
 from skills_core.gates import SkillEntry
+from skills_core.system_faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,7 +44,8 @@ class JdaiSettings:
     """All that the files say; None and empty where they say nothing.
 
     `config` is the configuration with nested keys. `entries` maps skills' keys, in lower case. `bundled` are the
-    names and keys, in lower case, of the bundled skills that are allowed.
+    names and keys, in lower case, of the bundled skills that are allowed. `unread` tells that the system could not read
+    a file now, and may be able to later.
     """
 
     watch: bool | None = None
@@ -52,6 +54,7 @@ class JdaiSettings:
     entries: Mapping[str, SkillEntry] = field(default_factory=dict, repr=False)
     bundled: frozenset[str] | None = None
     problems: tuple[Diagnostic, ...] = ()
+    unread: bool = False
 
 
 class JdaiFiles:
@@ -71,7 +74,7 @@ class JdaiFiles:
 
     def read(self, *, trusted: bool) -> JdaiSettings:
         """Read the user's files, and those of the project if it is `trusted`."""
-        problems: list[Diagnostic] = [] if trusted else [*self._left_out()]
+        problems = _Problems([] if trusted else [*self._left_out()])
         config: JsonObject = {}
         skills: JsonObject = {}
         for path in self._configs if trusted else self._configs[:1]:
@@ -90,7 +93,8 @@ class JdaiFiles:
             config=config,
             entries=entries,
             bundled=frozenset(str(each).lower() for each in bundled) if isinstance(bundled, list) and bundled else None,
-            problems=tuple(problems),
+            problems=tuple(problems.found),
+            unread=problems.unread,
         )
 
     def _left_out(self) -> Iterator[Diagnostic]:
@@ -106,18 +110,31 @@ def script_variables(home: Path, skill: Skill) -> dict[str, str]:
 
     It is read anew by each call. A file that came with a project has no say in what programs are started with.
     """
-    root = _read(home / _SKILLS, [])
+    root = _read(home / _SKILLS, _Problems())
     entries = _object((_object(root.get("skills")) if "skills" in root else root).get("entries"))
     fields = next((_object(value) for key, value in entries.items() if key.lower() == skill.skill_key.lower()), {})
     key, primary = _api_key(fields), skill.frontmatter.primary_env
     return {**({primary: key} if primary and key else {}), **_entry(fields).variables}
 
 
-def _read(path: Path, problems: list[Diagnostic]) -> JsonObject:
+@dataclass(slots=True)
+class _Problems:
+    """What is wrong with the files, and whether the system may be able to read one later that it cannot read now."""
+
+    found: list[Diagnostic] = field(default_factory=list)
+    unread: bool = False
+
+    def add(self, path: Path, message: str, line: int | None = None) -> None:
+        where = printable(str(path))
+        self.found.append(Diagnostic(Severity.WARNING, Reason.INVALID_CONFIGURATION, message, where, line))
+
+
+def _read(path: Path, problems: _Problems) -> JsonObject:
     try:
         raw = read_bounded(path)
     except FileRefusedError as error:
-        problems.append(_problem(path, f"{error.message}; the file is left out"))
+        problems.unread |= error.fault is Fault.PASSING
+        problems.add(path, f"{error.message}; the file is left out")
         return {}
     if raw is None:
         return {}
@@ -125,16 +142,12 @@ def _read(path: Path, problems: list[Diagnostic]) -> JsonObject:
         value = json.loads(raw.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         line = error.lineno if isinstance(error, json.JSONDecodeError) else None
-        problems.append(_problem(path, "this is no JSON, so the file is ignored", line))
+        problems.add(path, "this is no JSON, so the file is ignored", line)
         return {}
     if not isinstance(value, dict):
-        problems.append(_problem(path, "expected a JSON object; the file is ignored"))
+        problems.add(path, "expected a JSON object; the file is ignored")
         return {}
     return value
-
-
-def _problem(path: Path, message: str, line: int | None = None) -> Diagnostic:
-    return Diagnostic(Severity.WARNING, Reason.INVALID_CONFIGURATION, message, printable(str(path)), line)
 
 
 def _object(value: JsonValue) -> JsonObject:

@@ -1,14 +1,17 @@
 """From a change of the catalog to notifications: which lists really changed, and how each client hears of it.
 
 Clients of the modern era listen on `subscriptions/listen`, which the SDK serves from the bus. Clients of the
-handshake era are told on their connection: each has a forwarder that lives as long as the connection and holds
-a set of what to tell, so that a slow client delays nobody and owes at most one of each.
+handshake era are told on their connection: each has a forwarder that lives as long as the connection and takes what
+the client has missed from the one record of recent events, each event once, so that a slow client delays no other.
+Over HTTP a session without an open event stream is not woken by events; it catches up when it opens one.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,14 +31,16 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from server.faults import InvalidRequestError
 from server.listing import context, prompts, resources, tools
 from server.listing.admin import STATUS_URI, offers_status
+from server.recent_events import RecentEvents
 from server.report import skill_object
 from skills_core.skill import State
 from skills_core.uris import decode_path, file_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from mcp.server.context import ServerRequestContext
+    from mcp.server.session import ServerSession
 
     from server.config import Settings
     from server.listing.snapshot import Snapshot
@@ -126,28 +131,19 @@ def _digests(skill: Skill | None) -> dict[str, str]:
     return {skill.file_uri(path): file.digest for path, file in skill.content.files.items()}
 
 
+_STDIO = ""
+# The key of the only connection over stdio.
+
+
 @dataclass(slots=True)
 class _Connection:
-    """One connection of the handshake era: its subscriptions, and what it is yet to be told."""
+    """One connection of the handshake era: its subscriptions, and the last event that the client was told of."""
 
+    told: int
     subscriptions: set[str] = field(default_factory=set)
-    pending: dict[ServerEvent, None] = field(default_factory=dict)
     wake: anyio.Event = field(default_factory=anyio.Event)
     tokens: float = BURST
     refilled: float = field(default_factory=time.monotonic)
-
-    def offer(self, event: ServerEvent) -> None:
-        if isinstance(event, ResourceUpdated) and event.uri not in self.subscriptions:
-            return
-        self.pending[event] = None
-        self.wake.set()
-
-    async def take(self) -> list[ServerEvent]:
-        await self.wake.wait()
-        self.wake = anyio.Event()
-        events = list(self.pending)
-        self.pending.clear()
-        return events
 
     def spend(self) -> None:
         now = time.monotonic()
@@ -162,11 +158,39 @@ class _Connection:
 class HandshakeClients:
     """The connections of the handshake era: `resources/subscribe`, and the forwarding of events."""
 
-    def __init__(self, bus: SubscriptionBus, settings: Settings) -> None:
-        """Forward what is published on `bus`."""
-        self._bus = bus
+    def __init__(
+        self, bus: SubscriptionBus, settings: Settings, forget: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """Forward what is published on `bus`; `forget` is called with each session that has ended."""
         self._settings = settings
+        self._forget = forget
         self._connections: dict[str, _Connection] = {}
+        self._recent = RecentEvents()
+        # Over stdio, the only connection can always be told.
+        self._reachable: Counter[str] = Counter({_STDIO: 1})
+        bus.subscribe(self._on_event)
+
+    def _on_event(self, event: ServerEvent) -> None:
+        self._recent.add(event)
+        for key in self._reachable:
+            self._wake(key)
+
+    def _wake(self, key: str) -> None:
+        connection = self._connections.get(key)
+        if connection is not None:
+            connection.wake.set()
+
+    @contextmanager
+    def reachable(self, session: str) -> Iterator[None]:
+        """Forward events to a session over HTTP within this context: its event stream stands."""
+        self._reachable[session] += 1
+        self._wake(session)
+        try:
+            yield
+        finally:
+            self._reachable[session] -= 1
+            if not self._reachable[session]:
+                del self._reachable[session]
 
     async def on_initialized(self, ctx: ServerRequestContext[Any, Any], _: types.NotificationParams) -> None:
         """Handle `notifications/initialized`: forward events to this connection for as long as it lives.
@@ -178,15 +202,26 @@ class HandshakeClients:
         key = _key(ctx)
         if key in self._connections:
             return
-        connection = self._connections[key] = _Connection()
-        unsubscribe = self._bus.subscribe(connection.offer)
+        connection = self._connections[key] = _Connection(self._recent.last)
         try:
             while True:
-                for event in await connection.take():
-                    await ctx.session.send_notification(_notification(event))
+                await self._tell(connection, key, ctx.session)
+                await connection.wake.wait()
+                connection.wake = anyio.Event()
         finally:
-            unsubscribe()
             del self._connections[key]
+            self._forget(key)
+
+    async def _tell(self, connection: _Connection, key: str, session: ServerSession) -> None:
+        """Tell a client what it has missed, as far as it can be reached."""
+        while key in self._reachable and connection.told < self._recent.last:
+            last = self._recent.last
+            for event in self._recent.since(connection.told, connection.subscriptions):
+                await session.send_notification(_notification(event))
+                if key not in self._reachable:
+                    # What was on its way when the stream ended may be lost: it is told again on the next.
+                    return
+            connection.told = last
 
     async def on_subscribe(
         self, ctx: ServerRequestContext[Any, Any], params: types.SubscribeRequestParams
@@ -253,7 +288,7 @@ class ModernClients(ListenHandler):
 def _key(ctx: ServerRequestContext[Any, Any]) -> str:
     """Return what tells connections apart: the session over HTTP; over stdio there is one only."""
     headers = getattr(ctx.request, "headers", {})
-    return str(headers.get("mcp-session-id", ""))
+    return str(headers.get("mcp-session-id", _STDIO))
 
 
 def _notification(event: ServerEvent) -> types.ServerNotification:

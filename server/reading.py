@@ -15,7 +15,7 @@ import anyio.to_thread
 
 from server.faults import InvalidRequestError
 from skills_core.disk.files import Fingerprint, read_file
-from skills_core.errors import FileRefusedError
+from skills_core.errors import FileRefusedError, FileUnavailableError
 from skills_core.watcher import is_remote
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class VerifiedReader:
 
         Raises:
             InvalidRequestError: no active skill has such a file, or it changes at every attempt to read it.
+            FileUnavailableError: the system cannot read it now.
         """
         for _ in range(_ATTEMPTS):
             found = self._library.catalog.file(uri)
@@ -86,9 +87,15 @@ class VerifiedReader:
 
 
 def _from_disk(skill: Skill, file: SkillFile) -> bytes | None:
-    """Return the bytes that belong to the digest, None where the disk holds others by now, or none."""
+    """Return the bytes that belong to the digest, None where the disk holds others by now, or none.
+
+    Raises:
+        FileUnavailableError: the system cannot read them now.
+    """
     try:
         raw, _ = read_file(skill.location(file))
+    except FileUnavailableError:
+        raise
     except FileRefusedError:
         return None
     return raw if file.digest == "sha256:" + hashlib.sha256(raw).hexdigest() else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
@@ -118,8 +119,10 @@ async def _reload_when_asked(host: Host) -> None:
 
 
 async def _serve_http(host: Host, server: HttpServer, listener: socket.socket, admin: socket.socket | None) -> None:
+    from server.accept_faults import AcceptFaults
     from server.http import serve_locally
 
+    asyncio.get_running_loop().set_exception_handler(AcceptFaults())
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(host.follow)
         tasks.start_soon(host.usage.keep)
@@ -149,5 +152,6 @@ def _announce(library: Library, settings: Settings, port: int) -> None:
 
 
 def _roots(library: Library) -> str:
-    present = [str(source.root) for source in library.sources if not source.optional or source.root.is_dir()]
+    sources = library.catalog.sources
+    present = [str(found.source.root) for found in sources if not found.source.optional or found.exists]
     return ", ".join(present) or "whatever comes into the default directories"

@@ -69,7 +69,7 @@ class ToolHandlers:
         Runs are work of `exchanges`, and performed by the service of `runs`.
         """
         self._host = host
-        self._conversations = Conversations(local=local)
+        self.conversations = Conversations(local=local)
         self._activation = Activation(host, local=local)
         guard = GuardRequests(host)
         self._rooms: tuple[_Room, ...] = (
@@ -91,7 +91,7 @@ class ToolHandlers:
 
     async def call(self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams) -> dict[str, Any]:
         """Handle `tools/call`: the result of the tool, with news of skills that the model was given."""
-        conversation = self._conversations.of(ctx)
+        conversation = self.conversations.of(ctx)
         activate = partial(self._activation.call, ctx=ctx, conversation=conversation)
         skills: dict[str, Call] = {ACTIVATE: activate, READ: self._call_read, FIND: self._call_find}
         offered = skills if self._host.snapshot.catalog.active else {}

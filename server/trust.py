@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.disk.bounded import read_bounded
 from skills_core.errors import FileRefusedError, SkillsError
+from skills_core.system_faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +22,11 @@ _VERSION = 1
 
 
 class TrustError(SkillsError):
-    """The file cannot be read or written."""
+    """The file cannot be read or written; `unread` tells that the system may be able to read it later."""
+
+    def __init__(self, message: str, *, unread: bool = False) -> None:
+        super().__init__(message)
+        self.unread = unread
 
 
 class TrustFile:
@@ -35,11 +40,13 @@ class TrustFile:
         """Return the folders in the order of their names.
 
         Raises:
-            TrustError: the file is there and cannot be understood; nothing is trusted then.
+            TrustError: the file is there and cannot be read or understood.
         """
         try:
             raw = read_bounded(self.path)
         except FileRefusedError as error:
+            if error.fault is Fault.PASSING:
+                raise TrustError(f"{error}; until it can be read, no further folder is trusted", unread=True) from None
             raise TrustError(f"{error}; no folder is trusted: remove it and run `skillserve trust` again") from None
         if raw is None:
             return ()

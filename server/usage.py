@@ -42,7 +42,9 @@ def usage_file(state: Path) -> Path:
 def read_counts(file: Path) -> dict[str, int]:
     """Return how often each of the skills used most was used; nothing where the file is not there or is damaged."""
     try:
-        if not file.exists():
+        try:
+            file.stat()
+        except (FileNotFoundError, NotADirectoryError):
             return {}
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             return {str(key): int(count) for key, count in connection.execute(_MOST, (MAX_REMEMBERED,))}
@@ -59,6 +61,7 @@ class Usage:
         self._file = file
         self.before: Mapping[str, int] = read_counts(file) if file else {}
         self._new: Counter[str] = Counter()
+        self._failing = False
 
     def add(self, key: str) -> None:
         """Take note that a skill was used."""
@@ -77,7 +80,7 @@ class Usage:
                 await anyio.to_thread.run_sync(self.write)
 
     def write(self) -> None:
-        """Add what was used since the last time to the file; a file that cannot be written costs only the counts."""
+        """Add what was used since the last time to the file; what cannot be written now is written the next time."""
         new, self._new = self._new, Counter()
         if not new or self._file is None:
             return
@@ -87,5 +90,9 @@ class Usage:
                 connection.execute(_TABLE)
                 connection.executemany(_ADD, sorted(new.items()))
         except (OSError, sqlite3.Error) as error:
-            logger.warning("how often skills were used cannot be kept: %s: %s", self._file, error)
-            self._file = None
+            self._new.update(new)
+            if not self._failing:
+                logger.warning("how often skills were used cannot be written now: %s: %s", self._file, error)
+            self._failing = True
+        else:
+            self._failing = False

@@ -36,7 +36,7 @@ class FoundSource:
     skills: int
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, weakref_slot=True)
 class Catalog:
     """All skills found, in the order of name and path; `active` are those that are served, `conditional` have gates.
 

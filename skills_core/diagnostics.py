@@ -34,6 +34,7 @@ class Reason(StrEnum):
 
     # Files
     UNREADABLE = "unreadable"
+    PERMISSION_DENIED = "permission_denied"
     TOO_LARGE = "too_large"
     NOT_UTF8 = "not_utf8"
     EMPTY = "empty"

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skills_core.system_faults import Fault
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EntryRefusedError",
     "FileRefusedError",
+    "FileUnavailableError",
     "InstallRefusedError",
     "InvalidFrontmatterError",
     "InvalidPatternError",
@@ -74,14 +77,21 @@ class InvalidSourceError(SkillsError):
 
 
 class FileRefusedError(SkillsError):
-    """A file cannot be read within the boundary of its skill's folder; `absent` tells that no such file exists."""
+    """A file cannot be read within the boundary of its skill's folder; `fault` tells what kind of failure that is."""
 
-    def __init__(self, path: str, reason: Reason, message: str, *, absent: bool = False) -> None:
+    def __init__(self, path: str, reason: Reason, message: str, fault: Fault = Fault.REFUSED) -> None:
         super().__init__(f"{path}: {message}")
         self.path = path
         self.reason = reason
         self.message = message
-        self.absent = absent
+        self.fault = fault
+
+
+class FileUnavailableError(FileRefusedError):
+    """The system cannot read a file now, which says nothing about the file: a later attempt may succeed."""
+
+    def __init__(self, path: str, reason: Reason, message: str) -> None:
+        super().__init__(path, reason, message, Fault.PASSING)
 
 
 class InvalidSkillError(SkillsError):

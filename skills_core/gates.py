@@ -81,7 +81,8 @@ class Environment:
     a configuration with nested or dotted keys; `entries` maps skills' keys, in lower case, to what is set for them.
     `enabled`, where it is not empty, and `disabled` choose skills by name, `tag:…` or `source:…` (a scope, or a path).
     `bundled` are the keys, in lower case, of the bundled skills that are wanted, None for all of them. `trusts` tells
-    of a project's folder whether its skills may be served. `problems` tell what of all this could not be read.
+    of a project's folder whether its skills may be served. `problems` tell what of all this could not be read;
+    `unread` tells that the system may be able to read it later, so that what was known before counts meanwhile.
     """
 
     os: str
@@ -94,6 +95,7 @@ class Environment:
     disabled: tuple[str, ...] = ()
     trusts: Callable[[Path], bool] = _trusts_all
     problems: tuple[Diagnostic, ...] = ()
+    unread: bool = False
 
 
 @dataclass(frozen=True, slots=True)

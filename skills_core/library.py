@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from operator import is_
 from pathlib import Path
@@ -40,6 +40,20 @@ class Change:
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.updated)
 
+    @classmethod
+    def between(cls, before: Catalog, after: Catalog) -> Change:
+        """Return what differs between two catalogs of the same sources."""
+        # What is the same at both ends need not be looked at: most reloads leave all but a few as they were.
+        start = _alike(before.skills, after.skills)
+        end = _alike(reversed(before.skills[start:]), reversed(after.skills[start:]))
+        old = {_place_of(skill): skill for skill in before.skills[start : len(before.skills) - end]}
+        new = {_place_of(skill): skill for skill in after.skills[start : len(after.skills) - end]}
+        added = tuple(skill for place, skill in new.items() if place not in old)
+        removed = tuple(skill for place, skill in old.items() if place not in new)
+        pairs = ((old[place], skill) for place, skill in new.items() if place in old and old[place] is not skill)
+        updated = tuple(pair for pair in pairs if pair[0] != pair[1])
+        return cls(before, after, added, removed, updated)
+
 
 class Library:
     """Skills of one or several sources, loaded once and then kept current by `reload`.
@@ -74,23 +88,39 @@ class Library:
         """The folders to watch: those of the sources, and where links lead."""
         return tuple(sorted(frozenset[Path]().union(*(loaded.roots for loaded in self._loaded))))
 
+    @property
+    def unread(self) -> dict[Path, frozenset[str]]:
+        """What the system could not read at the last load, by root: it is as it was known before until it is read."""
+        return {loaded.source.root: loaded.unread for loaded in self._loaded if loaded.unread}
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether something could not be read at the last load, so that a further reload is due."""
+        return self._known.unread or any(loaded.unread for loaded in self._loaded)
+
     def reload(self, changed: Iterable[Path] | None = None) -> Change:
         """Bring the catalog up to date with the disk and return what that altered.
 
         `changed` are absolute paths that are known to have changed: only they are looked at, and they are read
-        again whatever their metadata says. With None everything is compared by its metadata.
+        again whatever their metadata says. With None everything is compared by its metadata. What is `unread` is read
+        again in any case.
         """
         with self._lock:
             before = self._catalog
-            loaded, known = self._reloaded(changed), self._environment()
+            loaded, known = self._reloaded(changed), self._current_environment()
             after = revise_catalog(before, (self._loaded, loaded), (self._known, known))
             if after is None:
                 after = build_catalog(loaded, known, before)
-            change = _compare(before, after)
+            change = Change.between(before, after)
             self._loaded, self._known = loaded, known
             if not _is_same(before, after):
                 self._catalog = after
             return change
+
+    def _current_environment(self) -> Environment:
+        found = self._environment()
+        # What decides on skills and cannot be read now decides as it did before.
+        return replace(self._known, problems=found.problems, unread=True) if found.unread else found
 
     def _reloaded(self, changed: Iterable[Path] | None) -> list[LoadedSource]:
         if changed is None:
@@ -99,7 +129,7 @@ class Library:
         result: list[LoadedSource] = []
         for loaded in self._loaded:
             inside = [relative for path in paths for relative in loaded.paths_of(path)]
-            result.append(reload_source(loaded, inside) if inside else loaded)
+            result.append(reload_source(loaded, inside) if inside or loaded.unread else loaded)
         return result
 
 
@@ -112,19 +142,6 @@ def _is_same(before: Catalog, after: Catalog) -> bool:
     if (before.problems, before.sources) != (after.problems, after.sources):
         return False
     return len(before.skills) == len(after.skills) and all(map(is_, before.skills, after.skills))
-
-
-def _compare(before: Catalog, after: Catalog) -> Change:
-    # What is the same at both ends need not be looked at: most reloads leave all but a few as they were.
-    start = _alike(before.skills, after.skills)
-    end = _alike(reversed(before.skills[start:]), reversed(after.skills[start:]))
-    old = {_place_of(skill): skill for skill in before.skills[start : len(before.skills) - end]}
-    new = {_place_of(skill): skill for skill in after.skills[start : len(after.skills) - end]}
-    added = tuple(skill for place, skill in new.items() if place not in old)
-    removed = tuple(skill for place, skill in old.items() if place not in new)
-    pairs = ((old[place], skill) for place, skill in new.items() if place in old and old[place] is not skill)
-    updated = tuple(pair for pair in pairs if pair[0] != pair[1])
-    return Change(before, after, added, removed, updated)
 
 
 def _alike(before: Iterable[Skill], after: Iterable[Skill]) -> int:

@@ -7,12 +7,12 @@ sources all the same: they may be made later. Rules: JD.AI's lifecycle, agentski
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skills_core.disk.names import DOCUMENTS
 from skills_core.sources import ScanBounds, Scope, SkillKind, Source, Strictness, real_path
+from skills_core.system_faults import Fault, fault_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -42,11 +42,19 @@ class Places:
 def project_of(directory: Path, home: Path) -> Path:
     """Return the root of the git repository that `directory` is in, or `directory` itself.
 
-    A home directory that is kept in git is no project: it holds the user's own skills, and all projects.
+    A home directory that is kept in git is no project: it holds the user's own skills, and all projects. Where the
+    system does not say whether a folder is such a root, `directory` is all that is known to belong together.
     """
-    # A folder that this user may not look into is no repository of theirs, and no error.
-    repositories = (folder for folder in (directory, *directory.parents) if os.path.exists(folder / ".git"))  # noqa: PTH110
-    return next((folder for folder in repositories if folder != home), directory)
+    for folder in (directory, *directory.parents):
+        try:
+            (folder / ".git").stat()
+        except OSError as error:
+            if fault_of(error) in {Fault.ABSENT, Fault.REFUSED}:
+                continue
+            break
+        if folder != home:
+            return folder
+    return directory
 
 
 def default_sources(

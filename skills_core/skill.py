@@ -80,7 +80,7 @@ class Instructions:
         return self.frontmatter.description
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class SkillContent:
     """What one skill holds, before names are settled between skills.
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason, printable
 from skills_core.errors import InvalidSourceError
+from skills_core.system_faults import Fault, fault_of, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -112,7 +113,7 @@ def explicit_sources(
     ignores is left out.
 
     Raises:
-        InvalidSourceError: a directory is missing, or is a file.
+        InvalidSourceError: a directory is missing, is a file, or cannot be looked at.
     """
     sources: dict[Path, Source] = {}
     kinds = frozenset(SkillKind) if conventions else frozenset({SkillKind.FOLDER, SkillKind.DOCUMENT})
@@ -120,7 +121,16 @@ def explicit_sources(
         path = Path(directory)
         try:
             mode = path.stat().st_mode if os.fspath(directory) else None
-        except (OSError, ValueError):
+        except ValueError:
+            mode = None
+        except OSError as error:
+            fault = fault_of(error)
+            if fault in {Fault.DENIED, Fault.PASSING}:
+                denied = fault is Fault.DENIED
+                advice = "check the permissions of the folders above it" if denied else "try again"
+                reason = Reason.PERMISSION_DENIED if denied else Reason.UNREADABLE
+                message = f"the system cannot look at this directory ({words_of(error)}); {advice}"
+                raise InvalidSourceError(path, reason, message) from None
             mode = None
         if mode is None:
             message = "there is no such directory; create it or correct the path"

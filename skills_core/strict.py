@@ -6,13 +6,14 @@ Every reason that stops a skill belongs to one class of errors, as in adk-skill;
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
-from skills_core.disk.files import Location, Reader, is_absence
-from skills_core.disk.folders import find_main, list_folder
+from skills_core.disk.files import Location, Reader
+from skills_core.disk.folders import find_main, list_folder, reason_for
 from skills_core.disk.names import MAIN_FILE, OTHER_SPELLING
 from skills_core.errors import (
     FileRefusedError,
@@ -26,6 +27,7 @@ from skills_core.errors import (
 from skills_core.format.instructions import parse_instructions
 from skills_core.loading.reading import MAX_MAIN_SIZE
 from skills_core.sources import Strictness
+from skills_core.system_faults import Fault, fault_of, is_absence, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +40,7 @@ ERROR_OF: Mapping[Reason, type[InvalidSkillError]] = MappingProxyType(
     {
         **dict.fromkeys((Reason.MISSING_DIRECTORY, Reason.NOT_A_DIRECTORY), InvalidSkillsRootError),
         **dict.fromkeys((Reason.MISSING_SKILL_FILE, Reason.UNREADABLE, Reason.TOO_LARGE), SkillIoError),
+        Reason.PERMISSION_DENIED: SkillIoError,
         **dict.fromkeys((Reason.SYMLINK, Reason.SPECIAL_FILE, Reason.NOT_UTF8), SkillIoError),
         **dict.fromkeys((Reason.INVALID_YAML, Reason.YAML_LIMIT, Reason.YAML_REPAIRED), SkillYamlError),
         **dict.fromkeys((Reason.DUPLICATE_KEY, Reason.NOT_JSON), SkillYamlError),
@@ -85,8 +88,7 @@ def read_skill(path: str | os.PathLike[str], strictness: Strictness = Strictness
         try:
             raw, _ = reader.read(Location(root, main), MAX_MAIN_SIZE)
         except FileRefusedError as error:
-            absent = not os.path.lexists(root / main)
-            reason = Reason.MISSING_SKILL_FILE if absent else error.reason
+            reason = Reason.MISSING_SKILL_FILE if error.fault is Fault.ABSENT else error.reason
             raise _error(reason, error.message, root / main) from None
     return parse_skill(raw, root / main, strictness)
 
@@ -112,7 +114,15 @@ def parse_skill(
 
 
 def _is_folder(path: Path) -> bool:
-    return os.path.isdir(path)  # noqa: PTH112 - of a path that cannot be looked at, `Path` raises
+    # `Path.is_dir` takes some faults of the system for an absence; which, depends on the version of Python.
+    try:
+        return stat.S_ISDIR(path.stat().st_mode)
+    except ValueError:
+        return False
+    except OSError as error:
+        if fault_of(error) in {Fault.ABSENT, Fault.REFUSED}:
+            return False
+        raise _error(reason_for(error), words_of(error), path) from None
 
 
 def _main_of(reader: Reader, root: Path) -> str:
@@ -121,8 +131,8 @@ def _main_of(reader: Reader, root: Path) -> str:
         with reader.entries(Location(root, "")) as entries:
             return find_main(list_folder(entries, fingerprints=False)) or MAIN_FILE
     except OSError as error:
-        reason = Reason.MISSING_DIRECTORY if is_absence(error) else Reason.UNREADABLE
-        raise _error(reason, (error.strerror or "cannot be read").lower(), root) from None
+        reason = Reason.MISSING_DIRECTORY if is_absence(error) else reason_for(error)
+        raise _error(reason, words_of(error), root) from None
 
 
 def _error(reason: Reason, message: str, path: Path) -> InvalidSkillError:

@@ -22,6 +22,7 @@ from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 from skills_core.disk.files import Fingerprint
 from skills_core.disk.gitignore import FILE_NAME
 from skills_core.disk.names import is_ignored
+from skills_core.system_faults import is_absence
 from skills_core.watching import WatchMode, WatchOptions
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ async def watch(roots: Sequence[Path], options: WatchOptions) -> AsyncGenerator[
     if options.mode is WatchMode.AUTO:
         remote = await anyio.to_thread.run_sync(lambda: [str(root) for root in roots if is_remote(root)])
         if remote:
-            logger.info("looking every %g s, as a network file system holds %s", options.poll_interval, remote)
+            logger.info("looking every %g s, as a network file system may hold %s", options.poll_interval, remote)
         polling = bool(remote)
     while not polling:
         try:
@@ -184,13 +185,17 @@ def _identity(root: Path) -> tuple[int, int] | None:
 
 
 def is_remote(root: Path) -> bool:
-    """Tell whether a network file system holds `root`; only Linux is asked, the others notify by themselves."""
+    """Tell whether a network file system holds `root`, or may hold it, as the system does not say which one does.
+
+    Only Linux is asked, the others notify by themselves.
+    """
     if not sys.platform.startswith("linux"):
         return False
     try:
         mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    except OSError:
-        return False
+    except OSError as error:
+        # Polling notices changes on any file system, notifications do not.
+        return not is_absence(error)
     kinds = {folder.replace("\\040", " "): kind for _, folder, kind, *_ in (line.split(" ") for line in mounts)}
     holder = next((str(path) for path in (root, *root.parents) if str(path) in kinds), "")
     return kinds.get(holder, "") in _NETWORK_FILE_SYSTEMS

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from server.config import OptionalTool
 from skills_core.diagnostics import printable
 from skills_core.run.models import ModelUnavailableError, check_model, parse_model
+from skills_core.system_faults import Fault, fault_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -118,8 +119,18 @@ def _why_no_workflow(settings: Settings) -> str | None:
 @cache
 def _missing(places: tuple[str, ...]) -> tuple[str, ...]:
     """Return the places of workflows at which there is nothing, looked up once: lists of tools follow skills alone."""
-    # Of paths that are none, these raise nothing.
-    return tuple(place for place in places if not os.path.exists(os.path.expanduser(place)))  # noqa: PTH110, PTH111
+    return tuple(filter(_is_missing, places))
+
+
+def _is_missing(place: str) -> bool:
+    # `os.path.exists` takes every fault of the system for an absence.
+    try:
+        os.stat(os.path.expanduser(place))  # noqa: PTH111, PTH116 - `Path` raises for a user that is not there
+    except ValueError:
+        return True
+    except OSError as error:
+        return fault_of(error) in {Fault.ABSENT, Fault.REFUSED}
+    return False
 
 
 def _not_switched_on(tool: str, settings: Settings) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import TYPE_CHECKING, Any
 
 from server.listing.envelope import text_block, tool_result
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["listed", "planned"]
 
+logger = logging.getLogger(__name__)
+
 
 def planned(places: Iterable[str], name: str, catalog: Catalog, inputs: Mapping[str, str]) -> Plan:
     """Return the workflow of this name among `places`, checked, with its inputs.
@@ -37,12 +40,13 @@ def planned(places: Iterable[str], name: str, catalog: Catalog, inputs: Mapping[
 
 
 def listed(places: Iterable[str]) -> dict[str, Any]:
-    """Return the result that tells which workflows there are; what cannot be read, or has faults, is none."""
+    """Return the result that tells which workflows there are: those without faults; what cannot be read is logged."""
     found: list[dict[str, Any]] = []
     for name, file in workflow_files(places).items():
         try:
             read = read_workflow(read_file(file), name)
-        except UnknownWorkflowError:
+        except UnknownWorkflowError as error:
+            logger.warning("a workflow is not listed: %s", error)
             continue
         if read.workflow is not None and is_valid(read.faults):
             described = {"name": name, "description": read.workflow.description, "inputs": _inputs(read.workflow)}

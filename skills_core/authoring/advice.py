@@ -22,7 +22,8 @@ ADVICE: Mapping[Reason, str] = MappingProxyType(
         Reason.NOT_A_DIRECTORY: "Name the skill's folder, or its SKILL.md.",
         Reason.MISSING_SKILL_FILE: "Name a folder that holds skills, or write a SKILL.md there.",
         Reason.FILE_NAME_CASE: "Rename the file to SKILL.md.",
-        Reason.UNREADABLE: "Check the permissions of the file and of its folder.",
+        Reason.UNREADABLE: "Wait for the system to recover, or check the disk: it could not read the file.",
+        Reason.PERMISSION_DENIED: "Let the user that runs this read the file, and enter its folder.",
         Reason.UNWRITABLE: "Make the file and its folder writable, or edit the file where it comes from.",
         Reason.TOO_LARGE: "Move what is rarely needed into further files, or leave the file out of the skill.",
         Reason.TOO_MANY_FILES: "Remove files that the skill does not need, or divide the skill.",
@@ -30,7 +31,6 @@ ADVICE: Mapping[Reason, str] = MappingProxyType(
         Reason.SYMLINK_OUTSIDE: "Let the link lead to a place within the directory, or put a copy in its place.",
         Reason.SPECIAL_FILE: "Put a regular file in its place, or remove it.",
         Reason.SCAN_LIMIT: "Move the folder further up, or remove folders that belong to no skill.",
-        Reason.INVALID_CONFIGURATION: "Put a file with a few hundred patterns in its place, or remove it.",
         Reason.MISSING_REFERENCE: "Correct the path under references, or add the file.",
         # The document: frontmatter and body
         Reason.NOT_UTF8: "Save the file as UTF-8.",

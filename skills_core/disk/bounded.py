@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import Reason, printable
 from skills_core.disk.files import OPEN_TO_READ, read_regular
-from skills_core.errors import FileRefusedError
+from skills_core.errors import FileRefusedError, FileUnavailableError
+from skills_core.system_faults import Fault, fault_of, words_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,6 +38,7 @@ def read_bounded(path: Path, limit: int = MAX_SETTINGS) -> bytes | None:
     Raises:
         FileRefusedError: it is no regular file, has more than `limit` bytes, or cannot be read; its text tells which
             file, what is wrong, and what was expected.
+        FileUnavailableError: the system cannot read it now.
     """
     shown = printable(str(path))
     try:
@@ -73,4 +75,8 @@ def _refusal(shown: str, error: OSError) -> FileRefusedError:
         return FileRefusedError(shown, Reason.UNREADABLE, "this link leads in a circle")
     if error.errno == errno.ENXIO:
         return _special(shown)
-    return FileRefusedError(shown, Reason.UNREADABLE, f"cannot be read: {(error.strerror or str(error)).lower()}")
+    fault, message = fault_of(error), f"cannot be read: {words_of(error)}"
+    if fault is Fault.PASSING:
+        return FileUnavailableError(shown, Reason.UNREADABLE, message)
+    reason = Reason.PERMISSION_DENIED if fault is Fault.DENIED else Reason.UNREADABLE
+    return FileRefusedError(shown, reason, message, fault)

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from skills_core.diagnostics import Reason
-from skills_core.errors import FileRefusedError
+from skills_core.errors import FileRefusedError, FileUnavailableError
+from skills_core.system_faults import Fault, fault_of, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 __all__ = [
     "MAX_FILE_SIZE",
     "OPEN_TO_READ",
+    "UNKNOWN_FINGERPRINT",
     "Fingerprint",
     "Location",
     "Reader",
-    "is_absence",
     "read_file",
     "read_regular",
 ]
@@ -64,6 +65,10 @@ class Fingerprint(NamedTuple):
         return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
+UNKNOWN_FINGERPRINT = Fingerprint(-1, -1, -1, -1)
+"""Stands for metadata that could not be looked at: it equals that of no file, so that the file is read."""
+
+
 class Location(NamedTuple):
     """Where bytes are: a path, separated by `/`, below a root that it never leaves.
 
@@ -86,11 +91,6 @@ class Location(NamedTuple):
         """
         # Every read from memory looks, and to make a `Path` first takes as long again.
         return os.lstat(f"{self.root}/{self.relative}")
-
-
-def is_absence(error: OSError) -> bool:
-    """Tell whether an error says that there is no such folder; a link in its place is none."""
-    return error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EMLINK}
 
 
 def read_file(location: Location, limit: int = MAX_FILE_SIZE) -> tuple[bytes, Fingerprint]:
@@ -116,7 +116,8 @@ class Reader:
 
         Raises:
             FileRefusedError: the path leaves the root, passes a link, is no regular file, is larger than `limit`
-                bytes, or cannot be read.
+                bytes, is not there, or may not be read.
+            FileUnavailableError: the system cannot read it now.
         """
         root, relative = location
         folder, _, name = relative.rpartition("/")
@@ -218,7 +219,7 @@ def _open_checked(root: Path, parts: list[str]) -> int:
 
 def _require_same(before: list[os.stat_result], after: list[os.stat_result]) -> None:
     if not all(os.path.samestat(old, new) for old, new in zip(before, after, strict=True)):
-        raise OSError(errno.ELOOP, "the file was replaced while it was opened")
+        raise OSError(errno.ESTALE, "the file was replaced while it was opened")
 
 
 def _components(root: Path, parts: list[str]) -> Iterator[Path]:
@@ -269,5 +270,8 @@ def _refusal(relative: str, error: OSError) -> FileRefusedError:
         return FileRefusedError(relative, Reason.SYMLINK, "the path passes a symbolic link, and links are not followed")
     if error.errno == errno.ENXIO:
         return FileRefusedError(relative, Reason.SPECIAL_FILE, "this is no regular file")
-    message = (error.strerror or "cannot be read").lower()
-    return FileRefusedError(relative, Reason.UNREADABLE, message, absent=error.errno == errno.ENOENT)
+    fault = fault_of(error)
+    if fault is Fault.PASSING:
+        return FileUnavailableError(relative, Reason.UNREADABLE, words_of(error))
+    reason = Reason.PERMISSION_DENIED if fault is Fault.DENIED else Reason.UNREADABLE
+    return FileRefusedError(relative, reason, words_of(error), fault)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason
-from skills_core.disk.files import Fingerprint
+from skills_core.disk.files import UNKNOWN_FINGERPRINT, Fingerprint
 from skills_core.disk.names import MAIN_FILE, OTHER_SPELLING, is_ignored
+from skills_core.system_faults import Fault, fault_of
 
 if TYPE_CHECKING:
     import os
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from skills_core.disk.files import Location
 
-__all__ = ["Listing", "find_main", "list_folder"]
+__all__ = ["Entries", "Listing", "find_main", "list_folder", "reason_for", "unlisted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +25,53 @@ class Listing:
     """One folder: its files and subfolders in order of their names, and what was refused, with the reason.
 
     A file has no fingerprint where the scan was told that nobody would compare it. `links` tell where those of
-    the files and folders are that were reached by a link.
+    the files and folders are that were reached by a link. `unread` are the names that the system could not look at,
+    `""` for the folder itself; what was known of them before stays in the listing.
     """
 
     files: tuple[tuple[str, Fingerprint | None], ...] = ()
     folders: tuple[str, ...] = ()
     refused: tuple[tuple[str, Reason], ...] = ()
     links: tuple[tuple[str, Location], ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+_NOTHING_KNOWN = Listing()
+
+
+@dataclass(slots=True)
+class Entries:
+    """Collects the entries of one folder; `known` is its last listing, which stands in for what cannot be read."""
+
+    known: Listing = _NOTHING_KNOWN
+    files: list[tuple[str, Fingerprint | None]] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)
+    refused: list[tuple[str, Reason]] = field(default_factory=list)
+    links: list[tuple[str, Location]] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+
+    def keep(self, name: str, error: OSError) -> None:
+        """Enter what the system could not look at as it was known before; refuse it where nothing was known."""
+        self.unread.append(name)
+        if name in self.known.folders:
+            self.folders.append(name)
+        elif name in dict(self.known.files):
+            self.files.append((name, UNKNOWN_FINGERPRINT))
+        else:
+            self.refused.append((name, dict(self.known.refused).get(name, reason_for(error))))
+            return
+        self.links += [(link, target) for link, target in self.known.links if link == name]
+
+    def listing(self) -> Listing:
+        """Return what was collected, in order."""
+        self.files.sort(key=itemgetter(0))
+        return Listing(
+            tuple(self.files),
+            tuple(sorted(self.folders)),
+            tuple(sorted(self.refused)),
+            tuple(self.links),
+            tuple(sorted(self.unread)),
+        )
 
 
 def find_main(listing: Listing) -> str | None:
@@ -42,45 +83,51 @@ def find_main(listing: Listing) -> str | None:
     return next((name for name in (MAIN_FILE, OTHER_SPELLING) if name in names), None)
 
 
-def list_folder(entries: Iterable[os.DirEntry[str]], *, fingerprints: bool) -> Listing:
-    """Sort out the entries of a folder; see `Listing` for `fingerprints`.
+def list_folder(entries: Iterable[os.DirEntry[str]], *, fingerprints: bool, known: Listing = _NOTHING_KNOWN) -> Listing:
+    """Sort out the entries of a folder; see `Listing` for `fingerprints`, and `Entries` for `known`.
 
     Raises:
         OSError: the folder cannot be read to its end.
     """
-    files: list[tuple[str, Fingerprint | None]] = []
-    folders: list[str] = []
-    refused: list[tuple[str, Reason]] = []
+    found = Entries(known)
     for entry in entries:
         if is_ignored(entry.name):
             continue
-        reason = _refusal(entry)
-        if reason is not None:
-            refused.append((entry.name, reason))
-        elif entry.is_dir(follow_symlinks=False):
-            folders.append(entry.name)
-        else:
-            files.append((entry.name, _fingerprint(entry) if fingerprints else None))
-    files.sort(key=itemgetter(0))
-    return Listing(tuple(files), tuple(sorted(folders)), tuple(sorted(refused)))
+        try:
+            _enter(entry, found, fingerprints=fingerprints)
+        except OSError as error:
+            # One that is gone since the folder was opened is no entry of it.
+            if fault_of(error) is not Fault.ABSENT:
+                found.keep(entry.name, error)
+    return found.listing()
 
 
-def _refusal(entry: os.DirEntry[str]) -> Reason | None:
-    """Say why an entry is no part of a skill; None for a plain file or folder. Asks the system for nothing more."""
-    try:
-        if entry.is_symlink() or _is_junction(entry):
-            return Reason.SYMLINK
-        plain = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
-    except OSError:
-        return Reason.UNREADABLE
-    return None if plain else Reason.SPECIAL_FILE
+def unlisted(known: Listing | None, error: OSError) -> Listing:
+    """Return the listing of a folder that cannot be listed: what was known of it, every file to be read again."""
+    known = known or _NOTHING_KNOWN
+    return replace(
+        known,
+        files=tuple((name, UNKNOWN_FINGERPRINT) for name, _ in known.files),
+        refused=(("", reason_for(error)), *((name, reason) for name, reason in known.refused if name)),
+        unread=("", *(name for name in known.unread if name)),
+    )
 
 
-def _fingerprint(entry: os.DirEntry[str]) -> Fingerprint | None:
-    try:
-        return Fingerprint.of(entry.stat(follow_symlinks=False))
-    except OSError:
-        return None  # gone since the folder was listed, or not to be looked at: reading it will tell
+def reason_for(error: OSError) -> Reason:
+    """Return why something that is there is not read."""
+    return Reason.PERMISSION_DENIED if fault_of(error) is Fault.DENIED else Reason.UNREADABLE
+
+
+def _enter(entry: os.DirEntry[str], found: Entries, *, fingerprints: bool) -> None:
+    """Enter one entry, asking the system for no more than is needed."""
+    if entry.is_symlink() or _is_junction(entry):
+        found.refused.append((entry.name, Reason.SYMLINK))
+    elif entry.is_dir(follow_symlinks=False):
+        found.folders.append(entry.name)
+    elif entry.is_file(follow_symlinks=False):
+        found.files.append((entry.name, Fingerprint.of(entry.stat(follow_symlinks=False)) if fingerprints else None))
+    else:
+        found.refused.append((entry.name, Reason.SPECIAL_FILE))
 
 
 def _is_junction(entry: os.DirEntry[str]) -> bool:

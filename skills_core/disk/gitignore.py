@@ -4,12 +4,13 @@ Rules: gitignore(5). The file nearest to a path that says anything about it deci
 ignored is never looked at. Also read are the files above the source up to the root of the repository, and its
 `info/exclude`; the user's own global file is not.
 
-As git does, a link or special file in the place of rules is passed over. Rules that exist and cannot be read or used are
-not taken for none: what they may hide stays hidden.
+As git does, a link or special file in the place of rules is passed over. Rules that exist and cannot be read or used
+are not taken for none: what they may hide stays hidden.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from dataclasses import replace
@@ -20,6 +21,7 @@ from skills_core.disk.bounded import read_bounded
 from skills_core.disk.files import Location
 from skills_core.disk.folders import Listing
 from skills_core.errors import FileRefusedError
+from skills_core.system_faults import Fault, fault_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,8 +36,8 @@ __all__ = ["FILE_NAME", "UNUSABLE_RULES", "GitIgnore"]
 FILE_NAME = ".gitignore"
 
 UNUSABLE_RULES = (
-    "these rules cannot be used: expected a regular file of at most 128 KiB and a few thousand patterns; a link or "
-    "special file counts as none, and what other rules may hide is left out"
+    "these rules cannot be used, so all that they may hide is left out; expected at most 128 KiB and a few thousand "
+    "patterns"
 )
 
 _MAX_SIZE = 128 * 1024
@@ -63,7 +65,6 @@ class GitIgnore:
         self._reader = reader
         self._locate = locate
         self._specs: dict[str, GitIgnoreSpec | None] = {}
-        self._passed_over: dict[str, list[str]] = {}
         self._specs_above: list[tuple[str, GitIgnoreSpec]] | None = None
 
     def without_ignored(self, folder: str, listing: Listing) -> Listing:
@@ -73,8 +74,7 @@ class GitIgnore:
             OSError: a file of rules exists and the system cannot read it.
         """
         try:
-            self._nearest(folder)
-            kept = replace(
+            return replace(
                 listing,
                 files=tuple(file for file in listing.files if not self._is_ignored(folder, file[0])),
                 folders=tuple(name for name in listing.folders if not self._is_ignored(folder, f"{name}/")),
@@ -82,14 +82,6 @@ class GitIgnore:
             )
         except _UnusableRulesError as error:
             return Listing(refused=((error.path, Reason.INVALID_CONFIGURATION),))
-        passed_over = self._passed_over.get(folder, ())
-        return replace(kept, refused=(*kept.refused, *((name, Reason.INVALID_CONFIGURATION) for name in passed_over)))
-
-    def _nearest(self, folder: str) -> None:
-        """Read the rules that decide first, so that those that cannot be used are known for an empty folder too."""
-        self._spec(folder)
-        if not folder:
-            self._above()
 
     def _is_ignored(self, folder: str, name: str) -> bool:
         path = f"{folder}/{name}" if folder else name
@@ -120,27 +112,24 @@ class GitIgnore:
             try:
                 self._specs[folder] = _parsed(self._reader.read(location, _MAX_SIZE)[0], FILE_NAME)
             except FileRefusedError as error:
-                if _is_passed_over(error, FILE_NAME):
-                    self._passed_over.setdefault(folder, []).append(FILE_NAME)
+                _pass_over(error, FILE_NAME)
                 self._specs[folder] = None
         return self._specs[folder]
 
     def _above(self) -> list[tuple[str, GitIgnoreSpec]]:
         if self._specs_above is None:
-            self._specs_above = list(_specs_above(self._root, self._passed_over.setdefault("", [])))
+            self._specs_above = list(_specs_above(self._root))
         return self._specs_above
 
 
-def _specs_above(root: Path, passed_over: list[str]) -> Iterator[tuple[str, GitIgnoreSpec]]:
+def _specs_above(root: Path) -> Iterator[tuple[str, GitIgnoreSpec]]:
     """Yield the rules above the root of a source, the nearest first, as far as its repository goes.
-
-    To `passed_over` are added the paths, from the root, of what stands in the place of rules and is none.
 
     Each comes with the prefix that paths within the source have there. Rules by which the root itself is ignored are
     left out: who made it a source meant it.
     """
     folders = [root, *root.parents]
-    top = next((number for number, folder in enumerate(folders) if os.path.exists(folder / ".git")), None)  # noqa: PTH110 - it may not be ours to look into
+    top = next((number for number, folder in enumerate(folders) if _is_repository(folder)), None)
     if top is None:
         return
     files = [(folder, folder / FILE_NAME) for folder in folders[1 : top + 1]]
@@ -149,8 +138,7 @@ def _specs_above(root: Path, passed_over: list[str]) -> Iterator[tuple[str, GitI
         try:
             raw = read_bounded(file, _MAX_SIZE)
         except FileRefusedError as error:
-            if _is_passed_over(error, shown):
-                passed_over.append(shown)
+            _pass_over(error, shown)
             continue
         if raw is None:
             continue
@@ -159,16 +147,31 @@ def _specs_above(root: Path, passed_over: list[str]) -> Iterator[tuple[str, GitI
             yield prefix, spec
 
 
-def _is_passed_over(error: FileRefusedError, path: str) -> bool:
-    """Tell whether something stands in the place of rules that is none; False where nothing does.
+def _pass_over(error: FileRefusedError, path: str) -> None:
+    """Go on without rules where there are none, or something in their place that git does not read either.
 
     Raises:
         OSError: the system cannot read the rules.
         _UnusableRulesError: they are no file that can be used.
     """
-    if error.absent or error.reason in _PASSED_OVER:
-        return not error.absent
+    if error.fault is Fault.ABSENT or error.reason in _PASSED_OVER:
+        return
+    if error.fault in {Fault.DENIED, Fault.PASSING}:
+        number = errno.EACCES if error.fault is Fault.DENIED else errno.EIO
+        raise OSError(number, f"the rules in {path} cannot be read: {error.message}") from None
     raise _UnusableRulesError(path)
+
+
+def _is_repository(folder: Path) -> bool:
+    # `Path.exists` takes faults of the system for an absence; which, depends on the version of Python.
+    try:
+        (folder / ".git").stat()
+    except OSError as error:
+        if fault_of(error) not in {Fault.ABSENT, Fault.DENIED}:
+            raise
+        # What this user may not look into is no repository of theirs.
+        return False
+    return True
 
 
 def _parsed(raw: bytes, path: str) -> GitIgnoreSpec:

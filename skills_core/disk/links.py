@@ -16,11 +16,16 @@ from typing import TYPE_CHECKING
 
 from skills_core.disk.files import Fingerprint, Location
 from skills_core.disk.names import MAIN_FILE, OTHER_SPELLING, is_ignored
+from skills_core.system_faults import Fault, fault_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 __all__ = ["LinkIndex", "Target", "follow"]
+
+
+_NOWHERE = frozenset({Fault.ABSENT, Fault.REFUSED})
+# It dangles, or goes in circles.
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +42,20 @@ def follow(name: str, above: Sequence[Location], *, may_leave: bool) -> Target |
     `above` are the folders on the way to the link, that in which it stands last. A link stays below the root of
     that one; with `may_leave` it may lead to a skill folder elsewhere as well. It never leads to what is ignored,
     to a special file, or back to a folder on the way, which would have no end.
+
+    Raises:
+        OSError: the system cannot tell where it leads.
     """
     here = above[-1]
     try:
         path = Path(os.path.realpath(here.path / name, strict=True))
         status = path.stat()
-    except (OSError, ValueError):  # it dangles, or goes in circles
+    except ValueError:
         return None
+    except OSError as error:
+        if fault_of(error) in _NOWHERE:
+            return None
+        raise
     if stat.S_ISREG(status.st_mode):
         location = _inside(path, here.root)
         return Target(location, Fingerprint.of(status)) if location else None
@@ -63,7 +75,17 @@ def _inside(path: Path, root: Path) -> Location | None:
 
 
 def _is_skill(folder: Path) -> bool:
-    return any((folder / main).is_file() for main in (MAIN_FILE, OTHER_SPELLING))
+    return any(map(_is_file, (folder / MAIN_FILE, folder / OTHER_SPELLING)))
+
+
+def _is_file(path: Path) -> bool:
+    # `Path.is_file` takes faults of the system for an absence; which, depends on the version of Python.
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except OSError as error:
+        if fault_of(error) in _NOWHERE:
+            return False
+        raise
 
 
 class LinkIndex:

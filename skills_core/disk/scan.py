@@ -4,40 +4,65 @@ A `Tree` maps each folder, as a `/`-separated path relative to the root (`""` is
 `Listing`. `scan` walks everything; `rescan` looks again only where something changed, so that a change costs
 what it touches. Links are followed where the source says so and `links` allows it, and then a path of the tree is
 not where the bytes are: `locate` tells. Hidden names and leftovers of editors are never seen.
+
+A folder that the system cannot list is not gone: it keeps the listing that it had, and the tree names it as unread.
 """
 
 from __future__ import annotations
 
 import errno
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason
-from skills_core.disk.files import Location, Reader, is_absence
-from skills_core.disk.folders import Listing, find_main, list_folder
+from skills_core.disk.files import Location, Reader
+from skills_core.disk.folders import Entries, Listing, find_main, list_folder, unlisted
 from skills_core.disk.gitignore import GitIgnore
 from skills_core.disk.links import follow
+from skills_core.system_faults import is_absence
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator
 
-    from skills_core.disk.files import Fingerprint
     from skills_core.sources import Source
 
-__all__ = ["Tree", "locate", "parent", "rescan", "scan"]
+__all__ = ["Tree", "join", "locate", "parent", "rescan", "scan"]
 
 
 class Tree(dict[str, Listing]):
     """What the folders of a source hold, by their paths.
 
     `bounded` tells that a bound cut the scan short. `entries` counts the names that were read; those of a folder that
-    was listed twice count twice.
+    was listed twice count twice. `faulty` are the folders that have something unread.
     """
 
     bounded = False
     entries = 0
+
+    def __init__(self, known: Tree | None = None) -> None:
+        """Begin with what is known, or with nothing."""
+        super().__init__(known or ())
+        self.faulty: set[str] = set(known.faulty) if known is not None else set()
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """The paths of the files and folders that the system could not look at."""
+        return frozenset(join(folder, name) for folder in self.faulty for name in self[folder].unread)
+
+    def enter(self, folder: str, listing: Listing) -> None:
+        """Set what a folder holds."""
+        self[folder] = listing
+        if listing.unread:
+            self.faulty.add(folder)
+        else:
+            self.faulty.discard(folder)
+
+    def drop(self, folder: str) -> Listing | None:
+        """Forget a folder; return what it held."""
+        self.faulty.discard(folder)
+        return self.pop(folder, None)
 
 
 class _TooManyEntriesError(Exception):
@@ -61,8 +86,8 @@ def locate(source: Source, tree: Tree, path: str) -> Location:
     return location
 
 
-def scan(source: Source, *, fingerprints: bool = True) -> Tree:
-    """Walk the whole source. A missing root gives an empty tree.
+def scan(source: Source, before: Tree | None = None, *, fingerprints: bool = True) -> Tree:
+    """Walk the whole source. A missing root gives an empty tree; `before` is what was known of it.
 
     So does one that is barred.
 
@@ -71,7 +96,7 @@ def scan(source: Source, *, fingerprints: bool = True) -> Tree:
     if source.barred:
         return Tree()
     with Reader() as reader:
-        walk = _Walk(source, reader, fingerprints=fingerprints)
+        walk = _Walk(source, reader, before or Tree(), fingerprints=fingerprints)
         walk.down("")
         return walk.tree
 
@@ -86,21 +111,22 @@ def rescan(source: Source, tree: Tree, changed: Iterable[str]) -> tuple[Tree, fr
     # A bound that cut the scan short may cut elsewhere now.
     if not tree.bounded and "" not in paths and "" in tree:
         with Reader() as reader:
-            walk = _Walk(source, reader, Tree(tree))
+            walk = _Walk(source, reader, tree, Tree(tree))
             walk.tree.entries = tree.entries
             # Where a bound is reached, a scan from the root tells whether it really is, and cuts what is deepest.
-            if walk.again(paths, tree) and not walk.tree.bounded:
+            if walk.again(paths) and not walk.tree.bounded:
                 return walk.tree, frozenset(walk.touched)
-    fresh = scan(source)
+    fresh = scan(source, tree)
     return fresh, frozenset(tree) | frozenset(fresh)
 
 
 @dataclass(slots=True)
 class _Walk:
-    """One pass over a source: the tree as far as it is known, and the folders that were looked at or vanished."""
+    """One pass over a source: `before` is the tree as it was, `touched` are folders that were looked at or vanished."""
 
     source: Source
     reader: Reader
+    before: Tree
     tree: Tree = field(default_factory=Tree)
     touched: set[str] = field(default_factory=set)
     fingerprints: bool = True
@@ -113,13 +139,13 @@ class _Walk:
     def _locate(self, folder: str) -> Location:
         return locate(self.source, self.tree, folder)
 
-    def again(self, paths: Iterable[str], before: Tree) -> bool:
+    def again(self, paths: Iterable[str]) -> bool:
         """Look again at paths; False where a folder above one is gone, and so the tree is not to be trusted."""
         for path in paths:
             known = self._nearest_known(path)
             if known not in self.touched and not self._relist(known):
                 return False
-            if path in before and path in self.tree and path not in self.touched:
+            if path in self.before and path in self.tree and path not in self.touched:
                 self._forget(path)
                 self.down(path)
         if not self.source.follow_symlinks:
@@ -147,9 +173,9 @@ class _Walk:
                 except OSError as error:
                     self._mark_lost(folder, error)
                     continue
-                self.tree[folder] = listing
+                self.tree.enter(folder, listing)
                 self.touched.add(folder)
-                below += [_join(folder, name) for name in listing.folders]
+                below += [join(folder, name) for name in listing.folders]
             self._leave_out(beyond)
             level = below
             depth += 1
@@ -172,14 +198,14 @@ class _Walk:
             after = self._list(folder)
         except (OSError, _TooManyEntriesError):
             return False
-        self.tree[folder] = after
+        self.tree.enter(folder, after)
         led, leads, left = dict(before.links), dict(after.links), frozenset(after.folders)
         for name in before.folders:
             if name not in left or led.get(name) != leads.get(name):
-                self._forget(_join(folder, name))
+                self._forget(join(folder, name))
         for name in after.folders:
-            if _join(folder, name) not in self.tree:
-                self.down(_join(folder, name))
+            if join(folder, name) not in self.tree:
+                self.down(join(folder, name))
         return True
 
     def _forget(self, folder: str) -> None:
@@ -187,9 +213,9 @@ class _Walk:
         while waiting:
             current = waiting.pop()
             self.touched.add(current)
-            listing = self.tree.pop(current, None)
+            listing = self.tree.drop(current)
             if listing is not None:
-                waiting += [_join(current, name) for name in listing.folders]
+                waiting += [join(current, name) for name in listing.folders]
 
     def _leave_out(self, folders: Iterable[str]) -> None:
         """Note in the folders above that these, which lie beyond a bound, were not looked into."""
@@ -212,7 +238,7 @@ class _Walk:
         listing, dropped = self.tree.get(above, Listing()), frozenset(names)
         refused = (*listing.refused, *((name, reason) for name in names)) if reason else listing.refused
         kept = tuple(name for name in listing.folders if name not in dropped)
-        self.tree[above] = Listing(listing.files, kept, refused, listing.links)
+        self.tree.enter(above, replace(listing, folders=kept, refused=refused))
 
     def _counted(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
         """Pass on entries as long as there may be more.
@@ -227,25 +253,31 @@ class _Walk:
             yield entry
 
     def _list(self, folder: str) -> Listing:
-        """List one folder.
+        """List one folder; where the system cannot, what was known of it.
 
         Raises:
             OSError: it is not there, or no longer a folder.
             _TooManyEntriesError: there are more names than the bounds of the source allow.
         """
+        known = self.before.get(folder)
         try:
             with self.reader.entries(self._locate(folder)) as entries:
-                listing = list_folder(self._counted(entries), fingerprints=self.fingerprints)
+                counted = self._counted(entries)
+                listing = list_folder(counted, fingerprints=self.fingerprints, known=known or Listing())
+            if self.gitignore is not None:
+                # Without the rules nothing tells what must not be seen.
+                listing = self.gitignore.without_ignored(folder, listing)
         except OSError as error:
             if is_absence(error):
                 raise
-            return Listing(refused=(("", Reason.UNREADABLE),))
-        if self.gitignore is not None:
-            listing = self.gitignore.without_ignored(folder, listing)
+            return unlisted(known, error)
         level = folder.count("/") + 1 if folder else 0
         if level < len(self.source.below):
             wanted = self.source.below[level]
-            return Listing(folders=tuple(name for name in listing.folders if wanted in {"*", name}))
+            return Listing(
+                folders=tuple(name for name in listing.folders if wanted in {"*", name}),
+                unread=tuple(name for name in listing.unread if wanted in {"*", name}),
+            )
         return self._with_links(folder, listing) if self.source.follow_symlinks and listing.refused else listing
 
     def _with_links(self, folder: str, listing: Listing) -> Listing:
@@ -254,25 +286,31 @@ class _Walk:
         followed = sum(step.rpartition("/")[2] in dict(self.tree[parent(step)].links) for step in steps)
         may_leave = not followed and not any(map(find_main, (*(self.tree[parent(step)] for step in steps), listing)))
         above = tuple(_trail(self.source, self.tree, folder))
-        files, folders = list(listing.files), list(listing.folders)
-        refused: list[tuple[str, Reason]] = []
-        links: list[tuple[str, Location]] = []
+        plain = [each for each in listing.refused if each[1] is not Reason.SYMLINK]
+        found = Entries(
+            self.before.get(folder) or Listing(),
+            list(listing.files),
+            list(listing.folders),
+            plain,
+            list(listing.links),
+            list(listing.unread),
+        )
         for name, reason in listing.refused:
-            if reason is not Reason.SYMLINK:
-                refused.append((name, reason))
-            elif followed >= _MAX_LINKS or (target := follow(name, above, may_leave=may_leave)) is None:
-                refused.append((name, Reason.SYMLINK_OUTSIDE))
-            else:
-                links.append((name, target.location))
+            if reason is Reason.SYMLINK:
+                try:
+                    target = follow(name, above, may_leave=may_leave) if followed < _MAX_LINKS else None
+                except OSError as error:
+                    found.keep(name, error)
+                    continue
+                if target is None:
+                    found.refused.append((name, Reason.SYMLINK_OUTSIDE))
+                    continue
+                found.links.append((name, target.location))
                 if target.fingerprint is None:
-                    folders.append(name)
+                    found.folders.append(name)
                 else:
-                    files.append((name, target.fingerprint))
-        return Listing(tuple(sorted(files, key=_name)), tuple(sorted(folders)), tuple(refused), tuple(links))
-
-
-def _name(file: tuple[str, Fingerprint | None]) -> str:
-    return file[0]
+                    found.files.append((name, target.fingerprint))
+        return found.listing()
 
 
 def _has_links(listing: Listing) -> bool:
@@ -285,10 +323,11 @@ def _trail(source: Source, tree: Tree, path: str) -> Iterator[Location]:
     yield location
     for name in path.split("/") if path else ():
         links = dict(tree[folder].links) if folder in tree else {}
-        location = links.get(name) or Location(location.root, _join(location.relative, name))
-        folder = _join(folder, name)
+        location = links.get(name) or Location(location.root, join(location.relative, name))
+        folder = join(folder, name)
         yield location
 
 
-def _join(folder: str, name: str) -> str:
-    return f"{folder}/{name}" if folder else name
+def join(folder: str, name: str) -> str:
+    """Return the path of `name` in a folder; that of the folder for `""`."""
+    return f"{folder}/{name}" if folder and name else folder or name

@@ -15,6 +15,7 @@ from skills_core.disk.scan import Tree, parent, rescan, scan
 from skills_core.loading.document_loader import load_document
 from skills_core.loading.documents import find_documents
 from skills_core.loading.folder_loader import load_content
+from skills_core.loading.reading import UnreadPaths
 from skills_core.skill import SkillContent, SkillFile
 from skills_core.sources import SkillKind
 
@@ -30,7 +31,8 @@ __all__ = ["LoadedSource", "load_source", "reload_source"]
 _PROBLEMS = {
     Reason.SYMLINK: "symbolic links are not followed; name the link's target as a source, or set follow_symlinks",
     Reason.SYMLINK_OUTSIDE: "this link leads to no skill folder, out of what it must stay in, in a circle, or nowhere",
-    Reason.UNREADABLE: "this cannot be read; check its permissions",
+    Reason.UNREADABLE: "the system cannot read this now, and tries again; what was known of it stays",
+    Reason.PERMISSION_DENIED: "this may not be read; check its permissions",
     Reason.SCAN_LIMIT: "this folder was not looked into: it is nested too deep, or there are too many folders or names"
     " in the source; name the folder that holds the skills, or raise scan_depth or scan_folders",
     Reason.INVALID_CONFIGURATION: UNUSABLE_RULES,
@@ -45,7 +47,8 @@ def _nothing() -> MappingProxyType[str, Any]:
 class LoadedSource:
     """A source with what its folders hold: `contents` maps the places of skills, in order of their paths.
 
-    Of these, `documents` are single files; `texts` are those that turned out to be no skills, by their paths.
+    Of these, `documents` are single files; `texts` are those that turned out to be no skills, by their paths. `unread`
+    are the paths of what the system could not read: it is as it was known before, and read again by each reload.
     """
 
     source: Source
@@ -54,6 +57,7 @@ class LoadedSource:
     documents: MappingProxyType[str, SkillContent] = field(default_factory=_nothing, repr=False)
     texts: MappingProxyType[str, SkillFile] = field(default_factory=_nothing, repr=False)
     problems: tuple[Diagnostic, ...] = ()
+    unread: frozenset[str] = frozenset()
     links: LinkIndex = field(default_factory=LinkIndex, repr=False, compare=False)
 
     @property
@@ -83,11 +87,12 @@ def load_source(source: Source, *, main_only: bool = False) -> LoadedSource:
 def reload_source(loaded: LoadedSource, changed: Iterable[str] | None = None) -> LoadedSource:
     """Load again what changed; contents that did not are the same objects as before.
 
-    `changed` are paths relative to the root; with None everything is compared by its metadata.
+    `changed` are paths relative to the root; with None everything is compared by its metadata. What could not be read
+    at the last load is looked at in any case.
     """
     if changed is None:
         return _load_all(loaded)
-    paths = frozenset(changed)
+    paths = frozenset(changed) | loaded.unread
     if loaded.source.gitignore:
         # What a file of rules says, it says of its whole folder.
         paths = frozenset(parent(path) if path.rpartition("/")[2] == FILE_NAME else path for path in paths)
@@ -96,7 +101,7 @@ def reload_source(loaded: LoadedSource, changed: Iterable[str] | None = None) ->
     with Reader() as reader:
         # To copy a mapping is many times as fast as to build it again.
         known = loaded.contents.copy(), loaded.documents.copy(), loaded.texts.copy()
-        loading = _Loading(loaded, tree, reader, *known, paths, touched)
+        loading = _Loading(loaded, tree, reader, UnreadPaths(loaded.unread), *known, paths, touched)
         for folder in stale:
             loading.load_folder(folder)
         if loaded.source.kinds != {SkillKind.FOLDER}:
@@ -106,9 +111,10 @@ def reload_source(loaded: LoadedSource, changed: Iterable[str] | None = None) ->
 
 
 def _load_all(loaded: LoadedSource, *, main_only: bool = False) -> LoadedSource:
-    tree = scan(loaded.source, fingerprints=bool(loaded.contents or loaded.texts))
+    tree = scan(loaded.source, loaded.tree, fingerprints=bool(loaded.contents or loaded.texts))
     with Reader() as reader:
-        loading = _Loading(loaded, tree, reader, {}, {}, {}, main_only=main_only)
+        unread = UnreadPaths(loaded.unread)
+        loading = _Loading(loaded, tree, reader, unread, {}, {}, {}, loaded.unread, main_only=main_only)
         for folder in tree:
             loading.load_folder(folder)
             loading.load_documents(folder)
@@ -122,6 +128,7 @@ class _Loading:
     before: LoadedSource
     tree: Tree
     reader: Reader
+    unread: UnreadPaths
     contents: dict[str, SkillContent]
     documents: dict[str, SkillContent]
     texts: dict[str, SkillFile]
@@ -139,7 +146,14 @@ class _Loading:
             known = self.before.contents.get(folder)
             known = known if known is not None and known.kind is SkillKind.FOLDER else None
             self.contents[folder] = load_content(
-                self.source, folder, self.tree, self.reader, known, self.changed, main_only=self.main_only
+                self.source,
+                folder,
+                self.tree,
+                self.reader,
+                known,
+                self.changed,
+                main_only=self.main_only,
+                unread=self.unread,
             )
         else:
             self.contents.pop(folder, None)
@@ -154,7 +168,7 @@ class _Loading:
         for name, kind in find_documents(self.source, self.tree, folder) if folder in self.tree else ():
             place = f"{folder}/{name}" if folder else name
             known = self.before.texts.get(place) or self.before.documents.get(place)
-            loaded = load_document(self.source, place, kind, self.tree, self.reader, known, self.changed)
+            loaded = load_document(self.source, place, kind, self.tree, self.reader, known, self.changed, self.unread)
             if isinstance(loaded, SkillContent):
                 self.contents[place] = self.documents[place] = loaded
             else:
@@ -198,6 +212,7 @@ def _finish(loading: _Loading) -> LoadedSource:
         MappingProxyType(loading.documents),
         MappingProxyType(loading.texts),
         _problems(loading) if not in_order or _may_differ(loading) else loading.before.problems,
+        tree.unread | loading.unread.now,
         LinkIndex(_links(tree) if source.follow_symlinks else ()),
     )
 

@@ -10,7 +10,7 @@ from skills_core.errors import FileRefusedError
 from skills_core.format.document import has_frontmatter
 from skills_core.format.instructions import no_instructions, parse_convention, parse_instructions
 from skills_core.loading.documents import strictness_at
-from skills_core.loading.reading import MAX_MAIN_SIZE, SkillReading, is_same
+from skills_core.loading.reading import MAX_MAIN_SIZE, SkillReading, UnreadPaths, is_same
 from skills_core.skill import SkillContent, SkillFile
 from skills_core.sources import SkillKind
 
@@ -33,15 +33,16 @@ def load_document(
     reader: Reader,
     before: SkillContent | SkillFile | None = None,
     changed: AbstractSet[str] = frozenset(),
+    unread: UnreadPaths | None = None,
 ) -> SkillContent | SkillFile:
-    """Load the file at `place`; `tree`, `reader`, `before` and `changed` are as for `loader.load_content`.
+    """Load the file at `place`; `tree`, `reader`, `before`, `changed` and `unread` are as for `load_content`.
 
     The skill has the files that its frontmatter names as references, too. Returns the file alone where it is no
     skill but supporting text.
     """
     folder, _, main = place.rpartition("/")
     known = {main: before} if isinstance(before, SkillFile) else before.files if before else {}
-    reading = SkillReading(source, folder, tree, known, changed, reader)
+    reading = SkillReading(source, folder, tree, known, changed, reader, unread or UnreadPaths())
     skill = before if isinstance(before, SkillContent) else None
     instructions = _load_main(reading, main, kind, before)
     if instructions is None:
@@ -61,17 +62,23 @@ def _load_main(
     """Return the instructions, None for supporting text."""
     fingerprint = dict(reading.tree[reading.folder].files).get(main)
     if before is not None and reading.keep(main, fingerprint):
-        return before.instructions if isinstance(before, SkillContent) else None
+        return _known(before)
     name, shown = printable(main.rpartition(".")[0]), reading.shown(main)
     try:
         raw = reading.read(main, MAX_MAIN_SIZE)
     except FileRefusedError as error:
+        if reading.fall_back(main, error) and before is not None:
+            return _known(before)
         diagnostic = reading.diagnose(Severity.ERROR, error.reason, error.message, main)
         return no_instructions(name, (diagnostic,), error.reason)
     if kind is SkillKind.CONVENTION:
         return parse_convention(raw, main, shown) if raw.strip() else None
     strictness = strictness_at(reading.source, reading.within_source(main))
     return parse_instructions(raw, name, shown, strictness, in_folder=False) if has_frontmatter(raw) else None
+
+
+def _known(before: SkillContent | SkillFile) -> Instructions | None:
+    return before.instructions if isinstance(before, SkillContent) else None
 
 
 def _load_references(reading: SkillReading, instructions: Instructions) -> None:

@@ -16,7 +16,7 @@ from skills_core.errors import FileRefusedError
 from skills_core.format.instructions import no_instructions, parse_instructions
 from skills_core.loading.documents import strictness_at
 from skills_core.loading.publication import publication_fault
-from skills_core.loading.reading import MAX_MAIN_SIZE, SkillReading, is_same
+from skills_core.loading.reading import MAX_MAIN_SIZE, SkillReading, UnreadPaths, is_same
 from skills_core.skill import SkillContent
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ _REFUSALS = {
     Reason.SYMLINK: "symbolic links are not followed, so this is not served",
     Reason.SYMLINK_OUTSIDE: "this link leads out of what it must stay in, in a circle, or nowhere, so it is not served",
     Reason.SPECIAL_FILE: "this is no regular file, so it is not served",
-    Reason.UNREADABLE: "this cannot be read, so it is not served",
+    Reason.UNREADABLE: "the system cannot read this now, and tries again",
+    Reason.PERMISSION_DENIED: "this may not be read; check its permissions",
     Reason.SCAN_LIMIT: "the scan's bound was reached above this folder, so it is not served",
     Reason.INVALID_CONFIGURATION: UNUSABLE_RULES,
 }
@@ -52,20 +53,27 @@ def load_content(
     changed: AbstractSet[str] = frozenset(),
     *,
     main_only: bool = False,
+    unread: UnreadPaths | None = None,
 ) -> SkillContent:
     """Load the skill in `folder` from the files that `tree` lists, read by `reader`.
 
     `before` is what the folder held at the last load; `changed` are paths (relative to the source) that are
     known to have changed whatever their metadata says. Returns `before` itself where nothing differs. With `main_only`
-    nothing is said of the other files, and the skill is not published.
+    nothing is said of the other files, and the skill is not published. `unread` takes note of what cannot be read.
     """
     main = find_main(tree[folder]) or MAIN_FILE
-    reading = SkillReading(source, folder, tree, before.files if before else {}, changed, reader)
+    unread = unread or UnreadPaths()
+    reading = SkillReading(source, folder, tree, before.files if before else {}, changed, reader, unread)
     instructions = _load_main(reading, main, before)
+    former = before.main if before is not None else None
+    if before is not None and former is not None and former.path != main and _is_owed(reading, main, instructions):
+        # A file that takes the place of the one that made the folder a skill does so when it can be read.
+        main, instructions = former.path, before.instructions
+        reading.files[main] = former
     if main_only:
         files = MappingProxyType(reading.files)
         return SkillContent(folder, instructions, files, files.get(main), notes=capped(reading.notes), published=False)
-    _load_others(reading, main)
+    _load_others(reading, main, {"", *before.folders} if before is not None else set())
     reading.check_references(instructions, main)
     files = MappingProxyType(reading.files)
     fault = None if instructions.fault else publication_fault(reading, instructions, main)
@@ -84,9 +92,10 @@ def _load_main(reading: SkillReading, main: str, before: SkillContent | None) ->
             Severity.WARNING, Reason.FILE_NAME_CASE, f"the file is named {main}, which not every reader looks for", main
         )
     plain = dict(listing.files)
+    known = before.instructions if before and before.main and before.main.path == main else None
     # Only a file that is listed can be the one from before: what is refused now may bear its name.
-    if before and before.main and before.main.path == main and main in plain and reading.keep(main, plain[main]):
-        return before.instructions
+    if known is not None and main in plain and reading.keep(main, plain[main]):
+        return known
     refused = dict(listing.refused).get(main)
     if refused is not None:
         diagnostic = reading.diagnose(Severity.ERROR, refused, _REFUSALS[refused], main)
@@ -94,13 +103,24 @@ def _load_main(reading: SkillReading, main: str, before: SkillContent | None) ->
     try:
         raw = reading.read(main, MAX_MAIN_SIZE)
     except FileRefusedError as error:
+        if reading.fall_back(main, error, may_keep=known is not None) and known is not None:
+            return known
         diagnostic = reading.diagnose(Severity.ERROR, error.reason, error.message, main)
         return no_instructions(reading.folder_name, (diagnostic,), error.reason)
     strictness = strictness_at(reading.source, reading.folder)
     return parse_instructions(raw, reading.folder_name, reading.shown(main), strictness)
 
 
-def _load_others(reading: SkillReading, main: str) -> None:
+def _is_owed(reading: SkillReading, main: str, instructions: Instructions) -> bool:
+    """Tell whether a main file could not be read, and may be at the next load."""
+    within = reading.within_source(main)
+    unread = within in reading.unread.now or main in reading.tree[reading.folder].unread
+    lasting = instructions.fault is Reason.PERMISSION_DENIED and within in reading.unread.before
+    return unread and instructions.fault is not None and not lasting
+
+
+def _load_others(reading: SkillReading, main: str, known: AbstractSet[str]) -> None:
+    """Enter what lies beside the main file; of `known` folders that cannot be listed now, what was known stays."""
     for number, (path, fingerprint, refused) in enumerate(_walk(reading.folder, reading.tree)):
         if path == main:
             continue
@@ -108,7 +128,10 @@ def _load_others(reading: SkillReading, main: str) -> None:
             message = f"the skill has more than {MAX_FILES} files; this one and those after it are not served"
             reading.leave_out(Reason.TOO_MANY_FILES, message, path)
             return
-        if refused is not None:
+        folder, _, name = path.rpartition("/")
+        if refused is not None and not name and folder in known:
+            reading.note(Severity.WARNING, refused, _REFUSALS[refused], path)
+        elif refused is not None:
             reading.leave_out(refused, _REFUSALS[refused], path)
         else:
             reading.enter(path, fingerprint)

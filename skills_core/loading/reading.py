@@ -1,6 +1,8 @@
 """One pass over the files of one skill: read what changed, keep what did not, and note what is wrong.
 
-A file counts as unchanged where its fingerprint is the same and it was settled when it was read.
+A file counts as unchanged where its fingerprint is the same and it was settled when it was read. One that is there and
+cannot be read is not taken for gone: it stays as it was last read, and is read again at the next load. Permission that
+is missing at two loads in a row is lasting, and then the file is refused.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.disk.files import MAX_FILE_SIZE, Location
-from skills_core.disk.scan import locate
+from skills_core.disk.scan import join, locate, parent
 from skills_core.errors import FileRefusedError
 from skills_core.skill import SkillFile
+from skills_core.system_faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from skills_core.skill import Instructions, SkillContent
     from skills_core.sources import Source
 
-__all__ = ["MAX_MAIN_SIZE", "SkillReading", "is_same"]
+__all__ = ["MAX_MAIN_SIZE", "SkillReading", "UnreadPaths", "is_same"]
 
 MAX_MAIN_SIZE = 1024 * 1024
 """Largest SKILL.md, in bytes: it is meant to be read by a model at once."""
@@ -38,9 +41,20 @@ _SHOWN = 200
 # Characters of a reference that a message repeats.
 
 
+@dataclass(frozen=True, slots=True)
+class UnreadPaths:
+    """The paths in a source that could not be read: `before`, at the last load, and `now`."""
+
+    before: AbstractSet[str] = frozenset()
+    now: set[str] = field(default_factory=set)
+
+
 @dataclass(slots=True)
 class SkillReading:
-    """Reads files below `folder`; `known` are those of the last load, `changed` the paths known to differ now."""
+    """Reads files below `folder`; `known` are those of the last load, `changed` the paths known to differ now.
+
+    Paths in `changed` and `unread` are relative to the source.
+    """
 
     source: Source
     folder: str
@@ -48,6 +62,7 @@ class SkillReading:
     known: Mapping[str, SkillFile]
     changed: AbstractSet[str]
     reader: Reader
+    unread: UnreadPaths = field(default_factory=UnreadPaths)
     files: dict[str, SkillFile] = field(default_factory=dict)
     notes: list[Diagnostic] = field(default_factory=list)
     missing: dict[str, Reason] = field(default_factory=dict)
@@ -59,7 +74,7 @@ class SkillReading:
 
     def within_source(self, path: str) -> str:
         """Return a path relative to the root of the source."""
-        return f"{self.folder}/{path}" if self.folder else path
+        return join(self.folder, path)
 
     def shown(self, path: str) -> str:
         """Return a path as diagnostics name it."""
@@ -100,6 +115,7 @@ class SkillReading:
 
         Raises:
             FileRefusedError: it lies outside the boundary, is too large, or cannot be read.
+            FileUnavailableError: the system cannot read it now.
         """
         now = time.time_ns()
         linked = self._locate(path)
@@ -119,8 +135,29 @@ class SkillReading:
         try:
             self.read(path, MAX_FILE_SIZE)
         except FileRefusedError as error:
-            if not error.absent or self._locate(path) is not None:
+            kept = self.fall_back(path, error)
+            deleted = error.fault is Fault.ABSENT and self._locate(path) is None
+            if not kept and not deleted:
                 self.leave_out(error.reason, error.message, path)
+
+    def fall_back(self, path: str, error: FileRefusedError, *, may_keep: bool = True) -> bool:
+        """Keep a file that could not be read as it was read before, with a note; tell whether that was possible."""
+        if error.fault is Fault.REFUSED:
+            return False
+        # One that was listed and is gone was replaced at this moment: what took its place is to be looked at.
+        within = self.within_source(path)
+        self.unread.now.add(within)
+        known = self.known.get(path)
+        lasting = error.fault is Fault.DENIED and within in self.unread.before
+        # In a folder that cannot be listed, what has taken the place of a file is not known either.
+        listing = self.tree.get(parent(within))
+        gone = error.fault is Fault.ABSENT and not (listing is not None and "" in listing.unread)
+        if not may_keep or gone or known is None or lasting:
+            return False
+        self.files[path] = known
+        message = f"{error.message}; it is kept as it was last read, and will be read again"
+        self.note(Severity.WARNING, error.reason, message, path)
+        return True
 
     def check_references(self, instructions: Instructions, main: str) -> None:
         """Note what the frontmatter names and the files lack."""

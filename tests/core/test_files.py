@@ -151,18 +151,18 @@ def test_a_socket_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @posix
-def test_a_file_without_permission_is_unreadable(unprivileged: Path) -> None:
+def test_a_file_without_permission_is_refused_for_that_reason(unprivileged: Path) -> None:
     (unprivileged / "file").write_bytes(b"x")
     (unprivileged / "file").chmod(0)
-    assert refusal(unprivileged, "file") is Reason.UNREADABLE
+    assert refusal(unprivileged, "file") is Reason.PERMISSION_DENIED
 
 
 @posix
-def test_a_folder_without_permission_is_unreadable(unprivileged: Path) -> None:
+def test_what_lies_in_a_folder_without_permission_is_refused_for_that_reason(unprivileged: Path) -> None:
     (unprivileged / "folder").mkdir()
     (unprivileged / "folder" / "file").write_bytes(b"x")
     (unprivileged / "folder").chmod(0)
-    assert refusal(unprivileged, "folder/file") is Reason.UNREADABLE
+    assert refusal(unprivileged, "folder/file") is Reason.PERMISSION_DENIED
 
 
 def test_a_missing_root_is_unreadable(tmp_path: Path) -> None:
@@ -287,9 +287,10 @@ def test_unreadable_files_and_folders_are_told_and_the_rest_is_served(
     catalog = load(unprivileged).catalog
     skill = catalog.skill("a")
     assert list(skill.content.files) == ["SKILL.md", "ok.txt"]
-    assert [found.code for found in skill.diagnostics] == [Reason.UNREADABLE, Reason.UNREADABLE, Reason.NOT_PUBLISHED]
+    denied = [Reason.PERMISSION_DENIED, Reason.PERMISSION_DENIED, Reason.NOT_PUBLISHED]
+    assert [found.code for found in skill.diagnostics] == denied
     (other,) = [skill for skill in catalog.skills if skill.name == "b"]
-    assert (other.state, other.reason) == (State.INVALID, Reason.UNREADABLE)
+    assert (other.state, other.reason) == (State.INVALID, Reason.PERMISSION_DENIED)
 
 
 def test_a_file_too_large_for_a_skill_is_told_and_the_rest_is_served(

@@ -95,8 +95,8 @@ def too_large(path: Path) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
 @pytest.mark.parametrize("place", ["skills", "skills/one", "."])
-@pytest.mark.parametrize("spoil", [endless, waiting, too_many, too_large, Path.mkdir])
-def test_rules_that_cannot_be_used_are_told_and_ignore_nothing(
+@pytest.mark.parametrize("spoil", [endless, waiting, Path.mkdir])
+def test_what_is_no_file_of_rules_to_git_either_ignores_nothing(
     spoil: Callable[[Path], None], place: str, tmp_path: Path, write_skill: Callable[..., Path]
 ) -> None:
     (tmp_path / ".git").mkdir()
@@ -104,10 +104,22 @@ def test_rules_that_cannot_be_used_are_told_and_ignore_nothing(
     spoil(tmp_path / place / ".gitignore")
     library = load(tmp_path / "skills")
     assert files(library) == {"one": ["SKILL.md", "a.log"]}
-    told = [*library.catalog.problems, *library.catalog.skill("one").diagnostics]
-    (code,) = {each.code for each in told}
-    assert code is Reason.INVALID_CONFIGURATION
-    assert ".gitignore" in told[0].path
+    assert [*library.catalog.problems, *library.catalog.skill("one").diagnostics] == []
+
+
+@pytest.mark.parametrize("place", ["skills", "skills/one", "."])
+@pytest.mark.parametrize("spoil", [too_many, too_large])
+def test_rules_that_cannot_be_used_hide_what_they_may_hide_and_are_told(
+    spoil: Callable[[Path], None], place: str, tmp_path: Path, write_skill: Callable[..., Path]
+) -> None:
+    (tmp_path / ".git").mkdir()
+    write_skill(tmp_path / "skills", "one", files={"a.log": ""})
+    spoil(tmp_path / place / ".gitignore")
+    library = load(tmp_path / "skills")
+    assert library.catalog.skills == ()
+    (problem,) = library.catalog.problems
+    assert problem.code is Reason.INVALID_CONFIGURATION
+    assert ".gitignore" in problem.path
 
 
 PATTERNS = ["*.md", "!SKILL.md", "a/", "/a", "a/*", "!a/b/", "**/c.txt", "b/**", "a/b/c.txt", "!*.txt", "[ab]", "\\#x"]

@@ -158,7 +158,7 @@ def test_rules_that_cannot_be_read_hide_what_they_may_speak_of(
     loaded = load_source(*source)
     served = [file for content in loaded.contents.values() for file in content.files]
     assert not [file for file in served if file.endswith("secret.log")]
-    assert [problem.code for problem in loaded.problems] == [Reason.UNREADABLE]
+    assert [problem.code for problem in loaded.problems] == [Reason.PERMISSION_DENIED]
     (unprivileged / place).chmod(0o644)
     (content,) = load_source(*source).contents.values()
     assert set(content.files) == {"SKILL.md"}

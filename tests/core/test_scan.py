@@ -308,7 +308,9 @@ def test_an_unreadable_folder_outside_of_every_skill_is_a_problem(
     (unprivileged / "shut").chmod(0)
     catalog = load(unprivileged).catalog
     assert [skill.key for skill in catalog.active] == ["a"]
-    assert [(found.code, found.path) for found in catalog.problems] == [(Reason.UNREADABLE, str(unprivileged / "shut"))]
+    assert [(found.code, found.path) for found in catalog.problems] == [
+        (Reason.PERMISSION_DENIED, str(unprivileged / "shut"))
+    ]
 
 
 def test_a_directory_that_was_named_but_is_missing_is_an_error(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
+from server.listing.runs import _missing
 from tests.conftest import MakeSkill
+from tests.core.test_system_faults import Faults
 from tests.server.test_cli import run
 
 MODEL = "http://127.0.0.1:9/v1#m"
@@ -61,3 +64,16 @@ def test_what_was_asked_for_and_is_not_there_is_told_at_the_start(
 ) -> None:
     make_skill("fine")
     assert warnings(skills, *flags) == said
+
+
+@pytest.mark.parametrize(("number", "missing"), [(errno.ENOENT, True), (errno.EIO, False), (errno.EACCES, False)])
+def test_a_workflow_that_cannot_be_looked_at_is_not_missing(
+    number: int,
+    missing: bool,  # noqa: FBT001 - a parameter of the test
+    tmp_path: Path,
+) -> None:
+    places = (str(tmp_path),)
+    _missing.cache_clear()
+    with Faults(number, frozenset({"stat"})).striking():
+        assert _missing(places) == (places if missing else ())
+    _missing.cache_clear()

@@ -228,7 +228,7 @@ def test_an_unreadable_skill_is_diagnosed_and_nothing_else_is_affected(skills: P
     (make_skill("secret") / "SKILL.md").chmod(0)
     done = run_bound_by_permissions("status", skills, "--json")
     found = [(skill["name"], skill["state"], skill["reason"]) for skill in json.loads(done.stdout)["skills"]]
-    assert sorted(found) == [("fine", "active", None), ("secret", "invalid", "unreadable")]
+    assert sorted(found) == [("fine", "active", None), ("secret", "invalid", "permission_denied")]
 
 
 def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import shutil
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server.activation.conversations import MAX_LOADED, Conversation
+from server.activation.conversations import MAX_LOADED, Conversation, _Outlines
 from skills_core import Catalog, Library, explicit_sources
 from skills_core.gates import Environment
 from tests.conftest import MakeSkill, write_skill
@@ -292,3 +294,33 @@ def load_many(tmp_path: Path) -> Callable[[int], Catalog]:
         return catalog_of(tmp_path)
 
     return load
+
+
+def test_a_conversation_keeps_neither_catalogs_nor_skills_of_former_times(tmp_path: Path) -> None:
+    folder = write_skill(tmp_path, "a", body="Old.")
+    write_skill(tmp_path, "b")
+    library = Library(explicit_sources([tmp_path]), lambda: Environment(os="linux", has_bin=lambda _: True))
+    conversation = Conversation()
+    conversation.deliver(library.catalog.skill("a"), {"what": "x" * 1000})
+    conversation.news(library.catalog)
+    catalog, content = weakref.ref(library.catalog), weakref.ref(library.catalog.skill("a").content)
+    write_skill(tmp_path, "a", body="New.")
+    library.reload([folder.resolve() / "SKILL.md"])
+    gc.collect()
+    assert (catalog(), content()) == (None, None)
+    assert any(NEWS in line for line in conversation.news(library.catalog))
+
+
+def test_conversations_that_were_given_the_same_share_what_they_remember_of_it(tmp_path: Path) -> None:
+    write_skill(tmp_path, "a", files={f"{number}.md": b"x" for number in range(100)})
+    skill = catalog_of(tmp_path).skill("a")
+    outlines = _Outlines()
+    conversations = [Conversation(outlines) for _ in range(50)]
+    for conversation in conversations:
+        conversation.deliver(skill, {})
+    assert len({id(each._loaded[skill.path].given) for each in conversations}) == 1
+    assert len(outlines._shared) == 1
+    conversations.clear()
+    del conversation
+    gc.collect()
+    assert len(outlines._shared) == 0

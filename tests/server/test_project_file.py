@@ -201,6 +201,7 @@ USABLE: dict[str, str] = {
     "transport": "'http'",
     "host": "'0.0.0.0'",
     "port": "1",
+    "session_idle_seconds": "7",
     "path": "'/x'",
     "allowed_hosts": "['*']",
     "allowed_origins": "['*']",

@@ -61,7 +61,7 @@ RECIPES: dict[Reason, Recipe] = {
     Reason.NOT_A_DIRECTORY: a_file,
     Reason.MISSING_SKILL_FILE: lambda _: None,
     Reason.FILE_NAME_CASE: document("---\nname: one\ndescription: d\n---\n", name="skill.md"),
-    Reason.UNREADABLE: beside_a_skill(lambda folder: (folder / "SKILL.md").chmod(0)),
+    Reason.PERMISSION_DENIED: beside_a_skill(lambda folder: (folder / "SKILL.md").chmod(0)),
     Reason.UNWRITABLE: read_only,
     Reason.TOO_LARGE: document(b"x" * 5_000_000),
     Reason.TOO_MANY_FILES: skill(files=MANY_FILES),
@@ -90,6 +90,7 @@ RECIPES: dict[Reason, Recipe] = {
     Reason.UNKNOWN_FIELD: skill(fields="colour: red"),
     Reason.INVALID_FIELD: skill(fields="version: [1]"),
     Reason.TOOL_WITHOUT_SCRIPT: skill(fields="tools: [{name: t, description: d, parameters: {type: object}}]"),
+    Reason.DECODED_PATTERN: skill(fields="danger_patterns: ['rm\\s+-r']"),
     Reason.INVALID_PATTERN: skill(fields="danger_patterns: ['(?=a)']"),
     Reason.DUPLICATE_NAME: lambda root: (write_skill(root / "a", "one"), write_skill(root / "b", "one")),
     Reason.NOT_PUBLISHED: skill(name="One Two"),
@@ -97,7 +98,7 @@ RECIPES: dict[Reason, Recipe] = {
 """For each reason a folder that `validate` finds fault with for it."""
 
 OF_POSIX = {Reason.SYMLINK, Reason.SYMLINK_OUTSIDE, Reason.SPECIAL_FILE}
-OF_PERMISSIONS = {Reason.UNREADABLE, Reason.UNWRITABLE}
+OF_PERMISSIONS = {Reason.PERMISSION_DENIED, Reason.UNWRITABLE}
 FLAGS = {Reason.UNWRITABLE: ["--fix"], Reason.SYMLINK_OUTSIDE: ["--follow-symlinks"]}
 
 OF_THIS_MACHINE = {
@@ -106,6 +107,9 @@ OF_THIS_MACHINE = {
     *(Reason.UNMET_REQUIREMENT, Reason.CIRCULAR_REQUIREMENT),
 }
 """Reasons that say nothing of the skill itself: `status` gives them."""
+
+OF_A_MOMENT = {Reason.UNREADABLE}
+"""What the system cannot do at the moment: `tests/core/test_system_faults.py` provokes it."""
 
 OF_OTHER_SERVERS = {
     *(Reason.UNREACHABLE, Reason.TIMED_OUT, Reason.ACCESS_DENIED, Reason.NOT_MCP, Reason.NO_SKILLS_EXTENSION),
@@ -160,4 +164,5 @@ def test_whatever_a_skill_file_holds_each_fault_has_its_advice(
 
 
 def test_every_reason_is_one_of_a_check_or_is_known_to_be_none() -> None:
-    assert set(RECIPES) == set(ADVICE) == set(Reason) - OF_THIS_MACHINE - OF_OTHER_SERVERS
+    assert set(RECIPES) == set(ADVICE) - OF_A_MOMENT
+    assert set(ADVICE) == set(Reason) - OF_THIS_MACHINE - OF_OTHER_SERVERS

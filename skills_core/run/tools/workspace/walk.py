@@ -46,6 +46,8 @@ def walk(location: Location, *, deep: bool) -> Iterator[str]:
             folder = waiting.pop()
             try:
                 listing = _listing(reader, _within(location, folder))
+                if ignoring is not None:
+                    listing = ignoring.without_ignored(_within(location, folder).relative, listing)
             except OSError as error:
                 if not folder:
                     where = one_line(location.relative) or "the workspace"
@@ -57,7 +59,6 @@ def walk(location: Location, *, deep: bool) -> Iterator[str]:
             if ignoring is None:
                 yield from _shallow(listing)
                 return
-            listing = ignoring.without_ignored(_within(location, folder).relative, listing)
             yield from (f"{folder}{name}" for name, _ in listing.files)
             if folder.count("/") < _MAX_DEPTH:
                 waiting += [f"{folder}{name}/" for name in reversed(listing.folders) if name not in _SKIPPED]

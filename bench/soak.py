@@ -1,0 +1,253 @@
+"""Two hundred clients follow a server for a minute while a skill is edited each second; twenty of them make trouble.
+
+What must hold: each client that follows the protocol is told of each edit by one notification of each kind, before the
+next edit; the server logs no error, not at its stop either; and its memory is within five percent of what it was after
+ten seconds. The exit code is 1 where one of these does not hold.
+
+SOAK_SECONDS says how long, 60 by default and at most 90; with connecting and stopping it ends within two minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corpus import skill_name, write_corpus
+from processes import Command, Process, free_port, running
+from soak_clients import EXPECTED, Ears, deaf, described, leaving, looping, modern_client, old_client, sdk_client
+from wire import BenchError, Era
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+CLIENTS, HOSTILE, SDK_CLIENTS = 200, 20, 8
+SKILLS = 50
+SETTLING_SECONDS = 10.0
+MAX_GROWTH = 1.05
+MAX_SECONDS = 90.0
+CONNECTING_SECONDS = 60.0
+STOPPING_SECONDS = 10.0
+TOTAL_SECONDS = 110.0
+EDIT_SECONDS = 1.0
+LOST_SECONDS = 20.0
+# So long a client may be late before what it waits for counts as lost: the machine may be busy with other work.
+
+IDLE_SECONDS = 3
+# What is left each second is as many sessions after this as at the end.
+
+ERROR = re.compile(r" (?:ERROR|CRITICAL) |^Traceback ")
+
+
+@dataclass
+class Findings:
+    """What was measured, and what does not hold."""
+
+    edits: int = 0
+    delays: list[float] = field(default_factory=list)
+    memory: list[tuple[float, int]] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+    def judge_memory(self) -> tuple[int, int]:
+        """Return the memory after ten seconds and the highest later, in KB; a fault where it has grown."""
+        settled = max((kilobytes for at, kilobytes in self.memory if at <= SETTLING_SECONDS), default=0)
+        later = max((kilobytes for at, kilobytes in self.memory if at > SETTLING_SECONDS), default=0)
+        if settled and later > settled * MAX_GROWTH:
+            self.faults.append(f"memory grew from {settled // 1024} MB to {later // 1024} MB")
+        return settled, later
+
+
+def main() -> int:
+    """Run the soak and print what was found; 1 where something does not hold."""
+    seconds = float(os.environ.get("SOAK_SECONDS", "60"))
+    if not SETTLING_SECONDS < seconds <= MAX_SECONDS:
+        print(f"SOAK_SECONDS: expected more than {SETTLING_SECONDS:g} and at most {MAX_SECONDS:g}", file=sys.stderr)
+        return 2
+    _allow_open_files()
+    # The SDK's clients complain of the stop, which is meant.
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)
+    findings = Findings()
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="skillserve-soak-") as folder:
+        log = Path(folder) / "log"
+        try:
+            _soak(Path(folder), log, seconds, findings)
+        except Exception as error:  # noqa: BLE001 - whatever it is, nothing was shown to hold
+            findings.faults.append(f"the soak broke off: {_words(error)}")
+        said = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    errors = [line for line in said.splitlines() if ERROR.search(line)]
+    if errors:
+        findings.faults.append(f"{len(errors)} errors in the log, first: {errors[0]}")
+    settled, later = findings.judge_memory()
+    warned = sum(" WARNING " in line for line in said.splitlines())
+    delays = sorted(findings.delays) or [0.0]
+    print(f"{CLIENTS} clients, {HOSTILE} of them hostile; {seconds:g} s, {time.monotonic() - started:.0f} s in all")
+    print(f"edits                      {findings.edits}")
+    print(f"notifications              {len(findings.delays) * EXPECTED.total()}")
+    print(f"edit to notification       {statistics.median(delays):.2f} s median, {delays[-1]:.2f} s at most")
+    print(f"memory after {SETTLING_SECONDS:g} s, then    {settled / 1024:.1f} MB, {later / 1024:.1f} MB at most")
+    print(f"log                        {len(errors)} errors, {warned} warnings")
+    for fault in findings.faults:
+        print(f"FAILED: {fault}")
+    return 1 if findings.faults else 0
+
+
+def _soak(folder: Path, log: Path, seconds: float, findings: Findings) -> None:
+    root = folder / "skills"
+    write_corpus(root, SKILLS)
+    port = free_port()
+    settings = f"import os, sys; os.environ['SKILLSERVE_SESSION_IDLE_SECONDS'] = '{IDLE_SECONDS}'"
+    begin = f"{settings}; sys.stderr = open({str(log)!r}, 'w', buffering=1); from server.__main__ import main; main()"
+    words = (sys.executable, "-c", begin, "serve", "{dir}", "--transport", "http", "--port", "{port}")
+    command = Command((*words, "--log-level", "warning"), REPOSITORY, folder)
+    with running(command, root, port, piped=False) as process:
+        asyncio.run(_bounded(process, root, port, seconds, findings))
+
+
+async def _bounded(process: Process, root: Path, port: int, seconds: float, findings: Findings) -> None:
+    async with asyncio.timeout(TOTAL_SECONDS):
+        await _until_listening(process, port)
+        ears = [Ears(f"client {number}") for number in range(CLIENTS - HOSTILE)]
+        ready = [asyncio.Event() for _ in ears]
+        uri = f"skill://{skill_name(0)}/SKILL.md"
+        good = [asyncio.create_task(_good(port, uri, each, is_ready, i)) for i, (each, is_ready) in _pairs(ears, ready)]
+        async with asyncio.timeout(CONNECTING_SECONDS):
+            await asyncio.gather(*(event.wait() for event in ready))
+        bad = [asyncio.create_task((deaf, leaving, looping)[i % 3](port, i)) for i in range(HOSTILE)]
+        measuring = asyncio.create_task(_measure(process, findings))
+        try:
+            await _edit(root, port, seconds, ears, findings)
+        finally:
+            measuring.cancel()
+        # With all streams open: a stop is part of what must leave no error.
+        process.terminate()
+        async with asyncio.timeout(STOPPING_SECONDS):
+            while process.poll() is None:  # noqa: ASYNC110 - a process tells nobody
+                await asyncio.sleep(0.05)
+        for task in (*good, *bad):
+            task.cancel()
+        await asyncio.gather(*good, *bad, measuring, return_exceptions=True)
+
+
+def _pairs(ears: list[Ears], ready: list[asyncio.Event]) -> enumerate[tuple[Ears, asyncio.Event]]:
+    return enumerate(zip(ears, ready, strict=True))
+
+
+async def _good(port: int, uri: str, ears: Ears, ready: asyncio.Event, number: int) -> None:
+    """Follow the protocol in one era or the other; a fault counts as one of the server."""
+    era = Era.MODERN if number % 2 else Era.HANDSHAKE
+    client: Coroutine[None, None, None]
+    if number < SDK_CLIENTS:
+        client = sdk_client(port, uri, ears, ready, era)
+    else:
+        client = (modern_client if era is Era.MODERN else old_client)(port, uri, ears, ready)
+    try:
+        await client
+        ears.fault = "its stream ended"
+    except Exception as error:  # noqa: BLE001 - whatever it is, this client does not follow the edits any more
+        ears.fault = _words(error)
+    # Whoever waits for it need not wait for long.
+    ready.set()
+
+
+async def _edit(root: Path, port: int, seconds: float, ears: list[Ears], findings: Findings) -> None:
+    """Edit the first skill each second; each client must be told of all of it before the next edit."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    path, draft = root / skill_name(0) / "SKILL.md", root.parent / "draft.md"
+    original = path.read_bytes()
+    while (began := loop.time()) < end:
+        if deaf_ones := [each for each in ears if each.fault]:
+            findings.faults += [f"{each.name}: {each.fault}" for each in deaf_ones[:5]]
+            return
+        for each in ears:
+            each.forget()
+        findings.edits += 1
+        mark = f"Edit {findings.edits}."
+        draft.write_bytes(original.replace(b'description: "', f'description: "{mark} '.encode(), 1))
+        edited = loop.time()
+        draft.replace(path)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOST_SECONDS):
+                await asyncio.gather(*(each.complete.wait() for each in ears))
+        lost = [each for each in ears if not each.complete.is_set()]
+        findings.delays += [each.at - edited for each in ears if each.complete.is_set()]
+        if lost:
+            missing = EXPECTED - lost[0].told
+            message = f"{mark} {len(lost)} clients were not told within {LOST_SECONDS:g} s; {lost[0].name} lacks"
+            findings.faults.append(f"{message} {', '.join(missing)} {lost[0].fault}")
+            return
+        era = Era.MODERN if findings.edits % 2 else Era.HANDSHAKE
+        if mark not in await described(port, era):
+            findings.faults.append(f"{mark} a client was told of it, and its next request does not see it")
+        await asyncio.sleep(max(began + EDIT_SECONDS - loop.time(), 0))
+    if repeated := sum((each.told - EXPECTED).total() for each in ears):
+        findings.faults.append(f"{repeated} notifications of the last edit came twice")
+
+
+async def _measure(process: Process, findings: Findings) -> None:
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    while (kilobytes := await asyncio.to_thread(_resident, process.pid)) is not None:
+        findings.memory.append((loop.time() - began, kilobytes))
+        await asyncio.sleep(0.5)
+
+
+def _resident(pid: int) -> int | None:
+    """Return the memory of a process in KB, None where this system does not say."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    except OSError:
+        pass
+    else:
+        found = re.search(r"VmRSS:\s+(\d+)", status)
+        return int(found[1]) if found else None
+    if os.name == "nt":
+        return None
+    done = subprocess.run(["/bin/ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return int(done.stdout) if done.stdout.strip() else None
+
+
+async def _until_listening(process: Process, port: int) -> None:
+    async with asyncio.timeout(CONNECTING_SECONDS):
+        while process.poll() is None:
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.close()
+                return
+            await asyncio.sleep(0.05)
+    raise BenchError("the server ended at once")
+
+
+def _allow_open_files() -> None:
+    """Take as many descriptors as the system grants: each client needs one or two, and so does the server for it."""
+    if os.name == "nt":
+        return
+    import resource  # noqa: PLC0415 - Windows has none
+
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 8192 if most == resource.RLIM_INFINITY else min(most, 8192)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, BaseExceptionGroup):
+        kinds = Counter(_words(each) for each in error.exceptions)
+        return "; ".join(kinds)
+    return f"{type(error).__name__}: {error}".rstrip(": ")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

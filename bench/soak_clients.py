@@ -1,0 +1,189 @@
+"""The clients of the soak: some that follow the protocol, in both eras, and some that make trouble.
+
+A client that follows the protocol says after each edit, by `heard`, which notifications came. The others run until they
+are cancelled, and whatever the server answers them is right.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import warnings
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from mcp import Client
+from mcp.shared.exceptions import MCPDeprecationWarning
+from soak_http import ask, send
+from wire import CLIENT_INFO, BenchError, Era, Message, request
+
+if TYPE_CHECKING:
+    from soak_http import Answer
+
+EXPECTED = Counter({"tools": 1, "prompts": 1, "resources": 1, "updated": 1})
+"""What an edit of a description is announced by, to a client that asked for all of it."""
+
+KINDS = {
+    "notifications/tools/list_changed": "tools",
+    "notifications/prompts/list_changed": "prompts",
+    "notifications/resources/list_changed": "resources",
+    "notifications/resources/updated": "updated",
+}
+SDK_KINDS = {
+    "ToolListChangedNotification": "tools",
+    "PromptListChangedNotification": "prompts",
+    "ResourceListChangedNotification": "resources",
+    "ResourceUpdatedNotification": "updated",
+}
+ALL_LISTS = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
+MANY = [f"skill://nothing-{number}/SKILL.md" for number in range(2000)]
+LOOP_SECONDS = 0.02
+# Pause of a client that loops: faster, and the client would need the processor that the server is measured on.
+
+GONE = (OSError, EOFError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, BenchError, ValueError)
+
+
+@dataclass
+class Ears:
+    """What a client was told since the last edit, and when it had been told all of it."""
+
+    name: str
+    told: Counter[str] = field(default_factory=Counter)
+    complete: asyncio.Event = field(default_factory=asyncio.Event)
+    at: float = 0.0
+    fault: str = ""
+
+    def hear(self, kind: str | None) -> None:
+        """Take note of a notification."""
+        if kind is not None:
+            self.told[kind] += 1
+            if self.told >= EXPECTED and not self.complete.is_set():
+                self.at = asyncio.get_running_loop().time()
+                self.complete.set()
+
+    def forget(self) -> None:
+        """Begin anew, for the next edit."""
+        self.told.clear()
+        self.complete.clear()
+
+
+async def open_session(port: int) -> str:
+    """Begin a session of the handshake era as clients do."""
+    params = {"protocolVersion": Era.HANDSHAKE.protocol, "capabilities": {}, "clientInfo": CLIENT_INFO}
+    answer = await send(port, "POST", request(Era.HANDSHAKE, 1, "initialize", params))
+    session = answer.headers.get("mcp-session-id")
+    await answer.body()
+    if session is None:
+        raise BenchError(f"no session: HTTP {answer.status}")
+    await (await send(port, "POST", _notification("notifications/initialized"), session)).body()
+    return session
+
+
+async def old_client(port: int, uri: str, ears: Ears, ready: asyncio.Event) -> None:
+    """Follow the protocol of the handshake era, until cancelled."""
+    session = await open_session(port)
+    stream = await send(port, "GET", session=session)
+    await ask(port, request(Era.HANDSHAKE, 2, "resources/subscribe", {"uri": uri}), session)
+    await _listen(stream, ears, ready)
+
+
+async def modern_client(port: int, uri: str, ears: Ears, ready: asyncio.Event) -> None:
+    """Follow the protocol of the modern era, until cancelled."""
+    await _listen(await send(port, "POST", _listening([uri])), ears, ready)
+
+
+async def sdk_client(port: int, uri: str, ears: Ears, ready: asyncio.Event, era: Era) -> None:
+    """Follow the protocol by the SDK's client, until cancelled."""
+
+    async def on_message(message: Any) -> None:  # noqa: ANN401 - whatever the SDK hands over
+        ears.hear(SDK_KINDS.get(type(message).__name__))
+
+    mode = "legacy" if era is Era.HANDSHAKE else Era.MODERN.protocol
+    url = f"http://127.0.0.1:{port}/mcp"
+    async with Client(url, mode=mode, message_handler=on_message, cache=None) as client:
+        if era is Era.HANDSHAKE:
+            with warnings.catch_warnings():
+                # The SDK's client advises against what this era knows no other way to do.
+                warnings.simplefilter("ignore", MCPDeprecationWarning)
+                await client.session.subscribe_resource(uri)
+            ready.set()
+            await asyncio.Event().wait()
+        async with client.listen(
+            tools_list_changed=True,
+            prompts_list_changed=True,
+            resources_list_changed=True,
+            resource_subscriptions=[uri],
+        ):
+            ready.set()
+            await asyncio.Event().wait()
+
+
+async def described(port: int, era: Era) -> str:
+    """Return the description of the tool that lists the skills, as a client that was told asks for it."""
+    session = await open_session(port) if era is Era.HANDSHAKE else None
+    result = await ask(port, request(era, 3, "tools/list", {}), session)
+    if session is not None:
+        await (await send(port, "DELETE", session=session)).body()
+    return str(result["tools"][0]["description"])
+
+
+async def deaf(port: int, number: int) -> None:
+    """Open streams and never read of them; open the next when the server has had enough."""
+    for attempt in itertools.count():
+        with suppress(*GONE):
+            if (number + attempt) % 2:
+                stream = await send(port, "GET", session=await open_session(port))
+            else:
+                stream = await send(port, "POST", _listening([]))
+            stream.reader._transport.pause_reading()  # type: ignore[attr-defined]  # noqa: SLF001 - asyncio offers no other way
+            await stream.writer.wait_closed()
+        await asyncio.sleep(1)
+
+
+async def leaving(port: int, number: int) -> None:
+    """Begin a session each second and leave it: without a word, within a request, or by cutting off its stream."""
+    for attempt in itertools.count(number):
+        with suppress(*GONE):
+            session = await open_session(port)
+            if attempt % 3 == 1:
+                call = {"name": "find_skills", "arguments": {"query": "edit"}}
+                await ask(port, request(Era.HANDSHAKE, 2, "tools/call", call), session)
+            elif attempt % 3 == 2:  # noqa: PLR2004 - one of three
+                (await send(port, "GET", session=session)).reset()
+        await asyncio.sleep(1)
+
+
+async def looping(port: int, number: int) -> None:
+    """Subscribe and unsubscribe without end, to more than is allowed and to what is not there."""
+    session = ""
+    for attempt in itertools.count():
+        with suppress(*GONE):
+            if number % 2:
+                (await send(port, "POST", _listening(MANY if attempt % 10 == 0 else MANY[:1]))).reset()
+            else:
+                session = session or await open_session(port)
+                method = "resources/unsubscribe" if attempt % 2 else "resources/subscribe"
+                params = {"uri": MANY[attempt % len(MANY)]}
+                answer = await send(port, "POST", request(Era.HANDSHAKE, attempt + 2, method, params), session)
+                await answer.body()
+                session = session if answer.status == 200 else ""  # noqa: PLR2004 - HTTP's own number
+        await asyncio.sleep(LOOP_SECONDS)
+
+
+async def _listen(stream: Answer, ears: Ears, ready: asyncio.Event) -> None:
+    if not stream.headers.get("content-type", "").startswith("text/event-stream"):
+        raise BenchError(f"no event stream: HTTP {stream.status}: {(await stream.body())[:300]!r}")
+    ready.set()
+    async for message in stream.messages():
+        ears.hear(KINDS.get(message.get("method", "")))
+
+
+def _listening(uris: list[str]) -> Message:
+    notifications: Message = {**ALL_LISTS, "resourceSubscriptions": uris}
+    return request(Era.MODERN, 1, "subscriptions/listen", {"notifications": notifications})
+
+
+def _notification(method: str) -> Message:
+    return {"jsonrpc": "2.0", "method": method, "params": {}}
