@@ -154,16 +154,16 @@ def open_model(spec: ModelSpec, key: str | None = None) -> Model:
         ModelUnavailableError: the provider is not known, not installed, or lacks its key.
     """
     try:
-        from pydantic_ai.exceptions import UserError  # noqa: PLC0415 - it takes a second, and only runs want it
-        from pydantic_ai.models import infer_model  # noqa: PLC0415
+        from pydantic_ai.models import infer_model  # noqa: PLC0415 - it takes a second, and only runs want it
     except ImportError as error:
         raise ModelUnavailableError(_NO_EXTRA) from error
     if spec.address is not None:
         return _chat_model(spec, spec.address, key)
     try:
         return infer_model(f"{spec.provider}:{spec.name}")
-    except (ImportError, UserError, ValueError) as error:
-        raise ModelUnavailableError(f"The model {spec} cannot be used: {error}") from error
+    except Exception as error:  # each provider's library raises errors of its own family where a key is missing
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise ModelUnavailableError(f"The model {spec} cannot be used: {said}") from error
 
 
 def advice_on(model: Model, error: Exception) -> str:

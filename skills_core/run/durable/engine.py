@@ -111,7 +111,7 @@ class Engine:
 
     async def _start(self, kind: str, run_id: str, given: JsonObject, *, here: bool) -> Run:
         self._watch.refuse_what_is_gone()
-        with SetWorkflowID(run_id), faults_told():
+        with SetWorkflowID(run_id), faults_told(self._lease.place):
             if here:
                 await DBOS.start_workflow_async(self._workflow, kind, given)
             else:
@@ -155,7 +155,7 @@ class Engine:
             StoreError: the store cannot be used any more.
         """
         self._watch.refuse_what_is_gone()
-        with faults_told():
+        with faults_told(self._lease.place):
             rows = await DBOS.list_workflows_async(workflow_ids=[run_id], application_name=self._terms.pool)
         if not rows:
             raise UnknownRunError(run_id)
@@ -170,7 +170,7 @@ class Engine:
         found: dict[str, Run] = {}
         offset, page = 0, max(limit, _A_PAGE)
         while len(found) < limit:
-            with faults_told():
+            with faults_told(self._lease.place):
                 rows = await DBOS.list_workflows_async(
                     status=statuses_of(states) if states else None,
                     application_name=self._terms.pool,
@@ -199,7 +199,7 @@ class Engine:
         await self.look(run_id)
         # The outer one first, so that it begins no other.
         await self._cancel(run_id)
-        with faults_told():
+        with faults_told(self._lease.place):
             inner = await DBOS.list_workflows_async(
                 workflow_id_prefix=f"{run_id}{INSIDE}",
                 application_name=self._terms.pool,
@@ -219,7 +219,7 @@ class Engine:
                 await self.cancel(run_id)
 
     async def _cancel(self, run_id: str) -> None:
-        with faults_told():
+        with faults_told(self._lease.place):
             await DBOS.cancel_workflow_async(run_id)
         run = await self.look(run_id)
         if run.state is RunState.CANCELLED and (hold := self._performer.held.get(run_id)) is not None:
@@ -231,11 +231,11 @@ class Engine:
         Raises:
             StoreError: the store cannot be used.
         """
-        with faults_told():
+        with faults_told(self._lease.place):
             try:
                 return await self._watch.sweep()
             except LeaseLostError as error:
-                raise StoreError(f"The database of runs cannot be reached: {error}") from None
+                raise StoreError(f"The database of runs {self._lease.place} cannot be reached: {error}") from None
 
     async def forget(self, older_than: timedelta) -> int:
         """Delete the finished runs that ended so long ago, with all that is recorded of them; return how many.
@@ -245,7 +245,7 @@ class Engine:
         """
         before = (datetime.now(UTC) - older_than).isoformat()
         deleted = 0
-        with faults_told():
+        with faults_told(self._lease.place):
             while rows := await DBOS.list_workflows_async(
                 status=FINISHED_STATUSES,
                 completed_before=before,
@@ -264,7 +264,7 @@ class Engine:
         Raises:
             StoreError: the store cannot be used.
         """
-        with faults_told():
+        with faults_told(self._lease.place):
             rows = await DBOS.list_workflows_async(
                 name=_WORKFLOW,
                 status=statuses_of(UNFINISHED),
@@ -298,7 +298,7 @@ async def open_engine(
             try:
                 DBOS(config=config_of(store, lease.worker, terms))
                 engine = Engine(performer, watch, lease, terms)
-                await launch(terms)
+                await launch(lease, terms)
                 await renew_first(lease)
                 async with _watching(watch):
                     yield engine

@@ -12,7 +12,7 @@ from dbos import DBOS
 from dbos import error as dbos_errors
 
 from skills_core.run.durable.errors import StoreError
-from skills_core.run.durable.faults import FAULTS
+from skills_core.run.durable.faults import FAULTS, reason_of
 from skills_core.run.durable.leases import LeaseLostError
 from skills_core.run.durable.plain_json import plain
 
@@ -37,6 +37,11 @@ class Hold:
         self.for_good = False
         self.fault: StoreError | None = None
         self.ended = anyio.Event()
+
+    @property
+    def place(self) -> str:
+        """Where the run is recorded, for messages."""
+        return self._lease.place
 
     @property
     def may_go_on(self) -> bool:
@@ -116,7 +121,7 @@ class DurableJournal:
         except _UnfinishedError as unfinished:
             self._ended_by = unfinished.error
         except FAULTS as error:
-            fault = _refused(self._run_id, error)
+            fault = _refused(self._run_id, self._hold.place, error)
             await (self._let_go(for_good=True) if await self._hold.is_gone() else self._let_go(fault=fault))
         except dbos_errors.DBOSWorkflowConflictIDError:
             await self._let_go()
@@ -132,6 +137,7 @@ class DurableJournal:
         raise asyncio.CancelledError
 
 
-def _refused(run_id: str, error: Exception) -> StoreError:
-    what = f"The record of the run {run_id!r} could not be read or written: {type(error).__name__}."
+def _refused(run_id: str, place: str, error: Exception) -> StoreError:
+    why = f" ({reason})" if (reason := reason_of(error)) else ""
+    what = f"The record of the run {run_id!r} in {place} could not be read or written{why}: {type(error).__name__}."
     return StoreError(f"{what} It is continued later from what is recorded.")

@@ -68,7 +68,7 @@ def config_of(store: Store, worker: str, terms: Terms) -> DBOSConfig:
     }
 
 
-async def launch(terms: Terms) -> None:
+async def launch(lease: Lease, terms: Terms) -> None:
     """Launch dbos on this event loop: it performs runs on the loop that it was launched on.
 
     This holds up the loop while it creates its tables, once, or looks for them.
@@ -76,7 +76,7 @@ async def launch(terms: Terms) -> None:
     Raises:
         StoreError: the store cannot be used.
     """
-    with faults_told():
+    with faults_told(lease.place):
         DBOS.launch()
         refuse_what_was_launched_otherwise()
         for queue in (terms.pool, terms.queue_of(INSIDE)):
@@ -97,7 +97,7 @@ async def renew_first(lease: Lease) -> None:
     try:
         await anyio.to_thread.run_sync(lease.renew)
     except LeaseLostError as error:
-        raise StoreError(f"The database of runs went away: {error}") from error
+        raise StoreError(f"The database of runs {lease.place} went away: {error}") from error
 
 
 async def end(performer: Performer, terms: Terms) -> None:

@@ -9,6 +9,7 @@ import anyio
 from dbos import DBOS
 
 from skills_core.run.durable.errors import StoreError
+from skills_core.run.durable.faults import described
 from skills_core.run.durable.innards import hand_back
 from skills_core.run.durable.leases import LeaseLostError
 from skills_core.run.durable.leases.clock import now
@@ -89,7 +90,7 @@ class Watch:
                 raise
             except Exception as error:  # noqa: BLE001 - one beat that fails is no reason to miss the next
                 # What else a database or a library says may hold what was recorded.
-                why = str(error) if isinstance(error, LeaseLostError) else type(error).__name__
+                why = str(error) if isinstance(error, LeaseLostError) else described(error)
                 if why != told:
                     logger.warning("%s: %s", trouble, why)
                 told = why

@@ -47,6 +47,11 @@ class FileLease:
                 _remove(path, other)
 
     @property
+    def place(self) -> str:
+        """The path of the database."""
+        return str(self._database)
+
+    @property
     def worker(self) -> str:
         """Whose lease this is."""
         return self._worker

@@ -17,11 +17,12 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, LiteralString
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from skills_core.run.durable.errors import StoreError
 from skills_core.run.durable.leases.clock import now
 from skills_core.run.durable.leases.lease import LeaseLostError, new_worker
-from skills_core.run.durable.store import SCHEMA
+from skills_core.run.durable.store import SCHEMA, PostgresStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["PostgresLease"]
 
 _LET_GO: Final = 2 / 3
+_MAX_PORT: Final = 65_535
 _PREPARE_LOCK: Final = 0x736B696C6C
 """Only one worker at a time creates the table."""
 
@@ -67,7 +69,7 @@ class PostgresLease:
         Raises:
             StoreError: the database cannot be reached, or this user may not write there.
         """
-        self._url = url
+        self._store = PostgresStore(url)
         self._grace = grace_seconds
         self._worker = new_worker()
         self._one_at_a_time = Lock()
@@ -78,7 +80,14 @@ class PostgresLease:
             self._prepare()
             self._renew()
         except psycopg.Error as error:
-            raise StoreError(f"The PostgreSQL database for runs cannot be used: {_text(error)}") from None
+            raise StoreError(
+                f"The PostgreSQL database for runs, {self.place}, cannot be used: {_text(error)}"
+            ) from None
+
+    @property
+    def place(self) -> str:
+        """The hosts and the database."""
+        return self._store.place
 
     @property
     def worker(self) -> str:
@@ -141,6 +150,7 @@ class PostgresLease:
         return old is None or (bool(old) and now() - self._connected > self._grace)
 
     def _prepare(self) -> None:
+        _refuse_unreadable(self._store.url)
         self._do("SELECT pg_advisory_lock(%s)", _PREPARE_LOCK)
         for statement in _CREATE:
             self._do(statement)
@@ -171,7 +181,7 @@ class PostgresLease:
     def _connect(self) -> psycopg.Connection:
         wait = max(1, round(self._grace / 3))
         connection = psycopg.connect(
-            self._url,
+            self._store.url,
             autocommit=True,
             application_name=f"skillserve worker {self._worker}",
             connect_timeout=max(2, wait),
@@ -188,6 +198,25 @@ class PostgresLease:
         if connection is not None:
             with suppress(psycopg.Error):
                 connection.close()
+
+
+def _refuse_unreadable(url: str) -> None:
+    """See that the URL is one: what libpq says of another may hold parts of a password.
+
+    Raises:
+        StoreError: it is none.
+    """
+    try:
+        parts = conninfo_to_dict(url)
+        ports = str(parts.get("port") or "0").split(",")
+        is_read = all(port.isdecimal() and int(port) <= _MAX_PORT for port in ports)
+        is_read = is_read and "@" not in str(parts.get("host") or "")
+    except psycopg.Error:
+        is_read = False
+    if not is_read:
+        expected = "expected postgresql://user@host:port/database"
+        escapes = "In a password, write / as %2F, @ as %40 and % as %25."
+        raise StoreError(f"The URL of the PostgreSQL database for runs cannot be read; {expected}. {escapes}")
 
 
 def _text(error: psycopg.Error) -> str:
