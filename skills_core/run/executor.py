@@ -113,7 +113,7 @@ class SkillExecutor:
         self._instructions = f"{_RULES}\n\n{text}"
         self._prompt = render_request(request.skill, message)
         header = RunHeader.of(context.journal.run_id, request.skill, context.model_name, values, message)
-        self._recorder = Recorder(header, context.store, context.secrets)
+        self._recorder = Recorder(header, context.store, context.secrets, context.journal)
         self._conversation = Conversation(
             context.model,
             self._instructions,

@@ -5,13 +5,11 @@ There is one engine in a process at a time, as dbos is one in a process.
 
 from __future__ import annotations
 
-import asyncio
 import math
 import re
 from contextlib import asynccontextmanager, suppress
-from contextvars import Context
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from dbos import DBOS, SetWorkflowID
@@ -21,6 +19,7 @@ from skills_core.run.durable.faults import faults_told
 from skills_core.run.durable.innards import only_json, refuse_what_does_not_fit
 from skills_core.run.durable.launching import begin_lease, config_of, end, launch, renew_first
 from skills_core.run.durable.leases import LeaseLostError
+from skills_core.run.durable.outside import outside
 from skills_core.run.durable.performer import Performer
 from skills_core.run.durable.plain_json import plain_object
 from skills_core.run.durable.records import FINISHED_STATUSES, run_of, statuses_of
@@ -29,7 +28,7 @@ from skills_core.run.durable.terms import INSIDE, Terms, is_inner
 from skills_core.run.durable.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 
     from skills_core.run.durable.leases import Lease
     from skills_core.run.durable.performer import Job
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
     from skills_core.run.ports import JsonObject
 
 __all__ = ["Engine", "open_engine"]
-
-T = TypeVar("T")
 
 _WORKFLOW: Final = "run"
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5
@@ -106,8 +103,8 @@ class Engine:
 
         # Broken off, dbos would record it all the same, and nobody perform it until it is handed back.
         with anyio.CancelScope(shield=True):
-            await _outside_of_the_step(begin())
-        return await _outside_of_the_step(self.wait(run_id))
+            await outside(begin())
+        return await outside(self.wait(run_id))
 
     async def _start(self, kind: str, run_id: str, given: JsonObject, *, here: bool) -> Run:
         self._watch.refuse_what_is_gone()
@@ -309,11 +306,6 @@ async def open_engine(
     finally:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(lease.close)
-
-
-async def _outside_of_the_step(work: Coroutine[None, None, T]) -> T:
-    # dbos knows by the context that a step is under way, in which it starts nothing.
-    return await asyncio.create_task(work, context=Context())
 
 
 @asynccontextmanager

@@ -118,7 +118,7 @@ class Watch:
         lost = [run_id for run_id in held if run_id not in running or running[run_id].executor_id != me]
         unfinished = await self._unfinished(lost)
         for run_id in lost:
-            held[run_id].release(for_good=run_id not in unfinished)
+            held[run_id].release(for_good=run_id not in unfinished, taken=run_id in unfinished)
         ours = {run_id: row for run_id, row in running.items() if row.app_version == self._terms.version}
         workers = {str(row.executor_id) for row in ours.values()} - {me}
         taken = [await anyio.to_thread.run_sync(self._take_over, worker) for worker in sorted(workers)]

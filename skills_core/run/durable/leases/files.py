@@ -42,6 +42,7 @@ class FileLease:
         while descriptor is None:  # until the file is there and ours: another one may just have removed it
             descriptor = _locked(self._path(self._worker), create=True)
         self._descriptor = descriptor
+        self._closed = False
         for path in self._folder.iterdir():
             if path.name != self._worker and (other := _locked(path)) is not None:
                 _remove(path, other)
@@ -63,8 +64,8 @@ class FileLease:
 
     @property
     def holds(self) -> bool:
-        """True: while the file is there, only the end of this process ends it."""
-        return True
+        """True until it is closed: while the file is there, only the end of this process ends it."""
+        return not self._closed
 
     def renew(self) -> None:
         """See that the database and this worker's file are still there: without them nothing is recorded or held.
@@ -95,6 +96,7 @@ class FileLease:
 
     def close(self) -> None:
         """Remove the file."""
+        self._closed = True
         _remove(self._path(self._worker), self._descriptor)
 
     def _path(self, worker: str) -> Path:

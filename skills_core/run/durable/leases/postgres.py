@@ -76,6 +76,7 @@ class PostgresLease:
         self._connection: psycopg.Connection | None = None
         self._connected = self._renewed = now()
         self._term = 0
+        self._closed = False
         try:
             self._prepare()
             self._renew()
@@ -102,7 +103,7 @@ class PostgresLease:
     @property
     def holds(self) -> bool:
         """Whether the last renewal is recent enough that nobody can have found this worker dead."""
-        return now() - self._renewed < self._grace * _LET_GO
+        return not self._closed and now() - self._renewed < self._grace * _LET_GO
 
     def renew(self) -> None:
         """Write that this worker is alive, on a new connection where the old one is lost."""
@@ -138,6 +139,7 @@ class PostgresLease:
 
     def close(self) -> None:
         """Remove the row and the lock, so that others need not wait."""
+        self._closed = True
         with self._one_at_a_time:
             with suppress(psycopg.Error):
                 self._do(_REMOVE, self._worker)
