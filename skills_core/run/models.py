@@ -33,6 +33,7 @@ __all__ = [
     "advice_on",
     "check_model",
     "connected",
+    "has_extra",
     "open_model",
     "parse_model",
 ]
@@ -135,7 +136,7 @@ def check_model(spec: ModelSpec, environment: Mapping[str, str]) -> None:
     Raises:
         ModelUnavailableError: what runs stand on is not installed, or the provider lacks its key.
     """
-    if not _has_extra():
+    if not has_extra():
         raise ModelUnavailableError(_NO_EXTRA)
     wanted = _WANTED.get(spec.provider)
     if wanted and not any(environment.get(name) for name in wanted):
@@ -143,7 +144,8 @@ def check_model(spec: ModelSpec, environment: Mapping[str, str]) -> None:
 
 
 @cache
-def _has_extra() -> bool:
+def has_extra() -> bool:
+    """Tell whether what runs stand on is installed."""
     return all(find_spec(library) is not None for library in _OF_EXTRA)
 
 

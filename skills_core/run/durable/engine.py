@@ -301,6 +301,7 @@ async def open_engine(
                     yield engine
             finally:
                 with anyio.CancelScope(shield=True):
+                    await watch.look_a_last_time()
                     await end(performer, terms)
                 watch.close()
     finally:

@@ -17,7 +17,7 @@ from skills_core.run.ports import Epoch
 from skills_core.run.records import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from skills_core.format.yaml12 import JsonValue
     from skills_core.run.ports import JsonObject
@@ -165,6 +165,16 @@ class TraceStore:
     def run_ids(self) -> list[str]:
         """Return the runs that there are traces of, the one that was written last first."""
         return [path.stem for _, path in sorted(self._files(), reverse=True)]
+
+    def readable(self, unreadable: Callable[[str], None]) -> dict[str, JsonObject]:
+        """Return all traces, the one that was written last first; `unreadable` is called with the name of a bad one."""
+        traces: dict[str, JsonObject] = {}
+        for run_id in self.run_ids():
+            try:
+                traces[run_id] = self.read(run_id)
+            except UnknownTraceError:  # it is broken, or was removed just now
+                unreadable(run_id)
+        return traces
 
     def prune(self, keep: int) -> None:
         """Remove all traces but the `keep` that were written last, and what killed processes left half written.

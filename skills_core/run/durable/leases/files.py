@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["FileLease"]
+__all__ = ["FileLease", "is_held"]
+
+_FOLDER = ".workers"
+# What follows the name of the database in that of the folder.
 
 if sys.platform == "win32":
     import msvcrt
@@ -35,7 +38,7 @@ class FileLease:
     def __init__(self, database: Path) -> None:
         """Take a name, lock its file, and remove the files of those who are gone."""
         self._database, self._opened = database, database.stat()
-        self._folder = database.with_name(database.name + ".workers")
+        self._folder = _folder_of(database)
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self._worker = new_worker()
         descriptor = None
@@ -86,7 +89,7 @@ class FileLease:
     @contextmanager
     def taking_over(self, worker: str) -> Iterator[bool]:
         """Yield whether no process holds that worker's file."""
-        path = self._path(worker)
+        path = _path_of(self._folder, worker)
         descriptor = _locked(path)
         try:
             yield descriptor is not None or not path.exists()
@@ -100,8 +103,26 @@ class FileLease:
         _remove(self._path(self._worker), self._descriptor)
 
     def _path(self, worker: str) -> Path:
-        # A name from the database is only ever looked up if it is one that we could have given.
-        return self._folder / (worker if worker.isalnum() and worker.isascii() else "unknown")
+        return _path_of(self._folder, worker)
+
+
+def is_held(database: Path, worker: str) -> bool:
+    """Tell whether a process is that worker of the database now."""
+    path = _path_of(_folder_of(database), worker)
+    descriptor = _locked(path)
+    if descriptor is None:
+        return path.exists()
+    os.close(descriptor)
+    return False
+
+
+def _folder_of(database: Path) -> Path:
+    return database.with_name(database.name + _FOLDER)
+
+
+def _path_of(folder: Path, worker: str) -> Path:
+    # A name from the database is only ever looked up if it is one that we could have given.
+    return folder / (worker if worker.isalnum() and worker.isascii() else "unknown")
 
 
 def _locked(path: Path, *, create: bool = False) -> int | None:

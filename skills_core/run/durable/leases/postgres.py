@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from contextlib import contextmanager, suppress
 from threading import Lock
-from typing import TYPE_CHECKING, Final, LiteralString
+from typing import TYPE_CHECKING, Final, LiteralString, Self
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -27,7 +27,7 @@ from skills_core.run.durable.store import SCHEMA, PostgresStore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["PostgresLease"]
+__all__ = ["Observer", "PostgresLease"]
 
 _LET_GO: Final = 2 / 3
 _MAX_PORT: Final = 65_535
@@ -45,6 +45,16 @@ _IS_OLD: Final = "SELECT seen < now() - make_interval(secs => %s) FROM skillserv
 _REMOVE: Final = "DELETE FROM skillserve.workers WHERE name = %s"
 _TRY_LOCK: Final = "SELECT pg_try_advisory_lock(%s)"
 _UNLOCK: Final = "SELECT pg_advisory_unlock(%s)"
+_IS_ALIVE: Final = """
+SELECT EXISTS (
+    SELECT FROM skillserve.workers WHERE name = %(name)s AND seen >= now() - make_interval(secs => %(grace)s)
+) OR EXISTS (
+    SELECT FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
+    WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND datname = current_database()
+    AND (classid::bigint << 32 | objid::bigint) = %(key)s
+)
+"""
+"""What `taking_over` looks at, without taking a lock: one that only looks must not seem to be the worker."""
 _LOCK_UNLESS_HELD: Final = """
 SELECT pg_try_advisory_lock(%(key)s) WHERE NOT EXISTS (
     SELECT FROM pg_locks
@@ -181,15 +191,7 @@ class PostgresLease:
         return self._connection.execute(statement, values)
 
     def _connect(self) -> psycopg.Connection:
-        wait = max(1, round(self._grace / 3))
-        connection = psycopg.connect(
-            self._store.url,
-            autocommit=True,
-            application_name=f"skillserve worker {self._worker}",
-            connect_timeout=max(2, wait),
-            tcp_user_timeout=wait * 1000,
-            keepalives_idle=wait,
-        )
+        connection = _connected(self._store, self._grace, f"skillserve worker {self._worker}")
         milliseconds = round(self._grace * 1000)
         connection.execute("SELECT set_config('idle_session_timeout', %s, false)", (str(milliseconds),))
         connection.execute("SELECT set_config('statement_timeout', %s, false)", (str(milliseconds),))
@@ -200,6 +202,56 @@ class PostgresLease:
         if connection is not None:
             with suppress(psycopg.Error):
                 connection.close()
+
+
+class Observer:
+    """Tells which workers are alive, and is none; to be entered as a context."""
+
+    def __init__(self, store: PostgresStore, grace_seconds: float) -> None:
+        """Connect.
+
+        Raises:
+            StoreError: the database cannot be reached, or this user may not read there.
+        """
+        self._grace = grace_seconds
+        _refuse_unreadable(store.url)
+        try:
+            self._connection = _connected(store, grace_seconds, "skillserve")
+        except psycopg.Error as error:
+            raise StoreError(
+                f"The PostgreSQL database for runs, {store.place}, cannot be used: {_text(error)}"
+            ) from None
+
+    def __enter__(self) -> Self:
+        """Return this observer."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def has_records(self) -> bool:
+        """Tell whether runs were ever recorded in this database."""
+        row = self._connection.execute("SELECT to_regclass('skillserve.workflow_status')").fetchone()
+        return row is not None and row[0] is not None
+
+    def is_alive(self, worker: str) -> bool:
+        """Tell whether a worker holds its lock, or was silent for less than the grace time."""
+        values = {"name": worker, "grace": self._grace, "key": _key(worker)}
+        row = self._connection.execute(_IS_ALIVE, values).fetchone()
+        return bool(row and row[0])
+
+
+def _connected(store: PostgresStore, grace: float, name: str) -> psycopg.Connection:
+    wait = max(1, round(grace / 3))
+    return psycopg.connect(
+        store.url,
+        autocommit=True,
+        application_name=name,
+        connect_timeout=max(2, wait),
+        tcp_user_timeout=wait * 1000,
+        keepalives_idle=wait,
+    )
 
 
 def _refuse_unreadable(url: str) -> None:

@@ -1,0 +1,203 @@
+"""However the process of a run ends, its record, its trace and the list agree on what became of it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+pytest.importorskip("dbos", reason="the extra `run` is not installed")
+
+from skills_core.run.durable.client import open_client
+from skills_core.run.durable.store import store_of
+from skills_core.testing.script import Call
+from tests.conftest import MakeSkill
+from tests.core.run.durable.conftest import cluster
+from tests.model_endpoint import ModelEndpoint
+from tests.server.sessions import REPOSITORY, server_environment
+from tests.server.test_cli import run
+
+__all__ = ["cluster"]
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+
+FLOW = "name: flow\nsteps:\n  - {kind: skill, name: Stay, target: stayer}\n"
+
+# It says that it has begun, and stays unless it was told to go.
+STAY = """\
+import os, time
+open("begun", "a").write("x")
+while not os.path.exists("go"):
+    time.sleep(0.05)
+"""
+
+
+class Stage:
+    """Commands on one store, with a skill whose run stands still where a test wants it."""
+
+    def __init__(self, folder: Path, skills: Path, endpoint: ModelEndpoint, store: str) -> None:
+        self.folder, self.skills, self.endpoint, self.store = folder, skills, endpoint, store
+        self.environment = server_environment(XDG_STATE_HOME=str(folder / "state"), SKILLSERVE_RUN_STORE=store)
+        self.flags = ("--model", endpoint.model, "--run-tool", "run_command", "--workspace", str(folder / "work"))
+        self.processes: list[subprocess.Popen[str]] = []
+        (folder / "work").mkdir()
+        (folder / "flow.yaml").write_text(FLOW)
+
+    def start(self, *arguments: object) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "server", *map(str, arguments)],
+            cwd=REPOSITORY,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # Whoever runs the tests in the background has it ignored, and what is ignored is handed down.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+        )
+        self.processes.append(process)
+        return process
+
+    def perform(self, kind: str) -> subprocess.Popen[str]:
+        """Begin the run `one`, of a skill or of a workflow with that one skill."""
+        what = ("run", "stayer", "hi") if kind == "skill" else ("workflow", "run", self.folder / "flow.yaml")
+        return self.start(*what, self.skills, *self.flags, "--id", "one")
+
+    def resume(self) -> subprocess.Popen[str]:
+        return self.start("runs", "resume", self.skills, *self.flags)
+
+    def runs(self, *arguments: object) -> subprocess.CompletedProcess[str]:
+        return run("runs", *arguments, **self.environment)
+
+    def listed(self) -> dict[str, str]:
+        return {each["run_id"]: each["status"] for each in json.loads(self.runs("list", "--json").stdout)["runs"]}
+
+    def shown(self, run_id: str) -> Any:
+        return json.loads(self.runs("show", run_id).stdout)
+
+    def written(self) -> dict[str, str]:
+        """Return what the files of traces say by themselves."""
+        files = (self.folder / "state/skillserve/runs").glob("*.json")
+        return {path.stem: json.loads(path.read_text())["status"] for path in files}
+
+    def recorded(self) -> dict[str, str]:
+        with open_client(store_of(self.store)) as client:
+            assert client is not None
+            return {each.run_id: each.state.value for each in client.runs(100)}
+
+    async def begins(self, times: int = 1) -> None:
+        """Wait until the tool has begun so often."""
+        begun = self.folder / "work/begun"
+        await self.until(lambda: begun.exists() and len(begun.read_text()) >= times)
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        with anyio.fail_after(90):
+            while not await anyio.to_thread.run_sync(true):  # noqa: ASYNC110 - another process makes it true
+                await anyio.sleep(0.1)
+
+    def go(self) -> None:
+        (self.folder / "work/go").touch()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def stage(
+    request: pytest.FixtureRequest, tmp_path: Path, make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint
+) -> Iterator[Stage]:
+    store = str(tmp_path / "record/runs.sqlite")
+    if request.param == "postgres":
+        store = request.getfixturevalue("cluster").new_database()
+    make_skill("stayer")
+    endpoint.script = [Call("run_command", {"command": [sys.executable, "-c", STAY]}), "the end"]
+    endpoint.reply = lambda asked: endpoint.script[sum(each["role"] == "assistant" for each in asked["messages"])]
+    stage = Stage(tmp_path, skills, endpoint, store)
+    yield stage
+    for process in stage.processes:
+        process.kill()
+        process.communicate()
+
+
+def names(kind: str) -> list[str]:
+    return ["one"] if kind == "skill" else ["one", "one.1"]
+
+
+def agree(stage: Stage, kind: str, status: str, recorded: str) -> None:
+    """See that list, each shown run and the record say the same."""
+    expected = dict.fromkeys(names(kind), status)
+    assert stage.listed() == expected
+    assert {run_id: stage.shown(run_id)["status"] for run_id in expected} == expected
+    assert stage.recorded() == dict.fromkeys(names(kind), recorded)
+
+
+KINDS = pytest.mark.parametrize("kind", ["skill", "workflow"])
+ENDS = pytest.mark.parametrize(
+    ("how", "status", "recorded"),
+    [
+        ("SIGTERM", "interrupted", "running"),
+        ("SIGHUP", "interrupted", "running"),
+        ("SIGKILL", "interrupted", "running"),
+        ("SIGINT", "cancelled", "cancelled"),
+    ],
+)
+
+
+@KINDS
+@ENDS
+async def test_a_run_whose_process_a_signal_ends_is_told_alike_by_record_trace_and_list(
+    stage: Stage, kind: str, how: str, status: str, recorded: str
+) -> None:
+    process = stage.perform(kind)
+    await stage.begins()
+    assert stage.listed() == dict.fromkeys(names(kind), "running")
+    process.send_signal(getattr(signal, how))
+    await anyio.to_thread.run_sync(process.communicate)
+    # On PostgreSQL a worker that said nothing is dead when its lease has expired.
+    await stage.until(lambda: stage.listed() == dict.fromkeys(names(kind), status))
+    agree(stage, kind, status, recorded)
+    if status == "interrupted":
+        stage.go()
+        resumed = stage.resume()
+        out, err = await anyio.to_thread.run_sync(resumed.communicate)
+        assert out.split() == ["one", kind, "completed"], err
+        agree(stage, kind, "completed", "done")
+        assert stage.written() == dict.fromkeys(names(kind), "completed")
+
+
+@KINDS
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL"])
+async def test_an_interrupted_run_that_is_cancelled_is_not_continued(stage: Stage, kind: str, how: str) -> None:
+    process = stage.perform(kind)
+    await stage.begins()
+    process.send_signal(getattr(signal, how))
+    await anyio.to_thread.run_sync(process.communicate)
+    await stage.until(lambda: stage.listed() == dict.fromkeys(names(kind), "interrupted"))
+    done = stage.runs("cancel", "one", "--json")
+    assert done.returncode == 0, done.stderr
+    (told,) = json.loads(done.stdout)["runs"]
+    assert (told["run_id"], told["cancelled"], told["status"]) == ("one", True, "cancelled")
+    agree(stage, kind, "cancelled", "cancelled")
+    assert stage.written() == dict.fromkeys(names(kind), "cancelled")
+    asked = len(stage.endpoint.requests)
+    out, err = await anyio.to_thread.run_sync(stage.resume().communicate)
+    assert (out, err) == ("", "")
+    assert len(stage.endpoint.requests) == asked
+    assert stage.runs("cancel", "one").returncode == 0
+
+
+@KINDS
+async def test_a_run_of_another_process_that_is_cancelled_ends_there(stage: Stage, kind: str) -> None:
+    process = stage.perform(kind)
+    await stage.begins()
+    done = stage.runs("cancel", "one")
+    assert done.returncode == 0, done.stderr
+    out, err = await anyio.to_thread.run_sync(process.communicate)
+    assert (process.returncode, out) == (1, ""), err
+    agree(stage, kind, "cancelled", "cancelled")
+    assert stage.written() == dict.fromkeys(names(kind), "cancelled")
