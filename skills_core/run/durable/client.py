@@ -16,7 +16,7 @@ from dbos import DBOSClient
 
 from skills_core.run.durable.errors import UnknownRunError
 from skills_core.run.durable.faults import faults_told
-from skills_core.run.durable.innards import only_json
+from skills_core.run.durable.innards import only_json, take_out_of_queue
 from skills_core.run.durable.leases.files import is_held
 from skills_core.run.durable.plain_json import PlainJson
 from skills_core.run.durable.records import run_of, statuses_of
@@ -113,6 +113,30 @@ class RecordClient:
         with faults_told(self._place):
             rows = self._client.list_workflows(workflow_id_prefix=f"{run_id}{INSIDE}", load_output=False)
         return tuple(_run(row, with_outcome=False) for row in rows)
+
+    def unfinished(self, terms: Terms) -> tuple[Run, ...]:
+        """Return the runs that workers on these terms would continue, without their outcomes.
+
+        Raises:
+            StoreError: the store cannot be used.
+        """
+        with faults_told(self._place):
+            rows = self._client.list_workflows(
+                application_name=terms.pool,
+                app_version=terms.version,
+                status=statuses_of({RunState.WAITING, RunState.RUNNING}),
+                load_output=False,
+            )
+        return tuple(_run(row, with_outcome=False) for row in rows)
+
+    def set_aside(self, run_id: str) -> None:
+        """Take a run out of its queue, so that it stands there as that of a worker that is gone.
+
+        Raises:
+            StoreError: the store cannot be used.
+        """
+        with faults_told(self._place):
+            take_out_of_queue(self._client, run_id)
 
     def cancel(self, run_id: str) -> tuple[Run, ...]:
         """Cancel a run that is not finished, with those inside of it; return all of them as they are recorded then.

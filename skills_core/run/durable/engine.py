@@ -24,6 +24,7 @@ from skills_core.run.durable.performer import Performer
 from skills_core.run.durable.plain_json import plain_object
 from skills_core.run.durable.records import FINISHED_STATUSES, run_of, statuses_of
 from skills_core.run.durable.runs import UNFINISHED, RunState
+from skills_core.run.durable.takeover import Takeover, ignored, set_aside_stale
 from skills_core.run.durable.terms import INSIDE, Terms, is_inner
 from skills_core.run.durable.watch import Watch
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from skills_core.run.durable.performer import Job
     from skills_core.run.durable.runs import Run
     from skills_core.run.durable.store import Store
+    from skills_core.run.durable.takeover import Interrupted
     from skills_core.run.ports import JsonObject
 
 __all__ = ["Engine", "open_engine"]
@@ -275,11 +277,12 @@ class Engine:
 
 @asynccontextmanager
 async def open_engine(
-    store: Store, kinds: Mapping[str, Job], terms: Terms | None = None
+    store: Store, kinds: Mapping[str, Job], terms: Terms | None = None, tell: Callable[[Interrupted], None] = ignored
 ) -> AsyncGenerator[Engine, None]:
     """Open the store and perform runs of these kinds until the context ends; what runs then is continued later.
 
-    A job must take the same steps each time it is given the same input, and start no runs.
+    A job must take the same steps each time it is given the same input, and start no runs. `tell` is called, in a
+    thread, with each interrupted run that is continued here, or left alone as it was interrupted too long ago.
 
     Raises:
         StoreError: the store cannot be used, or an engine is open in this process already. Where the store goes away
@@ -289,9 +292,10 @@ async def open_engine(
     refuse_what_does_not_fit()
     lease = await anyio.to_thread.run_sync(begin_lease, store, terms)
     try:
+        await anyio.to_thread.run_sync(set_aside_stale, store, terms)
         with only_json():
             performer = Performer(kinds, lease, terms.at_once)
-            watch = Watch(performer, lease, terms)
+            watch = Watch(performer, lease, terms, Takeover(terms, DBOS.list_workflow_steps, tell))
             try:
                 DBOS(config=config_of(store, lease.worker, terms))
                 engine = Engine(performer, watch, lease, terms)

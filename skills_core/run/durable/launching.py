@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+import anyio
 import anyio.to_thread
 from dbos import DBOS
 
 from skills_core.run.durable.errors import StoreError
-from skills_core.run.durable.faults import faults_told
+from skills_core.run.durable.faults import FAULTS, faults_told
 from skills_core.run.durable.innards import refuse_what_was_launched_otherwise, stop_retrying
 from skills_core.run.durable.leases import LeaseLostError
 from skills_core.run.durable.leases.files import FileLease
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from skills_core.run.durable.terms import Terms
 
 __all__ = ["begin_lease", "config_of", "end", "launch", "renew_first"]
+
+_LAST_WORDS: Final = 5.0
+"""Seconds that the record has to take note of the end."""
 
 _POLL_SECONDS: Final = 0.25
 """How often a worker looks for waiting runs."""
@@ -102,7 +107,11 @@ async def renew_first(lease: Lease) -> None:
 
 async def end(performer: Performer, terms: Terms) -> None:
     """Let go of all runs, and end dbos in this process."""
+    held = performer.held
     await performer.stop(terms.stop_seconds)
+    if held:
+        with suppress(*FAULTS), anyio.move_on_after(_LAST_WORDS):
+            await performer.note_interrupted(held)
     stop_retrying()
     # In a thread: dbos waits for threads that wait for this loop.
     await anyio.to_thread.run_sync(lambda: DBOS.destroy(destroy_registry=True))

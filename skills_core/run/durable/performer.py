@@ -160,3 +160,10 @@ class Performer:
                 await self._idle.wait()
         except TimeoutError:
             logger.warning("%d runs did not stop within %g seconds", len(self._held), seconds)
+
+    async def note_interrupted(self, holds: Mapping[str, Hold]) -> None:
+        """Let the record say that these runs were performed up to now, as far as they are to be continued."""
+        for run_id, hold in holds.items():
+            if not hold.for_good and not hold.fenced:
+                # What it says does not matter: it is the time at which it was said.
+                await DBOS.update_workflow_attributes_async(run_id, {"interrupted": True})

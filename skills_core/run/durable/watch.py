@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from skills_core.run.durable.leases import Lease
     from skills_core.run.durable.performer import Performer
+    from skills_core.run.durable.takeover import Takeover
     from skills_core.run.durable.terms import Terms
 
 __all__ = ["Watch"]
@@ -39,8 +40,9 @@ class Watch:
     second waits for nothing, and lets go of the runs in time whatever the others wait for.
     """
 
-    def __init__(self, performer: Performer, lease: Lease, terms: Terms) -> None:
-        """Prepare to watch for this worker."""
+    def __init__(self, performer: Performer, lease: Lease, terms: Terms, takeover: Takeover) -> None:
+        """Prepare to watch for this worker; `takeover` decides what of dead workers is continued."""
+        self._takeover = takeover
         self._performer = performer
         self._lease = lease
         self._terms = terms
@@ -152,11 +154,9 @@ class Watch:
                 executor_id=worker,
                 app_version=self._terms.version,
                 application_name=self._terms.pool,
-                load_input=False,
                 load_output=False,
             )
-            wanted = [row.workflow_id for row in rows if self._terms.takes_over(row.workflow_id)]
-            taken = self._hand_back(wanted, worker)
+            taken = self._hand_back(self._takeover.admitted(rows), worker)
         if taken:
             logger.info("%d runs of the worker %s, which is gone, wait for another one", taken, worker)
         return taken
