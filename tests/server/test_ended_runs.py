@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -88,6 +89,11 @@ class Stage:
         files = (self.folder / "state/skillserve/runs").glob("*.json")
         return {path.stem: json.loads(path.read_text())["status"] for path in files}
 
+    def contents(self) -> dict[str, str]:
+        """Return the files of traces."""
+        files = (self.folder / "state/skillserve/runs").iterdir()
+        return {path.name: path.read_text() for path in files}
+
     def recorded(self) -> dict[str, str]:
         with open_client(store_of(self.store)) as client:
             assert client is not None
@@ -107,7 +113,7 @@ class Stage:
         (self.folder / "work/go").touch()
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture
 def stage(
     request: pytest.FixtureRequest, tmp_path: Path, make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint
 ) -> Iterator[Stage]:
@@ -136,23 +142,31 @@ def agree(stage: Stage, kind: str, status: str, recorded: str) -> None:
     assert stage.recorded() == dict.fromkeys(names(kind), recorded)
 
 
+STAGES = pytest.mark.parametrize("stage", ["sqlite", "postgres"], indirect=True)
+ON_FILE = pytest.mark.parametrize("stage", ["sqlite"], indirect=True)
+ON_SERVER = pytest.mark.parametrize("stage", ["postgres"], indirect=True)
 KINDS = pytest.mark.parametrize("kind", ["skill", "workflow"])
-ENDS = pytest.mark.parametrize(
-    ("how", "status", "recorded"),
+ENDS = {
+    "SIGTERM": ("interrupted", "running"),
+    "SIGHUP": ("interrupted", "running"),
+    "SIGKILL": ("interrupted", "running"),
+    "SIGINT": ("cancelled", "cancelled"),
+}
+
+
+@pytest.mark.parametrize(
+    ("stage", "kind", "how"),
     [
-        ("SIGTERM", "interrupted", "running"),
-        ("SIGHUP", "interrupted", "running"),
-        ("SIGKILL", "interrupted", "running"),
-        ("SIGINT", "cancelled", "cancelled"),
+        *(("sqlite", kind, how) for kind in ("skill", "workflow") for how in ENDS),
+        ("postgres", "workflow", "SIGTERM"),
+        ("postgres", "skill", "SIGKILL"),
     ],
+    indirect=["stage"],
 )
-
-
-@KINDS
-@ENDS
 async def test_a_run_whose_process_a_signal_ends_is_told_alike_by_record_trace_and_list(
-    stage: Stage, kind: str, how: str, status: str, recorded: str
+    stage: Stage, kind: str, how: str
 ) -> None:
+    status, recorded = ENDS[how]
     process = stage.perform(kind)
     await stage.begins()
     assert stage.listed() == dict.fromkeys(names(kind), "running")
@@ -170,6 +184,7 @@ async def test_a_run_whose_process_a_signal_ends_is_told_alike_by_record_trace_a
         assert stage.written() == dict.fromkeys(names(kind), "completed")
 
 
+@ON_FILE
 @KINDS
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL"])
 async def test_an_interrupted_run_that_is_cancelled_is_not_continued(stage: Stage, kind: str, how: str) -> None:
@@ -191,7 +206,7 @@ async def test_an_interrupted_run_that_is_cancelled_is_not_continued(stage: Stag
     assert stage.runs("cancel", "one").returncode == 0
 
 
-@KINDS
+@pytest.mark.parametrize(("stage", "kind"), [("sqlite", "workflow"), ("postgres", "skill")], indirect=["stage"])
 async def test_a_run_of_another_process_that_is_cancelled_ends_there(stage: Stage, kind: str) -> None:
     process = stage.perform(kind)
     await stage.begins()
@@ -201,3 +216,125 @@ async def test_a_run_of_another_process_that_is_cancelled_ends_there(stage: Stag
     assert (process.returncode, out) == (1, ""), err
     agree(stage, kind, "cancelled", "cancelled")
     assert stage.written() == dict.fromkeys(names(kind), "cancelled")
+
+
+@ON_FILE
+async def test_a_run_of_a_process_that_is_stopped_is_cancelled_when_the_process_goes_on(stage: Stage) -> None:
+    process = stage.perform("skill")
+    await stage.begins()
+    process.send_signal(signal.SIGSTOP)
+    assert stage.listed() == {"one": "running"}
+    assert stage.runs("cancel", "one").returncode == 0
+    agree(stage, "skill", "cancelled", "cancelled")
+    stage.go()
+    process.send_signal(signal.SIGCONT)
+    out, err = await anyio.to_thread.run_sync(process.communicate)
+    assert (process.returncode, out) == (1, ""), err
+    agree(stage, "skill", "cancelled", "cancelled")
+    assert stage.written() == {"one": "cancelled"}
+    assert len(stage.endpoint.requests) == 1
+
+
+@ON_SERVER
+@KINDS
+async def test_a_worker_that_was_stopped_writes_nothing_for_a_run_that_another_completed(
+    stage: Stage, kind: str
+) -> None:
+    stopped = stage.perform(kind)
+    await stage.begins()
+    stopped.send_signal(signal.SIGSTOP)
+    await stage.until(lambda: stage.listed() == dict.fromkeys(names(kind), "interrupted"))
+    stage.go()
+    out, err = await anyio.to_thread.run_sync(stage.resume().communicate)
+    assert out.split() == ["one", kind, "completed"], err
+    files = stage.contents()
+    stopped.send_signal(signal.SIGCONT)
+    # It joins the run that is another's by now, and gives the outcome that this one recorded.
+    out, err = await anyio.to_thread.run_sync(stopped.communicate)
+    assert out == "the end\n", err
+    assert stage.contents() == files
+    agree(stage, kind, "completed", "done")
+    assert stage.written() == dict.fromkeys(names(kind), "completed")
+
+
+@ON_FILE
+def test_what_cannot_be_cancelled_is_said_with_the_exit_code_for_no(stage: Stage) -> None:
+    stage.go()
+    performed = ("run", "stayer", "hi", stage.skills, *stage.flags, "--id", "done")
+    none = stage.runs("cancel", "done")
+    assert (none.returncode, "no run of this name is recorded" in none.stdout) == (1, True)
+    assert run(*performed, **stage.environment).returncode == 0
+    told = json.loads(stage.runs("cancel", "done", "nowhere", "done.1", "--json").stdout)["runs"]
+    assert [(each["run_id"], each["cancelled"], each["status"]) for each in told] == [
+        ("done", False, "completed"),
+        ("nowhere", False, None),
+        ("done.1", False, None),
+    ]
+    assert stage.runs("cancel", "done").returncode == 1
+    assert stage.runs("cancel").returncode == 2
+    Path(stage.store).write_text("no database" * 100)
+    damaged = stage.runs("cancel", "done")
+    assert (damaged.returncode, damaged.stdout, stage.store in damaged.stderr) == (2, "", True)
+    # What traces say is shown all the same, with what is wrong with the record.
+    listed = stage.runs("list", "--json")
+    assert [each["status"] for each in json.loads(listed.stdout)["runs"]] == ["completed"]
+    assert stage.store in listed.stderr
+
+
+@ON_FILE
+async def test_a_server_says_what_it_continues_and_leaves_alone_what_was_interrupted_long_ago(stage: Stage) -> None:
+    process = stage.perform("skill")
+    await stage.begins()
+    process.send_signal(signal.SIGTERM)
+    await anyio.to_thread.run_sync(process.communicate)
+    stage.go()
+    serve = ("serve", stage.skills, *stage.flags, "--tool", "run_skill", "--transport", "http", "--port", "0")
+    stage.environment["SKILLSERVE_RUN_RESUME_SECONDS"] = "0"
+    careful = stage.start(*serve)
+    assert careful.stderr is not None
+    said = await anyio.to_thread.run_sync(lambda: line_with("run one of skill stayer", careful))
+    assert re.search(r"is left alone: it was interrupted \d+ s ago, .*run_resume_seconds.*runs cancel one", said)
+    assert stage.listed() == {"one": "interrupted"}
+    careful.terminate()
+    await anyio.to_thread.run_sync(careful.communicate)
+    assert len(stage.endpoint.requests) == 1
+    del stage.environment["SKILLSERVE_RUN_RESUME_SECONDS"]
+    server = stage.start(*serve)
+    said = await anyio.to_thread.run_sync(lambda: line_with("run one of skill stayer", server))
+    assert re.search(r"is continued: it was interrupted \d+ s ago", said)
+    await stage.until(lambda: stage.listed() == {"one": "completed"})
+
+
+def line_with(text: str, process: subprocess.Popen[str]) -> str:
+    assert process.stderr is not None
+    return next(line for line in process.stderr if text in line)
+
+
+# The one run that it performs at a time does not end, so the other one waits.
+ENQUEUE = """
+import asyncio, sys
+from skills_core.run.durable.engine import open_engine
+from skills_core.run.durable.store import store_of
+from skills_core.run.durable.terms import Terms
+async def main():
+    begun = asyncio.Event()
+    async def job(journal, given):
+        begun.set()
+        await asyncio.sleep(3600)
+    async with open_engine(store_of(sys.argv[1]), {"skill": job}, Terms(at_once=1)) as engine:
+        for name in ("first", "later"):
+            await engine.start("skill", name, {"skill": "stayer", "digest": None, "parameters": {}, "message": None})
+            await begun.wait()
+asyncio.run(main())
+"""
+
+
+@ON_FILE
+def test_a_run_that_waits_is_listed_shown_and_cancelled(stage: Stage) -> None:
+    command = [sys.executable, "-c", ENQUEUE, stage.store]
+    subprocess.run(command, cwd=REPOSITORY, env=stage.environment, check=True, timeout=120)
+    assert stage.listed() == {"first": "interrupted", "later": "waiting"}
+    assert (stage.shown("later")["skill"], stage.shown("later")["status"]) == ("stayer", "waiting")
+    assert stage.runs("cancel", "later", "first").returncode == 0
+    assert stage.listed() == {"first": "cancelled", "later": "cancelled"}
+    assert stage.recorded() == {"first": "cancelled", "later": "cancelled"}
