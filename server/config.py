@@ -47,17 +47,8 @@ FILE_NAME = "skillserve.toml"
 _GUARD = frozenset({"confirm_patterns", "danger_patterns"})
 
 _RUN = frozenset(
-    {
-        "model",
-        "model_key",
-        "run_resume_seconds",
-        "run_seconds",
-        "run_store",
-        "run_tokens",
-        "run_turns",
-        "runs_at_once",
-        "workflows",
-    }
+    {"model", "model_key", "runs_at_once", "workflows"}
+    | {"run_resume_seconds", "run_seconds", "run_store", "run_tokens", "run_turns"}
 )
 
 _SCRIPTS = frozenset(
