@@ -48,6 +48,8 @@ _INTERRUPTED: Final = (
     "ends it."
 )
 
+_NOT_RECORDED: Final = "The process that performed the run is gone. The run was not recorded, so nothing continues it."
+
 
 @dataclass(frozen=True, slots=True)
 class Cancellation:
@@ -87,7 +89,8 @@ class RunOverview:
         traces = self._traces.readable(unreadable)
         runs = self._recorded(traces)
         shown = {run_id: self._shown(traces.get(run_id), run) for run_id, run in runs.items()}
-        return sorted((traces | shown).values(), key=lambda each: str(each.get("started")), reverse=True)
+        unrecorded = {run_id: self._alone(trace) for run_id, trace in traces.items() if run_id not in runs}
+        return sorted((unrecorded | shown).values(), key=lambda each: str(each.get("started")), reverse=True)
 
     def shown(self, run_id: str) -> JsonObject:
         """Return one run as a trace.
@@ -103,7 +106,7 @@ class RunOverview:
             if run is None:
                 raise
             trace = None
-        return self._shown(trace, run) if run is not None else trace or {}
+        return self._shown(trace, run) if run is not None else self._alone(trace or {})
 
     def cancel(self, run_id: str) -> Cancellation:
         """Cancel a run that has not ended, and let its trace say so where no process will.
@@ -150,6 +153,13 @@ class RunOverview:
         wanted = [*(traces.keys() - runs.keys())]
         wanted += [run_id for run_id, run in runs.items() if _needs_outcome(traces.get(run_id), run)]
         return runs | {run.run_id: run for run in self._client.with_outcomes(wanted)}
+
+    def _alone(self, trace: JsonObject) -> JsonObject:
+        """Return the trace of a run that is not recorded, which ends with its process."""
+        process = trace.get("process")
+        if trace.get("status") != "running" or not isinstance(process, str) or self._traces.is_present(process):
+            return trace
+        return {**trace, **_state(RunStatus.INTERRUPTED, RunProblem.INTERRUPTED, _NOT_RECORDED)}
 
     def _looked_up(self, run_id: str) -> Run | None:
         if self._client is None:

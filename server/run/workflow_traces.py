@@ -57,6 +57,8 @@ class WorkflowTrace:
         """
         # A run that is continued began when it first did.
         self._trace["started"] = await self._journal.step("started", _this_moment)
+        if self._journal.epoch is None:
+            self._trace["process"] = await anyio.to_thread.run_sync(self._store.presence)
         await anyio.to_thread.run_sync(partial(self._write, first=True))
         try:
             yield self._note

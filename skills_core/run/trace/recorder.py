@@ -44,6 +44,7 @@ class Recorder:
         """Know the run; nothing is written before `begin`, and nothing once `journal` is fenced off."""
         self.header = header
         self._journal = journal or MemoryJournal(header.run_id)
+        self._process: str | None = None
         self._store = store
         self._secrets = secrets or Secrets({})
         self._events: list[JsonValue] = []
@@ -53,6 +54,8 @@ class Recorder:
     async def begin(self, at: str) -> None:
         """Note when the run began; one that is continued began when it first did."""
         self.header = replace(self.header, started=at)
+        if self._store is not None and self._journal.epoch is None:
+            self._process = await anyio.to_thread.run_sync(self._store.presence)
         await self._write(first=True)
 
     async def add(self, event: Event) -> None:
@@ -76,6 +79,7 @@ class Recorder:
             **to_json(self.header),
             "trace_id": trace_id(self.header.run_id),
             "ended": self._ended,
+            **({"process": self._process} if self._process else {}),
             **told,
         }
         hidden = self._secrets.hidden_in(trace)

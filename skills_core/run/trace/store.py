@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skills_core.errors import SkillsError
+from skills_core.run.durable.leases.files import FileLease, is_held
 from skills_core.run.ports import Epoch
 from skills_core.run.records import to_json
 
@@ -69,6 +70,23 @@ class TraceStore:
     def __init__(self, folder: Path) -> None:
         """Nothing is read or made yet."""
         self._folder = folder
+        self._presence: FileLease | None = None
+
+    def presence(self) -> str | None:
+        """Return a name for this process, by which others see whether it is alive; None where it can leave no sign.
+
+        Runs that are recorded have a worker for that; the trace of any other run bears this name.
+        """
+        with suppress(OSError):
+            if self._presence is None:
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._presence = FileLease(self._folder)  # held until the process ends
+            return self._presence.worker
+        return None
+
+    def is_present(self, name: str) -> bool:
+        """Tell whether the process that was given this name is alive."""
+        return is_held(self._folder, name)
 
     def write(self, run_id: str, trace: Mapping[str, JsonValue], epoch: Epoch | None = None) -> None:
         """Write a trace, whole or not at all, in place of an earlier one of the same run.

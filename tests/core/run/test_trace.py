@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -166,3 +167,28 @@ def test_a_writer_that_is_stopped_while_another_takes_over_replaces_nothing_when
     assert is_behind == [False if stops == "after it compared" else None]
     assert store.read("a")["n"] == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.1.json", "a.json"]
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from skills_core.run.trace.store import TraceStore
+print(TraceStore(Path(sys.argv[1])).presence(), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_process_is_present_until_it_ends_in_whichever_way(tmp_path: Path) -> None:
+    store = TraceStore(tmp_path / "runs")
+    mine = store.presence()
+    assert mine is not None
+    assert (mine == store.presence(), store.is_present(mine)) == (True, True)
+    command = [sys.executable, "-c", HOLD, str(tmp_path / "runs")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        theirs = process.stdout.readline().strip()
+        assert store.is_present(theirs)
+        process.kill()
+        process.wait()
+    assert not store.is_present(theirs)
+    assert not store.is_present("../runs")
