@@ -91,9 +91,7 @@ class PostgresLease:
             self._prepare()
             self._renew()
         except psycopg.Error as error:
-            raise StoreError(
-                f"The PostgreSQL database for runs, {self.place}, cannot be used: {_text(error)}"
-            ) from None
+            raise _unusable(self._store, error) from None
 
     @property
     def place(self) -> str:
@@ -218,9 +216,7 @@ class Observer:
         try:
             self._connection = _connected(store, grace_seconds, "skillserve")
         except psycopg.Error as error:
-            raise StoreError(
-                f"The PostgreSQL database for runs, {store.place}, cannot be used: {_text(error)}"
-            ) from None
+            raise _unusable(store, error) from None
 
     def __enter__(self) -> Self:
         """Return this observer."""
@@ -271,6 +267,14 @@ def _refuse_unreadable(url: str) -> None:
         expected = "expected postgresql://user@host:port/database"
         escapes = "In a password, write / as %2F, @ as %40 and % as %25."
         raise StoreError(f"The URL of the PostgreSQL database for runs cannot be read; {expected}. {escapes}")
+
+
+def _unusable(store: PostgresStore, error: psycopg.Error) -> StoreError:
+    said = _text(error).rstrip(".")
+    return StoreError(
+        f"The PostgreSQL database for runs, {store.place}, cannot be used: {said}. Check that PostgreSQL runs there, "
+        "that the database exists, and that this user may use it."
+    )
 
 
 def _text(error: psycopg.Error) -> str:
