@@ -124,7 +124,7 @@ class TraceStore:
         if epoch is None:
             return
         for half in self._halves(run_id):
-            with suppress(FileNotFoundError):
+            with suppress(OSError):  # it is gone, or a system keeps what is open
                 half.unlink()
         if epoch_of(self._content(run_id)) != epoch:
             self.write(run_id, trace, epoch)
