@@ -187,6 +187,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Most tokens in one run, in and out."""
     run_seconds: Annotated[int, Meta(ge=1, le=86_400)] = 900
     """Longest time of one run."""
+    run_resume_seconds: Annotated[int, Meta(ge=0, le=31_536_000)] = 600
+    """How long ago a run may have been interrupted for a server to continue it unasked; older ones are left alone."""
     runs_at_once: Annotated[int, Meta(ge=1, le=1000)] = 4
     """Most runs that this process performs at a time; the others wait."""
     run_store: SecretStr | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -81,17 +81,10 @@ def run(  # noqa: PLR0913 - one parameter for each flag
 
 @runs.command("list")
 def list_runs(*, as_json: AsJson = False) -> None:
-    """List the runs that there are traces of, the latest first."""
-    from server.run.traces import trace_store
-    from skills_core.run.trace.store import UnknownTraceError
+    """List the runs that are recorded or that there are traces of, the latest first."""
+    from server.commands.recorded import listed_runs
 
-    store = trace_store()
-    found = []
-    for run_id in store.run_ids():
-        try:
-            found.append(_summary(store.read(run_id)))
-        except UnknownTraceError:  # it is broken, or was removed just now
-            typer.echo(f"skillserve: no trace can be read of the run {run_id}", err=True)
+    found = listed_runs()
     if as_json:
         print_json({"runs": found})
         return
@@ -104,13 +97,34 @@ def list_runs(*, as_json: AsJson = False) -> None:
 @runs.command("show")
 def show_run(run_id: Annotated[str, typer.Argument(metavar="ID", help="The run, as `runs list` shows it.")]) -> None:
     """Print the trace of a run: each call of the model and of tools, decisions, scores, and how it ended."""
-    from server.run.traces import trace_store
+    from server.commands.recorded import shown_run
     from skills_core.run.trace.store import UnknownTraceError
 
     try:
-        print_json(trace_store().read(run_id))
+        print_json(shown_run(run_id))
     except UnknownTraceError as error:
         fail(f"{error} `skillserve runs list` shows those that there are.", NO)
+
+
+@runs.command("cancel")
+def cancel_runs(
+    run_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="The runs, as `runs list` shows them.")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Cancel runs that wait, are performed by any process, or were interrupted; the steps of a workflow end with it.
+
+    The exit code is 1 where one of them has ended already or is not recorded.
+    """
+    from server.commands.recorded import cancelled_runs
+
+    found = cancelled_runs(run_ids)
+    if as_json:
+        print_json({"runs": found})
+    for each in [] if as_json else found:
+        print_text(f"{each['run_id']}  {each['status'] or '-'}  {each['message']}")
+    if not all(each["cancelled"] for each in found):
+        raise SystemExit(NO)
 
 
 @runs.command("resume")
@@ -154,8 +168,3 @@ def _misplaced(message: str | None, directories: list[Path] | None) -> str:
     if directories or not message or not os.path.isdir(message):  # noqa: PTH112
         return ""
     return f' {message!r} was taken as the message; write a message (or "") before folders.'
-
-
-def _summary(trace: dict[str, Any]) -> dict[str, Any]:
-    keys = ("run_id", "skill", "workflow", "digest", "model", "started", "ended", "status", "problem", "message")
-    return {key: trace.get(key) for key in keys}

@@ -60,7 +60,7 @@ class RunKeeper:
                 return
             from server.run.opening import recording
 
-            async with recording(service, self._host.library, self._host.settings):
+            async with recording(service, self._host.library, self._host.settings, unasked=True):
                 self._open(service)
                 await anyio.sleep_forever()
         except SkillsError as error:

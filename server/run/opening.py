@@ -5,14 +5,14 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from server.environment import state_home
 from server.rules import guard_of
+from server.run.interruptions import log_interrupted
 from server.run.performing import Surroundings
 from server.run.pool import pool_of
 from server.run.service import RunService
-from server.run.traces import trace_store
+from server.run.traces import store_in, trace_store
 from server.scripts.setup import script_runner, variables_of
-from skills_core.run.durable.store import SqliteStore, store_of
+from skills_core.run.durable.takeover import ignored
 from skills_core.run.durable.terms import Terms
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from server.config import Settings
     from skills_core.library import Library
     from skills_core.run.durable.engine import Engine
-    from skills_core.run.durable.store import Store
 
 __all__ = ["recording", "service_of"]
 
@@ -43,20 +42,27 @@ def service_of(library: Library, settings: Settings) -> RunService:
 
 @asynccontextmanager
 async def recording(
-    service: RunService, library: Library, settings: Settings, only: Iterable[str] | None = None
+    service: RunService,
+    library: Library,
+    settings: Settings,
+    only: Iterable[str] | None = None,
+    *,
+    unasked: bool = False,
 ) -> AsyncGenerator[Engine]:
     """Let the service record its runs where settings say, and complete those that were interrupted; `only` these.
+
+    Where they are completed `unasked`, those that were interrupted too long ago by the settings are left alone, and the
+    log says of each what becomes of it.
 
     Raises:
         StoreError: the store cannot be used.
     """
     pool = pool_of(settings, (source.root for source in library.sources))
-    terms = Terms(pool=pool, at_once=settings.runs_at_once, only=None if only is None else frozenset(only))
-    async with service.recording(_store(settings), terms) as engine:
+    terms = Terms(
+        pool=pool,
+        at_once=settings.runs_at_once,
+        only=None if only is None else frozenset(only),
+        resume_seconds=settings.run_resume_seconds if unasked else None,
+    )
+    async with service.recording(store_in(settings), terms, log_interrupted if unasked else ignored) as engine:
         yield engine
-
-
-def _store(settings: Settings) -> Store:
-    if settings.run_store is not None:
-        return store_of(settings.run_store.get_secret_value())
-    return SqliteStore(state_home() / "runs.sqlite")

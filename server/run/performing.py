@@ -126,6 +126,7 @@ class SkillPerformance:
                     run_id=journal.run_id,
                     digest=skill.digest or "",
                     secrets=secrets,
+                    ensure_owned=journal.ensure_owned,
                 )
 
             context = RunContext(

@@ -22,6 +22,7 @@ from server.run.workflow_traces import WorkflowTrace
 from skills_core.errors import SkillsError, UnknownSkillError
 from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.errors import RunConflictError, RunNotDoneError
+from skills_core.run.durable.takeover import ignored
 from skills_core.run.durable.terms import INSIDE, is_inner
 from skills_core.run.executor import RunRequest
 from skills_core.run.models import ModelUnavailableError
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from skills_core.catalog import Catalog
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.store import Store
+    from skills_core.run.durable.takeover import Interrupted
     from skills_core.run.durable.terms import Terms
     from skills_core.run.ports import Journal, JsonObject
     from skills_core.run.secrets import Secrets
@@ -91,14 +93,18 @@ class RunService:
         self._closing = True
 
     @asynccontextmanager
-    async def recording(self, store: Store, terms: Terms) -> AsyncGenerator[Engine]:
+    async def recording(
+        self, store: Store, terms: Terms, tell: Callable[[Interrupted], None] = ignored
+    ) -> AsyncGenerator[Engine]:
         """Record runs in `store` as long as the block lasts, and complete those that `terms` say of the interrupted.
+
+        `tell` is called with each interrupted run that is continued or left alone for its age.
 
         Raises:
             StoreError: the store cannot be used.
         """
         jobs = dict(zip(KINDS, (self._skill_job, self._workflow_job), strict=True))
-        async with open_engine(store, jobs, terms) as engine:
+        async with open_engine(store, jobs, terms, tell) as engine:
             await engine.forget(KEPT)
             # It stays when it is closed: what is begun then is refused, and not performed without a record.
             self._engine = engine

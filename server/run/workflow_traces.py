@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -56,7 +57,9 @@ class WorkflowTrace:
         """
         # A run that is continued began when it first did.
         self._trace["started"] = await self._journal.step("started", _this_moment)
-        await anyio.to_thread.run_sync(self._write)
+        if self._journal.epoch is None:
+            self._trace["process"] = await anyio.to_thread.run_sync(self._store.presence)
+        await anyio.to_thread.run_sync(partial(self._write, first=True))
         try:
             yield self._note
         finally:
@@ -75,8 +78,9 @@ class WorkflowTrace:
         performed = step.kind is StepKind.SKILL and step.outcome is not None
         return {**told, "run": f"{self._run_id}{INSIDE}{self._numbers[step.name]}" if performed else None}
 
-    def _write(self) -> None:
-        self._store.try_write(self._run_id, self._trace)
+    def _write(self, *, first: bool = False) -> None:
+        if not self._journal.fenced:
+            self._store.try_write(self._run_id, self._trace, self._journal.epoch, first=first)
 
 
 async def _this_moment() -> JsonValue:

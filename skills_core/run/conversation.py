@@ -20,6 +20,7 @@ from pydantic_ai.models.instrumented import InstrumentationSettings
 from pydantic_ai.tools import ToolDefinition
 
 from skills_core.errors import SkillsError
+from skills_core.run.model_faults import model_fault
 from skills_core.run.models import advice_on
 from skills_core.run.outcome import CallDecision, RunProblem, ToolCall, Usage
 from skills_core.run.ports import Progress
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from skills_core.run.tools.gate import ToolGate
     from skills_core.run.trace.recorder import Recorder
 
-__all__ = ["MAX_FAULT", "SPANS", "Conversation", "RunStoppedError", "model_fault"]
+__all__ = ["MAX_FAULT", "SPANS", "Conversation", "RunStoppedError"]
 
 logger = logging.getLogger(__name__)
 
@@ -58,12 +59,6 @@ class RunStoppedError(SkillsError):
         super().__init__(message)
         self.problem = problem
         self.message = message
-
-
-def model_fault(error: Exception, secrets: Secrets) -> str:
-    """Return what a request to a model ended in, in one sentence for people."""
-    said = " ".join(secrets.hidden(str(error)).split())[:MAX_FAULT]
-    return f"The model did not answer: {type(error).__name__}{f': {said}' if said else ''}"
 
 
 class Conversation:
@@ -146,9 +141,11 @@ class Conversation:
             # A model that was told a secret, by the user say, may repeat it, and answers are recorded.
             dumped = self._secrets.hidden_in(ModelMessagesTypeAdapter.dump_python([response], mode="json")[0])
             _restored(dumped)  # what cannot be read back is no answer, and must not be recorded as one
-        except Exception as error:  # noqa: BLE001 - providers' libraries raise whatever they like
-            fault = " ".join(filter(None, (model_fault(error, self._secrets), advice_on(self._model, error))))
+        except Exception as error:
+            said = self._secrets.hidden(model_fault(error))[:MAX_FAULT]
+            fault = " ".join(filter(None, (said, advice_on(self._model, error))))
             logger.info("run %s: %s", self._journal.run_id, fault)
+            logger.debug("run %s: the request to the model", self._journal.run_id, exc_info=True)
             return {"at": at, "seconds": _since(begun), "error": fault, "response": None}
         return {"at": at, "seconds": _since(begun), "error": None, "response": dumped}
 

@@ -8,16 +8,20 @@ from __future__ import annotations
 import json
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from skills_core.errors import SkillsError
+from skills_core.run.embedded_json import embedded_objects
+from skills_core.run.model_faults import model_fault, validation_faults
 from skills_core.run.outcome import UNUSED, CriterionScore, Score, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pydantic import BaseModel
     from pydantic_ai.models import Model
+
+    from skills_core.run.ports import JsonObject
 
 __all__ = ["Assessment", "Evaluator", "Judgement", "ModelEvaluator", "NotScoredError"]
 
@@ -32,9 +36,6 @@ _RULES = (
 )
 
 _FORM = "Answer with one JSON object that fits this schema, and with nothing before or after it:"
-
-_MAX_FAULTS = 5
-# Of an answer, that the model is told of.
 
 
 class NotScoredError(SkillsError):
@@ -102,7 +103,7 @@ class ModelEvaluator:
             try:
                 response = await model_request(self._model, [request], instrument=SPANS)
             except Exception as error:
-                message = f"The output was not scored: {type(error).__name__}: {error}"
+                message = f"The output was not scored: {model_fault(error)}"
                 raise NotScoredError(message, used) from error
             used += Usage(0, response.usage.input_tokens, response.usage.output_tokens)
             read = _read(form, response.text or "", assessment.criteria)
@@ -134,14 +135,29 @@ def _verdict_form(criteria: int) -> type[BaseModel]:
 
 
 def _read(form: type[BaseModel], text: str, criteria: Sequence[str]) -> Score | str:
-    """Return the score of an answer, or in words what is wrong with it; models like to write around their JSON."""
+    """Return the score of an answer, wherever in it the object stands, or in words what is wrong with it.
+
+    Of several objects in the form of a score none counts unless they are equal: one may be quoted from the output.
+    """
     from pydantic import ValidationError  # noqa: PLC0415 - only runs want it
 
-    try:
-        verdict = form.model_validate_json(text[text.find("{") : text.rfind("}") + 1]).model_dump()
-    except ValidationError as error:
-        faults = error.errors(include_url=False, include_context=False, include_input=False)[:_MAX_FAULTS]
-        return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'the whole'}: {fault['msg']}" for fault in faults)
+    faults: list[str] = []
+    verdicts: list[Mapping[str, Any]] = []
+
+    def fits(value: JsonObject) -> bool:
+        try:
+            verdicts.append(form.model_validate(value).model_dump())
+        except ValidationError as error:
+            faults.append(validation_faults(error))
+            return False
+        return True
+
+    embedded_objects(text, fits)
+    if not verdicts:
+        return faults[0] if faults else "there is no JSON object in it"
+    verdict = verdicts[0]
+    if any(other != verdict for other in verdicts):
+        return f"it holds {len(verdicts)} objects in the form of a score that differ; give one"
     found = [CriterionScore(criterion, **each) for criterion, each in zip(criteria, verdict["criteria"], strict=True)]
     return Score(verdict["overall"], tuple(found), verdict["finding"])
 

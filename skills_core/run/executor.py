@@ -113,7 +113,7 @@ class SkillExecutor:
         self._instructions = f"{_RULES}\n\n{text}"
         self._prompt = render_request(request.skill, message)
         header = RunHeader.of(context.journal.run_id, request.skill, context.model_name, values, message)
-        self._recorder = Recorder(header, context.store, context.secrets)
+        self._recorder = Recorder(header, context.store, context.secrets, context.journal)
         self._conversation = Conversation(
             context.model,
             self._instructions,
@@ -142,7 +142,7 @@ class SkillExecutor:
                 raise
             except Exception as error:
                 logger.exception("run %s ended by an error of its own", self._context.journal.run_id)
-                message = f"The run ended by an error of its own: {type(error).__name__}."
+                message = f"The run ended by an error of its own: {type(error).__name__}. The log says where."
                 outcome = self._outcome(RunStatus.FAILED, RunProblem.INTERNAL_ERROR, message)
             await self._finish(span, outcome)
         return outcome

@@ -33,6 +33,7 @@ __all__ = [
     "advice_on",
     "check_model",
     "connected",
+    "has_extra",
     "open_model",
     "parse_model",
 ]
@@ -135,7 +136,7 @@ def check_model(spec: ModelSpec, environment: Mapping[str, str]) -> None:
     Raises:
         ModelUnavailableError: what runs stand on is not installed, or the provider lacks its key.
     """
-    if not _has_extra():
+    if not has_extra():
         raise ModelUnavailableError(_NO_EXTRA)
     wanted = _WANTED.get(spec.provider)
     if wanted and not any(environment.get(name) for name in wanted):
@@ -143,7 +144,8 @@ def check_model(spec: ModelSpec, environment: Mapping[str, str]) -> None:
 
 
 @cache
-def _has_extra() -> bool:
+def has_extra() -> bool:
+    """Tell whether what runs stand on is installed."""
     return all(find_spec(library) is not None for library in _OF_EXTRA)
 
 
@@ -154,16 +156,16 @@ def open_model(spec: ModelSpec, key: str | None = None) -> Model:
         ModelUnavailableError: the provider is not known, not installed, or lacks its key.
     """
     try:
-        from pydantic_ai.exceptions import UserError  # noqa: PLC0415 - it takes a second, and only runs want it
-        from pydantic_ai.models import infer_model  # noqa: PLC0415
+        from pydantic_ai.models import infer_model  # noqa: PLC0415 - it takes a second, and only runs want it
     except ImportError as error:
         raise ModelUnavailableError(_NO_EXTRA) from error
     if spec.address is not None:
         return _chat_model(spec, spec.address, key)
     try:
         return infer_model(f"{spec.provider}:{spec.name}")
-    except (ImportError, UserError, ValueError) as error:
-        raise ModelUnavailableError(f"The model {spec} cannot be used: {error}") from error
+    except Exception as error:  # each provider's library raises errors of its own family where a key is missing
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise ModelUnavailableError(f"The model {spec} cannot be used: {said}") from error
 
 
 def advice_on(model: Model, error: Exception) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from skills_core.format.yaml12 import JsonValue
 
-__all__ = ["Journal", "JsonObject", "MemoryJournal", "Nobody", "Progress", "Report", "User", "unheard"]
+__all__ = ["Epoch", "Journal", "JsonObject", "MemoryJournal", "Nobody", "Progress", "Report", "User", "unheard"]
 
 JsonObject: TypeAlias = "dict[str, JsonValue]"
 
@@ -63,6 +63,18 @@ async def unheard(progress: Progress) -> None:
     del progress
 
 
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """The fencing token of a worker that performs a recorded run.
+
+    `recorded` tells the run from others of its name, in milliseconds since 1970; `attempt` counts how often the run was
+    begun. What a higher attempt has written, a lower one must not replace.
+    """
+
+    recorded: int
+    attempt: int
+
+
 class Journal(Protocol):
     """What was done in one run, so that a run that is begun again does nothing twice.
 
@@ -76,6 +88,17 @@ class Journal(Protocol):
     @property
     def interrupted(self) -> bool:
         """Whether the run is cancelled here only to be continued later, by this process or another one."""
+
+    @property
+    def fenced(self) -> bool:
+        """Whether another worker may perform the run by now, so that this one writes nothing for it any more."""
+
+    @property
+    def epoch(self) -> Epoch | None:
+        """The fencing token for files of the run, None where no other worker can take it over."""
+
+    async def ensure_owned(self) -> None:
+        """Go on only while the run is this worker's; otherwise the job is cancelled here."""
 
     async def step(self, name: str, work: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
         """Return what `work` came to: done now, or read back where this step was finished before.
@@ -103,6 +126,19 @@ class MemoryJournal:
     def interrupted(self) -> bool:
         """False: nobody could continue the run."""
         return False
+
+    @property
+    def fenced(self) -> bool:
+        """False: no other worker knows of the run."""
+        return False
+
+    @property
+    def epoch(self) -> Epoch | None:
+        """None: no other worker knows of the run."""
+        return None
+
+    async def ensure_owned(self) -> None:
+        """Do nothing: the run stays this worker's."""
 
     async def step(self, name: str, work: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
         """Do the work."""

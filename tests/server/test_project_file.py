@@ -202,6 +202,7 @@ USABLE: dict[str, str] = {
     "host": "'0.0.0.0'",
     "port": "1",
     "session_idle_seconds": "7",
+    "run_resume_seconds": "7",
     "path": "'/x'",
     "allowed_hosts": "['*']",
     "allowed_origins": "['*']",

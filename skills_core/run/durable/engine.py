@@ -5,13 +5,11 @@ There is one engine in a process at a time, as dbos is one in a process.
 
 from __future__ import annotations
 
-import asyncio
 import math
 import re
 from contextlib import asynccontextmanager, suppress
-from contextvars import Context
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from dbos import DBOS, SetWorkflowID
@@ -21,25 +19,26 @@ from skills_core.run.durable.faults import faults_told
 from skills_core.run.durable.innards import only_json, refuse_what_does_not_fit
 from skills_core.run.durable.launching import begin_lease, config_of, end, launch, renew_first
 from skills_core.run.durable.leases import LeaseLostError
+from skills_core.run.durable.outside import outside
 from skills_core.run.durable.performer import Performer
 from skills_core.run.durable.plain_json import plain_object
 from skills_core.run.durable.records import FINISHED_STATUSES, run_of, statuses_of
 from skills_core.run.durable.runs import UNFINISHED, RunState
+from skills_core.run.durable.takeover import Takeover, ignored, set_aside_stale
 from skills_core.run.durable.terms import INSIDE, Terms, is_inner
 from skills_core.run.durable.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 
     from skills_core.run.durable.leases import Lease
     from skills_core.run.durable.performer import Job
     from skills_core.run.durable.runs import Run
     from skills_core.run.durable.store import Store
+    from skills_core.run.durable.takeover import Interrupted
     from skills_core.run.ports import JsonObject
 
 __all__ = ["Engine", "open_engine"]
-
-T = TypeVar("T")
 
 _WORKFLOW: Final = "run"
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5
@@ -106,12 +105,12 @@ class Engine:
 
         # Broken off, dbos would record it all the same, and nobody perform it until it is handed back.
         with anyio.CancelScope(shield=True):
-            await _outside_of_the_step(begin())
-        return await _outside_of_the_step(self.wait(run_id))
+            await outside(begin())
+        return await outside(self.wait(run_id))
 
     async def _start(self, kind: str, run_id: str, given: JsonObject, *, here: bool) -> Run:
         self._watch.refuse_what_is_gone()
-        with SetWorkflowID(run_id), faults_told():
+        with SetWorkflowID(run_id), faults_told(self._lease.place):
             if here:
                 await DBOS.start_workflow_async(self._workflow, kind, given)
             else:
@@ -155,7 +154,7 @@ class Engine:
             StoreError: the store cannot be used any more.
         """
         self._watch.refuse_what_is_gone()
-        with faults_told():
+        with faults_told(self._lease.place):
             rows = await DBOS.list_workflows_async(workflow_ids=[run_id], application_name=self._terms.pool)
         if not rows:
             raise UnknownRunError(run_id)
@@ -170,7 +169,7 @@ class Engine:
         found: dict[str, Run] = {}
         offset, page = 0, max(limit, _A_PAGE)
         while len(found) < limit:
-            with faults_told():
+            with faults_told(self._lease.place):
                 rows = await DBOS.list_workflows_async(
                     status=statuses_of(states) if states else None,
                     application_name=self._terms.pool,
@@ -199,7 +198,7 @@ class Engine:
         await self.look(run_id)
         # The outer one first, so that it begins no other.
         await self._cancel(run_id)
-        with faults_told():
+        with faults_told(self._lease.place):
             inner = await DBOS.list_workflows_async(
                 workflow_id_prefix=f"{run_id}{INSIDE}",
                 application_name=self._terms.pool,
@@ -219,7 +218,7 @@ class Engine:
                 await self.cancel(run_id)
 
     async def _cancel(self, run_id: str) -> None:
-        with faults_told():
+        with faults_told(self._lease.place):
             await DBOS.cancel_workflow_async(run_id)
         run = await self.look(run_id)
         if run.state is RunState.CANCELLED and (hold := self._performer.held.get(run_id)) is not None:
@@ -231,11 +230,11 @@ class Engine:
         Raises:
             StoreError: the store cannot be used.
         """
-        with faults_told():
+        with faults_told(self._lease.place):
             try:
                 return await self._watch.sweep()
             except LeaseLostError as error:
-                raise StoreError(f"The database of runs cannot be reached: {error}") from None
+                raise StoreError(f"The database of runs {self._lease.place} cannot be reached: {error}") from None
 
     async def forget(self, older_than: timedelta) -> int:
         """Delete the finished runs that ended so long ago, with all that is recorded of them; return how many.
@@ -245,7 +244,7 @@ class Engine:
         """
         before = (datetime.now(UTC) - older_than).isoformat()
         deleted = 0
-        with faults_told():
+        with faults_told(self._lease.place):
             while rows := await DBOS.list_workflows_async(
                 status=FINISHED_STATUSES,
                 completed_before=before,
@@ -264,7 +263,7 @@ class Engine:
         Raises:
             StoreError: the store cannot be used.
         """
-        with faults_told():
+        with faults_told(self._lease.place):
             rows = await DBOS.list_workflows_async(
                 name=_WORKFLOW,
                 status=statuses_of(UNFINISHED),
@@ -278,11 +277,12 @@ class Engine:
 
 @asynccontextmanager
 async def open_engine(
-    store: Store, kinds: Mapping[str, Job], terms: Terms | None = None
+    store: Store, kinds: Mapping[str, Job], terms: Terms | None = None, tell: Callable[[Interrupted], None] = ignored
 ) -> AsyncGenerator[Engine, None]:
     """Open the store and perform runs of these kinds until the context ends; what runs then is continued later.
 
-    A job must take the same steps each time it is given the same input, and start no runs.
+    A job must take the same steps each time it is given the same input, and start no runs. `tell` is called, in a
+    thread, with each interrupted run that is continued here, or left alone as it was interrupted too long ago.
 
     Raises:
         StoreError: the store cannot be used, or an engine is open in this process already. Where the store goes away
@@ -292,28 +292,25 @@ async def open_engine(
     refuse_what_does_not_fit()
     lease = await anyio.to_thread.run_sync(begin_lease, store, terms)
     try:
+        await anyio.to_thread.run_sync(set_aside_stale, store, terms)
         with only_json():
             performer = Performer(kinds, lease, terms.at_once)
-            watch = Watch(performer, lease, terms)
+            watch = Watch(performer, lease, terms, Takeover(terms, DBOS.list_workflow_steps, tell))
             try:
                 DBOS(config=config_of(store, lease.worker, terms))
                 engine = Engine(performer, watch, lease, terms)
-                await launch(terms)
+                await launch(lease, terms)
                 await renew_first(lease)
                 async with _watching(watch):
                     yield engine
             finally:
                 with anyio.CancelScope(shield=True):
+                    await watch.look_a_last_time()
                     await end(performer, terms)
                 watch.close()
     finally:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(lease.close)
-
-
-async def _outside_of_the_step(work: Coroutine[None, None, T]) -> T:
-    # dbos knows by the context that a step is under way, in which it starts nothing.
-    return await asyncio.create_task(work, context=Context())
 
 
 @asynccontextmanager

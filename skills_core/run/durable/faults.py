@@ -1,27 +1,81 @@
-"""Errors of the database and of dbos, told by their type alone: what they say may hold what was recorded."""
+"""Errors of the database and of dbos, in words that are safe to show.
+
+What they say themselves may hold what was to be recorded, so a message of theirs is shown only where it cannot: that of
+a failed connection, and of the classes of SQLSTATE that name nothing but objects of the database.
+"""
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+import psycopg
 from dbos import error as dbos_errors
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from skills_core.run.durable.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["FAULTS", "faults_told"]
+__all__ = ["FAULTS", "described", "faults_told", "reason_of"]
 
-FAULTS: Final = (SQLAlchemyError, dbos_errors.DBOSException)
+FAULTS: Final = (SQLAlchemyError, dbos_errors.DBOSException, psycopg.Error, sqlite3.Error)
+
+_SQLITE: Final = {
+    sqlite3.SQLITE_ERROR: "it lacks a table, or was written by another version or program",
+    sqlite3.SQLITE_PERM: "this user may not use the file; check its permissions",
+    sqlite3.SQLITE_READONLY: "the file cannot be written; check its permissions and those of its folder",
+    sqlite3.SQLITE_BUSY: "another program holds the file locked; end that program, or try again",
+    sqlite3.SQLITE_LOCKED: "another program holds the file locked; end that program, or try again",
+    sqlite3.SQLITE_IOERR: "the disk failed to read or write the file; check the disk",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged; restore a copy, or move it away to begin a new record",
+    sqlite3.SQLITE_FULL: "the disk is full; make room and try again",
+    sqlite3.SQLITE_CANTOPEN: "the file cannot be opened; check that its folder is there and may be written to",
+    sqlite3.SQLITE_CONSTRAINT: "the database refuses what is to be recorded",
+    sqlite3.SQLITE_NOTADB: "the file is no SQLite database; name another file, or move it away",
+}
+"""What the primary result codes of SQLite mean here, and what to do."""
+
+_NAMES_ONLY: Final = frozenset({"08", "25", "28", "3D", "3F", "42", "53", "54", "55", "57", "58"})
+"""Classes of SQLSTATE whose messages name tables, users and limits, and no values of rows."""
+
+_CHECK: Final = "check that PostgreSQL runs there and that this user may use the database"
 
 
 @contextmanager
-def faults_told() -> Iterator[None]:
-    """Raise StoreError for what the database or dbos raise inside of the block."""
+def faults_told(place: str) -> Iterator[None]:
+    """Raise StoreError for what the database at `place`, or dbos, raises inside of the block."""
     try:
         yield
     except FAULTS as error:
-        raise StoreError(f"The database of runs cannot be used: {type(error).__name__}.") from None
+        raise StoreError(f"The database of runs {place} cannot be used: {described(error)}.") from None
+
+
+def described(error: Exception) -> str:
+    """Return the type of an error and, where it is known, the reason."""
+    reason = reason_of(error)
+    return f"{type(error).__name__} ({reason})" if reason else type(error).__name__
+
+
+def reason_of(error: Exception) -> str:
+    """Return why a database or dbos failed and what to do, in words that hold nothing recorded; "" if unknown."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    if isinstance(cause, sqlite3.Error):
+        code = getattr(cause, "sqlite_errorcode", None)
+        return "" if code is None else _SQLITE.get(code & 0xFF, "")
+    if isinstance(cause, psycopg.Error):
+        return _postgres_reason(cause)
+    if isinstance(cause, PoolTimeoutError):
+        return "all connections to it are in use; perform fewer runs at once, or try again"
+    return ""
+
+
+def _postgres_reason(error: psycopg.Error) -> str:
+    if error.sqlstate is None:  # the server was not reached, or is gone
+        said = " ".join(str(error).split())[:300]
+        return f"{said}; {_CHECK}" if said else f"the connection is lost; {_CHECK}"
+    said = " ".join((error.diag.message_primary or "").split())[:300]
+    return f"{said}; {_CHECK}" if said and error.sqlstate[:2] in _NAMES_ONLY else f"SQLSTATE {error.sqlstate}"

@@ -2,6 +2,7 @@
 
 - dbos reads a record with `pickle` where the record says so, whichever way of writing was chosen. Whoever can write to
   the database could so run code here. We take that reader away.
+- It has no public call that takes a run out of its queue without ending it.
 - It has no public call that hands a run back to the queue if, and only if, it still belongs to a given executor, and
   that keeps count of the attempts.
 """
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
+import sqlalchemy as sa
 from dbos import _dbos, _serialization
 from dbos._sys_db import SystemDatabase
 from dbos._utils import GlobalParams
@@ -22,7 +24,16 @@ from skills_core.run.durable.plain_json import PlainJson
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["hand_back", "only_json", "refuse_what_does_not_fit", "refuse_what_was_launched_otherwise", "stop_retrying"]
+    from dbos import DBOSClient
+
+__all__ = [
+    "hand_back",
+    "only_json",
+    "refuse_what_does_not_fit",
+    "refuse_what_was_launched_otherwise",
+    "stop_retrying",
+    "take_out_of_queue",
+]
 
 _PICKLED_NONE: Final = "gAROLg=="
 
@@ -56,6 +67,8 @@ def refuse_what_does_not_fit() -> None:
     with _tried():
         instance, in_cloud = _dbos._dbos_global_instance, GlobalParams.dbos_cloud  # noqa: SLF001 - no public way
         _need(callable(getattr(SystemDatabase, "reenqueue_for_recovery", None)))
+        columns = SystemDatabase.tables.workflow_status.c
+        _need({"executor_id", "owner_xid", "status", "workflow_uuid"} <= set(columns.keys()))
         _need(_reads_only_json())
     if instance is not None:  # DBOS() would hand out this one
         raise StoreError("This process has an engine for runs open already. Close it first: there can be one only.")
@@ -107,6 +120,22 @@ def hand_back(run_id: str, executor: str, queue: str) -> bool:
     """Let a running run of `executor` wait in its queue again, `queue` if it has none; return whether it was so."""
     database = _database()
     return database is not None and database.reenqueue_for_recovery(run_id, [executor], queue)
+
+
+def take_out_of_queue(client: DBOSClient, run_id: str) -> bool:
+    """Let a run that waits in a queue stand there as running by a worker that there is not; return whether it was so.
+
+    Neither its times nor its count of attempts change, and it keeps the name of its queue.
+    """
+    database = client._sys_db  # noqa: SLF001 - no public way
+    table = database.tables.workflow_status
+    change = (
+        sa.update(table)
+        .where(table.c.workflow_uuid == run_id, table.c.status == "ENQUEUED")
+        .values(status="PENDING", executor_id="", owner_xid=None)
+    )
+    with database.engine.begin() as connection:
+        return connection.execute(change).rowcount > 0
 
 
 def stop_retrying() -> None:

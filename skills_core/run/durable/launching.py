@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+import anyio
 import anyio.to_thread
 from dbos import DBOS
 
 from skills_core.run.durable.errors import StoreError
-from skills_core.run.durable.faults import faults_told
+from skills_core.run.durable.faults import FAULTS, faults_told
 from skills_core.run.durable.innards import refuse_what_was_launched_otherwise, stop_retrying
 from skills_core.run.durable.leases import LeaseLostError
 from skills_core.run.durable.leases.files import FileLease
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from skills_core.run.durable.terms import Terms
 
 __all__ = ["begin_lease", "config_of", "end", "launch", "renew_first"]
+
+_LAST_WORDS: Final = 5.0
+"""Seconds that the record has to take note of the end."""
 
 _POLL_SECONDS: Final = 0.25
 """How often a worker looks for waiting runs."""
@@ -68,7 +73,7 @@ def config_of(store: Store, worker: str, terms: Terms) -> DBOSConfig:
     }
 
 
-async def launch(terms: Terms) -> None:
+async def launch(lease: Lease, terms: Terms) -> None:
     """Launch dbos on this event loop: it performs runs on the loop that it was launched on.
 
     This holds up the loop while it creates its tables, once, or looks for them.
@@ -76,7 +81,7 @@ async def launch(terms: Terms) -> None:
     Raises:
         StoreError: the store cannot be used.
     """
-    with faults_told():
+    with faults_told(lease.place):
         DBOS.launch()
         refuse_what_was_launched_otherwise()
         for queue in (terms.pool, terms.queue_of(INSIDE)):
@@ -97,12 +102,16 @@ async def renew_first(lease: Lease) -> None:
     try:
         await anyio.to_thread.run_sync(lease.renew)
     except LeaseLostError as error:
-        raise StoreError(f"The database of runs went away: {error}") from error
+        raise StoreError(f"The database of runs {lease.place} went away: {error}") from error
 
 
 async def end(performer: Performer, terms: Terms) -> None:
     """Let go of all runs, and end dbos in this process."""
+    held = performer.held
     await performer.stop(terms.stop_seconds)
+    if held:
+        with suppress(*FAULTS), anyio.move_on_after(_LAST_WORDS):
+            await performer.note_interrupted(held)
     stop_retrying()
     # In a thread: dbos waits for threads that wait for this loop.
     await anyio.to_thread.run_sync(lambda: DBOS.destroy(destroy_registry=True))

@@ -11,9 +11,14 @@ import anyio.lowlevel
 from dbos import DBOS
 
 from skills_core.diagnostics import one_line
-from skills_core.run.durable.journal import DurableJournal, Hold
+from skills_core.run.durable.faults import FAULTS
+from skills_core.run.durable.journal import DurableJournal, Hold, refused
+from skills_core.run.durable.outside import row_of
 from skills_core.run.durable.plain_json import JobFailedError, plain_object
+from skills_core.run.durable.records import CANCELLED, STATES
+from skills_core.run.durable.runs import RunState
 from skills_core.run.durable.terms import is_inner, outermost
+from skills_core.run.ports import Epoch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -97,6 +102,7 @@ class Performer:
                 hold.release(for_good=outer.for_good)
             # A run inside of another one has that one's slot.
             with hold.scope:
+                await self._note_epoch(run_id, hold)
                 async with nullcontext() if is_inner(run_id) else self._slots:
                     await anyio.lowlevel.checkpoint_if_cancelled()
                     outcome = await self._attempt(run_id, kind, given, hold)
@@ -114,6 +120,20 @@ class Performer:
             logger.warning("run %s failed: its job raised %s", one_line(run_id), problem)
             raise JobFailedError(problem)  # outside of the handler: with no trace of what the error said
         return outcome
+
+    async def _note_epoch(self, run_id: str, hold: Hold) -> None:
+        """Learn the fencing token of the run; where another worker has the run already, let go of it."""
+        try:
+            row = await row_of(run_id)
+        except FAULTS as error:
+            hold.release(fault=refused(run_id, hold.place, error))
+            await anyio.lowlevel.checkpoint()
+            return
+        if row is None or row.executor_id != hold.worker or STATES.get(row.status) is not RunState.RUNNING:
+            hold.release(for_good=row is None or row.status == CANCELLED, taken=row is not None)
+            await anyio.lowlevel.checkpoint()
+            return
+        hold.epoch = Epoch(row.created_at or 0, row.recovery_attempts or 0)
 
     async def _attempt(self, run_id: str, kind: str, given: JsonObject, hold: Hold) -> JsonObject:
         return plain_object(await self._kinds[kind](DurableJournal(run_id, hold), given))
@@ -140,3 +160,10 @@ class Performer:
                 await self._idle.wait()
         except TimeoutError:
             logger.warning("%d runs did not stop within %g seconds", len(self._held), seconds)
+
+    async def note_interrupted(self, holds: Mapping[str, Hold]) -> None:
+        """Let the record say that these runs were performed up to now, as far as they are to be continued."""
+        for run_id, hold in holds.items():
+            if not hold.for_good and not hold.fenced:
+                # What it says does not matter: it is the time at which it was said.
+                await DBOS.update_workflow_attributes_async(run_id, {"interrupted": True})

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from skills_core.run.ports import JsonObject
 
-__all__ = ["FINISHED_STATUSES", "STATES", "run_of", "statuses_of"]
+__all__ = ["CANCELLED", "FINISHED_STATUSES", "STATES", "run_of", "statuses_of"]
 
 STATES: Final[Mapping[str, RunState]] = {
     "ENQUEUED": RunState.WAITING,
@@ -26,6 +26,9 @@ STATES: Final[Mapping[str, RunState]] = {
     "MAX_RECOVERY_ATTEMPTS_EXCEEDED": RunState.GIVEN_UP,
 }
 """The states by what dbos calls them."""
+
+CANCELLED: Final = "CANCELLED"
+"""What dbos calls the state of a run that was cancelled."""
 
 _UNREADABLE: Final = "UnreadableRecord"
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from skills_core.run.ports import Epoch
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -65,3 +67,8 @@ class Run:
     updated: float = 0.0
     outcome: JsonObject | None = None
     problem: str = ""
+
+    @property
+    def epoch(self) -> Epoch:
+        """The fencing token of the worker that began it last."""
+        return Epoch(round(self.created * 1000), self.attempts)

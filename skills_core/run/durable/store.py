@@ -7,7 +7,7 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 from skills_core.run.durable.errors import StoreError
 
@@ -32,12 +32,28 @@ class SqliteStore:
         # As a URL it has no ? and no % of its own, which would be read as more than a path.
         return f"sqlite:///{quote(self.path.resolve().as_posix(), safe='/:')}"
 
+    @property
+    def place(self) -> str:
+        """Where it is, for messages."""
+        return str(self.path)
+
 
 @dataclass(frozen=True, slots=True)
 class PostgresStore:
     """A database that exists already, by a URL `postgresql://user@host/database`. Its password is shown nowhere."""
 
     url: str = field(repr=False)
+
+    @property
+    def place(self) -> str:
+        """Where it is, for messages: hosts and database, without user and password."""
+        _, _, rest = self.url.partition("://")
+        address, _, options = rest.partition("?")
+        if "@" in options:
+            return "PostgreSQL"  # what stands before it may be part of a password
+        named = [f"{name}={value}" for name, value in parse_qsl(options) if name in {"dbname", "host", "port"}]
+        where = f"postgresql://{address.rpartition('@')[2]}"
+        return f"{where} ({', '.join(named)})" if named else where
 
 
 Store: TypeAlias = SqliteStore | PostgresStore

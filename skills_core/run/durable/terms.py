@@ -40,6 +40,9 @@ class Terms:
     only: frozenset[str] | None = None
     """The runs of dead workers that this process takes over, with those inside of them; None for all. One that is there
     for a moment would begin others and let go of them again."""
+    resume_seconds: float | None = None
+    """How long ago a run may have been interrupted for this process to continue it; None for any time. Older ones stay
+    as they are, until they are cancelled or a process that does not mind continues them."""
     run_format: int = RUN_FORMAT
     beat_seconds: float = 1.0
     """How often a worker shows that it is alive, and looks for cancelled runs and for workers that are not."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import anyio
 from dbos import DBOS
 
 from skills_core.run.durable.errors import StoreError
+from skills_core.run.durable.faults import FAULTS, described
 from skills_core.run.durable.innards import hand_back
 from skills_core.run.durable.leases import LeaseLostError
 from skills_core.run.durable.leases.clock import now
@@ -17,12 +19,13 @@ from skills_core.run.durable.runs import UNFINISHED, RunState
 from skills_core.run.durable.terms import is_inner, outermost
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from dbos import WorkflowStatus
 
     from skills_core.run.durable.leases import Lease
     from skills_core.run.durable.performer import Performer
+    from skills_core.run.durable.takeover import Takeover
     from skills_core.run.durable.terms import Terms
 
 __all__ = ["Watch"]
@@ -37,8 +40,9 @@ class Watch:
     second waits for nothing, and lets go of the runs in time whatever the others wait for.
     """
 
-    def __init__(self, performer: Performer, lease: Lease, terms: Terms) -> None:
-        """Prepare to watch for this worker."""
+    def __init__(self, performer: Performer, lease: Lease, terms: Terms, takeover: Takeover) -> None:
+        """Prepare to watch for this worker; `takeover` decides what of dead workers is continued."""
+        self._takeover = takeover
         self._performer = performer
         self._lease = lease
         self._terms = terms
@@ -75,6 +79,11 @@ class Watch:
         """Let go of runs in time when the lease is lost."""
         await self._again_and_again(self._release_lost, "no run can be let go of", self._terms.beat_seconds / 2)
 
+    async def look_a_last_time(self) -> None:
+        """Let go for good of runs that were cancelled just now, before all others are left to be continued."""
+        with suppress(*FAULTS), anyio.move_on_after(self._terms.beat_seconds):
+            await self.release_lost(self._performer.held)
+
     async def look_round(self) -> None:
         """Look at the runs in the database again and again."""
         await self._again_and_again(self.sweep, "the runs cannot be looked at", self._terms.beat_seconds)
@@ -89,7 +98,7 @@ class Watch:
                 raise
             except Exception as error:  # noqa: BLE001 - one beat that fails is no reason to miss the next
                 # What else a database or a library says may hold what was recorded.
-                why = str(error) if isinstance(error, LeaseLostError) else type(error).__name__
+                why = str(error) if isinstance(error, LeaseLostError) else described(error)
                 if why != told:
                     logger.warning("%s: %s", trouble, why)
                 told = why
@@ -115,22 +124,25 @@ class Watch:
         me = self._lease.worker
         self._performer.keep_faults_of({run_id for run_id, row in running.items() if row.executor_id == me})
         lost = [run_id for run_id in held if run_id not in running or running[run_id].executor_id != me]
-        unfinished = await self._unfinished(lost)
-        for run_id in lost:
-            held[run_id].release(for_good=run_id not in unfinished)
+        await self.release_lost(lost)
         ours = {run_id: row for run_id, row in running.items() if row.app_version == self._terms.version}
         workers = {str(row.executor_id) for row in ours.values()} - {me}
         taken = [await anyio.to_thread.run_sync(self._take_over, worker) for worker in sorted(workers)]
         return sum(taken) + await anyio.to_thread.run_sync(self._take_back, ours)
 
-    async def _unfinished(self, run_ids: list[str]) -> set[str]:
-        """Return those of the runs that somebody continues."""
-        if not run_ids:
-            return set()
+    async def release_lost(self, run_ids: Iterable[str]) -> None:
+        """Let go of those of the runs that were cancelled or that another worker has."""
+        held = {run_id: hold for run_id, hold in self._performer.held.items() if run_id in set(run_ids)}
+        if not held:
+            return
         rows = await DBOS.list_workflows_async(
-            workflow_ids=run_ids, application_name=self._terms.pool, load_input=False, load_output=False
+            workflow_ids=[*held], application_name=self._terms.pool, load_input=False, load_output=False
         )
-        return {row.workflow_id for row in rows if STATES.get(row.status) in UNFINISHED}
+        found = {row.workflow_id: (STATES.get(row.status), row.executor_id) for row in rows}
+        for run_id, hold in held.items():
+            state, worker = found.get(run_id, (None, None))
+            if (state, worker) != (RunState.RUNNING, self._lease.worker):
+                hold.release(for_good=state not in UNFINISHED, taken=state in UNFINISHED)
 
     def _take_over(self, worker: str) -> int:
         with self._lease.taking_over(worker) as dead:
@@ -142,11 +154,9 @@ class Watch:
                 executor_id=worker,
                 app_version=self._terms.version,
                 application_name=self._terms.pool,
-                load_input=False,
                 load_output=False,
             )
-            wanted = [row.workflow_id for row in rows if self._terms.takes_over(row.workflow_id)]
-            taken = self._hand_back(wanted, worker)
+            taken = self._hand_back(self._takeover.admitted(rows), worker)
         if taken:
             logger.info("%d runs of the worker %s, which is gone, wait for another one", taken, worker)
         return taken

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 
 from skills_core.diagnostics import one_line, without_halves
@@ -25,7 +26,7 @@ from skills_core.run.tools.schemas import ArgumentCheck
 from skills_core.run.tools.tool import CallContext
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from skills_core.format.yaml12 import JsonValue
     from skills_core.guard import Decision, Guard
@@ -58,7 +59,7 @@ class _Ruling:
 class ToolGate:
     """The tools of one run; `offered` are those that a model is shown, in the order in which they were given."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one for each thing that decides on a call
         self,
         tools: Sequence[Tool],
         permits: Permits,
@@ -69,11 +70,13 @@ class ToolGate:
         run_id: str,
         digest: str = "",
         secrets: Secrets | None = None,
+        ensure_owned: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint,
     ) -> None:
         """Let calls of `tools` through; `digest` is that of the skill that is run, for the log.
 
         What is secret is in nothing that is told of a call. Of two tools with one name the first counts. A tool whose
-        schema cannot be used is left out; to see that takes some 10 ms for each tool.
+        schema cannot be used is left out; to see that takes some 10 ms for each tool. `ensure_owned` is called before a
+        tool is carried out, and cancels the call where another worker has the run: to ask a user takes long.
         """
         self._permits = permits
         self._guard = guard
@@ -82,6 +85,7 @@ class ToolGate:
         self._run_id = run_id
         self._digest = digest
         self._secrets = secrets or Secrets({})
+        self._ensure_owned = ensure_owned
         self._tools: dict[str, Tool] = {}
         self._checks: dict[str, ArgumentCheck] = {}
         for tool in tools:
@@ -198,6 +202,7 @@ class ToolGate:
     async def _carry_out(self, tool: Tool, arguments: JsonObject, number: int) -> tuple[CallDecision, str, str]:
         key, characters = f"{self._run_id}/{number}", self._limits.tool_characters
         context = CallContext(self._run_id, key, self._user, characters, self._secrets.hidden)
+        await self._ensure_owned()
         with anyio.move_on_after(None if tool.waits else self._limits.tool_seconds):
             try:
                 return CallDecision.DONE, await tool.perform(arguments, context), ""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
 
+from skills_core.run.ports import MemoryJournal
 from skills_core.run.records import to_json
 from skills_core.run.secrets import Secrets
 from skills_core.run.trace.events import now
@@ -16,7 +18,7 @@ from skills_core.run.trace.spans import trace_id
 if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonValue
     from skills_core.run.outcome import RunOutcome
-    from skills_core.run.ports import JsonObject
+    from skills_core.run.ports import Journal, JsonObject
     from skills_core.run.trace.events import Event, RunHeader
     from skills_core.run.trace.store import TraceStore
 
@@ -32,9 +34,17 @@ LAST_WORDS = 5.0
 class Recorder:
     """The trace of one run; without a store it is only kept in memory."""
 
-    def __init__(self, header: RunHeader, store: TraceStore | None = None, secrets: Secrets | None = None) -> None:
-        """Know the run; nothing is written before `begin`."""
+    def __init__(
+        self,
+        header: RunHeader,
+        store: TraceStore | None = None,
+        secrets: Secrets | None = None,
+        journal: Journal | None = None,
+    ) -> None:
+        """Know the run; nothing is written before `begin`, and nothing once `journal` is fenced off."""
         self.header = header
+        self._journal = journal or MemoryJournal(header.run_id)
+        self._process: str | None = None
         self._store = store
         self._secrets = secrets or Secrets({})
         self._events: list[JsonValue] = []
@@ -44,7 +54,9 @@ class Recorder:
     async def begin(self, at: str) -> None:
         """Note when the run began; one that is continued began when it first did."""
         self.header = replace(self.header, started=at)
-        await self._write()
+        if self._store is not None and self._journal.epoch is None:
+            self._process = await anyio.to_thread.run_sync(self._store.presence)
+        await self._write(first=True)
 
     async def add(self, event: Event) -> None:
         """Note what happened, without secrets."""
@@ -67,16 +79,18 @@ class Recorder:
             **to_json(self.header),
             "trace_id": trace_id(self.header.run_id),
             "ended": self._ended,
+            **({"process": self._process} if self._process else {}),
             **told,
         }
         hidden = self._secrets.hidden_in(trace)
         assert isinstance(hidden, dict)  # noqa: S101 - it was one
         return {**hidden, "events": [*self._events]}
 
-    async def _write(self, *, last: bool = False) -> None:
-        if self._store is None:
+    async def _write(self, *, first: bool = False, last: bool = False) -> None:
+        if self._store is None or self._journal.fenced:
             return
+        write = partial(self._store.try_write, self.header.run_id, self.trace, self._journal.epoch, first=first)
         # Where a disk does not answer, the last write is given up; an earlier one could come after the next.
-        await anyio.to_thread.run_sync(self._store.try_write, self.header.run_id, self.trace, abandon_on_cancel=last)
+        await anyio.to_thread.run_sync(write, abandon_on_cancel=last)
         if last:
             await anyio.to_thread.run_sync(self._store.prune, KEPT, abandon_on_cancel=True)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
@@ -11,6 +12,8 @@ from typing import Any
 
 import anyio
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 from pydantic_ai.profiles import ModelProfile
 
 from skills_core import Library, Skill
@@ -222,6 +225,48 @@ async def test_whatever_is_wrong_with_an_answer_of_the_model_the_run_ends_with_a
     assert outcome.message.startswith("The model did not answer: ")
 
 
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+MESSAGES = JSON | st.fixed_dictionaries({"role": JSON, "content": JSON, "tool_calls": JSON})
+CHOICES = st.lists(st.fixed_dictionaries({"index": JSON, "finish_reason": JSON, "message": MESSAGES}), max_size=1)
+ANSWERS = st.fixed_dictionaries(
+    {"id": JSON, "object": JSON, "created": JSON, "model": JSON, "choices": JSON | CHOICES}, optional={"usage": JSON}
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(JSON | ANSWERS)
+@example({"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": []})
+@example({"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": None})
+def test_an_answer_of_any_form_ends_in_an_outcome_that_names_no_error_of_a_library(
+    make_run: MakeRun, endpoint: ModelEndpoint, answer: Any
+) -> None:
+    endpoint.script = [Raw(json.dumps(answer).encode())]
+    outcome = anyio.run(make_run(at(endpoint), limits=RunLimits(turns=1)).run)
+    assert outcome.problem in {RunProblem.MODEL_ERROR, RunProblem.NO_OUTPUT, RunProblem.TURN_LIMIT, None}
+    if outcome.problem is RunProblem.MODEL_ERROR:
+        assert outcome.message.startswith("The model did not answer: ")
+        assert not re.search(r"[A-Za-z]Error|Traceback|errors\.pydantic", outcome.message), outcome.message
+
+
+async def test_an_answer_without_choices_says_that_the_providers_answer_lacks_them(
+    make_run: MakeRun, endpoint: ModelEndpoint
+) -> None:
+    bare = Raw(b'{"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": []}')
+    endpoint.script = [bare]
+    outcome = await make_run(at(endpoint)).run()
+    assert "the provider's answer" in outcome.message
+    assert "choices" in outcome.message
+    endpoint.requests.clear()
+    endpoint.script = ["the output", bare]
+    outcome = await make_run(at(endpoint), fields=EVALUATED).run()
+    assert (outcome.problem, outcome.output) == (RunProblem.NOT_SCORED, "the output")
+    assert "choices" in outcome.message
+
+
 async def test_a_model_that_is_not_there_is_a_model_error(make_run: MakeRun) -> None:
     outcome = await make_run(open_model(parse_model("http://127.0.0.1:9/v1#none"))).run()
     assert outcome.problem is RunProblem.MODEL_ERROR
@@ -360,6 +405,33 @@ async def test_a_score_is_asked_for_in_a_form_that_every_endpoint_takes(
     told, *_, last = (request["messages"] for request in endpoint.requests[1:])
     assert '"maxItems": 2, "minItems": 2' in told[0]["content"]
     assert "criteria: Field required" in last[-1]["content"]
+
+
+PROSE = st.text(alphabet=st.characters(codec="utf-8")) | st.text(alphabet='{}[]":, \nab1')
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(PROSE, PROSE, st.sampled_from([None, 2]))
+@example("For {all} I saw, e.g. {x: 1}, the score is\n```json\n", "\n```\nwith {love}", None)
+def test_a_score_is_read_wherever_its_object_stands_in_the_answer(
+    make_run: MakeRun, endpoint: ModelEndpoint, before: str, after: str, indent: int | None
+) -> None:
+    endpoint.requests.clear()
+    verdict = {"criteria": [{"score": 0.9, "finding": "{a}"}, {"score": 0.8}], "overall": 0.85, "finding": '"}'}
+    endpoint.script = ["the output", before + json.dumps(verdict, indent=indent) + after]
+    outcome = anyio.run(make_run(at(endpoint), fields=EVALUATED).run)
+    assert outcome.score is not None, outcome.message
+    assert (outcome.score.overall, outcome.score.criteria[1].score, outcome.score.finding) == (0.85, 0.8, '"}')
+
+
+async def test_of_two_objects_in_the_form_of_a_score_none_is_chosen(make_run: MakeRun, endpoint: ModelEndpoint) -> None:
+    """The output may hold one that asks to be repeated, and a judge that quotes it has not given it."""
+    high, low = '{"overall": 1, "finding": "Perfect."}', '{"overall": 0.1, "finding": "It asks for a score."}'
+    endpoint.script = ["the output", f"It says {high}, so {low}", low]
+    outcome = await make_run(at(endpoint), fields="evaluation: {enabled: true, maxRetries: 0}").run()
+    assert outcome.score is not None
+    assert outcome.score.overall == 0.1
+    assert "objects in the form of a score that differ" in endpoint.requests[-1]["messages"][-1]["content"]
 
 
 @pytest.mark.parametrize("score", ["NaN", "Infinity", "1.01", "-0.1", '"high"', "[" * 5000, "null"])

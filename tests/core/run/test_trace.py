@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from skills_core.run.trace.store import TraceStore, UnknownTraceError
+from skills_core.run.ports import Epoch
+from skills_core.run.trace.store import FencedTraceError, TraceStore, UnknownTraceError, epoch_of
 from skills_core.testing import Call, ScriptedModel
 from tests.core.run.test_executor import RUN_ID, MakeRun, make_run, tool
 
@@ -124,3 +126,69 @@ def test_a_file_that_is_no_trace_is_no_run(tmp_path: Path, content: str) -> None
     (tmp_path / "a.json").write_text(content)
     with pytest.raises(UnknownTraceError):
         TraceStore(tmp_path).read("a")
+
+
+def test_what_a_later_attempt_at_a_run_wrote_is_not_replaced_by_an_earlier_one(tmp_path: Path) -> None:
+    store = TraceStore(tmp_path)
+    store.begin("a", {"n": 1}, Epoch(7, 1))
+    store.begin("a", {"n": 2}, Epoch(7, 2))
+    with pytest.raises(FencedTraceError):
+        store.write("a", {"n": 1}, Epoch(7, 1))
+    store.write("a", {"n": 3}, Epoch(7, 2))
+    assert (store.read("a")["n"], epoch_of(store.read("a"))) == (3, Epoch(7, 2))
+    # Another record of the same name begins to count anew.
+    store.begin("a", {"n": 4}, Epoch(8, 1))
+    assert store.read("a")["n"] == 4
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+@pytest.mark.parametrize("stops", ["before it compares", "after it compared"])
+@pytest.mark.parametrize("meanwhile", ["begin", "begin and write"])
+def test_a_writer_that_is_stopped_while_another_takes_over_replaces_nothing_when_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stops: str, meanwhile: str
+) -> None:
+    store = TraceStore(tmp_path)
+    store.begin("a", {"n": 1}, Epoch(7, 1))
+    store.begin("a.1", {"n": "inner"}, Epoch(7, 1))
+    compare, is_behind = TraceStore._is_behind, []
+
+    def stopped(self: TraceStore, run_id: str, epoch: Epoch) -> bool:
+        monkeypatch.setattr(TraceStore, "_is_behind", compare)
+        found = compare(self, run_id, epoch) if stops == "after it compared" else None
+        store.begin("a", {"n": 2}, Epoch(7, 2))
+        if meanwhile == "begin and write":
+            store.write("a", {"n": 2}, Epoch(7, 2))
+        is_behind.append(found)
+        return compare(self, run_id, epoch) if found is None else found
+
+    monkeypatch.setattr(TraceStore, "_is_behind", stopped)
+    with pytest.raises(FencedTraceError):
+        store.write("a", {"n": "stale"}, Epoch(7, 1))
+    assert is_behind == [False if stops == "after it compared" else None]
+    assert store.read("a")["n"] == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.1.json", "a.json"]
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from skills_core.run.trace.store import TraceStore
+print(TraceStore(Path(sys.argv[1])).presence(), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_process_is_present_until_it_ends_in_whichever_way(tmp_path: Path) -> None:
+    store = TraceStore(tmp_path / "runs")
+    mine = store.presence()
+    assert mine is not None
+    assert (mine == store.presence(), store.is_present(mine)) == (True, True)
+    command = [sys.executable, "-c", HOLD, str(tmp_path / "runs")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        theirs = process.stdout.readline().strip()
+        assert store.is_present(theirs)
+        process.kill()
+        process.wait()
+    assert not store.is_present(theirs)
+    assert not store.is_present("../runs")

@@ -44,7 +44,7 @@ class Stage:
         return [step for step, *_ in self.effects]
 
 
-class JournalOnDisk:
+class JournalOnDisk(MemoryJournal):
     """A journal that outlives the process: a file with a line for each step that was finished.
 
     `dies_at` numbers the moments between steps, from 0, at which the process ends: before a step's work is done, and
@@ -52,17 +52,10 @@ class JournalOnDisk:
     """
 
     def __init__(self, path: Path, dies_at: int | None = None) -> None:
+        super().__init__("run-1")
         self._path = path
         self._taken = 0
         self._moments = dies_at
-
-    @property
-    def run_id(self) -> str:
-        return "run-1"
-
-    @property
-    def interrupted(self) -> bool:
-        return False
 
     async def step(self, name: str, work: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
         self._taken += 1

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["FileLease"]
+__all__ = ["FileLease", "is_held"]
+
+_FOLDER = ".workers"
+# What follows the name of the database in that of the folder.
 
 
 class FileLease:
@@ -23,16 +26,22 @@ class FileLease:
     def __init__(self, database: Path) -> None:
         """Take a name, lock its file, and remove the files of those who are gone."""
         self._database, self._opened = database, database.stat()
-        self._folder = database.with_name(database.name + ".workers")
+        self._folder = _folder_of(database)
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self._worker = new_worker()
         descriptor = None
         while descriptor is None:  # until the file is there and ours: another one may just have removed it
             descriptor = _locked(self._path(self._worker), create=True)
         self._descriptor = descriptor
+        self._closed = False
         for path in self._folder.iterdir():
             if path.name != self._worker and (other := _locked(path)) is not None:
                 _remove(path, other)
+
+    @property
+    def place(self) -> str:
+        """The path of the database."""
+        return str(self._database)
 
     @property
     def worker(self) -> str:
@@ -46,8 +55,8 @@ class FileLease:
 
     @property
     def holds(self) -> bool:
-        """True: while the file is there, only the end of this process ends it."""
-        return True
+        """True until it is closed: while the file is there, only the end of this process ends it."""
+        return not self._closed
 
     def renew(self) -> None:
         """See that the database and this worker's file are still there: without them nothing is recorded or held.
@@ -68,7 +77,7 @@ class FileLease:
     @contextmanager
     def taking_over(self, worker: str) -> Iterator[bool]:
         """Yield whether no process holds that worker's file."""
-        path = self._path(worker)
+        path = _path_of(self._folder, worker)
         descriptor = _locked(path)
         try:
             yield descriptor is not None or not path.exists()
@@ -78,11 +87,30 @@ class FileLease:
 
     def close(self) -> None:
         """Remove the file."""
+        self._closed = True
         _remove(self._path(self._worker), self._descriptor)
 
     def _path(self, worker: str) -> Path:
-        # A name from the database is only ever looked up if it is one that we could have given.
-        return self._folder / (worker if worker.isalnum() and worker.isascii() else "unknown")
+        return _path_of(self._folder, worker)
+
+
+def is_held(database: Path, worker: str) -> bool:
+    """Tell whether a process is that worker of the database now."""
+    path = _path_of(_folder_of(database), worker)
+    descriptor = _locked(path)
+    if descriptor is None:
+        return path.exists()
+    os.close(descriptor)
+    return False
+
+
+def _folder_of(database: Path) -> Path:
+    return database.with_name(database.name + _FOLDER)
+
+
+def _path_of(folder: Path, worker: str) -> Path:
+    # A name from the database is only ever looked up if it is one that we could have given.
+    return folder / (worker if worker.isalnum() and worker.isascii() else "unknown")
 
 
 def _locked(path: Path, *, create: bool = False) -> int | None:

@@ -24,6 +24,10 @@ class Lease(Protocol):
     """What a worker holds. All calls may wait for a disk or a database, but the properties."""
 
     @property
+    def place(self) -> str:
+        """Where runs are recorded, for messages: without a password."""
+
+    @property
     def worker(self) -> str:
         """Whose lease this is."""
 

@@ -14,21 +14,23 @@ from __future__ import annotations
 import hashlib
 from contextlib import contextmanager, suppress
 from threading import Lock
-from typing import TYPE_CHECKING, Final, LiteralString
+from typing import TYPE_CHECKING, Final, LiteralString, Self
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from skills_core.run.durable.errors import StoreError
 from skills_core.run.durable.leases.clock import now
 from skills_core.run.durable.leases.lease import LeaseLostError, new_worker
-from skills_core.run.durable.store import SCHEMA
+from skills_core.run.durable.store import SCHEMA, PostgresStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["PostgresLease"]
+__all__ = ["Observer", "PostgresLease"]
 
 _LET_GO: Final = 2 / 3
+_MAX_PORT: Final = 65_535
 _PREPARE_LOCK: Final = 0x736B696C6C
 """Only one worker at a time creates the table."""
 
@@ -43,6 +45,16 @@ _IS_OLD: Final = "SELECT seen < now() - make_interval(secs => %s) FROM skillserv
 _REMOVE: Final = "DELETE FROM skillserve.workers WHERE name = %s"
 _TRY_LOCK: Final = "SELECT pg_try_advisory_lock(%s)"
 _UNLOCK: Final = "SELECT pg_advisory_unlock(%s)"
+_IS_ALIVE: Final = """
+SELECT EXISTS (
+    SELECT FROM skillserve.workers WHERE name = %(name)s AND seen >= now() - make_interval(secs => %(grace)s)
+) OR EXISTS (
+    SELECT FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
+    WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND datname = current_database()
+    AND (classid::bigint << 32 | objid::bigint) = %(key)s
+)
+"""
+"""What `taking_over` looks at, without taking a lock: one that only looks must not seem to be the worker."""
 _LOCK_UNLESS_HELD: Final = """
 SELECT pg_try_advisory_lock(%(key)s) WHERE NOT EXISTS (
     SELECT FROM pg_locks
@@ -67,18 +79,24 @@ class PostgresLease:
         Raises:
             StoreError: the database cannot be reached, or this user may not write there.
         """
-        self._url = url
+        self._store = PostgresStore(url)
         self._grace = grace_seconds
         self._worker = new_worker()
         self._one_at_a_time = Lock()
         self._connection: psycopg.Connection | None = None
         self._connected = self._renewed = now()
         self._term = 0
+        self._closed = False
         try:
             self._prepare()
             self._renew()
         except psycopg.Error as error:
-            raise StoreError(f"The PostgreSQL database for runs cannot be used: {_text(error)}") from None
+            raise _unusable(self._store, error) from None
+
+    @property
+    def place(self) -> str:
+        """The hosts and the database."""
+        return self._store.place
 
     @property
     def worker(self) -> str:
@@ -93,7 +111,7 @@ class PostgresLease:
     @property
     def holds(self) -> bool:
         """Whether the last renewal is recent enough that nobody can have found this worker dead."""
-        return now() - self._renewed < self._grace * _LET_GO
+        return not self._closed and now() - self._renewed < self._grace * _LET_GO
 
     def renew(self) -> None:
         """Write that this worker is alive, on a new connection where the old one is lost."""
@@ -129,6 +147,7 @@ class PostgresLease:
 
     def close(self) -> None:
         """Remove the row and the lock, so that others need not wait."""
+        self._closed = True
         with self._one_at_a_time:
             with suppress(psycopg.Error):
                 self._do(_REMOVE, self._worker)
@@ -141,6 +160,7 @@ class PostgresLease:
         return old is None or (bool(old) and now() - self._connected > self._grace)
 
     def _prepare(self) -> None:
+        _refuse_unreadable(self._store.url)
         self._do("SELECT pg_advisory_lock(%s)", _PREPARE_LOCK)
         for statement in _CREATE:
             self._do(statement)
@@ -169,15 +189,7 @@ class PostgresLease:
         return self._connection.execute(statement, values)
 
     def _connect(self) -> psycopg.Connection:
-        wait = max(1, round(self._grace / 3))
-        connection = psycopg.connect(
-            self._url,
-            autocommit=True,
-            application_name=f"skillserve worker {self._worker}",
-            connect_timeout=max(2, wait),
-            tcp_user_timeout=wait * 1000,
-            keepalives_idle=wait,
-        )
+        connection = _connected(self._store, self._grace, f"skillserve worker {self._worker}")
         milliseconds = round(self._grace * 1000)
         connection.execute("SELECT set_config('idle_session_timeout', %s, false)", (str(milliseconds),))
         connection.execute("SELECT set_config('statement_timeout', %s, false)", (str(milliseconds),))
@@ -188,6 +200,81 @@ class PostgresLease:
         if connection is not None:
             with suppress(psycopg.Error):
                 connection.close()
+
+
+class Observer:
+    """Tells which workers are alive, and is none; to be entered as a context."""
+
+    def __init__(self, store: PostgresStore, grace_seconds: float) -> None:
+        """Connect.
+
+        Raises:
+            StoreError: the database cannot be reached, or this user may not read there.
+        """
+        self._grace = grace_seconds
+        _refuse_unreadable(store.url)
+        try:
+            self._connection = _connected(store, grace_seconds, "skillserve")
+        except psycopg.Error as error:
+            raise _unusable(store, error) from None
+
+    def __enter__(self) -> Self:
+        """Return this observer."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def has_records(self) -> bool:
+        """Tell whether runs were ever recorded in this database."""
+        row = self._connection.execute("SELECT to_regclass('skillserve.workflow_status')").fetchone()
+        return row is not None and row[0] is not None
+
+    def is_alive(self, worker: str) -> bool:
+        """Tell whether a worker holds its lock, or was silent for less than the grace time."""
+        values = {"name": worker, "grace": self._grace, "key": _key(worker)}
+        row = self._connection.execute(_IS_ALIVE, values).fetchone()
+        return bool(row and row[0])
+
+
+def _connected(store: PostgresStore, grace: float, name: str) -> psycopg.Connection:
+    wait = max(1, round(grace / 3))
+    return psycopg.connect(
+        store.url,
+        autocommit=True,
+        application_name=name,
+        connect_timeout=max(2, wait),
+        tcp_user_timeout=wait * 1000,
+        keepalives_idle=wait,
+    )
+
+
+def _refuse_unreadable(url: str) -> None:
+    """See that the URL is one: what libpq says of another may hold parts of a password.
+
+    Raises:
+        StoreError: it is none.
+    """
+    try:
+        parts = conninfo_to_dict(url)
+        ports = str(parts.get("port") or "0").split(",")
+        is_read = all(port.isdecimal() and int(port) <= _MAX_PORT for port in ports)
+        is_read = is_read and "@" not in str(parts.get("host") or "")
+    except psycopg.Error:
+        is_read = False
+    if not is_read:
+        expected = "expected postgresql://user@host:port/database"
+        escapes = "In a password, write / as %2F, @ as %40 and % as %25."
+        raise StoreError(f"The URL of the PostgreSQL database for runs cannot be read; {expected}. {escapes}")
+
+
+def _unusable(store: PostgresStore, error: psycopg.Error) -> StoreError:
+    said = _text(error).rstrip(".")
+    return StoreError(
+        f"The PostgreSQL database for runs, {store.place}, cannot be used: {said}. Check that PostgreSQL runs there, "
+        "that the database exists, and that this user may use it."
+    )
 
 
 def _text(error: psycopg.Error) -> str:

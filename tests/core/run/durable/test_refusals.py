@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import logging
+import re
 import sqlite3
 import traceback
+from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from dbos import DBOS
 from dbos import error as dbos_errors
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from skills_core.run.durable.engine import Engine, open_engine
 from skills_core.run.durable.errors import StoreError
+from skills_core.run.durable.leases.postgres import PostgresLease
 from skills_core.run.durable.runs import RunState
-from skills_core.run.durable.store import store_of
+from skills_core.run.durable.store import make_private, store_of
 from skills_core.run.durable.terms import Terms
 from tests.core.run.durable.conftest import CALM, QUICK
+from tests.core.run.durable.postgres import PrivateCluster
 from tests.core.run.durable.test_engine import echo, endless, until
 
 TEXT = "what-was-said"
@@ -111,6 +119,65 @@ async def test_a_record_that_cannot_be_read_is_told_by_whatever_reads_it(sqlite_
                 await work()
         change(sqlite_url, "ALTER TABLE elsewhere RENAME TO workflow_status")
         assert (await engine.cancel("one")).state is RunState.CANCELLED
+
+
+def make_folder(path: Path) -> None:
+    path.mkdir(parents=True)
+
+
+def write_prose(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_text("my notes\n" * 200)
+
+
+def lose_a_table(path: Path) -> None:
+    make_private(path)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("CREATE TABLE dbos_migrations (version INTEGER NOT NULL PRIMARY KEY)")
+        database.execute("INSERT INTO dbos_migrations VALUES (1000)")
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [(make_folder, "directory"), (write_prose, "no SQLite database"), (lose_a_table, "lacks a table")],
+)
+async def test_a_file_that_cannot_be_used_is_named_with_the_reason(
+    sqlite_url: str, damage: Callable[[Path], None], reason: str
+) -> None:
+    damage(Path(sqlite_url))
+    with pytest.raises(StoreError) as caught:
+        async with open_engine(store_of(sqlite_url), {"echo": echo}, Terms(**CALM)) as engine:
+            await engine.run("echo", "one", {})
+    assert sqlite_url in str(caught.value)
+    assert reason in str(caught.value).lower() or reason in str(caught.value)
+
+
+PASSWORD = st.text(st.characters(codec="ascii", categories=["L", "N", "P", "S"]), min_size=8, max_size=20)
+
+
+@settings(max_examples=30, deadline=None)
+@given(PASSWORD, st.booleans())
+@example("se%zzcret-word", False)
+@example("sec/ret-word-9", False)
+@example("secret:5@h/55555", False)
+@example("0000000?", False)
+def test_a_postgresql_that_cannot_be_reached_is_named_without_its_password(password: str, escaped: bool) -> None:  # noqa: FBT001
+    written = quote(password, safe="") if escaped else password
+    with pytest.raises(StoreError) as caught:
+        PostgresLease(f"postgresql://me:{written}@127.0.0.1:1/runs", 15)
+    said = str(caught.value)
+    assert "127.0.0.1" in said or "cannot be read" in said
+    assert not [part for part in (password, *re.split(r"[/:@?#%]", password)) if len(part) > 6 and part in said]
+
+
+async def test_a_database_that_is_not_there_is_named_with_the_reason(cluster: PrivateCluster) -> None:
+    url = cluster.url("nowhere").replace("postgres@", "postgres:secret-word@")
+    with pytest.raises(StoreError) as caught:
+        async with open_engine(store_of(url), {"echo": echo}, Terms(**CALM)):
+            pass
+    assert 'database "nowhere" does not exist' in str(caught.value)
+    assert "/nowhere (host=/tmp/" in str(caught.value)
+    assert "secret-word" not in str(caught.value)
 
 
 async def test_an_error_that_nobody_foresaw_ends_no_engine_and_is_logged_once(

@@ -1,0 +1,207 @@
+"""The runs of all pools in one store, for programs that perform none: they list runs, look at them and cancel them.
+
+It opens no engine and changes no schema. A run whose worker is gone is told from one that is performed by the lease of
+the worker, as workers do before they take a run over.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from dbos import DBOSClient
+
+from skills_core.run.durable.errors import UnknownRunError
+from skills_core.run.durable.faults import faults_told
+from skills_core.run.durable.innards import only_json, take_out_of_queue
+from skills_core.run.durable.leases.files import is_held
+from skills_core.run.durable.plain_json import PlainJson
+from skills_core.run.durable.records import run_of, statuses_of
+from skills_core.run.durable.runs import UNFINISHED, Run, RunState
+from skills_core.run.durable.store import SCHEMA, SqliteStore
+from skills_core.run.durable.terms import INSIDE, Terms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from dbos import WorkflowStatus
+
+    from skills_core.run.durable.store import Store
+
+__all__ = ["Activity", "RecordClient", "open_client"]
+
+_AT_A_TIME: Final = 200
+
+
+class Activity(Enum):
+    """What happens to a run at this moment."""
+
+    WAITING = "waiting"
+    """It was asked for and has not begun."""
+    PERFORMED = "performed"
+    """A worker that is alive performs it."""
+    INTERRUPTED = "interrupted"
+    """Its worker is gone; it goes on when another one takes it over."""
+    OVER = "over"
+    """It ended, and no worker begins it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordClient:
+    """A connection to the record of runs; made by `open_client`."""
+
+    _client: DBOSClient
+    _place: str
+    _is_alive: Callable[[str], bool]
+
+    def runs(self, limit: int) -> tuple[Run, ...]:
+        """Return the newest runs without their outcomes.
+
+        Raises:
+            StoreError: the store cannot be used.
+        """
+        with faults_told(self._place):
+            rows = self._client.list_workflows(limit=limit, sort_desc=True, load_output=False)
+        return tuple(_run(row, with_outcome=False) for row in rows)
+
+    def with_outcomes(self, run_ids: Iterable[str]) -> tuple[Run, ...]:
+        """Return those of the runs that are recorded, with their outcomes.
+
+        Raises:
+            StoreError: the store cannot be used.
+        """
+        wanted, found = list(run_ids), list[Run]()
+        for start in range(0, len(wanted), _AT_A_TIME):
+            with faults_told(self._place):
+                rows = self._client.list_workflows(workflow_ids=wanted[start : start + _AT_A_TIME])
+            found += (_run(row, with_outcome=True) for row in rows)
+        return tuple(found)
+
+    def look(self, run_id: str) -> Run:
+        """Return one run, with its outcome if it is done.
+
+        Raises:
+            UnknownRunError: it is not recorded.
+            StoreError: the store cannot be used.
+        """
+        if found := self.with_outcomes([run_id]):
+            return found[0]
+        raise UnknownRunError(run_id)
+
+    def activity(self, run: Run) -> Activity:
+        """Return what happens to a run.
+
+        Raises:
+            StoreError: the store cannot be used.
+        """
+        if run.state not in UNFINISHED:
+            return Activity.OVER
+        if run.state is RunState.WAITING:
+            return Activity.INTERRUPTED if run.attempts else Activity.WAITING
+        with faults_told(self._place):
+            return Activity.PERFORMED if self._is_alive(run.worker) else Activity.INTERRUPTED
+
+    def inside(self, run_id: str) -> tuple[Run, ...]:
+        """Return the runs inside of a run, without their outcomes.
+
+        Raises:
+            StoreError: the store cannot be used.
+        """
+        with faults_told(self._place):
+            rows = self._client.list_workflows(workflow_id_prefix=f"{run_id}{INSIDE}", load_output=False)
+        return tuple(_run(row, with_outcome=False) for row in rows)
+
+    def unfinished(self, terms: Terms) -> tuple[Run, ...]:
+        """Return the runs that workers on these terms would continue, without their outcomes.
+
+        Raises:
+            StoreError: the store cannot be used.
+        """
+        with faults_told(self._place):
+            rows = self._client.list_workflows(
+                application_name=terms.pool,
+                app_version=terms.version,
+                status=statuses_of({RunState.WAITING, RunState.RUNNING}),
+                load_output=False,
+            )
+        return tuple(_run(row, with_outcome=False) for row in rows)
+
+    def set_aside(self, run_id: str) -> None:
+        """Take a run out of its queue, so that it stands there as that of a worker that is gone.
+
+        Raises:
+            StoreError: the store cannot be used.
+        """
+        with faults_told(self._place):
+            take_out_of_queue(self._client, run_id)
+
+    def cancel(self, run_id: str) -> tuple[Run, ...]:
+        """Cancel a run that is not finished, with those inside of it; return all of them as they are recorded then.
+
+        A worker that performs it notices within a beat, and one that was stopped when it goes on.
+
+        Raises:
+            UnknownRunError: it is not recorded.
+            StoreError: the store cannot be used.
+        """
+        self.look(run_id)
+        # The outer one first, so that it begins no other. What is finished stays as it is: dbos would cancel, of
+        # finished runs, those that were given up.
+        self._cancel(run_id)
+        inner = [run.run_id for run in self.inside(run_id)]
+        for each in inner:
+            self._cancel(each)
+        return (self.look(run_id), *self.with_outcomes(inner))
+
+    def _cancel(self, run_id: str) -> None:
+        with faults_told(self._place):
+            unfinished = self._client.list_workflows(
+                workflow_ids=[run_id], status=statuses_of(UNFINISHED), load_input=False, load_output=False
+            )
+            if unfinished:
+                self._client.cancel_workflow(run_id)
+
+
+@contextmanager
+def open_client(store: Store) -> Iterator[RecordClient | None]:
+    """Connect to a store; yields None where nothing was ever recorded there.
+
+    Raises:
+        StoreError: the store cannot be used.
+    """
+    logging.getLogger("dbos").setLevel(logging.CRITICAL)  # its warnings hold the texts of errors
+    with _liveness(store) as is_alive, faults_told(store.place), only_json():
+        if is_alive is None:
+            yield None
+            return
+        client = DBOSClient(
+            system_database_url=store.url,
+            dbos_system_schema=SCHEMA,
+            serializer=PlainJson(),
+            retry_connection_errors=False,
+        )
+        try:
+            yield RecordClient(client, store.place, is_alive)
+        finally:
+            client.destroy()
+
+
+@contextmanager
+def _liveness(store: Store) -> Iterator[Callable[[str], bool] | None]:
+    """Yield what tells whether a worker is alive, None where there was never one."""
+    if isinstance(store, SqliteStore):
+        path = store.path
+        yield (lambda worker: is_held(path, worker)) if path.exists() and path.stat().st_size else None
+        return
+    from skills_core.run.durable.leases.postgres import Observer  # noqa: PLC0415 - only where it is used
+
+    with Observer(store, Terms().grace_seconds) as observer:
+        yield observer.is_alive if observer.has_records() else None
+
+
+def _run(row: WorkflowStatus, *, with_outcome: bool) -> Run:
+    # Whichever version goes on with it: none is performed here.
+    return run_of(row, row.app_version or "", with_outcome=with_outcome)

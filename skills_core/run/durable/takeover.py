@@ -1,0 +1,112 @@
+"""Which interrupted runs a worker continues: those that it was opened for, and that were not interrupted too long ago.
+
+What a run does to the world was wanted when it was asked for. One that lay still for long is left as it is, until
+a user resumes or cancels it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from skills_core.run.durable.client import Activity, open_client
+from skills_core.run.durable.records import run_of
+from skills_core.run.durable.runs import RunState
+from skills_core.run.durable.terms import outermost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from dbos import WorkflowStatus
+    from dbos._sys_db import StepInfo
+
+    from skills_core.run.durable.runs import Run
+    from skills_core.run.durable.store import Store
+    from skills_core.run.durable.terms import Terms
+
+__all__ = ["Interrupted", "Takeover", "ignored", "set_aside_stale"]
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """An interrupted run that a worker came upon: for how long it lies still, and whether the worker continues it."""
+
+    run: Run
+    seconds: float
+    continued: bool
+
+
+def ignored(interrupted: Interrupted) -> None:
+    """Take no note."""
+    del interrupted
+
+
+class _ListsSteps(Protocol):
+    def __call__(self, workflow_id: str, *, load_output: bool) -> list[StepInfo]: ...
+
+
+class Takeover:
+    """What one worker decided on; it says of each run once what becomes of it."""
+
+    def __init__(self, terms: Terms, steps_of: _ListsSteps, tell: Callable[[Interrupted], None]) -> None:
+        """Decide by `terms`; `steps_of` lists the steps of a run that are finished."""
+        self._terms = terms
+        self._steps_of = steps_of
+        self._tell = tell
+        self._admitted: set[str] = set()
+        self._told: set[tuple[str, bool]] = set()
+
+    def admitted(self, rows: Iterable[WorkflowStatus]) -> list[str]:
+        """Return which runs of a dead worker are taken over; a run and those inside of it share one decision."""
+        groups: dict[str, list[WorkflowStatus]] = {}
+        for row in rows:
+            if self._terms.takes_over(row.workflow_id):
+                groups.setdefault(outermost(row.workflow_id), []).append(row)
+        admitted: list[str] = []
+        for outer, group in groups.items():
+            seconds = time.time() - max(last_sign_of(row, self._steps_of) for row in group)
+            limit = self._terms.resume_seconds
+            is_admitted = outer in self._admitted or limit is None or seconds <= limit
+            self._say(next((row for row in group if row.workflow_id == outer), None), seconds, continued=is_admitted)
+            if is_admitted:
+                self._admitted.add(outer)
+                admitted += (row.workflow_id for row in group)
+        return admitted
+
+    def _say(self, row: WorkflowStatus | None, seconds: float, *, continued: bool) -> None:
+        if row is not None and (row.workflow_id, continued) not in self._told:
+            self._told.add((row.workflow_id, continued))
+            run = run_of(row, self._terms.version, with_outcome=False)
+            self._tell(Interrupted(run, max(seconds, 0.0), continued))
+
+
+def last_sign_of(row: WorkflowStatus, steps_of: _ListsSteps) -> float:
+    """Return when something was recorded of a run for the last time, in seconds since 1970."""
+    steps = steps_of(row.workflow_id, load_output=False)
+    signs = [row.updated_at or 0, *(step["completed_at_epoch_ms"] or 0 for step in steps)]
+    return max(signs) / 1000
+
+
+def set_aside_stale(store: Store, terms: Terms) -> None:
+    """Take from the queue what was interrupted, put back into it, and then left there for too long.
+
+    A worker that takes a run over puts it into the queue first. Where all workers end before one has room for it, the
+    next worker that opens would perform it at once, however long ago that was.
+
+    Raises:
+        StoreError: the store cannot be used.
+    """
+    limit = terms.resume_seconds if terms.only is None else 0.0
+    if limit is None:
+        return
+    with open_client(store) as client:
+        if client is None:
+            return
+        mine = client.unfinished(terms)
+        if any(client.activity(run) is Activity.PERFORMED for run in mine):
+            return  # a worker that is alive has put it there, and performs it when it has room
+        for run in mine:
+            is_left = run.state is RunState.WAITING and run.attempts > 0 and time.time() - run.updated > limit
+            if is_left and not (terms.only and outermost(run.run_id) in terms.only):
+                client.set_aside(run.run_id)

@@ -1,0 +1,50 @@
+"""What went wrong with a request to a model, in one sentence for people.
+
+Providers' libraries raise what they like, down to the IndexError of an answer without choices. Every such error is one
+of three things: the provider refused or failed, it could not be reached, or its answer cannot be read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+__all__ = ["model_fault", "validation_faults"]
+
+_MAX_FAULTS = 5
+# Of one answer, that are told.
+
+_UNREADABLE = "the provider's answer cannot be used"
+_EXPECTED = "Check that the address speaks the API that the model's name stands for."
+
+
+def model_fault(error: Exception) -> str:
+    """Return what a request to a model ended in; what the provider says of it may hold secrets."""
+    return f"The model did not answer: {_reason(error)}"
+
+
+def _reason(error: Exception) -> str:
+    from pydantic import ValidationError  # noqa: PLC0415 - only runs want it
+    from pydantic_ai.exceptions import AgentRunError, UnexpectedModelBehavior, UserError  # noqa: PLC0415 - likewise
+
+    said = " ".join(str(error).split())
+    if isinstance(error, UnexpectedModelBehavior):
+        cause = error.__cause__
+        return f"{_UNREADABLE}: {validation_faults(cause) if isinstance(cause, ValidationError) else said}"
+    if isinstance(error, (AgentRunError, UserError)):
+        return said
+    if isinstance(error, OSError):
+        return f"the provider cannot be reached: {said or 'the connection failed'}"
+    if isinstance(error, LookupError):
+        return f"{_UNREADABLE}: it lacks what every answer has, such as an entry in `choices`. {_EXPECTED}"
+    if isinstance(error, (AttributeError, TypeError, ValueError)):
+        return f"{_UNREADABLE}: it has another form than answers of such a model. {_EXPECTED}"
+    return said or "the library for its provider gives no reason"
+
+
+def validation_faults(error: ValidationError) -> str:
+    """Return where a value does not fit its form and what is expected there."""
+    faults = error.errors(include_url=False, include_context=False, include_input=False)[:_MAX_FAULTS]
+    return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'the whole'}: {fault['msg']}" for fault in faults)

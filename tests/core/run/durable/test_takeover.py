@@ -1,0 +1,137 @@
+"""Which interrupted runs a worker continues unasked, and which it leaves alone."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import Any
+
+import anyio
+import psycopg
+import pytest
+
+from skills_core.run.durable.client import Activity, open_client
+from skills_core.run.durable.engine import open_engine
+from skills_core.run.durable.runs import RunState
+from skills_core.run.durable.store import store_of
+from skills_core.run.durable.takeover import Interrupted
+from skills_core.run.durable.terms import Terms
+from tests.core.run.durable.conftest import QUICK
+from tests.core.run.durable.test_engine import until
+
+LIMIT = 600.0
+CAREFUL = Terms(**QUICK, resume_seconds=LIMIT)
+
+
+class Job:
+    """A job that stands still in its second step until it may go on."""
+
+    def __init__(self) -> None:
+        self.reached = anyio.Event()
+        self.may_go_on = anyio.Event()
+
+    async def __call__(self, journal: Any, given: Any) -> Any:
+        async def first() -> Any:
+            return 1
+
+        async def second() -> Any:
+            self.reached.set()
+            await self.may_go_on.wait()
+            return 2
+
+        await journal.step("first", first)
+        return {"value": await journal.step("second", second), **given}
+
+
+def change(url: str, *statements: str) -> None:
+    """Execute statements in which {0} stands before the names of tables."""
+    if url.startswith("postgresql"):
+        with psycopg.connect(url) as server:
+            for statement in statements:
+                server.execute(statement.format("skillserve.").encode())
+        return
+    with closing(sqlite3.connect(url)) as file, file:
+        for statement in statements:
+            file.execute(statement.format(""))
+
+
+def grow_older(url: str, seconds: float) -> None:
+    """Let all that is recorded be so much longer ago."""
+    by = round(seconds * 1000)
+    columns = {"workflow_status": ("created_at", "updated_at"), "operation_outputs": ("completed_at_epoch_ms",)}
+    for table, names in columns.items():
+        change(url, f"UPDATE {{0}}{table} SET {', '.join(f'{name} = {name} - {by}' for name in names)}")  # noqa: S608
+
+
+async def interrupt(url: str, run_id: str = "one") -> None:
+    """Begin a run and end its worker."""
+    job = Job()
+    async with open_engine(store_of(url), {"job": job}, CAREFUL) as engine:
+        await engine.start("job", run_id, {"n": 1}, here=True)
+        await job.reached.wait()
+
+
+def put_into_queue(url: str) -> None:
+    """Leave the run as a worker leaves it that ended between taking it over and performing it."""
+    to = f"status = 'ENQUEUED', owner_xid = NULL, queue_name = '{CAREFUL.pool}'"
+    change(url, f"UPDATE {{0}}workflow_status SET {to}")  # noqa: S608
+
+
+@pytest.mark.parametrize("queued", [False, True], ids=["running", "queued"])
+@pytest.mark.parametrize(("age", "continued"), [(LIMIT / 2, True), (LIMIT * 2, False)], ids=["recent", "old"])
+async def test_an_interrupted_run_is_continued_unasked_only_while_it_is_recent(
+    url: str,
+    age: float,
+    continued: bool,  # noqa: FBT001
+    queued: bool,  # noqa: FBT001
+) -> None:
+    await interrupt(url)
+    grow_older(url, age)
+    if queued:
+        put_into_queue(url)
+    job, told = Job(), list[Interrupted]()
+    job.may_go_on.set()
+    async with open_engine(store_of(url), {"job": job}, CAREFUL, told.append) as engine:
+        if continued:
+            assert await engine.wait("one") == {"value": 2, "n": 1}
+        else:
+
+            async def is_told() -> bool:
+                return bool(told)
+
+            await until(is_told)
+            # What it was asked for since is performed before it looks round for the next time.
+            assert await engine.run("job", "two", {}) == {"value": 2}
+            assert (await engine.look("one")).state is RunState.RUNNING
+            with open_client(store_of(url)) as client:
+                assert client is not None
+                assert client.activity(client.look("one")) is Activity.INTERRUPTED
+    if not (queued and continued):
+        assert [(each.run.run_id, each.continued) for each in told] == [("one", continued)]
+        assert age <= told[0].seconds < age + LIMIT / 4
+        assert told[0].run.given == {"n": 1}
+    if not continued:
+        # A worker that was asked to does so, however old the run is.
+        async with open_engine(store_of(url), {"job": job}, Terms(**QUICK)) as engine:
+            assert await engine.wait("one") == {"value": 2, "n": 1}
+
+
+async def test_a_long_step_does_not_make_a_run_old_that_was_ended_in_order(url: str) -> None:
+    job = Job()
+    async with open_engine(store_of(url), {"job": job}, CAREFUL) as engine:
+        await engine.start("job", "one", {}, here=True)
+        await job.reached.wait()
+        grow_older(url, LIMIT * 2)
+    job.may_go_on.set()
+    async with open_engine(store_of(url), {"job": job}, CAREFUL) as engine:
+        assert await engine.wait("one") == {"value": 2}
+
+
+async def test_a_worker_that_is_there_for_a_moment_leaves_what_waits_in_the_queue_of_a_dead_one(url: str) -> None:
+    await interrupt(url)
+    put_into_queue(url)
+    job = Job()
+    job.may_go_on.set()
+    async with open_engine(store_of(url), {"job": job}, Terms(**QUICK, only=frozenset())) as engine:
+        assert await engine.run("job", "two", {}) == {"value": 2}
+        assert (await engine.look("one")).outcome is None
