@@ -54,9 +54,12 @@ _SCRIPTS = frozenset(
     {
         "require_sandbox",
         "script_environment",
+        "script_index",
         "script_network",
         "script_output_bytes",
+        "script_package_urls",
         "script_seconds",
+        "script_uv_environment",
         "script_workspace",
     }
 )
@@ -78,6 +81,8 @@ _MAX_TOOL_NAMES = 200
 
 _TOKEN = re.compile(r"[\x21-\x7e]{16,1024}")
 # What can stand in a header, and cannot be guessed.
+
+_INDEX = re.compile(r"https?://[\x21-\x7e]{1,2000}")
 
 _TRUTH = {
     **dict.fromkeys(("1", "on", "t", "true", "y", "yes"), True),
@@ -224,6 +229,12 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Most that a script writes, to stdout and stderr together, before it is ended."""
     script_environment: tuple[str, ...] = ()
     """Variables of this process that scripts get beside a stated list, by name."""
+    script_index: SecretStr | None = None
+    """Where packages for scripts come from: the URL of an index, which may hold credentials; else uv's default one."""
+    script_package_urls: bool = False
+    """Whether scripts may say where their packages come from: indexes, URLs and paths of their own."""
+    script_uv_environment: tuple[str, ...] = ()
+    """Variables of this process that uv gets beside a stated list when it fetches packages for scripts, by name."""
     script_network: bool = False
     """Whether scripts in a sandbox can use the network; without a sandbox they always can."""
     script_workspace: str | None = None
@@ -252,6 +263,12 @@ def _check_token(token: SecretStr | None) -> None:
     if token is not None and not _TOKEN.fullmatch(token.get_secret_value()):
         # A pattern of the field would have the value in its message.
         raise ValueError("expected from 16 to 1024 characters of ASCII, without spaces")
+
+
+def _check_index(index: SecretStr | None) -> None:
+    if index is not None and not _INDEX.fullmatch(index.get_secret_value()):
+        # It may hold a password, which no message shows.
+        raise ValueError("expected a URL that begins with https:// or http://")
 
 
 def _check_names(names: tuple[str, ...]) -> None:
@@ -292,6 +309,8 @@ def _check_tool_names(tables: Mapping[str, Mapping[str, str]]) -> None:
 _CHECKS: Mapping[str, Callable[[Any], None]] = {
     "admin_token": _check_token,
     "script_environment": _check_names,
+    "script_index": _check_index,
+    "script_uv_environment": _check_names,
     "script_workspace": _check_workspace,
     "danger_patterns": _check_patterns,
     "confirm_patterns": _check_patterns,

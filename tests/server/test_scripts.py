@@ -366,6 +366,9 @@ class TestVariables:
     [
         "require_sandbox = false",
         "script_network = true",
+        "script_index = 'http://127.0.0.1/simple'",
+        "script_package_urls = true",
+        "script_uv_environment = ['UV_INDEX_CORP_PASSWORD']",
         "script_environment = ['OPENAI_API_KEY']",
         "script_workspace = '/'",
         "script_seconds = 1000",
