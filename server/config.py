@@ -19,6 +19,7 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import astuple
 
 from server.model import InvalidValueError, SecretStr, read
+from server.script_settings import check_index, check_names, check_workspace
 from skills_core.catalog import MAX_ENTRY
 from skills_core.guard.patterns import pattern_fault
 from skills_core.locations import USUAL_BOUNDS
@@ -81,8 +82,6 @@ _MAX_TOOL_NAMES = 200
 
 _TOKEN = re.compile(r"[\x21-\x7e]{16,1024}")
 # What can stand in a header, and cannot be guessed.
-
-_INDEX = re.compile(r"https?://[\x21-\x7e]{1,2000}")
 
 _TRUTH = {
     **dict.fromkeys(("1", "on", "t", "true", "y", "yes"), True),
@@ -265,24 +264,6 @@ def _check_token(token: SecretStr | None) -> None:
         raise ValueError("expected from 16 to 1024 characters of ASCII, without spaces")
 
 
-def _check_index(index: SecretStr | None) -> None:
-    if index is not None and not _INDEX.fullmatch(index.get_secret_value()):
-        # It may hold a password, which no message shows.
-        raise ValueError("expected a URL that begins with https:// or http://")
-
-
-def _check_names(names: tuple[str, ...]) -> None:
-    for name in names:
-        if name.upper().startswith(ENV_PREFIX) or not name or "=" in name or "\0" in name:
-            raise ValueError(f"{name[:80]!r}: expected a variable's name; none that begins with {ENV_PREFIX}")
-
-
-def _check_workspace(workspace: str | None) -> None:
-    place = Path(workspace).expanduser() if workspace is not None else None
-    if place is not None and not (place.is_absolute() and place.is_dir()):
-        raise ValueError(f"{workspace!r}: expected the absolute path of a folder that exists")
-
-
 def _check_patterns(patterns: tuple[str, ...]) -> None:
     for pattern in patterns:
         if fault := pattern_fault(pattern):
@@ -308,10 +289,10 @@ def _check_tool_names(tables: Mapping[str, Mapping[str, str]]) -> None:
 
 _CHECKS: Mapping[str, Callable[[Any], None]] = {
     "admin_token": _check_token,
-    "script_environment": _check_names,
-    "script_index": _check_index,
-    "script_uv_environment": _check_names,
-    "script_workspace": _check_workspace,
+    "script_environment": check_names,
+    "script_index": check_index,
+    "script_uv_environment": check_names,
+    "script_workspace": check_workspace,
     "danger_patterns": _check_patterns,
     "confirm_patterns": _check_patterns,
     "skill_tools": _check_skill_tools,

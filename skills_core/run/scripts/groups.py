@@ -28,6 +28,8 @@ __all__ = ["Group", "Groups", "find_groups"]
 _END_SECONDS = 5.0
 # Processes that were killed leave their group when the kernel has freed their memory.
 
+_PREFIX = "skillserve-"
+
 _JOIN = (
     'while [ "$1" != -- ]; do echo 0 > "$1/cgroup.procs" || exit 126; shift; done; shift; exec "$@"',
     "join-cgroup",
@@ -58,7 +60,7 @@ class Groups:
         Raises:
             OSError: the system refuses it.
         """
-        name = f"skillserve-{secrets.token_hex(8)}"
+        name = f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}"
         group = Group(tuple(place.folder / name for place in self.places))
         try:
             for place, folder in zip(self.places, group.folders, strict=True):
@@ -140,11 +142,23 @@ def find_groups(memory_bytes: int, processes: int, proc: Path = Path("/proc/self
     if "memory" not in bounded:
         return None, "there is no control group that this user may write to"
     groups = Groups(places, memory_bytes, processes if "pids" in bounded else None)
+    for place in places:
+        _sweep(place.folder)
     try:
         removed = groups.make().remove()
     except OSError as error:
         return None, f"the control group cannot be made ({error.strerror or error})"
     return (groups, "") if removed else (None, "the control group cannot be removed")
+
+
+def _sweep(folder: Path) -> None:
+    """Remove the groups of servers that were killed; they are empty, as their processes ended with the server."""
+    for group in folder.glob(f"{_PREFIX}*-*"):
+        with suppress(OSError, ValueError):
+            try:
+                os.kill(int(group.name.split("-")[1]), 0)
+            except ProcessLookupError:
+                group.rmdir()
 
 
 def _places(proc: Path) -> Iterator[_Place]:
