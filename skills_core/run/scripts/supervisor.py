@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     server, grace, command = int(arguments[0]), float(arguments[1]), arguments[2:]
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     if prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) or prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM, 0, 0, 0):
-        return _failed(OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno())))
+        return _failed(OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno())), "supervisor")
     signals = {signal.SIGTERM, signal.SIGCHLD}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     child = os.fork()
@@ -61,11 +61,11 @@ def _become(command: list[str]) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, set())
         os.execvp(command[0], command)  # noqa: S606 - there is no shell on purpose
     except OSError as error:
-        os._exit(_failed(error))
+        os._exit(_failed(error, command[0]))
 
 
-def _failed(error: OSError) -> int:
-    os.write(2, f"{error.filename or 'supervisor'}: {error.strerror}\n".encode(errors="replace"))
+def _failed(error: OSError, what: str) -> int:
+    os.write(2, f"{what}: {error.strerror}\n".encode(errors="replace"))
     return _NOT_STARTED
 
 
