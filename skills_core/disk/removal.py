@@ -144,8 +144,10 @@ def _is_folder(place: Path, handle: int | None) -> bool:
 
 
 def _is_link(place: Path) -> bool:
-    junction = getattr(os.path, "isjunction", None)
-    return place.is_symlink() or (junction is not None and junction(place))
+    """Tell whether this is a link or, on Windows, a junction, which is one by another name."""
+    status = place.lstat()
+    reparse_point = getattr(status, "st_file_attributes", 0) & getattr(stat, "FILE_ATTRIBUTE_REPARSE_POINT", 0)
+    return stat.S_ISLNK(status.st_mode) or bool(reparse_point)
 
 
 def _exists(place: Path, handle: int | None) -> bool:

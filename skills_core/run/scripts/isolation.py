@@ -87,7 +87,7 @@ class Isolation:
     @property
     def fault(self) -> str:
         """Why this is no sandbox as documented; empty where it is one."""
-        return "; ".join(self.lacks) if self.sandbox else self.why
+        return "; ".join(self.lacks) if self.sandbox else self.why or "there is none"
 
     @property
     def warning(self) -> str:

@@ -89,7 +89,7 @@ class ScriptSetup:
     @property
     def contained(self) -> bool:
         """Whether a script leaves nothing behind, neither here nor elsewhere."""
-        return self.isolation.sandbox is not None and not self.network and self.workspace is None
+        return not self.isolation.fault and not self.network and self.workspace is None
 
 
 @dataclass(frozen=True, slots=True)
