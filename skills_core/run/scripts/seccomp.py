@@ -1,7 +1,7 @@
 """The system calls that a sandbox refuses, as a seccomp filter in classic BPF; bubblewrap loads it for the program.
 
-The filter is a short deny list, so it is assembled here from a table of call numbers. A library would not do: those on
-PyPI wrap libseccomp, which minimal systems lack although bubblewrap works there.
+The filter is a short deny list, so it is assembled here from a table of call numbers. A library would not do: all
+that are kept wrap libseccomp, which minimal systems lack although bubblewrap works there.
 
 Namespaces and mounts say what a program sees. This filter refuses calls that reach past both: keyrings of the user,
 io_uring (whose operations no filter sees), other processes' memory, and kernel interfaces that no script needs.
