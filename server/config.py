@@ -12,13 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct, field
 from msgspec.structs import astuple
 
 from server.model import InvalidValueError, SecretStr, read
+from server.script_settings import check_index, check_names, check_workspace
 from server.settings_files import ConfigurationError, own_file, read_settings_file
 from skills_core.catalog import MAX_ENTRY
 from skills_core.guard.patterns import pattern_fault
@@ -28,6 +28,8 @@ from skills_core.sources import Scope, Strictness
 from skills_core.watching import WatchMode, WatchOptions
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from server.jdai_files import JdaiSettings
 
 __all__ = [
@@ -234,6 +236,12 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Most that a script writes, to stdout and stderr together, before it is ended."""
     script_environment: tuple[str, ...] = ()
     """Variables of this process that scripts get beside a stated list, by name."""
+    script_index: SecretStr | None = None
+    """Where packages for scripts come from: the URL of an index, which may hold credentials; else uv's default one."""
+    script_package_urls: bool = False
+    """Whether scripts may say where their packages come from: indexes, URLs and paths of their own."""
+    script_uv_environment: tuple[str, ...] = ()
+    """Variables of this process that uv gets beside a stated list when it fetches packages for scripts, by name."""
     script_network: bool = False
     """Whether scripts in a sandbox can use the network; without a sandbox they always can."""
     script_workspace: str | None = None
@@ -262,18 +270,6 @@ def _check_token(token: SecretStr | None) -> None:
     if token is not None and not _TOKEN.fullmatch(token.get_secret_value()):
         # A pattern of the field would have the value in its message.
         raise ValueError("expected from 16 to 1024 characters of ASCII, without spaces")
-
-
-def _check_names(names: tuple[str, ...]) -> None:
-    for name in names:
-        if name.upper().startswith(ENV_PREFIX) or not name or "=" in name or "\0" in name:
-            raise ValueError(f"{name[:80]!r}: expected a variable's name; none that begins with {ENV_PREFIX}")
-
-
-def _check_workspace(workspace: str | None) -> None:
-    place = Path(workspace).expanduser() if workspace is not None else None
-    if place is not None and not (place.is_absolute() and place.is_dir()):
-        raise ValueError(f"{workspace!r}: expected the absolute path of a folder that exists")
 
 
 def _check_sources(sources: tuple[SourceSettings, ...]) -> None:
@@ -307,9 +303,11 @@ def _check_tool_names(tables: Mapping[str, Mapping[str, str]]) -> None:
 
 _CHECKS: Mapping[str, Callable[[Any], None]] = {
     "admin_token": _check_token,
-    "script_environment": _check_names,
+    "script_environment": check_names,
+    "script_index": check_index,
+    "script_uv_environment": check_names,
+    "script_workspace": check_workspace,
     "sources": _check_sources,
-    "script_workspace": _check_workspace,
     "danger_patterns": _check_patterns,
     "confirm_patterns": _check_patterns,
     "skill_tools": _check_skill_tools,

@@ -11,7 +11,7 @@ import typer
 
 from server.commands.opening import open_library, settings_of
 from server.commands.options import AsJson, FollowSymlinks, RequireSandbox, TrustWorkspace
-from server.console import NO, fail, print_json
+from server.console import NO, fail, print_json, tell
 from server.environment import Machine, current_places
 from skills_core.diagnostics import one_line
 from skills_core.errors import ScriptRefusedError, SkillChangedError, UnknownFileError, UnknownSkillError
@@ -66,6 +66,8 @@ def script(  # noqa: PLR0913 - one parameter for each flag
         found = catalog.skill(skill)
         file = catalog.file_of(found, path)
         given = stdin.read() if stdin else b""
+        if not runner.setup.refuses and (warning := runner.setup.isolation.warning):
+            tell(f"warning: {warning}")
         variables = variables_of(found)
         result = until_signalled(partial(runner.run, found, file.path, args or (), stdin=given, variables=variables))
     except (UnknownSkillError, UnknownFileError, ScriptRefusedError, SkillChangedError) as error:

@@ -120,7 +120,14 @@ _STATUS: dict[str, Any] = {
             workflow_reason=or_null(TEXT, "Why run_workflow is not there."),
             missing_workflows=list_of(TEXT, "Places of workflows that settings name, at which there is nothing."),
         ),
-        scripts=object_of(offered=_FLAG, isolation=TEXT, sandbox_required=_FLAG, statement=TEXT),
+        scripts=object_of(
+            offered=_FLAG,
+            isolation=TEXT,
+            sandbox_required=_FLAG,
+            missing=list_of(TEXT, "Parts of the sandbox that do not work here."),
+            memory_limited={**_FLAG, "description": "Whether all processes of a script together have a limit."},
+            statement=TEXT,
+        ),
     ),
     "annotations": hints("Status of all skills"),
 }

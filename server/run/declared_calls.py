@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from server.listing.declared import prefix_of
 from server.listing.envelope import text_block, tool_result
 from server.rules import guard_of
 from server.run.user import ClientUser
+from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from skills_core.skill import Skill
 
 __all__ = ["DeclaredCalls"]
+
+logger = logging.getLogger(__name__)
 
 
 class DeclaredCalls:
@@ -83,6 +87,8 @@ class DeclaredCalls:
             secrets=Secrets(variables),
         )
         call = await gate.call(name, dict(arguments), 1)
+        if warning := runner.setup.isolation.warning:
+            logger.warning("tool %s of %s: %s", one_line(name), one_line(skill.key), warning)
         return tool_result([text_block(call.text)], is_error=call.decision is not CallDecision.DONE)
 
     def _declared(self, name: str) -> tuple[Skill, ToolDeclaration]:

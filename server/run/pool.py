@@ -19,7 +19,7 @@ __all__ = ["pool_of"]
 
 _DECIDE = (
     *("model", "run_tools", "skill_tools", "danger_patterns", "confirm_patterns"),
-    *("require_sandbox", "script_environment", "script_network"),
+    *("require_sandbox", "script_environment", "script_network", "script_package_urls", "script_uv_environment"),
 )
 # Settings by which a run may come to another end, or reach other things.
 

@@ -17,10 +17,11 @@ from skills_core.diagnostics import one_line
 from skills_core.run.tools.asking import ask_user_tool
 from skills_core.run.tools.declared import declared_tools
 from skills_core.run.tools.names import WorkspaceTool
-from skills_core.run.tools.sandboxed import sandboxed_commands
+from skills_core.run.tools.sandboxed import confined_commands
 from skills_core.run.tools.skill_files import read_skill_file_tool
 from skills_core.run.tools.skill_scripts import run_skill_script_tool
 from skills_core.run.tools.workspace import workspace_tools
+from skills_core.toolboxes import Capability
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -73,6 +74,9 @@ async def run_tools(
         declared = declared_tools(skill, runner, variables, allows=lambda each: allows(settings, skill, each))
         tools += declared.tools
         problems += declared.problems
+        starts_programs = declared.tools or any(Capability.RUN_COMMAND in tool.role.capabilities for tool in tools)
+        if starts_programs and (warning := runner.setup.isolation.warning):
+            logger.warning("tools of a run of %s %s: %s", one_line(skill.key), skill.digest, warning)
     async with AsyncExitStack() as stack:
         secrets = {}
         if settings.mcp_servers is not None:
@@ -116,10 +120,12 @@ def workspace_root(settings: Settings) -> Path | None:
 
 def _of_workspace(settings: Settings, root: Path, runner: ScriptRunner | None, problems: list[str]) -> tuple[Tool, ...]:
     allowed = list(settings.run_tools)
-    if runner is not None and runner.setup.refuses and WorkspaceTool.RUN_COMMAND in allowed:
+    if runner is None:
+        return workspace_tools(root, allowed, os.environ)
+    if runner.setup.refuses and WorkspaceTool.RUN_COMMAND in allowed:
         allowed.remove(WorkspaceTool.RUN_COMMAND)
-        problems.append(f"run_command is left out, as a sandbox is required: {runner.setup.isolation.why}")
-    return workspace_tools(root, allowed, os.environ, sandboxed_commands(runner.setup, root) if runner else None)
+        problems.append(f"run_command is left out, as a sandbox is required: {runner.setup.isolation.fault}")
+    return workspace_tools(root, allowed, os.environ, confined_commands(runner.setup, root))
 
 
 async def _connect(

@@ -90,6 +90,8 @@ class ScriptCalls:
     async def _reported(self, name: str, path: str, args: list[str], stdin: bytes) -> dict[str, Any]:
         report = await self._run(name, path, args, stdin)
         logger.info("script: %s; %s %s", report.summary, report.digest, report.isolation)
+        if warning := self._runner.setup.isolation.warning:
+            logger.warning("script: %s of %s: %s", one_line(report.path), one_line(report.skill), warning)
         out, err = Piece.of(report.stdout, 0, PIECE), Piece.of(report.stderr, 0, PIECE)
         more = out.next_offset is not None or err.next_offset is not None
         return _result(report, out, err, self._outputs.keep(report) if more else None)

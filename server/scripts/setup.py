@@ -14,7 +14,7 @@ from server.jdai_files import script_variables
 from skills_core.run.scripts.interpreters import Programs
 from skills_core.run.scripts.isolation import find_isolation
 from skills_core.run.scripts.process import ProcessLimits
-from skills_core.run.scripts.runner import ScriptRunner, ScriptSetup
+from skills_core.run.scripts.runner import PackageSetup, ScriptRunner, ScriptSetup
 
 if TYPE_CHECKING:
     from server.config import Settings
@@ -36,6 +36,11 @@ def script_setup(settings: Settings) -> ScriptSetup:
         network=settings.script_network,
         workspace=Path(settings.script_workspace).expanduser() if settings.script_workspace else None,
         passed=settings.script_environment,
+        packages=PackageSetup(
+            index=settings.script_index.get_secret_value() if settings.script_index else None,
+            passed=settings.script_uv_environment,
+            any_source=settings.script_package_urls,
+        ),
         limits=ProcessLimits(settings.script_seconds, settings.script_output_bytes),
     )
 
@@ -52,7 +57,7 @@ def variables_of(skill: Skill) -> dict[str, str]:
 
 def offers_scripts(settings: Settings) -> bool:
     """Tell whether the tool is there: it is where settings name it, and something can be run."""
-    runs = not settings.require_sandbox or _isolation().sandbox is not None
+    runs = not settings.require_sandbox or not _isolation().fault
     return OptionalTool.RUN_SKILL_SCRIPT in settings.tools and runs
 
 
@@ -63,6 +68,8 @@ def script_status(settings: Settings) -> dict[str, Any]:
         "offered": offers_scripts(settings),
         "isolation": setup.isolation.kind.value,
         "sandbox_required": settings.require_sandbox,
+        "missing": list(setup.isolation.lacks),
+        "memory_limited": setup.isolation.groups is not None,
         "statement": setup.statement,
     }
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
-import shutil
 import stat
 import tempfile
 from contextlib import contextmanager, suppress
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason, one_line
 from skills_core.disk.files import Location, Reader
+from skills_core.disk.removal import remove_tree
 from skills_core.errors import FileRefusedError, InstallRefusedError
 from skills_core.remote.disk_names import ORIGIN_FILE, disk_faults
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
 
 __all__ = ["Installed", "Origin", "install"]
+
+logger = logging.getLogger(__name__)
 
 _VERSION = 1
 _MAX_RECORD = 8 * 1024 * 1024
@@ -219,7 +222,12 @@ def _beside(target: Path) -> Generator[Path]:
     try:
         yield temporary
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        _remove(temporary)
+
+
+def _remove(folder: Path) -> None:
+    if left := remove_tree(folder):
+        logger.warning("a folder beside skills cannot be removed: %s: %s", folder, one_line(left))
 
 
 def _write(folder: Path, contents: Mapping[str, bytes], origin: Origin) -> None:
@@ -247,4 +255,4 @@ def _put(temporary: Path, target: Path, *, exists: bool) -> None:
             before.rename(target)
         raise
     if exists:
-        shutil.rmtree(before, ignore_errors=True)
+        _remove(before)

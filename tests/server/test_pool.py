@@ -34,6 +34,8 @@ def pool(environment: dict[str, str] | None = None, roots: tuple[Path, ...] = RO
         {"script_network": True},
         {"script_workspace": "/tmp"},  # noqa: S108
         {"script_environment": ("X",)},
+        {"script_package_urls": True},
+        {"script_uv_environment": ("X",)},
         {"tools": (OptionalTool.RUN_SKILL_SCRIPT,)},
         {"environment": {"OPENAI_BASE_URL": "http://other"}},
         {"roots": (Path("/others"),)},

@@ -18,6 +18,8 @@ from jsonschema import Draft202012Validator
 from server.config import ConfigurationError, OptionalTool, load_settings
 from server.jdai_files import script_variables
 from server.listing.scripts import PIECE
+from server.scripts import setup as setup_of_scripts
+from skills_core.run.scripts.isolation import Isolation
 from skills_core.testing import skill_of
 from tests.conftest import MakeSkill
 from tests.processes import sleepers
@@ -231,6 +233,21 @@ class TestTool:
         assert (status["offered"], status["isolation"], status["sandbox_required"]) == (False, "none", True)
         assert "bubblewrap (bwrap) is not installed" in status["statement"]
 
+    async def test_without_a_sandbox_each_call_says_so_in_the_log(
+        self,
+        in_memory: ConnectHosted,
+        skills: Path,
+        make_skill: MakeSkill,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        make_skill("a", files={"a.py": b"print('ran')"})
+        monkeypatch.setattr(setup_of_scripts, "_isolation", lambda: Isolation(why="a test wants none"))
+        async with in_memory(skills, **ON) as session:
+            for count in (1, 2):
+                await call(session, skill="a", path="a.py")
+                assert caplog.text.count("no sandbox: it runs with all rights of the user") == count
+
 
 class TestCommand:
     def run(self, *arguments: object, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
@@ -250,7 +267,7 @@ class TestCommand:
         make_skill("a", files={"a.py": ECHO})
         done = self.run("script", "--dir", skills, "a", "a.py", "--json", "-x", "y z", stdin="not for the script")
         assert (done.returncode, done.stdout.strip()) == (0, "['--json', '-x', 'y z']"), done.stderr
-        assert done.stderr == "oh\n"
+        assert done.stderr.endswith("oh\n")
 
     def test_json_and_stdin_and_a_workspace(self, skills: Path, make_skill: MakeSkill, tmp_path: Path) -> None:
         code = b"import sys; open('out', 'w').write(sys.stdin.read()); sys.exit(3)"
@@ -279,6 +296,17 @@ class TestCommand:
         done = self.run("script", "--require-sandbox", "--dir", skills, "a", "a.py", PATH=path)
         assert (done.returncode, done.stdout) == (1, "")
         assert "a sandbox is required here: bubblewrap (bwrap) is not installed" in done.stderr
+
+    @POSIX
+    def test_without_a_sandbox_the_command_says_so_on_stderr(
+        self, skills: Path, make_skill: MakeSkill, tmp_path: Path
+    ) -> None:
+        make_skill("a", files={"a.py": b"print('ran')"})
+        path = without_sandbox(tmp_path / "bin")
+        done = self.run("script", "--dir", skills, "a", "a.py", PATH=path)
+        assert (done.returncode, done.stdout.split()) == (0, ["ran"])
+        assert done.stderr.count("warning: no sandbox: it runs with all rights of the user") == 1
+        assert "bubblewrap (bwrap) is not installed" in done.stderr
 
     def test_a_skill_of_a_project_that_nobody_trusts_runs_nothing(self, make_skill: MakeSkill, tmp_path: Path) -> None:
         project, home = tmp_path / "project", tmp_path / "home"

@@ -7,15 +7,15 @@ call, and what is run is in it.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
-import shutil
-import stat
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skills_core.diagnostics import one_line
 from skills_core.disk.files import Reader
+from skills_core.disk.removal import remove_tree
 from skills_core.errors import FileRefusedError, SkillChangedError
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from skills_core.skill import Skill
 
 __all__ = ["PrivateFolder"]
+
+logger = logging.getLogger(__name__)
 
 _READ_ONLY = 0o500
 # Scripts call one another, and not every archive keeps who may be run.
@@ -50,22 +52,9 @@ class PrivateFolder:
             raise
 
     def remove(self) -> None:
-        """Remove everything, whatever was made of it; what cannot be removed stays."""
-        for folder, names, _ in os.walk(self.root):
-            # A folder that cannot be written to keeps what is in it.
-            for path in (Path(folder, name) for name in ("", *names)):
-                with suppress(OSError):
-                    if not path.is_symlink():
-                        path.chmod(stat.S_IRWXU)
-        shutil.rmtree(self.root, onerror=_make_writable)
-
-
-def _make_writable(remove: object, path: str, _: object) -> None:
-    """Try again: on Windows, a file that cannot be written to cannot be removed either."""
-    with suppress(OSError):
-        if callable(remove) and not Path(path).is_symlink():
-            Path(path).chmod(stat.S_IRWXU)
-            remove(path)
+        """Remove everything, whatever was made of it; log what cannot be removed, which stays."""
+        if left := remove_tree(self.root):
+            logger.warning("the folder of a script cannot be removed: %s: %s", self.root, one_line(left))
 
 
 def _copy(skill: Skill, target: Path) -> None:

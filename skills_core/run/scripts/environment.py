@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
 __all__ = ["HIDDEN_PREFIX", "installer_environment", "script_environment"]
 
@@ -18,10 +20,17 @@ _WINDOWS = ("COMSPEC", "NUMBER_OF_PROCESSORS", "PATHEXT", "SYSTEMDRIVE", "SYSTEM
 _SYSTEM = (*_LOCALE, *_WINDOWS)
 # What tells of the machine, and of nobody's secrets. Without some of it nothing starts on Windows.
 
-_INSTALLER = ("APPDATA", "HOME", "LOCALAPPDATA", "PATH", "SSL_CERT_DIR", "SSL_CERT_FILE", "TEMP", "TMP", "TMPDIR")
-_INSTALLER_BEGINNINGS = ("UV_", "XDG_")
+_INSTALLER = ("PATH", "SSL_CERT_DIR", "SSL_CERT_FILE", "TEMP", "TMP", "TMPDIR")
 _INSTALLER_ENDS = ("_PROXY", "_proxy")
-# What uv is configured by.
+# How uv finds interpreters and reaches an index, and nothing that it would send there.
+
+_INSTALLER_FIXED = {
+    "NETRC": os.devnull,
+    "NO_COLOR": "1",
+    "UV_KEYRING_PROVIDER": "disabled",
+    "UV_NO_CONFIG": "1",
+    "UV_NO_PROGRESS": "1",
+}
 
 _FIXED = {
     "NO_COLOR": "1",
@@ -53,10 +62,29 @@ def script_environment(
     return {name: value for name, value in environment.items() if not name.upper().startswith(HIDDEN_PREFIX)}
 
 
-def installer_environment(host: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of uv, which may use the network and its cache in the user's home."""
-    names = [name for name in host if name.startswith(_INSTALLER_BEGINNINGS) or name.endswith(_INSTALLER_ENDS)]
-    return _kept(host, (*_SYSTEM, *_INSTALLER, *names))
+def installer_environment(
+    host: Mapping[str, str], *, home: Path, cache: Path, index: str | None = None, passed: Iterable[str] = ()
+) -> dict[str, str]:
+    """Return the environment of uv, which uses the network and has neither credentials nor configuration of the user's.
+
+    `cache` is a folder for what it keeps, with a home of its own, so that it finds no `.netrc` and no stored login. Of
+    the user's `home` it has the Pythons that uv installed. `index` is where packages come from, uv's default one if
+    None. Of `host`, the environment of this process, the names that are `passed` are kept as they are, and win.
+    """
+    own = str(cache / "home")
+    folders = dict.fromkeys(("APPDATA", "HOME", "LOCALAPPDATA", "USERPROFILE", "XDG_CONFIG_HOME", "XDG_DATA_HOME"), own)
+    environment = _kept(host, (*_SYSTEM, *_INSTALLER, *(name for name in host if name.endswith(_INSTALLER_ENDS))))
+    environment |= {**_INSTALLER_FIXED, **folders, "UV_CREDENTIALS_DIR": own, "UV_CACHE_DIR": str(cache / "uv")}
+    environment["UV_PYTHON_INSTALL_DIR"] = str(_data_home(host, home) / "uv" / "python")
+    if index is not None:
+        environment["UV_DEFAULT_INDEX"] = index
+    return environment | _kept(host, passed)
+
+
+def _data_home(host: Mapping[str, str], home: Path) -> Path:
+    if sys.platform == "win32":
+        return Path(host.get("APPDATA") or home / "AppData" / "Roaming")
+    return Path(host.get("XDG_DATA_HOME") or home / ".local" / "share")
 
 
 def _kept(host: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:

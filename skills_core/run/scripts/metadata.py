@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from skills_core.errors import ScriptRefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["ScriptMetadata", "read_metadata"]
 
@@ -18,11 +22,15 @@ _MAX_CHARACTERS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class ScriptMetadata:
-    """What a script needs. `block` is the comment as it stands, with lines ending in one line feed."""
+    """What a script needs. `block` is the comment as it stands, with lines ending in one line feed.
+
+    `uv` is what it says to uv, unchecked.
+    """
 
     block: str
     dependencies: tuple[str, ...] = ()
     requires_python: str | None = None
+    uv: Mapping[str, object] = field(default_factory=dict)
 
 
 def read_metadata(path: str, raw: bytes) -> ScriptMetadata | None:
@@ -51,7 +59,11 @@ def read_metadata(path: str, raw: bytes) -> ScriptMetadata | None:
         raise ScriptRefusedError(path, "dependencies: expected a list of strings")
     if python is not None and not isinstance(python, str):
         raise ScriptRefusedError(path, "requires-python: expected a string")
-    return ScriptMetadata(block, tuple(dependencies), python)
+    tool = found.get("tool", {})
+    uv = tool.get("uv", {}) if isinstance(tool, dict) else None
+    if not isinstance(uv, dict):
+        raise ScriptRefusedError(path, "tool.uv: expected a table")
+    return ScriptMetadata(block, tuple(dependencies), python, uv)
 
 
 def _blocks(text: str) -> list[str]:

@@ -1,7 +1,7 @@
 """The packages that a Python script says it needs, put by uv into an environment that is made once for each such list.
 
-This happens outside of the sandbox, for it takes the network. uv only unpacks wheels then, so that no code of a package
-runs before the script does.
+This happens outside of the sandbox, for it takes the network. So uv only unpacks wheels, and no code of a package runs
+before the script does; and it has neither credentials nor configuration of the user's, see `environment`.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
 from skills_core.errors import ScriptRefusedError
+from skills_core.run.scripts.package_sources import locked_requirements, plain_block
 from skills_core.run.scripts.process import Command, Ending, ProcessLimits, run_process
 
 if TYPE_CHECKING:
@@ -22,55 +24,90 @@ if TYPE_CHECKING:
 
     from skills_core.run.scripts.metadata import ScriptMetadata
 
-__all__ = ["python_with_packages"]
+__all__ = ["Installer"]
 
 _MAX_SAID = 2000
+_MAX_OUTPUT = 1_000_000
+
+_EXPORT = ("export", "--quiet", "--offline", "--frozen", "--no-header", "--no-annotate", "--format", "requirements.txt")
+_INSTALL = ("pip", "install", "--quiet", "--require-hashes", "--no-deps", "--no-build")
 
 
-async def python_with_packages(
-    path: str,
-    metadata: ScriptMetadata,
-    lock: bytes | None,
-    uv: Path,
-    cache: Path,
-    environment: Mapping[str, str],
-    seconds: float,
-    *,
-    build: bool,
-) -> Path:
-    """Return a Python that has what the script `path` needs.
+@dataclass(frozen=True, slots=True)
+class Installer:
+    """uv, as it is run for scripts.
 
-    `lock` is the content of the lock file beside the script, None where there is none. `cache` is a folder for what
-    stands in for scripts there; uv has its own. `build` allows packages that are built here, which runs their code.
-
-    Raises:
-        ScriptRefusedError: uv cannot provide it.
+    `cache` is a folder for what stands in for scripts. `environment` is uv's whole one. `any_source` tells that scripts
+    may say where their packages come from.
     """
-    # uv keeps an environment for each path of a script, and the path of what is run is another one each time.
-    stand_in = await anyio.to_thread.run_sync(_stand_in, cache, metadata, lock)
-    limits = ProcessLimits(seconds, 1_000_000)
-    options = () if build else ("--no-build",)
-    said = b""
-    for words in (("sync", "--quiet", *options), ("python", "find")):
-        command = Command((str(uv), *words, "--script", str(stand_in)), stand_in.parent, environment)
-        done = await run_process(command, limits)
+
+    uv: Path
+    cache: Path
+    environment: Mapping[str, str]
+    seconds: float
+    any_source: bool = False
+
+    async def python_for(self, path: str, metadata: ScriptMetadata, lock: bytes | None) -> Path:
+        """Return a Python that has what the script `path` needs.
+
+        `lock` is the content of the lock file beside the script, None where there is none.
+
+        Raises:
+            ScriptRefusedError: uv cannot provide it, or must not.
+        """
+        if self.any_source:
+            script = await self._stand_in(metadata.block, lock)
+            await self._run(path, script, "sync", "--quiet", "--no-build", "--script", str(script))
+            return await self._python(path, script)
+        plain = plain_block(path, metadata)
+        if lock is None:
+            script = await self._stand_in(plain)
+            await self._run(path, script, "sync", "--quiet", "--no-build", "--script", str(script))
+            return await self._python(path, script)
+        return await self._locked(path, metadata, plain, lock)
+
+    async def _locked(self, path: str, metadata: ScriptMetadata, plain: str, lock: bytes) -> Path:
+        """Install what a lock file names, by version and hash: the places that it names too are not looked at."""
+        locked = await self._stand_in(plain, lock)
+        exported = await self._run(path, locked, *_EXPORT, "--script", str(locked))
+        locked_requirements(path, metadata, exported.decode(errors="replace"))
+        # Its environment is one for each lock file, and is empty to begin with.
+        mark = f"# {hashlib.sha256(lock).hexdigest()}\n"
+        empty = await self._stand_in(mark + plain_block(path, metadata, dependencies=False))
+        requirements = empty.with_name("requirements.txt")
+        await anyio.to_thread.run_sync(_write, requirements, exported)
+        await self._run(path, empty, "sync", "--quiet", "--inexact", "--no-build", "--script", str(empty))
+        python = await self._python(path, empty)
+        await self._run(path, empty, *_INSTALL, "--python", str(python), "--requirement", str(requirements))
+        return python
+
+    async def _python(self, path: str, script: Path) -> Path:
+        found = await self._run(path, script, "python", "find", "--script", str(script))
+        return Path(os.fsdecode(found.strip()))
+
+    async def _run(self, path: str, script: Path, *words: str) -> bytes:
+        limits = ProcessLimits(self.seconds, _MAX_OUTPUT)
+        done = await run_process(Command((str(self.uv), *words), script.parent, self.environment), limits)
         if done.ending is not Ending.EXITED or done.exit_code != 0:
             why = done.fault or done.stderr.decode(errors="replace").strip()[:_MAX_SAID] or done.ending.value
             raise ScriptRefusedError(path, f"uv cannot provide the packages that it needs: {why}")
-        said = done.stdout
-    return Path(os.fsdecode(said.strip()))
+        return done.stdout
+
+    async def _stand_in(self, content: str, lock: bytes | None = None) -> Path:
+        # uv keeps an environment for each path of a script, and the path of what is run is another one each time.
+        return await anyio.to_thread.run_sync(_stand_in, self.cache, content, lock)
 
 
-def _stand_in(cache: Path, metadata: ScriptMetadata, lock: bytes | None) -> Path:
+def _stand_in(cache: Path, content: str, lock: bytes | None) -> Path:
     """Return a script that needs the same and does nothing; uv takes a lock file beside it."""
-    digest = hashlib.sha256(metadata.block.encode() + b"\0" + (lock or b"")).hexdigest()[:32]
+    digest = hashlib.sha256(content.encode() + b"\0" + (lock or b"")).hexdigest()[:32]
     folder = cache / digest
     script = folder / "script.py"
     if not script.exists():
         folder.mkdir(parents=True, exist_ok=True)
         if lock is not None:
             _write(folder / "script.py.lock", lock)
-        _write(script, metadata.block.encode())
+        _write(script, content.encode())
     return script
 
 

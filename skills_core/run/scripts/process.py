@@ -3,11 +3,12 @@
 It is started without a shell: what stands in an argument is text, whatever it looks like. It has no terminal, reads
 nothing but what it is given, and both of its streams are read at the same time, so that neither can hold up the other.
 However the call ends, be it by the program, a limit or a cancellation, all processes that it started end with it, save
-those that left its session: to keep these is the business of a sandbox.
+those that left its session: `confinement` keeps these.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
 from contextlib import nullcontext
@@ -19,7 +20,7 @@ import anyio
 import anyio.to_thread
 
 from skills_core.diagnostics import one_line
-from skills_core.run.scripts.systems import OWN_SESSION, Pipe, ask_to_end, end_all
+from skills_core.run.scripts.systems import OWN_SESSION, Pipe, ask_to_end, end_all, readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,10 +28,21 @@ if TYPE_CHECKING:
 
     from anyio.abc import Process
 
-__all__ = ["Command", "Ending", "Finished", "ProcessLimits", "run_process"]
+__all__ = [
+    "GRACE_SECONDS",
+    "SECCOMP_FILTER",
+    "Command",
+    "Ending",
+    "Finished",
+    "ProcessLimits",
+    "run_process",
+]
 
-_GRACE_SECONDS = 1.0
-# What a program has for putting things in order when it is asked to end.
+GRACE_SECONDS = 1.0
+"""What a program has for putting things in order when it is asked to end."""
+
+SECCOMP_FILTER = "{descriptor of the seccomp filter}"
+"""An argument in whose place a program gets the number of the descriptor from which it reads its filter."""
 
 _LAST_SECONDS = 0.5
 # What a program left running may hold its streams open for so long after it, and then ends too.
@@ -49,12 +61,16 @@ class Ending(StrEnum):
 class Command:
     """What to start: a program and its arguments, the directory to start it in, and its whole environment.
 
-    A program without a path is looked up in the PATH of `environment`; on Windows, in that of this process.
+    A program without a path is looked up in the PATH of `environment`; on Windows, in that of this process. A
+    `seccomp_filter` that is not empty is given to it on a descriptor, for the first argument that is `SECCOMP_FILTER`.
+    It has `grace_seconds` to end when it is asked to.
     """
 
     argv: tuple[str, ...]
     directory: Path
     environment: Mapping[str, str]
+    seccomp_filter: bytes = b""
+    grace_seconds: float = GRACE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +137,7 @@ async def run_process(command: Command, limits: ProcessLimits, stdin: bytes = b"
                 await _follow(process, output, stdout, stderr)
         finally:
             exit_code = process.returncode
-            await _end(process)
+            await _end(process, command.grace_seconds)
     if output.overflowed:
         return Finished(Ending.TOO_MUCH_OUTPUT, None, bytes(output.stdout), bytes(output.stderr))
     ending = Ending.TIMED_OUT if exit_code is None else Ending.EXITED
@@ -133,16 +149,25 @@ async def _start(command: Command, stdin: bytes, stdout: int, stderr: int) -> Pr
     given = await anyio.to_thread.run_sync(_file_with, stdin) if stdin else None
     # Broken off here, a child would be left that nobody knows of.
     with given or nullcontext(), anyio.CancelScope(shield=True):
-        process = await anyio.open_process(
-            command.argv,
-            stdin=given or subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-            cwd=command.directory,
-            env=command.environment,
-            **OWN_SESSION,
-        )
-    return process  # noqa: RET504 - a scope may swallow an exception, as far as a type checker knows
+        argv, inherited = list(command.argv), []
+        if command.seccomp_filter:
+            inherited = [await anyio.to_thread.run_sync(readable, command.seccomp_filter)]
+            argv[argv.index(SECCOMP_FILTER)] = str(inherited[0])
+        try:
+            process = await anyio.open_process(
+                argv,
+                stdin=given or subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=command.directory,
+                env=command.environment,
+                pass_fds=inherited,
+                **OWN_SESSION,
+            )
+        finally:
+            for descriptor in inherited:
+                os.close(descriptor)
+    return process
 
 
 def _file_with(content: bytes) -> IO[bytes]:
@@ -180,13 +205,13 @@ async def _follow(process: Process, output: _Output, stdout: Pipe, stderr: Pipe)
         tasks.cancel_scope.cancel()
 
 
-async def _end(process: Process) -> None:
+async def _end(process: Process, grace_seconds: float) -> None:
     """End a program, if need be, and all that it left running; wait for it, but not for ever."""
     with anyio.CancelScope(shield=True):
         if process.returncode is None:
             await ask_to_end(process.pid)
-            with anyio.move_on_after(_GRACE_SECONDS):
+            with anyio.move_on_after(grace_seconds):
                 await process.wait()
         await end_all(process.pid)
-        with anyio.move_on_after(_GRACE_SECONDS):
+        with anyio.move_on_after(GRACE_SECONDS):
             await process.wait()

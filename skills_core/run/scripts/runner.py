@@ -15,28 +15,43 @@ import anyio
 import anyio.to_thread
 
 from skills_core.errors import ScriptRefusedError, UnknownFileError
+from skills_core.run.scripts.confinement import run_confined
 from skills_core.run.scripts.copies import PrivateFolder
 from skills_core.run.scripts.environment import installer_environment, script_environment
+from skills_core.run.scripts.installations import as_seen, needed_for
 from skills_core.run.scripts.interpreters import Interpreter, interpreter_of, is_python
-from skills_core.run.scripts.isolation import Isolation, limited
 from skills_core.run.scripts.metadata import read_metadata
-from skills_core.run.scripts.mounts import SCRATCH, SKILL, as_seen, needed_for, sandbox_arguments
-from skills_core.run.scripts.packages import python_with_packages
-from skills_core.run.scripts.process import Command, Finished, ProcessLimits, run_process
+from skills_core.run.scripts.mounts import SCRATCH, SKILL, sandbox_arguments
+from skills_core.run.scripts.packages import Installer
+from skills_core.run.scripts.process import Command, Finished, ProcessLimits
 from skills_core.skill import State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from skills_core.run.scripts.interpreters import Programs
+    from skills_core.run.scripts.isolation import Isolation
     from skills_core.skill import Skill
 
-__all__ = ["ScriptResult", "ScriptRunner", "ScriptSetup"]
+__all__ = ["PackageSetup", "ScriptResult", "ScriptRunner", "ScriptSetup"]
 
 MAX_AT_A_TIME = 4
 """Most scripts that run at the same time; others wait. Each may fill its folder, which is in memory."""
 
 _SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageSetup:
+    """Where packages for scripts come from.
+
+    `index` is a URL, which may hold credentials; None is uv's default index. `passed` names variables of this process
+    that uv gets beside a stated list. `any_source` lets scripts name indexes, URLs and paths of their own.
+    """
+
+    index: str | None = field(default=None, repr=False)
+    passed: tuple[str, ...] = ()
+    any_source: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +72,7 @@ class ScriptSetup:
     network: bool = False
     workspace: Path | None = None
     passed: tuple[str, ...] = ()
+    packages: PackageSetup = field(default_factory=PackageSetup)
     limits: ProcessLimits = field(default_factory=ProcessLimits)
 
     @property
@@ -68,12 +84,12 @@ class ScriptSetup:
     @property
     def refuses(self) -> bool:
         """Whether no script can be run at all."""
-        return self.require_sandbox and self.isolation.sandbox is None
+        return self.require_sandbox and bool(self.isolation.fault)
 
     @property
     def contained(self) -> bool:
         """Whether a script leaves nothing behind, neither here nor elsewhere."""
-        return self.isolation.sandbox is not None and not self.network and self.workspace is None
+        return not self.isolation.fault and not self.network and self.workspace is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +142,22 @@ class ScriptRunner:
         if skill.state is not State.ACTIVE:
             raise ScriptRefusedError(path, f"the skill {skill.key!r} is {skill.state.value}")
         if self.setup.refuses:
-            raise ScriptRefusedError(path, f"a sandbox is required here: {self.setup.isolation.why}")
+            raise ScriptRefusedError(path, f"a sandbox is required here: {self.setup.isolation.fault}")
         async with self._limiter:
             folder = await anyio.to_thread.run_sync(_private_folder, path, skill)
             try:
                 raw = await anyio.to_thread.run_sync((folder.skill / path).read_bytes)
                 call = _Call(path, raw, tuple(arguments), folder, variables or {})
                 interpreter = await self._interpreter(call)
-                command = await anyio.to_thread.run_sync(self._command, call, interpreter)
-                finished = await run_process(command, self.setup.limits, stdin)
+                command, mounts = await anyio.to_thread.run_sync(self._command, call, interpreter)
+                finished = await run_confined(
+                    self.setup.isolation,
+                    command,
+                    self.setup.limits,
+                    stdin,
+                    mounts=mounts,
+                    python=self.setup.programs.python,
+                )
             finally:
                 with anyio.CancelScope(shield=True):
                     await anyio.to_thread.run_sync(folder.remove)
@@ -157,34 +180,31 @@ class ScriptRunner:
             wanted = metadata.requires_python
             note = f"whether Python is {wanted}, as it asks for, was not looked at, as there is no uv" if wanted else ""
             return Interpreter(plain.argv, note)
-        python = await python_with_packages(
-            call.path,
-            metadata,
-            await anyio.to_thread.run_sync(_lock_beside, call),
-            uv,
-            self.setup.cache,
-            installer_environment(self.setup.host),
-            self.setup.limits.seconds,
-            build=self.setup.isolation.sandbox is None,
-        )
-        return Interpreter((str(python),))
+        lock = await anyio.to_thread.run_sync(_lock_beside, call)
+        return Interpreter((str(await self._installer(uv).python_for(call.path, metadata, lock)),))
 
-    def _command(self, call: _Call, interpreter: Interpreter) -> Command:
-        """Return what to start: in the sandbox if there is one, with the script as it is seen from there."""
+    def _installer(self, uv: Path) -> Installer:
+        setup, packages = self.setup, self.setup.packages
+        environment = installer_environment(
+            setup.host, home=setup.home, cache=setup.cache, index=packages.index, passed=packages.passed
+        )
+        return Installer(uv, setup.cache, environment, setup.limits.seconds, packages.any_source)
+
+    def _command(self, call: _Call, interpreter: Interpreter) -> tuple[Command, list[str]]:
+        """Return what to start, with the script as it is seen from a sandbox if there is one, and its mounts."""
         setup, folder = self.setup, call.folder
-        sandbox = setup.isolation.sandbox
-        if sandbox is None:
+        if setup.isolation.sandbox is None:
             argv = (*interpreter.argv, str(folder.skill / call.path), *call.arguments)
             place = folder.scratch
             environment = self._environment(call, folder.skill, place, _with_program(interpreter, _path_of(setup.host)))
-            return Command(limited(setup.isolation, argv), setup.workspace or place, environment)
+            return Command(argv, setup.workspace or place, environment), []
         program = tuple(str(as_seen(Path(path))) for path in interpreter.argv[:1])
         argv = (*program, *interpreter.argv[1:], str(SKILL / call.path), *call.arguments)
         shown = needed_for(Path(argv[0]), setup.home) if program else []
-        arguments = sandbox_arguments(folder.skill, shown, setup.workspace, network=setup.network)
+        mounts = sandbox_arguments(shown, skill=folder.skill, workspace=setup.workspace, network=setup.network)
         search_path = os.pathsep.join(_SYSTEM_PATH)
         environment = self._environment(call, SKILL, SCRATCH, _with_program(interpreter, search_path))
-        return Command((str(sandbox), *arguments, "--", *limited(setup.isolation, argv)), Path("/"), environment)
+        return Command(argv, Path("/"), environment), mounts
 
     def _environment(self, call: _Call, skill: Path, scratch: Path, search_path: str) -> dict[str, str]:
         return script_environment(

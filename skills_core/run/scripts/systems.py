@@ -19,7 +19,7 @@ import anyio.to_thread
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["OWN_SESSION", "Pipe", "ask_to_end", "end_all"]
+__all__ = ["KEEPS_ORPHANS", "OWN_SESSION", "Pipe", "ask_to_end", "end_all", "readable"]
 
 WAITS_FOR_PIPES = sys.platform != "win32"
 """Whether the event loop can wait for a pipe."""
@@ -29,6 +29,9 @@ OWN_SESSION: dict[str, Any] = (
     {"creationflags": 0x0800_0000 | 0x0000_0200} if sys.platform == "win32" else {"start_new_session": True}
 )
 """How to start a child that has no terminal, and that can be ended with its children."""
+
+KEEPS_ORPHANS = sys.platform == "linux"
+"""Whether a process can ask for the orphans among its descendants, so that none of them gets away."""
 
 _PIECE = 1 << 16
 _CLOSED = -1
@@ -101,6 +104,19 @@ class Pipe:
     def _taken(self) -> int:
         reader, self._reader = self._reader, _CLOSED
         return reader
+
+
+def readable(content: bytes) -> int:
+    """Return a descriptor from which a child reads `content`, which must fit into a pipe; the caller closes it."""
+    reader, writer = os.pipe()
+    try:
+        os.write(writer, content)
+    except OSError:
+        os.close(reader)
+        raise
+    finally:
+        os.close(writer)
+    return reader
 
 
 def _close(descriptor: int) -> None:

@@ -6,41 +6,35 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skills_core.run.scripts.isolation import limited
-from skills_core.run.scripts.mounts import SCRATCH, base_arguments, needed_for
+from skills_core.run.scripts.confinement import run_confined
+from skills_core.run.scripts.installations import needed_for
+from skills_core.run.scripts.mounts import SCRATCH, sandbox_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
-    from skills_core.run.scripts.process import Command
+    from skills_core.run.scripts.process import Command, Finished, ProcessLimits
     from skills_core.run.scripts.runner import ScriptSetup
 
-__all__ = ["sandboxed_commands"]
+__all__ = ["confined_commands"]
 
 
-def sandboxed_commands(setup: ScriptSetup, root: Path) -> Callable[[Command], Command] | None:
-    """Return what puts a command into the sandbox, in which it sees the workspace at `root` and may write to it.
+def confined_commands(setup: ScriptSetup, root: Path) -> Callable[[Command, ProcessLimits], Awaitable[Finished]]:
+    """Return what runs a command in the sandbox, where it sees the workspace at `root` and may write to it.
 
-    None where there is no sandbox. The command sees no other file of the user, and has the network only where scripts
-    have it.
+    The command sees no other file of the user, and has the network only where scripts have it. Without a sandbox it has
+    the user's rights and no limits on memory and files, and all that it starts ends with it where the system can do so.
     """
-    sandbox = setup.isolation.sandbox
-    if sandbox is None:
-        return None
+    isolation, python = setup.isolation, setup.programs.python
 
-    def inside(command: Command) -> Command:
+    async def run(command: Command, limits: ProcessLimits) -> Finished:
+        if isolation.sandbox is None:
+            return await run_confined(replace(isolation, limiter=None, groups=None), command, limits, python=python)
         program = Path(command.argv[0])
         shown = [] if program.is_relative_to(root) else needed_for(program, setup.home)
-        arguments = [*base_arguments(network=setup.network), "--bind", str(root), str(root)]
-        for path in shown:
-            arguments += ["--ro-bind", str(path), str(path)]
-        arguments += ["--remount-ro", "/", "--chdir", str(root), "--"]
+        mounts = sandbox_arguments(shown, workspace=root, network=setup.network)
         home = dict.fromkeys(("HOME", "TEMP", "TMP", "TMPDIR"), str(SCRATCH))
-        return replace(
-            command,
-            argv=(str(sandbox), *arguments, *limited(setup.isolation, command.argv)),
-            directory=Path("/"),
-            environment={**command.environment, **home},
-        )
+        inside = replace(command, environment={**command.environment, **home})
+        return await run_confined(isolation, inside, limits, mounts=mounts)
 
-    return inside
+    return run

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from skills_core.run.outcome import CallDecision
@@ -14,7 +15,7 @@ from skills_core.run.scripts.interpreters import Programs
 from skills_core.run.scripts.isolation import Isolation, find_isolation
 from skills_core.run.scripts.runner import ScriptSetup
 from skills_core.run.tools.names import WorkspaceTool
-from skills_core.run.tools.sandboxed import sandboxed_commands
+from skills_core.run.tools.sandboxed import confined_commands
 from skills_core.run.tools.workspace import workspace_tools
 
 PROGRAMS = Programs((*map(Path, os.get_exec_path()), Path(sys.executable).parent), Path(sys.executable))
@@ -32,9 +33,9 @@ def call(tmp_path: Path, make_gate: Any) -> Any:
     work = tmp_path / "home" / "work"
     work.mkdir(parents=True)
     (tmp_path / "home" / "private.txt").write_text("the secret")
-    sandboxed = sandboxed_commands(setup_of(FOUND, tmp_path), work)
+    run_confined = confined_commands(setup_of(FOUND, tmp_path), work)
     host = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")}
-    gate = make_gate(*workspace_tools(work, [WorkspaceTool.RUN_COMMAND], host, sandboxed))
+    gate = make_gate(*workspace_tools(work, [WorkspaceTool.RUN_COMMAND], host, run_confined))
 
     async def run(*command: str) -> Any:
         return await gate.call("run_command", {"command": list(command)}, 1)
@@ -90,5 +91,25 @@ async def test_a_command_has_no_network_and_leaves_no_process(call: Any, tmp_pat
     assert not (tmp_path / "home" / "work" / "late.txt").exists()
 
 
-def test_without_a_sandbox_a_command_is_started_as_it_is(tmp_path: Path) -> None:
-    assert sandboxed_commands(setup_of(Isolation(None, None, "none"), tmp_path), tmp_path) is None
+async def test_without_a_sandbox_a_command_has_the_rights_of_the_user(tmp_path: Path, make_gate: Any) -> None:
+    run = confined_commands(setup_of(Isolation(None, None, "none"), tmp_path), tmp_path)
+    gate = make_gate(*workspace_tools(tmp_path, [WorkspaceTool.RUN_COMMAND], dict(os.environ), run))
+    code = "import os, pathlib; pathlib.Path('made').touch(); print(os.getpid() > 0)"
+    result = await gate.call("run_command", {"command": [sys.executable, "-c", code]}, 1)
+    assert result.text == "[exit code 0]\nTrue"
+    assert (tmp_path / "made").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems give orphans to nobody else")
+@pytest.mark.parametrize("isolation", [FOUND, Isolation(None, None, "none")], ids=["found", "plain"])
+async def test_what_a_command_started_ends_with_it_in_whatever_session_it_is(
+    tmp_path: Path, make_gate: Any, isolation: Isolation
+) -> None:
+    run = confined_commands(setup_of(isolation, tmp_path), tmp_path)
+    gate = make_gate(*workspace_tools(tmp_path, [WorkspaceTool.RUN_COMMAND], dict(os.environ), run))
+    # The lock is held by what was left running, for as long as it runs.
+    line = "exec 9>lock; flock 9; setsid sleep 600 >/dev/null 2>&1 & while flock -n lock true; do :; done; echo left"
+    assert (await gate.call("run_command", {"command": ["sh", "-c", line]}, 1)).text == "[exit code 0]\nleft"
+    # The kernel takes a moment for killing what a sandbox held.
+    with anyio.fail_after(30):
+        await anyio.run_process(["flock", "lock", "true"], cwd=tmp_path)

@@ -18,7 +18,7 @@ from skills_core.run.tools.workspace.place import located
 from skills_core.toolboxes import Capability
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from skills_core.run.ports import JsonObject
     from skills_core.run.scripts.process import Finished
@@ -45,9 +45,11 @@ def command_environment(host: Mapping[str, str]) -> dict[str, str]:
 
 
 def run_command_tool(
-    root: Path, environment: Mapping[str, str], sandboxed: Callable[[Command], Command] | None = None
+    root: Path,
+    environment: Mapping[str, str],
+    run: Callable[[Command, ProcessLimits], Awaitable[Finished]] = run_process,
 ) -> Tool:
-    """Return the tool; `environment` is the whole one of a command, `sandboxed` puts a command into a sandbox."""
+    """Return the tool; `environment` is the whole one of a command, `run` runs it, in a sandbox or not."""
 
     async def perform(arguments: JsonObject, context: CallContext) -> str:
         words = arguments.get("command")
@@ -55,7 +57,7 @@ def run_command_tool(
         _require_no_shell(command)
         program = await anyio.to_thread.run_sync(_program, root, command[0], environment.get("PATH", ""))
         started = Command((program, *command[1:]), root, {**environment, IDEMPOTENCY_KEY: context.key})
-        return _told(await run_process(sandboxed(started) if sandboxed else started, _LIMITS))
+        return _told(await run(started, _LIMITS))
 
     return Tool(
         "run_command",

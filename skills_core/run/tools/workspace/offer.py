@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from skills_core.run.scripts.process import run_process
 from skills_core.run.tools.names import WorkspaceTool
 from skills_core.run.tools.workspace.changes import git_diff_tool
 from skills_core.run.tools.workspace.commands import command_environment, run_command_tool
@@ -12,10 +13,10 @@ from skills_core.run.tools.workspace.files import list_directory_tool, read_file
 from skills_core.run.tools.workspace.search import grep_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
     from pathlib import Path
 
-    from skills_core.run.scripts.process import Command
+    from skills_core.run.scripts.process import Command, Finished, ProcessLimits
     from skills_core.run.tools.tool import Tool
 
 __all__ = ["workspace_tools"]
@@ -25,12 +26,12 @@ def workspace_tools(
     root: Path,
     allowed: Iterable[WorkspaceTool],
     host: Mapping[str, str],
-    sandboxed: Callable[[Command], Command] | None = None,
+    run: Callable[[Command, ProcessLimits], Awaitable[Finished]] = run_process,
 ) -> tuple[Tool, ...]:
     """Return the allowed tools for the workspace at `root`, an absolute path.
 
-    `host` is the environment of this process, of which programs get a stated list; `sandboxed` puts a command into a
-    sandbox.
+    `host` is the environment of this process, of which programs get a stated list; `run` runs a command, in a sandbox
+    or not.
     """
     make: dict[WorkspaceTool, Callable[[], Tool]] = {
         WorkspaceTool.READ_FILE: partial(read_file_tool, root),
@@ -38,6 +39,6 @@ def workspace_tools(
         WorkspaceTool.LIST_DIRECTORY: partial(list_directory_tool, root),
         WorkspaceTool.GREP: partial(grep_tool, root),
         WorkspaceTool.GIT_DIFF: partial(git_diff_tool, root, host.get("PATH", "")),
-        WorkspaceTool.RUN_COMMAND: partial(run_command_tool, root, command_environment(host), sandboxed),
+        WorkspaceTool.RUN_COMMAND: partial(run_command_tool, root, command_environment(host), run),
     }
     return tuple(make[name]() for name in dict.fromkeys(allowed))

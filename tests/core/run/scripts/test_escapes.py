@@ -15,7 +15,7 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,9 @@ from tests.processes import sleepers
 from tests.server.sessions import REPOSITORY, server_environment
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there are sandboxes on Linux alone")
+
+MEMORY = 512 << 20
+# Of all processes together, where that is bounded; enough for the folder that a script may fill.
 
 SECRET = "a-secret-of-the-server"  # noqa: S105 - planted
 
@@ -110,6 +113,52 @@ else:
 """
 OWN = "assert f['secret'] in os.environ.values()"
 ENTER = "assert ctypes.CDLL(None).unshare(0x10000000) == 0"
+KERNEL = """
+for path in ['/proc/sysrq-trigger', *glob.glob('/proc/sys/**', recursive=True), *glob.glob('/proc/irq/**')]:
+    try:
+        os.close(os.open(path, os.O_WRONLY))
+        break
+    except OSError:
+        continue
+else:
+    raise SystemExit
+"""
+# It opens the files and writes nothing.
+
+DEVICE = "mode = os.stat('/dev/null').st_mode & 0o7777\nos.chmod('/dev/null', mode)"
+CALLS = """
+import platform
+generic = platform.machine() != 'x86_64'
+libc = ctypes.CDLL(None)
+def call(*numbers, arguments):
+    return libc.syscall(ctypes.c_long(numbers[generic]), *map(ctypes.c_long, arguments))
+"""
+KEYRING = f"{CALLS}\nassert call(250, 219, arguments=(0, -3, 0)) > 0"
+KEYS = "assert open('/proc/keys').read()"
+IO_URING = f"{CALLS}\nparameters = ctypes.create_string_buffer(120)\n"
+IO_URING += "assert call(425, 425, arguments=(4, ctypes.addressof(parameters))) >= 0"
+TRACE = f"""{CALLS}
+child = os.fork()
+if child == 0:
+    time.sleep(600)
+    os._exit(0)
+traced = call(101, 117, arguments=(0x4206, child, 0, 0))
+os.kill(child, 9)
+assert traced == 0
+"""
+SHARED = """
+import mmap
+for _ in range(16):
+    if os.fork() == 0:
+        memory = mmap.mmap(-1, 64 << 20)
+        for offset in range(0, len(memory), 4096):
+            memory[offset] = 1
+        time.sleep(600)
+time.sleep(1)
+for _ in range(16):
+    if os.waitpid(-1, os.WNOHANG)[0]:
+        raise SystemExit
+"""
 SETUID = "assert 'NoNewPrivs:\\t0' in open('/proc/self/status').read()"
 
 ATTEMPTS = [
@@ -158,17 +207,28 @@ ATTEMPTS = [
     Attempt("kill another process of the user, such as the server", "os.kill(f['victim'], 9)", STOPPED, REACHED),
     Attempt("gain rights by a setuid program", SETUID, STOPPED, REACHED),
     Attempt("make a user namespace of its own", ENTER, STOPPED, DEPENDS),
-    Attempt("start 300 processes", FORKS, STOPPED if FOUND.unprivileged else REACHED, REACHED),
-    Attempt("outlive the call in a session of its own", DETACH, STOPPED, REACHED, survived),
+    Attempt("write to settings of the kernel in `/proc`", KERNEL, STOPPED, DEPENDS),
+    Attempt("change the mode of a device", DEVICE, STOPPED, DEPENDS),
+    Attempt("use the keyring of the session", KEYRING, STOPPED, DEPENDS),
+    Attempt("list the keys of the user", KEYS, STOPPED, DEPENDS),
+    Attempt("use io_uring, which no filter sees into", IO_URING, STOPPED, DEPENDS),
+    Attempt("trace another process", TRACE, STOPPED, DEPENDS),
+    Attempt("reach the host of a virtual machine (vsock)", "socket.socket(40)", STOPPED, DEPENDS),
+    Attempt("start 300 processes", FORKS, STOPPED if FOUND.counts_processes else REACHED, REACHED),
+    Attempt("outlive the call in a session of its own", DETACH, STOPPED, STOPPED, survived),
     Attempt("fill the disk with 300 MB", FILL, STOPPED, REACHED),
     Attempt("write a file of 2 GB", "open('x', 'wb').truncate(2 << 30)", STOPPED, STOPPED),
     Attempt("take 3 GB of memory in one process", "bytearray(3 << 30)", STOPPED, STOPPED),
+    Attempt("take more memory in several processes", SHARED, STOPPED if FOUND.groups else REACHED, REACHED),
     Attempt("flood its output", FLOOD, STOPPED, STOPPED, goes_on),
     Attempt("take no notice of being asked to end", STUBBORN, STOPPED, STOPPED, goes_on),
     Attempt("read from the server's stdin", "assert sys.stdin.read()", STOPPED, STOPPED),
     Attempt("ask at the terminal", "open('/dev/tty')", STOPPED, STOPPED),
 ]
-KILLED = ("go on when the server is killed", STOPPED, REACHED)
+BOUNDED = (FORKS, SHARED)
+# Stopped where users' processes are counted, or where there are control groups.
+
+KILLED = ("go on when the server is killed", STOPPED, STOPPED)
 
 
 @pytest.fixture
@@ -220,7 +280,10 @@ async def test_what_comes_of_an_attempt(
     begin = "import ctypes, glob, json, os, socket, sys, time\nf = json.loads(sys.argv[1])\n"
     skill = with_files(skills, {"a.py": f"{begin}{attempt.code}\nprint('reached')\n"})
     seconds = 2 if attempt.code in {STUBBORN, FORKS} else 60
-    runner = make_runner(host={**os.environ, "SECRET": SECRET}, limits=ProcessLimits(seconds, 100_000))
+    if isolation.groups is not None:
+        isolation = replace(isolation, groups=replace(isolation.groups, memory_bytes=MEMORY))
+    host = {**os.environ, "SECRET": SECRET}
+    runner = make_runner(isolation=isolation, host=host, limits=ProcessLimits(seconds, 100_000))
     result = await runner.run(skill, "a.py", [json.dumps(facts)])
     assert result.finished.ending is not Ending.NOT_STARTED, result.finished
     expected = attempt.sandbox if isolation.sandbox else attempt.plain
@@ -230,16 +293,16 @@ async def test_what_comes_of_an_attempt(
 
 
 @pytest.mark.parametrize("programs_there", [["bwrap"], []], ids=["sandbox", "plain"])
-async def test_a_script_of_a_server_that_is_killed_goes_on_only_without_a_sandbox(
+async def test_a_script_of_a_server_that_is_killed_ends_with_it(
     skills: Path, tmp_path: Path, programs_there: list[str]
 ) -> None:
     if programs_there and FOUND.sandbox is None:
         pytest.skip(FOUND.why)
     marker = f"600.{uuid.uuid4().int}"
-    with_files(skills, {"a.sh": 'exec sleep "$1"'})
+    with_files(skills, {"a.sh": 'setsid sleep "$1" & wait'})
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name in ("sleep", "bash", "prlimit", *programs_there):
+    for name in ("sleep", "setsid", "bash", "prlimit", *programs_there):
         (programs / name).symlink_to(f"/usr/bin/{name}")
     command = [sys.executable, "-m", "server", "script", "--dir", str(skills), "a", "a.sh", marker]
     environment = {**server_environment(PATH=str(programs)), "TMPDIR": str(tmp_path)}
@@ -249,10 +312,7 @@ async def test_a_script_of_a_server_that_is_killed_goes_on_only_without_a_sandbo
     finally:
         server.kill()
         await server.aclose()
-    if programs_there:
-        assert await becomes(lambda: not sleepers(marker))
-    else:
-        assert survived(Finished(Ending.EXITED), {"marker": marker})
+    assert await becomes(lambda: not sleepers(marker))
 
 
 async def becomes(true: Callable[[], bool]) -> bool:
@@ -268,5 +328,5 @@ def test_the_documentation_says_of_each_attempt_what_comes_of_it() -> None:
     table = text.partition("| A script tries to")[2].partition("\n\n")[0]
     rows = re.findall(r"^\| (.+?) \| (.+?) \| (.+?) \|$", table, re.MULTILINE)
     said = {name: (sandbox.partition(",")[0], plain.partition(",")[0]) for name, sandbox, plain in rows}
-    unprivileged = {each.name: (STOPPED if each.code is FORKS else each.sandbox, each.plain) for each in ATTEMPTS}
+    unprivileged = {each.name: (STOPPED if each.code in BOUNDED else each.sandbox, each.plain) for each in ATTEMPTS}
     assert said == {**unprivileged, KILLED[0]: KILLED[1:]}

@@ -6,7 +6,6 @@ import json
 import os
 import sys
 import tempfile
-import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,13 +14,14 @@ from typing import Any
 import anyio
 import pytest
 
+from skills_core.disk.removal import remove_tree
 from skills_core.errors import ScriptRefusedError, SkillChangedError, UnknownFileError
-from skills_core.run.scripts.interpreters import Programs
+from skills_core.run.scripts import copies
 from skills_core.run.scripts.isolation import Isolation
 from skills_core.run.scripts.process import Ending, ProcessLimits
 from skills_core.run.scripts.runner import ScriptResult
 from skills_core.skill import State
-from tests.core.run.scripts.running import PLAIN, PROGRAMS, MakeRunner, load, with_files
+from tests.core.run.scripts.running import PROGRAMS, MakeRunner, load, with_files
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="these programs are those of POSIX")
 
@@ -228,62 +228,24 @@ os.chmod('x', 0)
     assert result.finished.exit_code == 0, result.finished
 
 
-class TestPackages:
-    """Packages by PEP 723, from a folder of this machine."""
+@POSIX
+async def test_folders_1500_deep_cost_neither_the_output_nor_the_folder(make_runner: MakeRunner, skills: Path) -> None:
+    code = """
+import os
+for _ in range(1500):
+    os.mkdir('d')
+    os.chdir('d')
+print('kept')
+"""
+    result = await make_runner().run(with_files(skills, {"a.py": code}), "a.py")
+    assert (result.finished.exit_code, result.finished.stdout) == (0, b"kept\n"), result.finished
 
-    @pytest.fixture
-    def needs(self, tmp_path: Path) -> str:
-        """A block that asks for a package which lies here as a wheel."""
-        wheel = tmp_path / "tiny_thing-1.0-py3-none-any.whl"
-        with zipfile.ZipFile(wheel, "w") as archive:
-            archive.writestr("tiny_thing.py", "VALUE = 42\n")
-            archive.writestr(
-                "tiny_thing-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny-thing\nVersion: 1.0\n"
-            )
-            archive.writestr(
-                "tiny_thing-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-            )
-            archive.writestr("tiny_thing-1.0.dist-info/RECORD", "")
-        return f'# /// script\n# dependencies = ["tiny-thing @ {wheel.as_uri()}"]\n# ///\n'
 
-    @pytest.fixture
-    def host(self, tmp_path: Path) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("UV_", "VIRTUAL_ENV"))}
-        return {**kept, "UV_CACHE_DIR": str(tmp_path / "uv"), "UV_OFFLINE": "1", "UV_PYTHON": sys.executable}
-
-    async def test_a_script_has_the_packages_that_it_says_it_needs(
-        self, make_runner: MakeRunner, skills: Path, needs: str, host: dict[str, str]
-    ) -> None:
-        if PROGRAMS.find("uv") is None:
-            pytest.skip("uv is not installed")
-        skill = with_files(skills, {"a.py": f"{needs}import tiny_thing; print(tiny_thing.VALUE)"})
-        result = await make_runner(host=host).run(skill, "a.py")
-        assert result.finished.stdout.strip() == b"42", result.finished
-
-    async def test_a_package_that_cannot_be_had_is_told_and_nothing_runs(
-        self, make_runner: MakeRunner, skills: Path, host: dict[str, str]
-    ) -> None:
-        if PROGRAMS.find("uv") is None:
-            pytest.skip("uv is not installed")
-        block = '# /// script\n# dependencies = ["no-such-package-anywhere"]\n# ///\n'
-        skill = with_files(skills, {"a.py": f"{block}print('ran')"})
-        with pytest.raises(ScriptRefusedError, match="uv cannot provide the packages"):
-            await make_runner(host=host).run(skill, "a.py")
-
-    async def test_without_uv_a_script_that_needs_packages_is_refused_and_told_what_to_do(
-        self, make_runner: MakeRunner, skills: Path, needs: str
-    ) -> None:
-        skill = with_files(skills, {"a.py": f"{needs}print('ran')"})
-        runner = make_runner(programs=Programs((), Path(sys.executable)), isolation=PLAIN)
-        with pytest.raises(ScriptRefusedError, match=r"needs packages .*pip install uv"):
-            await runner.run(skill, "a.py")
-
-    async def test_without_uv_a_script_that_needs_none_runs_and_what_was_not_looked_at_is_told(
-        self, make_runner: MakeRunner, skills: Path
-    ) -> None:
-        block = '# /// script\n# requires-python = ">=3.9"\n# ///\n'
-        skill = with_files(skills, {"a.py": f"{block}print('ran')"})
-        runner = make_runner(programs=Programs((), Path(sys.executable)), isolation=PLAIN)
-        result = await runner.run(skill, "a.py")
-        assert result.finished.stdout.strip() == b"ran"
-        assert "whether Python is >=3.9" in result.note
+async def test_a_folder_that_cannot_be_removed_costs_no_output_and_is_logged(
+    make_runner: MakeRunner, skills: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(copies, "remove_tree", lambda root: remove_tree(root) or "x: the disk is gone")
+    result = await make_runner().run(with_files(skills, {"a.py": "print('kept')"}), "a.py")
+    assert result.finished.stdout.split() == [b"kept"]
+    assert "cannot be removed" in caplog.text
+    assert "x: the disk is gone" in caplog.text

@@ -1,0 +1,98 @@
+"""A command of a script or of a model, run in what keeps it here: a sandbox, a control group, a supervisor.
+
+What is there of these is found once, see `isolation`. Programs that the server itself needs are run by `run_process`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from skills_core.run.scripts.isolation import limited, sandboxed
+from skills_core.run.scripts.process import Command, Ending, Finished, run_process
+from skills_core.run.scripts.systems import KEEPS_ORPHANS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+
+    from skills_core.run.scripts.groups import Group
+    from skills_core.run.scripts.isolation import Isolation
+    from skills_core.run.scripts.process import ProcessLimits
+
+__all__ = ["run_confined"]
+
+logger = logging.getLogger(__name__)
+
+_KILL_SECONDS = 6.0
+# Most time that the supervisor takes for killing what outlived its program.
+
+_SUPERVISOR = Path(__file__).with_name("supervisor.py")
+_SUPERVISE = "import sys; exec(open(sys.argv[1], encoding='utf-8').read()); sys.exit(main(sys.argv[2:]))"
+
+
+async def run_confined(
+    isolation: Isolation,
+    command: Command,
+    limits: ProcessLimits,
+    stdin: bytes = b"",
+    *,
+    mounts: Sequence[str] = (),
+    python: Path | None = None,
+) -> Finished:
+    """Run a command as `run_process` does, in what `isolation` has.
+
+    `mounts` are the arguments that make its sandbox, if there is one. `python` runs the supervisor where there is none;
+    without it, or on another system than Linux, processes that leave the session of the command outlive it.
+    """
+    try:
+        async with _group(isolation) as group:
+            if isolation.sandbox is not None:
+                command = replace(
+                    command,
+                    argv=sandboxed(isolation, command.argv, mounts),
+                    directory=Path("/"),
+                    seccomp_filter=isolation.seccomp_filter,
+                )
+            else:
+                command = _supervised(replace(command, argv=limited(isolation, command.argv)), python)
+            if group is not None:
+                command = replace(command, argv=group.joining(command.argv))
+            return await run_process(command, limits, stdin)
+    except _NoGroupError as error:
+        return Finished(Ending.NOT_STARTED, fault=f"its control group cannot be made: {error}")
+
+
+class _NoGroupError(Exception):
+    """The system refuses a control group, which it gave when it was tried."""
+
+
+@asynccontextmanager
+async def _group(isolation: Isolation) -> AsyncGenerator[Group | None]:
+    if isolation.groups is None:
+        yield None
+        return
+    try:
+        group = await anyio.to_thread.run_sync(isolation.groups.make)
+    except OSError as error:
+        raise _NoGroupError(str(error)) from error
+    try:
+        yield group
+    finally:
+        with anyio.CancelScope(shield=True):
+            if not await anyio.to_thread.run_sync(group.remove):
+                logger.warning("a control group of a script cannot be removed: %s", ", ".join(map(str, group.folders)))
+
+
+def _supervised(command: Command, python: Path | None) -> Command:
+    if python is None or not KEEPS_ORPHANS:
+        return command
+    start = (str(python), "-I", "-S", "-c", _SUPERVISE, str(_SUPERVISOR))
+    argv = (*start, str(os.getpid()), str(command.grace_seconds), *command.argv)
+    return replace(command, argv=argv, grace_seconds=command.grace_seconds + _KILL_SECONDS)

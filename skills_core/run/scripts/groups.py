@@ -1,0 +1,225 @@
+"""Control groups (cgroups) of Linux: bounds on all processes of a script together, and a way to end them all.
+
+`prlimit` bounds each process alone and counts no shared memory, and the kernel exempts root from its limit on
+processes. A control group bounds what all of them use together, files in memory included. Making one takes a folder of
+the cgroup file system that this user may write to: as root, or where the service manager delegates one.
+
+Under version 2, a group with processes of its own cannot have bounded groups below it, so a group is made beside this
+process's, or further up.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Group", "Groups", "find_groups"]
+
+_END_SECONDS = 5.0
+# Processes that were killed leave their group when the kernel has freed their memory.
+
+_PREFIX = "skillserve-"
+
+_JOIN = (
+    'while [ "$1" != -- ]; do echo 0 > "$1/cgroup.procs" || exit 126; shift; done; shift; exec "$@"',
+    "join-cgroup",
+)
+# Runs before the script's first process can start another. Folders and arguments are parameters and never parsed.
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A folder of the cgroup file system in which groups can be made, and the version of its files."""
+
+    folder: Path
+    controllers: frozenset[str]
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Where groups can be made, and their bounds; None of `memory_bytes` or `processes` means unbounded."""
+
+    places: tuple[_Place, ...]
+    memory_bytes: int | None
+    processes: int | None
+
+    def make(self) -> Group:
+        """Make a group without processes.
+
+        Raises:
+            OSError: the system refuses it.
+        """
+        name = f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}"
+        group = Group(tuple(place.folder / name for place in self.places))
+        try:
+            for place, folder in zip(self.places, group.folders, strict=True):
+                folder.mkdir()
+                for file, value, needed in self._bounds(place):
+                    try:
+                        (folder / file).write_text(f"{value}\n")
+                    except OSError:
+                        if needed:
+                            raise
+        except OSError:
+            group.remove()
+            raise
+        return group
+
+    def _bounds(self, place: _Place) -> Iterator[tuple[str, int, bool]]:
+        """Yield files of a group, what to write to each, and whether the bound depends on it."""
+        if self.memory_bytes is not None and "memory" in place.controllers:
+            # Kernels without swap accounting lack the second file.
+            if place.version == 1:
+                yield "memory.limit_in_bytes", self.memory_bytes, True
+                yield "memory.memsw.limit_in_bytes", self.memory_bytes, False
+            else:
+                yield "memory.max", self.memory_bytes, True
+                yield "memory.swap.max", 0, False
+                yield "memory.oom.group", 1, False
+        if self.processes is not None and "pids" in place.controllers:
+            yield "pids.max", self.processes, True
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group that was made: one folder for each hierarchy that bounds something."""
+
+    folders: tuple[Path, ...]
+
+    def joining(self, argv: tuple[str, ...]) -> tuple[str, ...]:
+        """Return a command line that does the same as a member of the group."""
+        return ("/bin/sh", "-c", *_JOIN, *map(str, self.folders), "--", *argv)
+
+    def remove(self) -> bool:
+        """Kill what runs in the group and remove it; return whether it is gone."""
+        deadline = time.monotonic() + _END_SECONDS
+        left = [folder for folder in self.folders if folder.exists()]
+        while left:
+            for folder in left:
+                _kill(folder)
+                with suppress(OSError):
+                    folder.rmdir()
+            left = [folder for folder in left if folder.exists()]
+            if left and time.monotonic() > deadline:
+                return False
+            if left:
+                time.sleep(0.005)
+        return True
+
+
+def _kill(folder: Path) -> None:
+    with suppress(OSError):
+        (folder / "cgroup.kill").write_text("1\n")
+        return
+    with suppress(OSError):  # version 1, or a kernel before 5.14
+        for number in (folder / "cgroup.procs").read_text().split():
+            with suppress(OSError):
+                # A 0 stands for a process of another namespace.
+                if number != "0":
+                    os.kill(int(number), signal.SIGKILL)
+
+
+def find_groups(memory_bytes: int, processes: int, proc: Path = Path("/proc/self")) -> tuple[Groups | None, str]:
+    """Return where groups that bound memory can be made here, None and the reason where there is no such place."""
+    if sys.platform != "linux":
+        return None, "this system has no control groups"
+    try:
+        places = tuple(_places(proc))
+    except OSError as error:
+        return None, f"its control groups cannot be read ({error.strerror or error})"
+    bounded = frozenset(each for place in places for each in place.controllers)
+    if "memory" not in bounded:
+        return None, "there is no control group that this user may write to"
+    groups = Groups(places, memory_bytes, processes if "pids" in bounded else None)
+    for place in places:
+        _sweep(place.folder)
+    try:
+        removed = groups.make().remove()
+    except OSError as error:
+        return None, f"the control group cannot be made ({error.strerror or error})"
+    return (groups, "") if removed else (None, "the control group cannot be removed")
+
+
+def _sweep(folder: Path) -> None:
+    """Remove the groups of servers that were killed; they are empty, as their processes ended with the server."""
+    for group in folder.glob(f"{_PREFIX}*-*"):
+        with suppress(OSError, ValueError):
+            try:
+                os.kill(int(group.name.split("-")[1]), 0)
+            except ProcessLookupError:
+                group.rmdir()
+
+
+def _places(proc: Path) -> Iterator[_Place]:
+    """Yield for each hierarchy with a needed controller the folder nearest to this process's group that can be used."""
+    needed = {"memory", "pids"}
+    for mount in _mounts(proc / "mountinfo"):
+        found = _nearest(mount, proc / "cgroup")
+        if found is not None and needed & found.controllers:
+            useful = replace(found, controllers=frozenset(needed & found.controllers))
+            needed -= useful.controllers
+            yield useful
+
+
+@dataclass(frozen=True, slots=True)
+class _Mount:
+    root: str
+    point: Path
+    version: int
+    controllers: frozenset[str]
+
+
+def _mounts(mountinfo: Path) -> Iterator[_Mount]:
+    for line in mountinfo.read_text(encoding="utf-8", errors="replace").splitlines():
+        before, _, after = line.partition(" - ")
+        fields, (kind, _, options) = before.split(" "), after.split(" ", 2)
+        if kind == "cgroup2":
+            yield _Mount(fields[3], Path(fields[4]), 2, frozenset())
+        elif kind == "cgroup":
+            yield _Mount(fields[3], Path(fields[4]), 1, frozenset(options.split(",")))
+
+
+def _nearest(mount: _Mount, cgroup: Path) -> _Place | None:
+    for line in cgroup.read_text(encoding="utf-8", errors="replace").splitlines():
+        number, named, path = line.split(":", 2)
+        own = number == "0" and not named if mount.version == 2 else bool(mount.controllers & set(named.split(",")))  # noqa: PLR2004
+        inside = os.path.relpath(path, mount.root)
+        if not own or inside.startswith(".."):
+            continue
+        folder = mount.point / inside
+        if mount.version == 1:
+            return _Place(folder, mount.controllers, 1) if _writable(folder) else None
+        for each in (folder, *folder.parents):
+            if not each.is_relative_to(mount.point):
+                break
+            if _writable(each) and (controllers := _offered(each)):
+                return _Place(each, controllers, 2)
+    return None
+
+
+def _offered(folder: Path) -> frozenset[str]:
+    """Return which controllers groups within a folder of version 2 have, after switching on what can be."""
+    control = folder / "cgroup.subtree_control"
+    there = set((folder / "cgroup.controllers").read_text().split())
+    on = set(control.read_text().split())
+    for name in sorted({"memory", "pids"} & there - on):
+        # Refused where the folder's own group has processes.
+        with suppress(OSError):
+            control.write_text(f"+{name}\n")
+            on.add(name)
+    return frozenset({"memory", "pids"} & on) if "memory" in on else frozenset()
+
+
+def _writable(folder: Path) -> bool:
+    return os.access(folder, os.W_OK | os.X_OK) and os.access(folder / "cgroup.procs", os.W_OK)

@@ -1,0 +1,97 @@
+"""Which files a program needs to run, so that a sandbox shows these and nothing that lies beside them.
+
+A program's folder says little about what else is there: `~/.cargo/bin` lies beside credentials, `~/.local/bin` beside
+everybody's data, a virtual environment beside `pip.conf`. So the sandbox shows the program's file, and its libraries
+where the layout of its installation is known.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from skills_core.run.scripts.mounts import seen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["as_seen", "needed_for"]
+
+_MAX_HOPS = 20
+
+
+class _Layout(NamedTuple):
+    """Libraries of an installation: for which programs, with which file to know it by, and where they are.
+
+    Patterns are relative to the folder that the program's folder lies in.
+    """
+
+    program: str
+    libraries: tuple[str, ...]
+    landmark: str = ""
+
+
+_PYTHON = r"(?:python|pypy)[\d.]*t?"
+
+_LAYOUTS = (
+    _Layout(r".*", ("lib/*.so*",)),
+    _Layout(_PYTHON, ("lib/python[0-9]*", "lib64/python[0-9]*", "lib/pypy[0-9]*", "lib/tcl*", "lib/tk*")),
+    _Layout(r".*", ("pyvenv.cfg", "bin", "lib", "lib64"), "pyvenv.cfg"),
+    _Layout(r".*", ("lib", "share/zoneinfo", "ssl"), "conda-meta"),
+    _Layout(r".*", ("Cellar", "lib", "opt"), "Cellar"),
+    _Layout(r"ruby[\d.]*", ("lib/ruby",)),
+    _Layout(r"perl[\d.]*", ("lib/perl5", "lib/site_perl", "lib/[0-9]*")),
+    _Layout(r"(?:R|Rscript)", ("lib/R", "lib64/R")),
+    _Layout(r"lua[\d.]*", ("lib/lua", "share/lua")),
+    _Layout(r"php[\d.]*", ("lib/php",)),
+    _Layout(r"julia", ("lib/julia", "share/julia")),
+    _Layout(r"java", ("lib", "conf/security"), "lib/modules"),
+)
+
+_POWERSHELL = "System.Management.Automation.dll"
+# PowerShell has its libraries beside the program.
+
+
+def as_seen(program: Path) -> Path:
+    """Return the program to start for `program`: what a link leads to, unless it is one of a virtual environment."""
+    is_virtual = (program.parent.parent / "pyvenv.cfg").exists()
+    return program if seen(program) or is_virtual else program.resolve()
+
+
+def needed_for(program: Path, home: Path) -> list[Path]:
+    """Return what must be seen so that `program` runs: its file, all that it is a link to, and their libraries.
+
+    The user's `home`, `~/.local` and the folders that hold them are never among them, whatever the layout.
+    """
+    private: set[Path] = set()
+    for each in (home, home.resolve()):
+        local = each / ".local"
+        private |= {each, *each.parents, each / "bin", each / "lib", local, local / "bin", local / "lib"}
+    places = (place for path in _hops(program) for place in (path, *_libraries(path)))
+    return [place for place in dict.fromkeys(places) if place not in private and not seen(place)]
+
+
+def _hops(program: Path) -> Iterator[Path]:
+    """Yield a program and all that it leads to, link by link: each of them must be seen."""
+    for _ in range(_MAX_HOPS):
+        yield program
+        if not program.is_symlink():
+            break
+        program = Path(os.path.normpath(program.parent / program.readlink()))
+    yield program.resolve()
+
+
+def _libraries(program: Path) -> Iterator[Path]:
+    if seen(program):
+        return
+    if (program.parent / _POWERSHELL).is_file():
+        yield program.parent
+    if program.parent.name != "bin":
+        return
+    root = program.parent.parent
+    for layout in _LAYOUTS:
+        if re.fullmatch(layout.program, program.name) and (root / layout.landmark).exists():
+            for pattern in layout.libraries:
+                yield from sorted(root.glob(pattern))

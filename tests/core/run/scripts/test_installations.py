@@ -1,0 +1,111 @@
+"""What of an installation a sandbox shows: a program and its libraries, and no folder that may hold secrets."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skills_core.run.scripts.installations import as_seen, needed_for
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no sandboxes there")
+
+PROGRAMS = ["just", "python3", "python3.12", "node", "ruby", "perl", "Rscript", "lua", "php", "deno", "bun", "java"]
+SECRETS = [
+    "credentials.toml",
+    ".env",
+    "pip.conf",
+    "etc/npmrc",
+    "share/keyrings/login.keyring",
+    "registry/index/token",
+    "config.json",
+    "bin/.secret",
+    ".netrc",
+]
+FOLDERS = [".cargo", ".local", ".npm-global", ".pyenv/versions/3.12.1", "miniconda3", "project/.venv", "", "go", ".bun"]
+
+
+def install(folder: Path, program: str, *more: str) -> Path:
+    """Write a program and other files into a folder as installers lay them out."""
+    for name in (f"bin/{program}", *more):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"\x7fELF")
+        path.chmod(0o755)
+    return folder / "bin" / program
+
+
+def shows(shown: list[Path], path: Path) -> bool:
+    return any(path.resolve().is_relative_to(place.resolve()) for place in shown)
+
+
+@settings(max_examples=100, deadline=None)
+@given(folder=st.sampled_from(FOLDERS), program=st.sampled_from(PROGRAMS), virtual=st.booleans())
+def test_no_secret_beside_a_program_is_shown(
+    tmp_path_factory: pytest.TempPathFactory, folder: str, program: str, *, virtual: bool
+) -> None:
+    home = tmp_path_factory.mktemp("home")
+    root = home / folder
+    found = install(root, program, *SECRETS, *(["pyvenv.cfg"] if virtual and folder else []))
+    shown = needed_for(as_seen(found), home)
+    assert shows(shown, found)
+    # The programs of a virtual environment are shown together, as they are installed together.
+    hidden = [secret for secret in SECRETS if not (virtual and folder and secret.startswith("bin/"))]
+    assert [secret for secret in hidden if shows(shown, root / secret)] == []
+    assert not any(home.is_relative_to(place) for place in shown)
+
+
+@pytest.mark.parametrize(
+    ("program", "libraries"),
+    [
+        ("python3.12", ["lib/python3.12/os.py", "lib/libpython3.12.so.1.0", "lib/tcl8.6/init.tcl"]),
+        ("pypy3.10", ["lib/pypy3.10/os.py", "lib/libpypy3.10-c.so"]),
+        ("ruby", ["lib/ruby/3.3.0/set.rb", "lib/libruby.so.3.3"]),
+        ("perl", ["lib/5.40.0/strict.pm", "lib/site_perl/5.40.0/X.pm"]),
+        ("Rscript", ["lib/R/library/base/R/base"]),
+        ("lua5.4", ["lib/lua/5.4/x.so", "share/lua/5.4/x.lua"]),
+        ("node", ["lib/libnode.so.115"]),
+    ],
+)
+def test_the_libraries_of_an_interpreter_are_shown(tmp_path: Path, program: str, libraries: list[str]) -> None:
+    root = tmp_path / "home" / "tools" / program
+    found = install(root, program, *libraries)
+    shown = needed_for(found, tmp_path / "home")
+    assert [name for name in libraries if not shows(shown, root / name)] == []
+
+
+def test_a_virtual_environment_is_shown_with_the_python_that_it_links_to(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    base = install(home / ".pyenv" / "versions" / "3.12.1", "python3.12", "lib/python3.12/os.py")
+    virtual = home / "project" / ".venv"
+    install(virtual, "tool", "pyvenv.cfg", "lib/python3.12/site-packages/x.py", "pip.conf", ".env")
+    (virtual / "bin" / "python").symlink_to(base)
+    shown = needed_for(as_seen(virtual / "bin" / "python"), home)
+    for path in (base, base.parents[1] / "lib/python3.12/os.py", virtual / "lib/python3.12/site-packages/x.py"):
+        assert shows(shown, path), path
+    assert not any(shows(shown, virtual / name) for name in ("pip.conf", ".env"))
+
+
+def test_a_link_shows_what_it_leads_to_and_nothing_beside_it(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    real = install(home / "apps" / "just-1.0", "just", "secret")
+    (home / ".local" / "bin").mkdir(parents=True)
+    (home / ".local" / "bin" / "just").symlink_to(real)
+    shown = needed_for(home / ".local" / "bin" / "just", home)
+    assert shown == [home / ".local" / "bin" / "just", real]
+
+
+def test_a_home_behind_a_link_is_as_private(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "home").symlink_to(tmp_path / "real")
+    found = install(tmp_path / "real", "tool", "conda-meta/x", "pyvenv.cfg", ".ssh/id", "bin/other")
+    shown = needed_for(found, tmp_path / "home")
+    assert not any(shows(shown, tmp_path / "real" / name) for name in (".ssh/id", "bin/other"))
+
+
+def test_programs_of_the_system_need_nothing_more(tmp_path: Path) -> None:
+    assert needed_for(Path("/usr/bin/env"), tmp_path) == []
+    assert needed_for(Path("/usr/src/app/bin/tool"), tmp_path) == [Path("/usr/src/app/bin/tool")]

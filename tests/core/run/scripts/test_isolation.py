@@ -1,0 +1,116 @@
+"""What a sandbox lacks is found out from inside it, said, and refused where a whole one is required."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from skills_core.errors import ScriptRefusedError
+from skills_core.run.scripts import isolation as module
+from skills_core.run.scripts.interpreters import Programs
+from skills_core.run.scripts.isolation import Isolation, find_isolation
+from tests.core.run.scripts.running import FOUND, PLAIN, PROGRAMS, MakeRunner, with_files
+
+in_sandbox = pytest.mark.skipif(FOUND.sandbox is None, reason=FOUND.why or "-")
+
+REPORT = """22 1 0:21 / / ro,nosuid - tmpfs tmpfs rw
+23 22 0:22 / /proc ro,nosuid - proc proc rw
+24 22 0:23 / /tmp rw,nosuid - tmpfs tmpfs rw
+CapPrm:\t0000000000000000
+CapEff:\t0000000000000000
+CapBnd:\t0000000000000000
+CapAmb:\t0000000000000000
+NoNewPrivs:\t1
+Seccomp:\t2
+"""
+WHOLE = Isolation(Path("/usr/bin/bwrap"), Path("/usr/bin/prlimit"), seccomp_filter=b"filter", unprivileged=False)
+
+
+def lacks(report: str, isolation: Isolation = WHOLE) -> list[str]:
+    return list(module._lacks(isolation, report))
+
+
+def test_a_whole_sandbox_lacks_nothing() -> None:
+    assert lacks(REPORT) == []
+    assert replace(WHOLE, lacks=()).fault == WHOLE.warning == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("/proc ro,", "/proc rw,", "/proc"),
+        ("/ / ro,", "/ / rw,", "writable: /"),
+        ("/ /tmp rw,", "/ /dev/null rw,", "/dev/null"),
+        ("CapEff:\t0000000000000000", "CapEff:\t0000000000200000", "capabilities"),
+        ("CapBnd:\t0000000000000000\n", "", "capabilities"),
+        ("NoNewPrivs:\t1", "NoNewPrivs:\t0", "setuid"),
+        ("Seccomp:\t2", "Seccomp:\t0", "system call"),
+        (REPORT, "", "writable: unknown"),
+    ],
+)
+def test_what_is_open_is_said(before: str, after: str, said: str) -> None:
+    assert said in "; ".join(lacks(REPORT.replace(before, after)))
+
+
+def test_devices_matter_to_root_alone() -> None:
+    devices = REPORT.replace("/ /tmp rw,", "/ /dev/null rw,")
+    assert lacks(devices)
+    assert lacks(devices, replace(WHOLE, unprivileged=True)) == []
+
+
+@in_sandbox
+def test_this_machine_has_a_whole_sandbox() -> None:
+    assert FOUND.lacks == ()
+
+
+@in_sandbox
+async def test_a_sandbox_without_a_part_is_said_and_refused_where_one_is_required(
+    make_runner: MakeRunner, skills: Path, tmp_path: Path
+) -> None:
+    assert FOUND.sandbox is not None
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "bwrap").symlink_to(FOUND.sandbox)
+    found = find_isolation(Programs((tmp_path / "bin",), PROGRAMS.python), unprivileged=FOUND.unprivileged)
+    assert found.sandbox is not None
+    assert "prlimit" in found.fault
+    assert found.fault in found.warning
+    assert found.fault in found.statement()
+    skill = with_files(skills, {"a.py": "print('ran')"})
+    assert (await make_runner(isolation=found).run(skill, "a.py")).finished.stdout == b"ran\n"
+    with pytest.raises(ScriptRefusedError, match=r"a sandbox is required here: .*prlimit"):
+        await make_runner(isolation=found, require_sandbox=True).run(skill, "a.py")
+
+
+@in_sandbox
+def test_a_machine_without_a_filter_has_a_sandbox_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "seccomp_filter", lambda: b"")
+    found = find_isolation(PROGRAMS, unprivileged=FOUND.unprivileged)
+    assert found.sandbox is not None
+    assert "seccomp filter" in found.fault
+
+
+@in_sandbox
+def test_a_filter_that_the_kernel_does_not_take_costs_the_filter_and_not_the_sandbox(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "seccomp_filter", lambda: b"no filter at all")
+    found = find_isolation(PROGRAMS, unprivileged=FOUND.unprivileged)
+    assert found.sandbox is not None
+    assert "seccomp filter" in found.fault
+
+
+def test_unlimited_memory_is_said() -> None:
+    whole = replace(WHOLE, why_no_groups="there is no such place")
+    assert "memory of all their processes together is not limited: there is no such place" in whole.statement()
+    assert PLAIN.warning.startswith("no sandbox")
+
+
+@in_sandbox
+async def test_configuration_and_applications_in_usr_are_hidden(make_runner: MakeRunner, skills: Path) -> None:
+    places = ["/usr/src", "/usr/local/src", "/usr/local/etc", "/usr/local/var"]
+    code = f"import json, os; print(json.dumps([n for p in {places} if os.path.isdir(p) for n in os.listdir(p)]))"
+    result = await make_runner(isolation=FOUND).run(with_files(skills, {"a.py": code}), "a.py")
+    assert json.loads(result.finished.stdout) == []
