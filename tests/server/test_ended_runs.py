@@ -63,8 +63,6 @@ class Stage:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # Whoever runs the tests in the background has it ignored, and what is ignored is handed down.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )
         self.processes.append(process)
         return process
@@ -109,7 +107,7 @@ class Stage:
             return {each.run_id: each.state.value for each in client.runs(100)}
 
     async def begins(self, times: int = 1) -> None:
-        """Wait until the tool has begun so often."""
+        """Wait until the tool has begun so often, in a process that goes on."""
         begun = self.folder / "work/begun"
         await self.until(lambda: begun.exists() and len(begun.read_text()) >= times)
 

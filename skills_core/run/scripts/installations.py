@@ -69,8 +69,10 @@ def needed_for(program: Path, home: Path) -> list[Path]:
     for each in (home, home.resolve()):
         local = each / ".local"
         private |= {each, *each.parents, each / "bin", each / "lib", local, local / "bin", local / "lib"}
-    places = (place for path in _hops(program) for place in (path, *_libraries(path)))
-    return [place for place in dict.fromkeys(places) if place not in private and not seen(place)]
+    found = dict.fromkeys(place for path in _hops(program) for place in (path, *_libraries(path)))
+    places = {place: None for place in found if place not in private and not seen(place)}
+    # What lies in a folder that is shown is shown with it, and nothing can be mounted on a link there.
+    return [place for place in places if places.keys().isdisjoint(place.parents)]
 
 
 def _hops(program: Path) -> Iterator[Path]:

@@ -82,8 +82,11 @@ def test_a_virtual_environment_is_shown_with_the_python_that_it_links_to(tmp_pat
     base = install(home / ".pyenv" / "versions" / "3.12.1", "python3.12", "lib/python3.12/os.py")
     virtual = home / "project" / ".venv"
     install(virtual, "tool", "pyvenv.cfg", "lib/python3.12/site-packages/x.py", "pip.conf", ".env")
-    (virtual / "bin" / "python").symlink_to(base)
+    (virtual / "bin" / "python3").symlink_to(base)
+    (virtual / "bin" / "python").symlink_to("python3")
     shown = needed_for(as_seen(virtual / "bin" / "python"), home)
+    # Nothing can be mounted on a link within what is mounted already.
+    assert [place for place in shown if not set(shown).isdisjoint(place.parents)] == []
     for path in (base, base.parents[1] / "lib/python3.12/os.py", virtual / "lib/python3.12/site-packages/x.py"):
         assert shows(shown, path), path
     assert not any(shows(shown, virtual / name) for name in ("pip.conf", ".env"))
