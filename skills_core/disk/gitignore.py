@@ -36,12 +36,12 @@ __all__ = ["FILE_NAME", "UNUSABLE_RULES", "GitIgnore"]
 FILE_NAME = ".gitignore"
 
 UNUSABLE_RULES = (
-    "these rules cannot be used, so all that they may hide is left out; expected at most 128 KiB and a few thousand "
-    "patterns"
+    "these rules cannot be used, so all that they may hide is left out; expected at most 128 KiB and 2,000 patterns"
 )
 
 _MAX_SIZE = 128 * 1024
-# People write a few hundred lines. What compiles them takes megabytes for thousands.
+_MAX_PATTERNS = 2000
+# People write a few hundred. To compile thousands takes seconds, and to find those among them that are none more.
 
 _PASSED_OVER = frozenset({Reason.SYMLINK, Reason.SPECIAL_FILE})
 
@@ -181,12 +181,23 @@ def _parsed(raw: bytes, path: str) -> GitIgnoreSpec:
         _UnusableRulesError: they are too many to be compiled.
     """
     # To the library the first form means the folder itself as well; to git it is all that lies in the folder.
-    lines = [_ALL_WITHIN.sub("/**/*", line) for line in raw.decode("utf-8", "replace").splitlines()]
-    # To git a line that is no pattern matches nothing; the library refuses the whole file for it.
-    spec = _compiled(lines) or _compiled([line for line in lines if _compiled([line])])
+    written = (line for line in raw.decode("utf-8", "replace").splitlines() if line and not line.startswith("#"))
+    lines = [_ALL_WITHIN.sub("/**/*", line) for line in written]
+    if len(lines) > _MAX_PATTERNS:
+        raise _UnusableRulesError(path)
+    spec = _compiled(lines) or _compiled(_patterns(lines))
     if spec is None:
         raise _UnusableRulesError(path)
     return spec
+
+
+def _patterns(lines: list[str]) -> list[str]:
+    """Return the lines that are patterns: to git any other matches nothing, the library refuses the file for it."""
+    if len(lines) <= 1:
+        return lines if _compiled(lines) else []
+    middle = len(lines) // 2
+    halves = (lines[:middle], lines[middle:])
+    return [line for half in halves for line in (half if _compiled(half) else _patterns(half))]
 
 
 def _compiled(lines: list[str]) -> GitIgnoreSpec | None:

@@ -86,7 +86,11 @@ def waiting(path: Path) -> None:
 
 
 def too_many(path: Path) -> None:
-    path.write_text("".join(f"*a{number}*b*c*\n" for number in range(9000)))
+    path.write_text("".join(f"a{number}\n" for number in range(9000)))
+
+
+def too_costly(path: Path) -> None:
+    path.write_text("".join(f"*a{number}*b*c*\n" for number in range(2000)))
 
 
 def too_large(path: Path) -> None:
@@ -108,7 +112,7 @@ def test_what_is_no_file_of_rules_to_git_either_ignores_nothing(
 
 
 @pytest.mark.parametrize("place", ["skills", "skills/one", "."])
-@pytest.mark.parametrize("spoil", [too_many, too_large])
+@pytest.mark.parametrize("spoil", [too_many, too_costly, too_large])
 def test_rules_that_cannot_be_used_hide_what_they_may_hide_and_are_told(
     spoil: Callable[[Path], None], place: str, tmp_path: Path, write_skill: Callable[..., Path]
 ) -> None:
