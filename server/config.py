@@ -191,6 +191,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Longest time of one run."""
     run_resume_seconds: Annotated[int, Meta(ge=0, le=31_536_000)] = 600
     """How long ago a run may have been interrupted for a server to continue it unasked; older ones are left alone."""
+    run_lease_seconds: Annotated[int, Meta(ge=3, le=3600)] = 15
+    """How long this process may be silent on PostgreSQL before another one takes its runs over."""
     runs_at_once: Annotated[int, Meta(ge=1, le=1000)] = 4
     """Most runs that this process performs at a time; the others wait."""
     run_store: SecretStr | None = None

@@ -61,6 +61,7 @@ async def recording(
     terms = Terms(
         pool=pool,
         at_once=settings.runs_at_once,
+        grace_seconds=settings.run_lease_seconds,
         only=None if only is None else frozenset(only),
         resume_seconds=settings.run_resume_seconds if unasked else None,
     )

@@ -48,7 +48,8 @@ class Stage:
 
     def __init__(self, folder: Path, skills: Path, endpoint: ModelEndpoint, store: str) -> None:
         self.folder, self.skills, self.endpoint, self.store = folder, skills, endpoint, store
-        self.environment = server_environment(XDG_STATE_HOME=str(folder / "state"), SKILLSERVE_RUN_STORE=store)
+        settings = {"SKILLSERVE_RUN_STORE": store, "SKILLSERVE_RUN_LEASE_SECONDS": "4"}
+        self.environment = server_environment(XDG_STATE_HOME=str(folder / "state"), **settings)
         self.flags = ("--model", endpoint.model, "--run-tool", "run_command", "--workspace", str(folder / "work"))
         self.processes: list[subprocess.Popen[str]] = []
         (folder / "work").mkdir()

@@ -10,9 +10,10 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -179,32 +180,59 @@ async def test_a_file_that_cannot_be_read_now_is_no_unknown_resource(make_skill:
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO])
+@pytest.mark.parametrize("call", ["stat", "open", "fstat", "read"])
+@pytest.mark.parametrize("unread", ["trusted.json", "skills.json", "config.json"])
 def test_what_decides_on_skills_and_cannot_be_read_now_decides_as_before(
-    number: int, make_skill: MakeSkill, skills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    unread: str, call: str, number: int, make_skill: MakeSkill, skills: Path, tmp_path: Path
 ) -> None:
     make_skill("one")
     make_skill("two")
+    make_skill("three", fields="when:\n  requires:\n    config: {switches.three: true}\n")
     home = tmp_path / "home"
     (home / ".jdai").mkdir(parents=True)
     entries = {"skills": {"entries": {"two": {"enabled": False}}}}
     (home / ".jdai" / "skills.json").write_text(json.dumps(entries), encoding="utf-8")
+    (home / ".jdai" / "config.json").write_text('{"switches": {"three": true}}', encoding="utf-8")
     machine = Machine(Places(home, home, home / ".config"))
     machine.trust.add(skills)
     (source,) = explicit_sources([skills])
     library = Library([_in_project(source, skills)], machine.environment)
-    states = {"one": State.ACTIVE, "two": State.EXCLUDED}
+    states = {"one": State.ACTIVE, "two": State.EXCLUDED, "three": State.ACTIVE}
     assert {skill.name: skill.state for skill in library.catalog.skills} == states
-    for opening in (("open",), ("read_text",), ("open", "read_text")):
-        with monkeypatch.context() as patch:
-            for name in opening:
-                patch.setattr(Path, name, lambda *_, **__: Faults(number).check("open"))
-            library.reload([])
-            assert {skill.name: skill.state for skill in library.catalog.skills} == states
-            assert is_stale(library)
-            assert any("cannot be read" in problem.message for problem in library.catalog.problems)
+    with _fault_of(unread, call, number) as faults:
         library.reload([])
-        assert not is_stale(library)
-        assert library.catalog.problems == ()
+        assert faults
+        assert {skill.name: skill.state for skill in library.catalog.skills} == states
+        assert is_stale(library)
+        assert any("cannot be read" in problem.message for problem in library.catalog.problems)
+    library.reload([])
+    assert not is_stale(library)
+    assert library.catalog.problems == ()
+
+
+@contextmanager
+def _fault_of(name: str, call: str, number: int) -> Iterator[list[str]]:
+    """Let a call to the system fail for each file of that name; yields what failed."""
+    opened: set[int] = set()
+    faults: list[str] = []
+    real = {each: getattr(os, each) for each in ("stat", "open", "fstat", "read", "close")}
+
+    def failing(each: str, target: Any, *arguments: Any, **named: Any) -> Any:
+        is_meant = target in opened if isinstance(target, int) else Path(os.fsdecode(target)).name == name
+        if is_meant and each == call:
+            faults.append(each)
+            raise OSError(number, os.strerror(number))
+        result = real[each](target, *arguments, **named)
+        if each == "open" and is_meant:
+            opened.add(result)
+        if each == "close":
+            opened.discard(target)
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        for each in real:
+            patch.setattr(os, each, partial(failing, each))
+        yield faults
 
 
 def is_stale(library: Library) -> bool:

@@ -48,6 +48,7 @@ async def test_a_run_of_a_server_that_was_killed_is_finished_by_another(
         "SKILLSERVE_SKILL_TOOLS": "noter/*",
         "SKILLSERVE_SCRIPT_WORKSPACE": str(tmp_path),
         "SKILLSERVE_RUN_STORE": cluster.new_database(),
+        "SKILLSERVE_RUN_LEASE_SECONDS": "4",
         "XDG_STATE_HOME": str(tmp_path / "state"),
     }
     async with (

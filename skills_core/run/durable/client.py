@@ -22,7 +22,7 @@ from skills_core.run.durable.plain_json import PlainJson
 from skills_core.run.durable.records import run_of, statuses_of
 from skills_core.run.durable.runs import UNFINISHED, Run, RunState
 from skills_core.run.durable.store import SCHEMA, SqliteStore
-from skills_core.run.durable.terms import INSIDE, Terms
+from skills_core.run.durable.terms import INSIDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dbos import WorkflowStatus
 
     from skills_core.run.durable.store import Store
+    from skills_core.run.durable.terms import Terms
 
 __all__ = ["Activity", "RecordClient", "open_client"]
 
@@ -198,7 +199,7 @@ def _liveness(store: Store) -> Iterator[Callable[[str], bool] | None]:
         return
     from skills_core.run.durable.leases.postgres import Observer  # noqa: PLC0415 - only where it is used
 
-    with Observer(store, Terms().grace_seconds) as observer:
+    with Observer(store) as observer:
         yield observer.is_alive if observer.has_records() else None
 
 

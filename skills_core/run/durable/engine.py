@@ -17,7 +17,7 @@ from dbos import DBOS, SetWorkflowID
 from skills_core.run.durable.errors import RunConflictError, RunNotDoneError, StoreError, UnknownRunError
 from skills_core.run.durable.faults import faults_told
 from skills_core.run.durable.innards import only_json, refuse_what_does_not_fit
-from skills_core.run.durable.launching import begin_lease, config_of, end, launch, renew_first
+from skills_core.run.durable.launching import begin_lease, config_of, create_tables, end, launch, renew_first
 from skills_core.run.durable.leases import LeaseLostError
 from skills_core.run.durable.outside import outside
 from skills_core.run.durable.performer import Performer
@@ -292,6 +292,7 @@ async def open_engine(
     refuse_what_does_not_fit()
     lease = await anyio.to_thread.run_sync(begin_lease, store, terms)
     try:
+        await anyio.to_thread.run_sync(create_tables, store)
         await anyio.to_thread.run_sync(set_aside_stale, store, terms)
         with only_json():
             performer = Performer(kinds, lease, terms.at_once)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from skills_core.run.durable.store import Store
     from skills_core.run.durable.terms import Terms
 
-__all__ = ["begin_lease", "config_of", "end", "launch", "renew_first"]
+__all__ = ["begin_lease", "config_of", "create_tables", "end", "launch", "renew_first"]
 
 _LAST_WORDS: Final = 5.0
 """Seconds that the record has to take note of the end."""
@@ -54,6 +55,19 @@ def begin_lease(store: Store, terms: Terms) -> Lease:
     return PostgresLease(store.url, terms.grace_seconds)
 
 
+def create_tables(store: Store) -> None:
+    """Create the tables of the record, or bring those of an earlier version up to date, before they are read.
+
+    Another worker may be about to: PostgreSQL shows what it has created up to now, and this waits for the rest.
+
+    Raises:
+        StoreError: the store cannot be used.
+    """
+    logging.getLogger("dbos").setLevel(logging.CRITICAL)  # its warnings hold the texts of errors
+    with faults_told(store.place):
+        DBOS.migrate(store.url, schema=SCHEMA)
+
+
 def config_of(store: Store, worker: str, terms: Terms) -> DBOSConfig:
     """Return what dbos is told."""
     return {
@@ -76,7 +90,7 @@ def config_of(store: Store, worker: str, terms: Terms) -> DBOSConfig:
 async def launch(lease: Lease, terms: Terms) -> None:
     """Launch dbos on this event loop: it performs runs on the loop that it was launched on.
 
-    This holds up the loop while it creates its tables, once, or looks for them.
+    This holds up the loop while it looks for its tables.
 
     Raises:
         StoreError: the store cannot be used.

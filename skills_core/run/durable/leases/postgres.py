@@ -1,6 +1,7 @@
 """A row that tells when a worker was last alive, and an advisory lock that its connection holds.
 
-A worker is dead when its lock is free and its row has not been renewed for the grace time, by the database's clock.
+A worker is dead when its lock is free and its row has not been renewed for the grace time, by the database's clock. The
+row says how long that is: workers may be set to different times, and each must let go before others take its runs.
 Neither alone is a proof: after a restart of the database all locks are free, and a renewal can be late. The server ends
 a connection that has been silent for the grace time, so a process that was stopped does not hold its lock for ever.
 
@@ -31,30 +32,51 @@ __all__ = ["Observer", "PostgresLease"]
 
 _LET_GO: Final = 2 / 3
 _MAX_PORT: Final = 65_535
+_PATIENCE: Final = 15.0
+"""Three times the seconds that one that only looks waits for a connection."""
 _PREPARE_LOCK: Final = 0x736B696C6C
 """Only one worker at a time creates the table."""
 
 # The schema of these is `store.SCHEMA`.
 _CREATE: Final = (
     "CREATE SCHEMA IF NOT EXISTS skillserve",
-    "CREATE TABLE IF NOT EXISTS skillserve.workers (name text PRIMARY KEY, seen timestamptz NOT NULL)",
+    (
+        "CREATE TABLE IF NOT EXISTS skillserve.workers"
+        " (name text PRIMARY KEY, seen timestamptz NOT NULL, grace double precision NOT NULL DEFAULT 15)"
+    ),
     "DELETE FROM skillserve.workers WHERE seen < now() - interval '1 day'",
 )
-_RENEW: Final = "INSERT INTO skillserve.workers VALUES (%s, now()) ON CONFLICT (name) DO UPDATE SET seen = now()"
-_IS_OLD: Final = "SELECT seen < now() - make_interval(secs => %s) FROM skillserve.workers WHERE name = %s"
+_HAS_GRACE: Final = """
+SELECT EXISTS (
+    SELECT FROM pg_attribute WHERE attrelid = to_regclass('skillserve.workers') AND attname = 'grace'
+)
+"""
+_ADD_GRACE: Final = "ALTER TABLE skillserve.workers ADD COLUMN grace double precision NOT NULL DEFAULT 15"
+"""Earlier versions created the table without it, and only the owner of a table may ask for this."""
+_RENEW: Final = """
+INSERT INTO skillserve.workers (name, seen, grace) VALUES (%s, now(), %s)
+ON CONFLICT (name) DO UPDATE SET seen = now()
+"""
+_SILENCE: Final = """
+SELECT grace, seen < now() - make_interval(secs => grace) FROM skillserve.workers WHERE name = %s
+"""
 _REMOVE: Final = "DELETE FROM skillserve.workers WHERE name = %s"
 _TRY_LOCK: Final = "SELECT pg_try_advisory_lock(%s)"
 _UNLOCK: Final = "SELECT pg_advisory_unlock(%s)"
 _IS_ALIVE: Final = """
 SELECT EXISTS (
-    SELECT FROM skillserve.workers WHERE name = %(name)s AND seen >= now() - make_interval(secs => %(grace)s)
+    SELECT FROM skillserve.workers
+    WHERE name = %(name)s
+    AND seen >= now() - make_interval(secs => COALESCE((to_jsonb(workers) ->> 'grace')::double precision, 15))
 ) OR EXISTS (
     SELECT FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
     WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND datname = current_database()
     AND (classid::bigint << 32 | objid::bigint) = %(key)s
 )
 """
-"""What `taking_over` looks at, without taking a lock: one that only looks must not seem to be the worker."""
+"""What `taking_over` looks at, without taking a lock: one that only looks must not seem to be the worker.
+
+It finds the table as an earlier version made it, too."""
 _LOCK_UNLESS_HELD: Final = """
 SELECT pg_try_advisory_lock(%(key)s) WHERE NOT EXISTS (
     SELECT FROM pg_locks
@@ -155,22 +177,26 @@ class PostgresLease:
             self._disconnect()
 
     def _silent(self, worker: str) -> bool:
-        old = self._ask(_IS_OLD, self._grace, worker)
-        # No row: it was closed in order, or somebody has just taken over from it.
-        return old is None or (bool(old) and now() - self._connected > self._grace)
+        row = self._run(_SILENCE, (worker,)).fetchone()
+        if row is None:  # it was closed in order, or another worker has just taken over from it
+            return True
+        grace, is_old = row
+        return bool(is_old) and now() - self._connected > grace
 
     def _prepare(self) -> None:
         _refuse_unreadable(self._store.url)
         self._do("SELECT pg_advisory_lock(%s)", _PREPARE_LOCK)
         for statement in _CREATE:
             self._do(statement)
+        if not self._ask(_HAS_GRACE):
+            self._do(_ADD_GRACE)
         self._do(_UNLOCK, _PREPARE_LOCK)
 
     def _renew(self) -> None:
         begun = now()
         # An earlier connection of ours may hold the lock until the server notices that it is gone: then not this time.
         self._do(_LOCK_UNLESS_HELD, key=_key(self._worker))
-        self._do(_RENEW, self._worker)
+        self._do(_RENEW, self._worker, self._grace)
         if not self.holds:
             self._term += 1
         self._renewed = begun
@@ -205,16 +231,15 @@ class PostgresLease:
 class Observer:
     """Tells which workers are alive, and is none; to be entered as a context."""
 
-    def __init__(self, store: PostgresStore, grace_seconds: float) -> None:
+    def __init__(self, store: PostgresStore) -> None:
         """Connect.
 
         Raises:
             StoreError: the database cannot be reached, or this user may not read there.
         """
-        self._grace = grace_seconds
         _refuse_unreadable(store.url)
         try:
-            self._connection = _connected(store, grace_seconds, "skillserve")
+            self._connection = _connected(store, _PATIENCE, "skillserve")
         except psycopg.Error as error:
             raise _unusable(store, error) from None
 
@@ -233,7 +258,7 @@ class Observer:
 
     def is_alive(self, worker: str) -> bool:
         """Tell whether a worker holds its lock, or was silent for less than the grace time."""
-        values = {"name": worker, "grace": self._grace, "key": _key(worker)}
+        values = {"name": worker, "key": _key(worker)}
         row = self._connection.execute(_IS_ALIVE, values).fetchone()
         return bool(row and row[0])
 

@@ -19,7 +19,7 @@ from dbos._sys_db import SystemDatabase
 from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.errors import RunNotDoneError, StoreError
 from skills_core.run.durable.leases.files import FileLease
-from skills_core.run.durable.leases.postgres import PostgresLease
+from skills_core.run.durable.leases.postgres import Observer, PostgresLease
 from skills_core.run.durable.runs import RunState
 from skills_core.run.durable.store import PostgresStore, SqliteStore, store_of
 from skills_core.run.durable.terms import Terms
@@ -300,3 +300,34 @@ def test_a_postgresql_lease_needs_a_free_lock_and_a_long_silence_to_find_another
     with two.taking_over(one.worker) as dead:
         assert dead  # it said so itself
     two.close()
+
+
+@pytest.mark.parametrize("earlier", [False, True], ids=["now", "earlier"])
+def test_a_worker_is_found_dead_by_its_own_grace_time_and_not_by_that_of_the_one_that_looks(
+    earlier: bool,  # noqa: FBT001
+    cluster: PrivateCluster,
+) -> None:
+    url = cluster.new_database()
+    with psycopg.connect(url, autocommit=True) as connection:
+        if earlier:  # the table as it was before it said how long a worker may be silent, with one of its time
+            connection.execute(b"CREATE SCHEMA skillserve")
+            connection.execute(b"CREATE TABLE skillserve.workers (name text PRIMARY KEY, seen timestamptz NOT NULL)")
+            connection.execute(b"INSERT INTO skillserve.workers VALUES ('patient', now())")
+            with Observer(PostgresStore(url)) as observer:
+                assert observer.is_alive("patient")
+        eager = PostgresLease(url, 0.6)
+        if not earlier:
+            connection.execute(b"INSERT INTO skillserve.workers VALUES ('patient', now(), 15)")
+        connection.execute(b"INSERT INTO skillserve.workers VALUES ('hasty', now() - interval '1 s', 0.6)")
+        connection.execute(b"UPDATE skillserve.workers SET seen = now() - interval '10 s' WHERE name = 'patient'")
+        with Observer(PostgresStore(url)) as observer:
+            assert observer.is_alive("patient")
+            assert not observer.is_alive("hasty")
+        is_dead = False
+        while not is_dead:  # this one has to be connected for as long as that one may be silent
+            eager.renew()
+            with eager.taking_over("hasty") as is_dead:
+                pass
+        with eager.taking_over("patient") as dead:
+            assert not dead
+        eager.close()

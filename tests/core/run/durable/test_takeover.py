@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import anyio
 import psycopg
 import pytest
+from dbos import _migration, _sys_db_sqlite
 
 from skills_core.run.durable.client import Activity, open_client
 from skills_core.run.durable.engine import open_engine
+from skills_core.run.durable.launching import create_tables
 from skills_core.run.durable.runs import RunState
-from skills_core.run.durable.store import store_of
+from skills_core.run.durable.store import make_private, store_of
 from skills_core.run.durable.takeover import Interrupted
 from skills_core.run.durable.terms import Terms
 from tests.core.run.durable.conftest import QUICK
@@ -75,6 +78,23 @@ def put_into_queue(url: str) -> None:
     """Leave the run as a worker leaves it that ended between taking it over and performing it."""
     to = f"status = 'ENQUEUED', owner_xid = NULL, queue_name = '{CAREFUL.pool}'"
     change(url, f"UPDATE {{0}}workflow_status SET {to}")  # noqa: S608
+
+
+@pytest.mark.parametrize("migrations", [1, 20])
+async def test_a_worker_completes_the_tables_that_another_one_has_begun_to_create_before_it_reads_them(
+    url: str, migrations: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not url.startswith("postgresql"):
+        make_private(Path(url))
+    with monkeypatch.context() as patch:
+        every = _migration.get_dbos_migrations
+        patch.setattr(_migration, "get_dbos_migrations", lambda *given: every(*given)[:migrations])
+        patch.setattr(_sys_db_sqlite, "sqlite_migrations", _migration.sqlite_migrations[:migrations])
+        create_tables(store_of(url))
+    job = Job()
+    job.may_go_on.set()
+    async with open_engine(store_of(url), {"job": job}, CAREFUL) as engine:
+        assert await engine.run("job", "one", {}) == {"value": 2}
 
 
 @pytest.mark.parametrize("queued", [False, True], ids=["running", "queued"])
