@@ -194,10 +194,16 @@ def test_what_decides_on_skills_and_cannot_be_read_now_decides_as_before(
     library = Library([_in_project(source, skills)], machine.environment)
     states = {"one": State.ACTIVE, "two": State.EXCLUDED}
     assert {skill.name: skill.state for skill in library.catalog.skills} == states
-    for opening in (("open",), ("read_text",), ("open", "read_text")):
+    trust, settings, really_open = machine.trust.path, home / ".jdai" / "skills.json", os.open
+    for unreadable in ({trust}, {settings}, {trust, settings}):
+
+        def opened(path: Any, *arguments: Any, hidden: set[Path] = unreadable, **named: Any) -> int:
+            if Path(path) in hidden:
+                Faults(number).check("open")
+            return really_open(path, *arguments, **named)
+
         with monkeypatch.context() as patch:
-            for name in opening:
-                patch.setattr(Path, name, lambda *_, **__: Faults(number).check("open"))
+            patch.setattr(os, "open", opened)
             library.reload([])
             assert {skill.name: skill.state for skill in library.catalog.skills} == states
             assert is_stale(library)
