@@ -18,8 +18,8 @@ import anyio.to_thread
 from server.activation.calls import Activation
 from server.activation.conversations import Conversations
 from server.admin.tools import AdminTools
-from server.arguments import check_arguments, string
-from server.clients import client_of, room_for
+from server.arguments import read_arguments, string
+from server.clients import client_of, room_for, without_additions
 from server.context import ContextRequests
 from server.faults import InvalidRequestError
 from server.found import found_object
@@ -100,12 +100,13 @@ class ToolHandlers:
         tool = offered.get(params.name)
         if tool is None:
             raise InvalidRequestError(f"Unknown tool: {params.name[:200]}")
-        arguments, snapshot = params.arguments or {}, self._host.snapshot
-        # What a skill declares is checked against all of its schema where it is carried out.
-        schema = None if params.name in snapshot.declared else snapshot.tool_schemas.get(params.name)
+        snapshot = self._host.snapshot
+        schema = snapshot.tool_schemas.get(params.name, {})
+        arguments = without_additions(params.arguments or {}, schema)
         try:
-            if schema is not None:
-                check_arguments(params.name, arguments, schema)
+            # What a skill declares is checked against all of its schema where it is carried out.
+            if params.name not in snapshot.declared:
+                arguments = read_arguments(params.name, arguments, schema)
             result = await tool(arguments)
         except SkillsError as error:
             result = tool_result([text_block(str(error))], is_error=True)
