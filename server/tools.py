@@ -7,7 +7,6 @@ error, so that the model sees it.
 from __future__ import annotations
 
 import base64
-import json
 import logging
 from dataclasses import replace
 from functools import partial
@@ -31,6 +30,7 @@ from server.run.calls import RunRequests
 from server.run.declared_calls import DeclaredCalls
 from skills_core.errors import SkillsError
 from skills_core.model_access import is_withheld_from_models
+from skills_core.rendering.containment import contained, contained_json
 from skills_core.selection import ALL_THAT_MATCH
 
 if TYPE_CHECKING:
@@ -109,7 +109,8 @@ class ToolHandlers:
                 arguments = read_arguments(params.name, arguments, schema)
             result = await tool(arguments)
         except SkillsError as error:
-            result = tool_result([text_block(str(error))], is_error=True)
+            # It names skills and files as strangers called them.
+            result = tool_result([text_block(contained(str(error)))], is_error=True)
         if "content" not in result:
             return result  # no answer yet, but a question to the client
         news = conversation.news(self._host.snapshot.catalog)
@@ -155,7 +156,7 @@ class ToolHandlers:
         matches = await anyio.to_thread.run_sync(search, limiter=self._host.searching)
         logger.info("found: %s", ", ".join(match.for_log for match in matches[:_LOGGED]) or "nothing")
         structured = found_object(matches)
-        text = json.dumps(structured, ensure_ascii=False) if matches else _nothing(query)
+        text = contained_json(structured) if matches else _nothing(query)
         return {**tool_result([text_block(text)]), "structuredContent": structured}
 
 

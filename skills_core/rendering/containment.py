@@ -7,12 +7,13 @@ A host may keep or drop parts of a text by the tags in it, so none but ours may 
 from __future__ import annotations
 
 import html
+import json
 import re
 from typing import Final
 
 from skills_core.diagnostics import one_line, printable
 
-__all__ = ["TAGS", "attribute", "contained", "contained_between_marks", "contained_line", "escaped"]
+__all__ = ["TAGS", "attribute", "contained", "contained_between_marks", "contained_json", "contained_line", "escaped"]
 
 _OWN_WORDS: Final = (
     "available_skills",
@@ -69,6 +70,12 @@ def contained_line(text: str) -> str:
 def contained(text: str) -> str:
     """Return `text` verbatim, but with `&lt;` where one of our tags would begin, opening, closing or empty."""
     return _OUR_TAG.sub("&lt;", text)
+
+
+def contained_json(value: object) -> str:
+    """Return `value` as JSON in which none of our tags stands; it means the same as any other JSON of it."""
+    # In JSON nothing but a string has this character.
+    return _OUR_TAG.sub(r"\\u003c", json.dumps(value, ensure_ascii=False))
 
 
 def contained_between_marks(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import unicodedata
 from pathlib import Path
@@ -17,7 +18,7 @@ from skills_core import Recipient, render_activation, render_request
 from skills_core.context.assembly import assemble_context
 from skills_core.context.blocks import instruction_of, prompt_block, section_entry
 from skills_core.context.rankings import by_full_text
-from skills_core.rendering.containment import TAGS, contained, contained_between_marks
+from skills_core.rendering.containment import TAGS, contained, contained_between_marks, contained_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,6 +106,13 @@ def test_every_tag_of_ours_is_contained_in_every_form(tag: str, form: str) -> No
     for name in (tag, tag.upper(), tag.title()):
         text = form.format(name)
         assert contained(f"a {text} b") == f"a &lt;{text[1:]} b"
+
+
+@given(st.dictionaries(PIECES, st.lists(PIECES) | PIECES))
+def test_json_that_is_contained_holds_no_tag_of_ours_and_means_the_same(value: dict[str, object]) -> None:
+    text = contained_json(value)
+    assert tags_in(text) == []
+    assert json.loads(text) == value
 
 
 @pytest.mark.parametrize("unseen", UNSEEN)
