@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from server.faults import InvalidRequestError
+from server.params import within_bounds
 from skills_core.errors import did_you_mean, similar_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["check_arguments", "flag", "string"]
+__all__ = ["flag", "read_arguments", "string"]
 
 _MAX_NAMED = 5
 # Unknown arguments that a message names.
@@ -31,11 +33,12 @@ _IS: dict[str, Callable[[object], bool]] = {
 """Whether a value is of a type of JSON Schema, for the types that arguments of our own tools have."""
 
 
-def check_arguments(tool: str, arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    """Hold the arguments of a call against the input schema that the tool is listed with.
+def read_arguments(tool: str, arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call as the input schema has them that the tool is listed with.
 
     Names and types of the arguments themselves are checked; what is in them, and which values there are, the tool knows
-    best. A null stands for an argument that is not given: clients send one for each field that was left empty.
+    best. A null stands for an argument that is not given: clients send one for each field that was left empty. Others
+    send what is no text as the text of its JSON, and whole numbers as `5.0`, which JSON Schema counts among them.
 
     Raises:
         InvalidRequestError: one is unknown, missing, or of another type.
@@ -46,10 +49,43 @@ def check_arguments(tool: str, arguments: Mapping[str, Any], schema: Mapping[str
     for name in schema.get("required", ()):
         if arguments.get(name) is None:
             raise _missing(name, arguments)
-    for name, value in arguments.items():
-        expected = properties.get(name, {}).get("type")
-        if value is not None and expected in _IS and not _IS[expected](value):
-            raise InvalidRequestError(f"{name} must be {_described(properties[name])}")
+    given = {name: value for name, value in arguments.items() if value is not None}
+    return {name: _of_type(name, value, properties.get(name, {})) for name, value in given.items()}
+
+
+def _of_type(name: str, value: object, schema: Mapping[str, Any]) -> object:
+    """Return the value of an argument as its type has it.
+
+    Raises:
+        InvalidRequestError: it is of another type.
+    """
+    expected = schema.get("type")
+    if expected not in _IS:
+        return value
+    fits, value = _IS[expected], _as_whole(value, expected)
+    if isinstance(value, str) and expected != "string":
+        meant = _as_whole(_from_text(value), expected)
+        if fits(meant) and not isinstance(meant, str):
+            return meant
+    if not fits(value):
+        raise InvalidRequestError(f"{name} must be {_described(schema)}")
+    return value
+
+
+def _as_whole(value: object, expected: object) -> object:
+    return int(value) if expected == "integer" and isinstance(value, float) and value.is_integer() else value
+
+
+def _from_text(text: str) -> object:
+    """Return what a text says as JSON, the text where that is nothing that a request could hold."""
+    try:
+        return within_bounds(json.loads(text, parse_constant=_refuse_constant))
+    except (ValueError, RecursionError, InvalidRequestError):
+        return text
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(name)
 
 
 def _about_unknown(tool: str, arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from skills_core.diagnostics import one_line, without_halves
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
-__all__ = ["check_params"]
+__all__ = ["check_params", "within_bounds"]
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +34,15 @@ async def check_params(ctx: ServerRequestContext[Any, Any], call_next: CallNext)
         logger.warning("%s: %s; it is ignored", one_line(ctx.method), error)
         return None
     return await call_next(replace(ctx, params=_mended(ctx.params)) if needs_mending else ctx)
+
+
+def within_bounds(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return JSON that came as text within a request, as it would be had it been a part of the request itself.
+
+    Raises:
+        InvalidRequestError: it nests too deep.
+    """
+    return _mended(value) if _needs_mending(value) else value
 
 
 def _needs_mending(params: object) -> bool:

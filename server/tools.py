@@ -7,7 +7,6 @@ error, so that the model sees it.
 from __future__ import annotations
 
 import base64
-import json
 import logging
 from dataclasses import replace
 from functools import partial
@@ -18,8 +17,8 @@ import anyio.to_thread
 from server.activation.calls import Activation
 from server.activation.conversations import Conversations
 from server.admin.tools import AdminTools
-from server.arguments import check_arguments, string
-from server.clients import client_of, room_for
+from server.arguments import read_arguments, string
+from server.clients import client_of, room_for, without_additions
 from server.context import ContextRequests
 from server.faults import InvalidRequestError
 from server.found import found_object
@@ -31,6 +30,7 @@ from server.run.calls import RunRequests
 from server.run.declared_calls import DeclaredCalls
 from skills_core.errors import SkillsError
 from skills_core.model_access import is_withheld_from_models
+from skills_core.rendering.containment import contained, contained_json
 from skills_core.selection import ALL_THAT_MATCH
 
 if TYPE_CHECKING:
@@ -100,15 +100,17 @@ class ToolHandlers:
         tool = offered.get(params.name)
         if tool is None:
             raise InvalidRequestError(f"Unknown tool: {params.name[:200]}")
-        arguments, snapshot = params.arguments or {}, self._host.snapshot
-        # What a skill declares is checked against all of its schema where it is carried out.
-        schema = None if params.name in snapshot.declared else snapshot.tool_schemas.get(params.name)
+        snapshot = self._host.snapshot
+        schema = snapshot.tool_schemas.get(params.name, {})
+        arguments = without_additions(params.arguments or {}, schema)
         try:
-            if schema is not None:
-                check_arguments(params.name, arguments, schema)
+            # What a skill declares is checked against all of its schema where it is carried out.
+            if params.name not in snapshot.declared:
+                arguments = read_arguments(params.name, arguments, schema)
             result = await tool(arguments)
         except SkillsError as error:
-            result = tool_result([text_block(str(error))], is_error=True)
+            # It names skills and files as strangers called them.
+            result = tool_result([text_block(contained(str(error)))], is_error=True)
         if "content" not in result:
             return result  # no answer yet, but a question to the client
         news = conversation.news(self._host.snapshot.catalog)
@@ -154,7 +156,7 @@ class ToolHandlers:
         matches = await anyio.to_thread.run_sync(search, limiter=self._host.searching)
         logger.info("found: %s", ", ".join(match.for_log for match in matches[:_LOGGED]) or "nothing")
         structured = found_object(matches)
-        text = json.dumps(structured, ensure_ascii=False) if matches else _nothing(query)
+        text = contained_json(structured) if matches else _nothing(query)
         return {**tool_result([text_block(text)]), "structuredContent": structured}
 
 

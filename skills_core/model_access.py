@@ -7,8 +7,9 @@ called it. Its SKILL.md is the skill itself, and it may also be a file of the sk
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from skills_core.diagnostics import Reason
 from skills_core.disk.names import MAIN_FILE, OTHER_SPELLING
 from skills_core.format.instructions import parse_instructions
 from skills_core.sources import SkillKind, Strictness
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from skills_core.skill import Skill, SkillFile
 
 __all__ = ["is_withheld_from_models"]
+
+_FIELD: Final = b"disable-model-invocation"
+_READ: Final = frozenset({None, Reason.MISSING_FRONTMATTER})
 
 
 def is_withheld_from_models(skill: Skill, file: SkillFile, raw: bytes) -> bool:
@@ -28,4 +32,7 @@ def is_withheld_from_models(skill: Skill, file: SkillFile, raw: bytes) -> bool:
     of_document = skill.content.kind is SkillKind.DOCUMENT and name.endswith(".md")
     if name not in {MAIN_FILE, OTHER_SPELLING} and not of_document:
         return False
-    return not parse_instructions(raw, name, file.path, Strictness.LENIENT).frontmatter.model_invocable
+    instructions = parse_instructions(raw, name, file.path, Strictness.LENIENT)
+    # A frontmatter that cannot be read may say that the skill is for users alone.
+    unclear = instructions.fault not in _READ and not instructions.frontmatter.raw and _FIELD in raw
+    return unclear or not instructions.frontmatter.model_invocable

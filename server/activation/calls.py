@@ -78,7 +78,7 @@ class Activation:
 
 
 def texts_of(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Return the values for a skill's parameters that a call gives.
+    """Return the values for a skill's parameters that a call gives; a null is none.
 
     Raises:
         InvalidRequestError: they are no object, or too long.
@@ -86,7 +86,8 @@ def texts_of(arguments: Mapping[str, Any]) -> dict[str, str]:
     values = arguments.get("arguments") or {}
     if not isinstance(values, dict):
         raise InvalidRequestError('arguments must be an object of strings, such as {"format": "table"}')
-    texts = {str(key): value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
+    given = {str(key): value for key, value in values.items() if value is not None}
+    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in given.items()}
     if sum(len(name) + len(text) for name, text in texts.items()) > MAX_ARGUMENTS:
         raise InvalidRequestError(f"arguments may have {MAX_ARGUMENTS} characters in all; put more into a file")
     return texts

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.admin.actions import read_status, reload_everything, to_json
+from server.admin.actions import read_status, reload_everything
 from server.choosing import StatusChoice
 from server.config import OptionalTool
 from server.faults import InvalidRequestError
 from server.listing.envelope import text_block, tool_result
+from skills_core.rendering.containment import contained_json
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -47,4 +48,4 @@ class AdminTools:
 
 
 def _result(structured: dict[str, Any]) -> dict[str, Any]:
-    return {**tool_result([text_block(to_json(structured))]), "structuredContent": structured}
+    return {**tool_result([text_block(contained_json(structured))]), "structuredContent": structured}

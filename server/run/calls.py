@@ -13,6 +13,7 @@ from server.config import ConfigurationError
 from server.listing.envelope import text_block, tool_result
 from server.listing.runs import CONFIRM, CONTINUE, RUN, RUN_WORKFLOW, offers_tool, offers_workflows
 from server.run.company import company_of
+from skills_core.rendering.containment import contained
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -100,4 +101,4 @@ async def _told(
     try:
         return await work(exchange)
     except ConfigurationError as error:
-        return tool_result([text_block(str(error))], is_error=True)
+        return tool_result([text_block(contained(str(error)))], is_error=True)

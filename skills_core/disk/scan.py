@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason
 from skills_core.disk.files import Location, Reader
-from skills_core.disk.folders import Entries, Listing, find_main, list_folder, unlisted
+from skills_core.disk.folders import Entries, Listing, find_main, list_folder, reason_for, unlisted
 from skills_core.disk.gitignore import GitIgnore
 from skills_core.disk.links import follow
 from skills_core.system_faults import is_absence
@@ -228,17 +228,25 @@ class _Walk:
             self._drop(above, names, Reason.SCAN_LIMIT)
 
     def _mark_lost(self, folder: str, error: OSError) -> None:
-        """Note in the folder above that something else took the place of this one; one that was deleted is absent."""
+        """Note in the folder above that this one is not looked into; one that was deleted is absent."""
         if folder:
             above, _, name = folder.rpartition("/")
-            self._drop(above, [name], None if error.errno == errno.ENOENT else Reason.UNREADABLE)
+            if not is_absence(error):
+                self._drop(above, [name], reason_for(error), unread=True)
+            else:
+                # Something else took its place.
+                self._drop(above, [name], None if error.errno == errno.ENOENT else Reason.UNREADABLE)
 
-    def _drop(self, above: str, names: Iterable[str], reason: Reason | None) -> None:
-        """Take folders out of the listing of the one above; with a reason, list them there as refused."""
+    def _drop(self, above: str, names: Iterable[str], reason: Reason | None, *, unread: bool = False) -> None:
+        """Take folders out of the listing of the one above; with a reason, list them there as refused.
+
+        Those that are `unread` are looked at again by the next scan.
+        """
         listing, dropped = self.tree.get(above, Listing()), frozenset(names)
         refused = (*listing.refused, *((name, reason) for name in names)) if reason else listing.refused
         kept = tuple(name for name in listing.folders if name not in dropped)
-        self.tree.enter(above, replace(listing, folders=kept, refused=refused))
+        again = tuple(sorted({*listing.unread, *dropped})) if unread else listing.unread
+        self.tree.enter(above, replace(listing, folders=kept, refused=refused, unread=again))
 
     def _counted(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
         """Pass on entries as long as there may be more.
@@ -255,8 +263,11 @@ class _Walk:
     def _list(self, folder: str) -> Listing:
         """List one folder; where the system cannot, what was known of it.
 
+        The root alone is taken for empty where nothing was known of it: of any other folder that would tell whoever
+        asks later that nothing lies in it.
+
         Raises:
-            OSError: it is not there, or no longer a folder.
+            OSError: it is not there, no longer a folder, or was never listed and cannot be.
             _TooManyEntriesError: there are more names than the bounds of the source allow.
         """
         known = self.before.get(folder)
@@ -268,7 +279,7 @@ class _Walk:
                 # Without the rules nothing tells what must not be seen.
                 listing = self.gitignore.without_ignored(folder, listing)
         except OSError as error:
-            if is_absence(error):
+            if is_absence(error) or (folder and known is None):
                 raise
             return unlisted(known, error)
         level = folder.count("/") + 1 if folder else 0

@@ -47,10 +47,10 @@ class FieldReader:
         line = self.lines.get(key, self.line) if key is not None else self.line
         self.found.append(Diagnostic(severity, code, message, self.path, line))
 
-    def _wrong(self, key: str, expected: str, got: str | None = None) -> None:
+    def _wrong(self, key: str, expected: str, got: str | None = None, then: str = "the field is ignored") -> None:
         shown = {bool: "true or false", dict: "a mapping", list: "a list", str: "a string"}
         got = got or shown.get(type(self.fields[key]), "a number")
-        message = f"{self.prefix}{key!s} must be {expected}, not {got}; the field is ignored"
+        message = f"{self.prefix}{key!s} must be {expected}, not {got}; {then}"
         self.add(Severity.WARNING, Reason.INVALID_FIELD, message, key)
 
     def text(self, key: str) -> str | None:
@@ -67,8 +67,11 @@ class FieldReader:
         self._wrong(key, "a string")
         return None
 
-    def flag(self, key: str, *, default: bool = False) -> bool:
-        """Return a boolean; the strings "true" and "false" are understood."""
+    def flag(self, key: str, *, default: bool = False, unclear: bool | None = None) -> bool:
+        """Return a boolean; the strings "true" and "false" are understood.
+
+        `unclear` is what anything else is taken for, the default where it is None.
+        """
         value = self.fields.get(key)
         if value is None:
             return default
@@ -76,8 +79,11 @@ class FieldReader:
             return value
         if isinstance(value, str) and value.strip().lower() in {"true", "false"}:
             return value.strip().lower() == "true"
-        self._wrong(key, "true or false")
-        return default
+        if unclear is None:
+            self._wrong(key, "true or false")
+            return default
+        self._wrong(key, "true or false", then=f"it is taken for {str(unclear).lower()}")
+        return unclear
 
     def number(self, key: str, default: float, *, low: float, high: float) -> float:
         """Return a number between `low` and `high`, both included."""

@@ -222,7 +222,8 @@ def _read(reader: FieldReader) -> Frontmatter:
         danger_patterns=reader.patterns("danger_patterns"),
         confirm_patterns=reader.patterns("confirm_patterns"),
         requires=reader.texts("requires"),
-        disable_model_invocation=reader.flag("disable-model-invocation"),
+        # What was meant to withhold a skill from models does so: `yes` and `on` are true in YAML 1.1 alone.
+        disable_model_invocation=reader.flag("disable-model-invocation", unclear=True),
         user_invocable=reader.flag("user-invocable", default=True),
         argument_hint=reader.text("argument-hint"),
         when_to_use=reader.text("when_to_use"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import unicodedata
 from pathlib import Path
@@ -17,7 +18,7 @@ from skills_core import Recipient, render_activation, render_request
 from skills_core.context.assembly import assemble_context
 from skills_core.context.blocks import instruction_of, prompt_block, section_entry
 from skills_core.context.rankings import by_full_text
-from skills_core.rendering.containment import TAGS, contained, contained_between_marks
+from skills_core.rendering.containment import TAGS, contained, contained_between_marks, contained_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,27 +28,58 @@ if TYPE_CHECKING:
 ROOT = Path(skills_core.__file__).parents[1]
 
 NAMES = [*TAGS, *(tag.upper() for tag in TAGS), "\u017fkill_content", "Sk\u0131ll"]
-SIGNS = ["<", "/", ">", "/>", " ", "\n", "\t", "\u200b", "\0", "\u00a0", 'name="x"', "-", "_", ".", "x", "&lt;", "&"]
+UNSEEN = ["\u200b", "\u061c", "\u034f", "\u115f", "\ufe0f", "\U000e0041", "\u2066", "\u3164", "\x7f", "\U000e0101"]
+SIGNS = [
+    "<",
+    "/",
+    ">",
+    "/>",
+    " ",
+    "\n",
+    "\t",
+    "[",
+    "]",
+    ":",
+    *UNSEEN,
+    "\0",
+    "\u00a0",
+    'name="x"',
+    "-",
+    "_",
+    ".",
+    "x",
+    "&lt;",
+    "&",
+]
 PIECES = st.lists(st.sampled_from([*NAMES, *SIGNS]) | st.text(max_size=3), max_size=16).map("".join)
+
+
+# Default_Ignorable_Code_Point in Unicode's DerivedCoreProperties.txt, what is Cf left to its category.
+IGNORABLE = {0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0, *range(0x180B, 0x1810), *range(0xFE00, 0xFE10)}
+VISIBLE = re.compile("[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd\U00013430-\U0001343f]")
+
+
+def is_seen(char: str) -> bool:
+    if VISIBLE.match(char):
+        return True
+    unseen = unicodedata.category(char) in {"Cc", "Cf"} or ord(char) in IGNORABLE or 0xE0000 <= ord(char) < 0xE1000
+    return char.isspace() or not unseen
 
 
 def tags_in(text: str) -> list[str]:
     """Return the tags of ours in a text, as a parser would see them that forgives everything."""
     found = []
     for match in re.finditer("<", text):
-        rest = without_blanks(text[match.end() :])
+        rest = "".join(filter(is_seen, text[match.end() :])).lstrip()
         slash = rest[:1] == "/"
-        name = re.match(r"[\w.-]*", without_blanks(rest[slash:]))
+        name = re.match(r"[\w.-]*", rest[slash:].lstrip())
         if name is not None and (folded := name[0].casefold().replace("\u0131", "i")) in TAGS:
             found.append("/" * slash + folded)
     return found
 
 
-def without_blanks(text: str) -> str:
-    start = (
-        at for at, char in enumerate(text) if not char.isspace() and unicodedata.category(char) not in {"Cc", "Cf"}
-    )
-    return text[next(start, len(text)) :]
+def marks_in(text: str) -> list[str]:
+    return re.findall(r"\[\s*/?\s*skill\s*[:\]]", "".join(filter(is_seen, text)).casefold())
 
 
 @given(PIECES)
@@ -62,6 +94,7 @@ def test_what_is_contained_holds_no_tag_of_ours_and_nothing_else_of_it_is_change
 def test_what_is_contained_between_marks_holds_neither_tag_nor_mark(text: str) -> None:
     safe = contained_between_marks(text)
     assert tags_in(safe) == []
+    assert marks_in(safe) == []
     assert contained_between_marks(safe) == safe
 
 
@@ -73,6 +106,21 @@ def test_every_tag_of_ours_is_contained_in_every_form(tag: str, form: str) -> No
     for name in (tag, tag.upper(), tag.title()):
         text = form.format(name)
         assert contained(f"a {text} b") == f"a &lt;{text[1:]} b"
+
+
+@given(st.dictionaries(PIECES, st.lists(PIECES) | PIECES))
+def test_json_that_is_contained_holds_no_tag_of_ours_and_means_the_same(value: dict[str, object]) -> None:
+    text = contained_json(value)
+    assert tags_in(text) == []
+    assert json.loads(text) == value
+
+
+@pytest.mark.parametrize("unseen", UNSEEN)
+@pytest.mark.parametrize("tag", sorted(TAGS))
+def test_what_is_not_seen_hides_no_tag(tag: str, unseen: str) -> None:
+    for text in (f"<{unseen}{tag}>", f"</{unseen}{tag}>", f"<{unseen}/{tag}>", f"<{unseen.join(tag)}>"):
+        assert contained(text) == f"&lt;{text[1:]}"
+    assert contained_between_marks(f"[{unseen}/{unseen.join('skill')}]").startswith("[\\")
 
 
 @pytest.mark.parametrize(

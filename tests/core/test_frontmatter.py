@@ -136,7 +136,6 @@ def test_a_field_is_typed(yaml: str, field: str, value: Any) -> None:
         ("tools: [{description: nameless}]", "tools", ()),
         ("tools: [{name: t, script: x.py, parameters: [a]}]", "tools", (Tool("t", "", {}, "x.py"),)),
         ("requires: 1", "requires", ()),
-        ("disable-model-invocation: 1", "disable_model_invocation", False),
         ("user-invocable: 0", "user_invocable", True),
         ("argument-hint: [file]", "argument_hint", None),
         ("when_to_use: {a: b}", "when_to_use", None),
@@ -150,6 +149,16 @@ def test_a_wrong_type_is_diagnosed_at_its_line_and_leaves_the_default(
     instructions = read(yaml)
     assert getattr(instructions.frontmatter, field) == default
     assert told(instructions) == [(Severity.WARNING, Reason.INVALID_FIELD, 4)]
+    assert instructions.fault is None
+
+
+@pytest.mark.parametrize("value", ["yes", "on", "y", "1", "no", "[true]", "{a: b}", "'true!'"])
+def test_whether_a_model_may_call_a_skill_is_no_where_it_cannot_be_told(value: str) -> None:
+    instructions = read(f"disable-model-invocation: {value}")
+    assert not instructions.frontmatter.model_invocable
+    assert told(instructions) == [(Severity.WARNING, Reason.INVALID_FIELD, 4)]
+    (diagnostic,) = instructions.diagnostics
+    assert diagnostic.message.endswith("it is taken for true")
     assert instructions.fault is None
 
 

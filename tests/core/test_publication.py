@@ -107,11 +107,33 @@ def test_what_cannot_be_read_makes_a_manifest_incomplete_until_it_can_be(
     folder = write_skill(unprivileged, "a", files={"file": "x", "folder/in": "x"})
     (folder / odd).chmod(0)
     library = load(unprivileged)
+    for changed in (None, [], [folder / odd], [folder / "SKILL.md"]):
+        assert odd in unpublished(only(library))
+        library.reload(changed)
     assert odd in unpublished(only(library))
     (folder / odd).chmod(0o755)
     library.reload()
     assert only(library).content.published
     assert set(only(library).content.files) == {"SKILL.md", "file", "folder/in"}
+
+
+@posix
+def test_a_folder_that_was_never_listed_makes_a_manifest_incomplete_when_its_skill_was_known_before(
+    unprivileged: Path, write_skill: Callable[..., Path], load: Callable[..., Library], only: Callable[[Library], Skill]
+) -> None:
+    folder = write_skill(unprivileged, "a")
+    library = load(unprivileged)
+    assert only(library).content.published
+    (folder / "new").mkdir()
+    (folder / "new" / "in").write_text("x")
+    (folder / "new").chmod(0)
+    for changed in ([folder / "new"], [], None, [folder / "SKILL.md"]):
+        library.reload(changed)
+        assert "new" in unpublished(only(library))
+    (folder / "new").chmod(0o755)
+    library.reload([])
+    assert set(only(library).content.files) == {"SKILL.md", "new/in"}
+    assert only(library).content.published
 
 
 def test_a_bound_on_folders_makes_the_manifest_incomplete_that_it_cuts(
