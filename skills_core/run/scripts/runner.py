@@ -200,7 +200,7 @@ class ScriptRunner:
             return Command(argv, setup.workspace or place, environment), []
         program = tuple(str(as_seen(Path(path))) for path in interpreter.argv[:1])
         argv = (*program, *interpreter.argv[1:], str(SKILL / call.path), *call.arguments)
-        shown = needed_for(Path(argv[0]), setup.home) if program else []
+        shown = needed_for(Path(argv[0]), setup.home, setup.workspace) if program else []
         mounts = sandbox_arguments(shown, skill=folder.skill, workspace=setup.workspace, network=setup.network)
         search_path = os.pathsep.join(_SYSTEM_PATH)
         environment = self._environment(call, SKILL, SCRATCH, _with_program(interpreter, search_path))
