@@ -169,7 +169,7 @@ class ScriptRunner:
         metadata = read_metadata(call.path, call.raw) if is_python(call.path, call.raw) else None
         if metadata is None:
             return await anyio.to_thread.run_sync(interpreter_of, call.path, call.raw, programs)
-        uv = await anyio.to_thread.run_sync(programs.find, "uv")
+        uv = await anyio.to_thread.run_sync(programs.find_own, "uv")
         if uv is None and metadata.dependencies:
             needs = ", ".join(metadata.dependencies)[:500]
             raise ScriptRefusedError(
