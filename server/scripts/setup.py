@@ -27,8 +27,8 @@ __all__ = ["offers_scripts", "script_runner", "script_setup", "script_status", "
 def script_setup(settings: Settings) -> ScriptSetup:
     """Return how scripts are run here. The first time, it is tried out whether a sandbox works."""
     return ScriptSetup(
-        isolation=_isolation(),
-        programs=_programs(),
+        isolation=_isolation(_changeable(settings)),
+        programs=_programs(_changeable(settings)),
         host=dict(os.environ),
         home=current_places().home,
         cache=state_home() / "scripts",
@@ -57,7 +57,7 @@ def variables_of(skill: Skill) -> dict[str, str]:
 
 def offers_scripts(settings: Settings) -> bool:
     """Tell whether the tool is there: it is where settings name it, and something can be run."""
-    runs = not settings.require_sandbox or not _isolation().fault
+    runs = not settings.require_sandbox or not _isolation(_changeable(settings)).fault
     return OptionalTool.RUN_SKILL_SCRIPT in settings.tools and runs
 
 
@@ -75,11 +75,17 @@ def script_status(settings: Settings) -> dict[str, Any]:
 
 
 @functools.cache
-def _isolation() -> Isolation:
-    return find_isolation(_programs(), unprivileged=sys.platform == "win32" or os.geteuid() != 0)
+def _isolation(changeable: tuple[Path, ...]) -> Isolation:
+    return find_isolation(_programs(changeable), unprivileged=sys.platform == "win32" or os.geteuid() != 0)
 
 
-def _programs() -> Programs:
+def _changeable(settings: Settings) -> tuple[Path, ...]:
+    """Return the workspaces: what lies there is never run outside of the sandbox."""
+    named = dict.fromkeys(each for each in (settings.script_workspace, settings.workspace) if each)
+    return tuple(Path(each).expanduser().absolute() for each in named)
+
+
+def _programs(changeable: tuple[Path, ...]) -> Programs:
     # Where nothing is said is the working directory, which may be anybody's. uv may be installed beside this Python.
     named = [Path(folder) for folder in os.get_exec_path() if Path(folder).is_absolute()]
-    return Programs((*named, Path(sys.executable).parent), Path(sys.executable))
+    return Programs((*named, Path(sys.executable).parent), Path(sys.executable), changeable)

@@ -242,7 +242,7 @@ class TestTool:
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         make_skill("a", files={"a.py": b"print('ran')"})
-        monkeypatch.setattr(setup_of_scripts, "_isolation", lambda: Isolation(why="a test wants none"))
+        monkeypatch.setattr(setup_of_scripts, "_isolation", lambda _: Isolation(why="a test wants none"))
         async with in_memory(skills, **ON) as session:
             for count in (1, 2):
                 await call(session, skill="a", path="a.py")

@@ -17,9 +17,11 @@ from skills_core.run.scripts.mounts import seen
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["as_seen", "needed_for"]
+__all__ = ["as_seen", "lies_in", "needed_for"]
 
 _MAX_HOPS = 20
+_MAX_SETTINGS = 1 << 16
+# Bytes of `pyvenv.cfg`, which has some lines.
 
 
 class _Layout(NamedTuple):
@@ -60,19 +62,55 @@ def as_seen(program: Path) -> Path:
     return program if seen(program) or is_virtual else program.resolve()
 
 
-def needed_for(program: Path, home: Path) -> list[Path]:
+def needed_for(program: Path, home: Path, workspace: Path | None = None) -> list[Path]:
     """Return what must be seen so that `program` runs: its file, all that it is a link to, and their libraries.
 
-    The user's `home`, `~/.local` and the folders that hold them are never among them, whatever the layout.
+    The user's `home`, `~/.local` and the folders that hold them are never among them, whatever the layout. Nor is what
+    lies in the `workspace`, which is seen anyway: what a script has changed there must not have anything else shown.
     """
     private: set[Path] = set()
     for each in (home, home.resolve()):
         local = each / ".local"
         private |= {each, *each.parents, each / "bin", each / "lib", local, local / "bin", local / "lib"}
-    found = dict.fromkeys(place for path in _hops(program) for place in (path, *_libraries(path)))
-    places = {place: None for place in found if place not in private and not seen(place)}
+    hops = [hop for each in (program, *_base_python(program)) for hop in _hops(each)]
+    if lies_in(program, workspace):
+        # A script may have made the link, and text would come to light when it is run.
+        hops = [hop for hop in hops if _is_binary(hop)]
+    found = dict.fromkeys(place for hop in hops for place in (hop, *_libraries(hop)))
+    places = {
+        place: None for place in found if place not in private and not seen(place) and not lies_in(place, workspace)
+    }
     # What lies in a folder that is shown is shown with it, and nothing can be mounted on a link there.
     return [place for place in places if places.keys().isdisjoint(place.parents)]
+
+
+def _is_binary(program: Path) -> bool:
+    """Tell whether this is a program by itself, and not text or a folder."""
+    return os.access(program, os.X_OK) and _beginning(program, 4) == b"\x7fELF"
+
+
+def _beginning(path: Path, size: int) -> bytes:
+    """Return how a file begins; nothing where it is no plain file, which could hold up a reader."""
+    try:
+        if not path.is_file():
+            return b""
+        with path.open("rb") as file:
+            return file.read(size)
+    except OSError:
+        return b""
+
+
+def lies_in(path: Path, folder: Path | None) -> bool:
+    """Tell whether `path` lies in `folder` or leads through it, by whatever links."""
+    if folder is None:
+        return False
+    real = _real(folder)
+    return any(each.is_relative_to(folder) or _real(each).is_relative_to(real) for each in (path, *path.parents))
+
+
+def _real(path: Path) -> Path:
+    """Resolve the links of a path; those that lead in a circle stay."""
+    return Path(os.path.realpath(path))
 
 
 def _hops(program: Path) -> Iterator[Path]:
@@ -82,7 +120,16 @@ def _hops(program: Path) -> Iterator[Path]:
         if not program.is_symlink():
             break
         program = Path(os.path.normpath(program.parent / program.readlink()))
-    yield program.resolve()
+    yield _real(program)
+
+
+def _base_python(program: Path) -> list[Path]:
+    """Return the Python that a virtual environment was made from, which has copies in place of links at times."""
+    text = _beginning(program.parent.parent / "pyvenv.cfg", _MAX_SETTINGS).decode(errors="replace")
+    settings = (line.partition("=") for line in text.splitlines())
+    home = Path(next((value.strip() for key, _, value in settings if key.strip().lower() == "home"), ""))
+    names = (program.name, "python3", "python") if home.is_absolute() else ()
+    return [home / name for name in names if _is_binary(home / name)][:1]
 
 
 def _libraries(program: Path) -> Iterator[Path]:
@@ -96,4 +143,5 @@ def _libraries(program: Path) -> Iterator[Path]:
     for layout in _LAYOUTS:
         if re.fullmatch(layout.program, program.name) and (root / layout.landmark).exists():
             for pattern in layout.libraries:
-                yield from sorted(root.glob(pattern))
+                # A link that leads out of an installation could lead to anything.
+                yield from sorted(each for each in root.glob(pattern) if lies_in(_real(each), root))

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from skills_core.errors import ScriptRefusedError
+from skills_core.run.scripts.installations import lies_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,14 +61,23 @@ class Interpreter:
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """Where programs are looked up: folders in order, and a Python that is there in any case."""
+    """Where programs are looked up: folders in order, and a Python that is there in any case.
+
+    `changeable` are folders that scripts and models may write to.
+    """
 
     folders: tuple[Path, ...]
     python: Path
+    changeable: tuple[Path, ...] = ()
 
     def find(self, name: str) -> Path | None:
         """Return the program of this name that comes first, None where there is none."""
         return next(self._found(name), None)
+
+    def find_own(self, name: str) -> Path | None:
+        """Return the program that comes first of those that the server may run for itself, outside of a sandbox."""
+        found = (path for path in self._found(name) if not any(lies_in(path, each) for each in self.changeable))
+        return next(found, None)
 
     def find_python(self, name: str = "python3") -> Path:
         """Return the Python of this name, or another one."""

@@ -119,20 +119,21 @@ class Isolation:
         if self.groups is None:
             said.append(f"The memory of all their processes together is not limited: {self.why_no_groups}.")
         if not self.counts_processes:
-            said.append("The number of their processes is not limited, as root runs this server.")
+            why = "there is no prlimit that works" if self.unprivileged else "root runs this server"
+            said.append(f"The number of their processes is not limited: {why}.")
         return " ".join(said)
 
 
 def find_isolation(programs: Programs, *, unprivileged: bool = True) -> Isolation:
     """Find out what works here, by starting a program; it takes some ten milliseconds."""
-    found = programs.find("prlimit")
+    found = programs.find_own("prlimit")
     limiter = as_seen(found) if found else None
     # A limit that is lower already cannot be raised.
     if limiter is not None and _report((str(limiter), *_LIMITS, "--", "true"))[1]:
         limiter = None
     groups, why_no_groups = find_groups(_GROUP_BYTES, _PROCESSES)
     plain = Isolation(None, limiter, "", unprivileged, groups=groups, why_no_groups=why_no_groups)
-    sandbox = programs.find("bwrap")
+    sandbox = programs.find_own("bwrap")
     if sandbox is None:
         return replace(plain, why="bubblewrap (bwrap) is not installed")
     tried = []
@@ -146,7 +147,7 @@ def find_isolation(programs: Programs, *, unprivileged: bool = True) -> Isolatio
 
 def _candidates(plain: Isolation, programs: Programs) -> Iterator[Isolation]:
     """Yield sandboxes to try, the best first and one with nothing but bubblewrap last."""
-    unshare, mount = programs.find("unshare"), programs.find("mount")
+    unshare, mount = programs.find_own("unshare"), programs.find_own("mount")
     beginnings: list[tuple[str, ...]] = [()]
     if not plain.unprivileged and unshare is not None and mount is not None:
         beginnings = [*with_read_only_devices(unshare, mount), ()]

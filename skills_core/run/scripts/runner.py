@@ -169,7 +169,7 @@ class ScriptRunner:
         metadata = read_metadata(call.path, call.raw) if is_python(call.path, call.raw) else None
         if metadata is None:
             return await anyio.to_thread.run_sync(interpreter_of, call.path, call.raw, programs)
-        uv = await anyio.to_thread.run_sync(programs.find, "uv")
+        uv = await anyio.to_thread.run_sync(programs.find_own, "uv")
         if uv is None and metadata.dependencies:
             needs = ", ".join(metadata.dependencies)[:500]
             raise ScriptRefusedError(
@@ -200,7 +200,7 @@ class ScriptRunner:
             return Command(argv, setup.workspace or place, environment), []
         program = tuple(str(as_seen(Path(path))) for path in interpreter.argv[:1])
         argv = (*program, *interpreter.argv[1:], str(SKILL / call.path), *call.arguments)
-        shown = needed_for(Path(argv[0]), setup.home) if program else []
+        shown = needed_for(Path(argv[0]), setup.home, setup.workspace) if program else []
         mounts = sandbox_arguments(shown, skill=folder.skill, workspace=setup.workspace, network=setup.network)
         search_path = os.pathsep.join(_SYSTEM_PATH)
         environment = self._environment(call, SKILL, SCRATCH, _with_program(interpreter, search_path))

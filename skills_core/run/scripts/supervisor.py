@@ -84,6 +84,7 @@ def _follow(child: int, grace: float, signals: set[signal.Signals], server: int)
                 deadline = time.monotonic() + grace
                 with suppress(OSError):
                     os.killpg(child, signal.SIGTERM)
+                    os.killpg(child, signal.SIGCONT)
         elif (left := deadline - time.monotonic()) <= 0:
             os.kill(child, signal.SIGKILL)
             return os.waitpid(child, 0)[1]

@@ -43,6 +43,8 @@ async def ask_to_end(leader: int) -> None:
         await end_all(leader)
     else:
         _signal(leader, signal.SIGTERM)
+        # What is stopped, at times by a process that it keeps, cannot end before it goes on.
+        _signal(leader, signal.SIGCONT)
 
 
 async def end_all(leader: int) -> None:

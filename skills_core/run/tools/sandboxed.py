@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio.to_thread
+
 from skills_core.run.scripts.confinement import run_confined
 from skills_core.run.scripts.installations import needed_for
 from skills_core.run.scripts.mounts import SCRATCH, sandbox_arguments
@@ -30,8 +32,7 @@ def confined_commands(setup: ScriptSetup, root: Path) -> Callable[[Command, Proc
     async def run(command: Command, limits: ProcessLimits) -> Finished:
         if isolation.sandbox is None:
             return await run_confined(replace(isolation, limiter=None, groups=None), command, limits, python=python)
-        program = Path(command.argv[0])
-        shown = [] if program.is_relative_to(root) else needed_for(program, setup.home)
+        shown = await anyio.to_thread.run_sync(needed_for, Path(command.argv[0]), setup.home, root)
         mounts = sandbox_arguments(shown, workspace=root, network=setup.network)
         home = dict.fromkeys(("HOME", "TEMP", "TMP", "TMPDIR"), str(SCRATCH))
         inside = replace(command, environment={**command.environment, **home})

@@ -81,6 +81,16 @@ async def test_without_a_sandbox_a_program_is_asked_to_end_before_it_is_killed(t
     assert (tmp_path / "bye").exists()
 
 
+@pytest.mark.parametrize("stopped", ["$PPID", "$$"])
+async def test_without_a_sandbox_what_is_stopped_ends_too(tmp_path: Path, stopped: str) -> None:
+    marker = f"600.{uuid.uuid4().int}"
+    line = f"trap 'touch bye; exit 0' TERM; setsid sleep {marker} & kill -STOP {stopped}; wait"
+    finished = await run(PLAIN, tmp_path, "sh", "-c", line, limits=ProcessLimits(2, 1000))
+    assert finished.ending is Ending.TIMED_OUT
+    assert await becomes_quiet(marker)
+    assert (tmp_path / "bye").exists()
+
+
 @pytest.mark.parametrize("how", ["by itself", "in time", "cancelled", "too much"])
 async def test_however_it_ends_nothing_that_it_started_goes_on(isolation: Isolation, tmp_path: Path, how: str) -> None:
     marker = f"600.{uuid.uuid4().int}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -112,3 +113,88 @@ def test_a_home_behind_a_link_is_as_private(tmp_path: Path) -> None:
 def test_programs_of_the_system_need_nothing_more(tmp_path: Path) -> None:
     assert needed_for(Path("/usr/bin/env"), tmp_path) == []
     assert needed_for(Path("/usr/src/app/bin/tool"), tmp_path) == [Path("/usr/src/app/bin/tool")]
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_virtual_environment_of_copies_is_shown_with_the_python_that_it_was_made_from(
+    tmp_path: Path, *, linked: bool
+) -> None:
+    home = tmp_path / "home"
+    base = install(home / ".pyenv" / "versions" / "3.12.1", "python3", "lib/python3.12/os.py", "pip.conf")
+    if linked:
+        (home / "current").symlink_to(base.parents[1])
+    said = home / "current" / "bin" if linked else base.parent
+    found = install(home / "project" / ".venv", "python3", "lib/python3.12/site-packages/x.py")
+    (home / "project" / ".venv" / "pyvenv.cfg").write_text(f"version = 3.12.1\nhome = {said}\n")
+    shown = needed_for(as_seen(found), home)
+    for path in (found, base, said.parent / "lib/python3.12/os.py", home / "project/.venv/lib/python3.12"):
+        assert shows(shown, path), path
+    assert not shows(shown, base.parents[1] / "pip.conf")
+
+
+@pytest.mark.parametrize("landmark", ["conda-meta", "pyvenv.cfg", "Cellar"])
+@pytest.mark.parametrize("linked", ["lib", "lib64", "opt", "bin", "lib/x.so", "lib/python3.12"])
+def test_a_library_that_is_a_link_out_of_its_installation_is_not_shown(
+    tmp_path: Path, landmark: str, linked: str
+) -> None:
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "id").touch()
+    root = home / "work" / "x"
+    found = install(root, "python3", f"{landmark}/x" if landmark != "pyvenv.cfg" else landmark)
+    place = root / linked
+    place.parent.mkdir(exist_ok=True)
+    if place.exists():
+        place.rename(root / "old")
+        found = root / "old" / "python3"
+    place.symlink_to(home / ".ssh" / "id" if linked == "lib/x.so" else home / ".ssh")
+    assert not shows(needed_for(found, home), home / ".ssh" / "id")
+
+
+def test_a_program_in_the_workspace_shows_nothing_of_it_but_what_it_leads_to_outside(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    base = install(home / ".pyenv" / "versions" / "3.12.1", "python3.12", "lib/python3.12/os.py")
+    work = home / "work"
+    virtual = work / ".venv"
+    install(virtual, "tool", "pyvenv.cfg", "lib/python3.12/site-packages/x.py")
+    (virtual / "bin" / "python3").symlink_to(base)
+    (tmp_path / "alias").symlink_to(work)
+    wanted = [base, base.parents[1] / "lib" / "python3.12"]
+    for root in (work, tmp_path / "alias"):
+        for spelling in (work, tmp_path / "alias"):
+            assert needed_for(spelling / ".venv" / "bin" / "python3", home, root) == wanted
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o700])
+def test_a_link_in_the_workspace_shows_no_text_and_no_folder(tmp_path: Path, mode: int) -> None:
+    home = tmp_path / "home"
+    work = home / "work"
+    (home / "bin").mkdir(parents=True)
+    secret, folder = home / "bin" / ".netrc", home / ".ssh"
+    folder.mkdir()
+    secret.write_text("secret")
+    secret.chmod(mode)
+    install(work / "x", ".ssh")
+    (work / "x" / "pyvenv.cfg").write_text(f"home = {home}\n")
+    (work / "text").symlink_to(secret)
+    (work / "folder").symlink_to(folder)
+    # What the kernel finds by this link is a program, and what its words say is a folder.
+    (work / "deep" / "down").mkdir(parents=True)
+    (work / "down").symlink_to("deep/down")
+    (work / "twisted").symlink_to("down/../../.ssh")
+    (work / ".ssh").symlink_to("x/bin/.ssh")
+    os.mkfifo(work / "pipe")
+    for name in ("x/bin/.ssh", "text", "folder", "twisted", "pipe"):
+        assert needed_for(work / name, home, work) == [], name
+
+
+def test_links_and_environments_in_a_circle_come_to_an_end(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    for one, other in (("a", "b"), ("b", "a")):
+        install(home / one, "python3", "lib64/x.so")
+        (home / one / "pyvenv.cfg").write_text(f"home = {home / other / 'bin'}\n")
+        (home / one / "lib").symlink_to(home / one / "lib")
+    (home / "a" / "bin" / "loop").symlink_to("loop")
+    assert shows(needed_for(home / "a" / "bin" / "python3", home), home / "b" / "bin" / "python3")
+    assert needed_for(home / "a" / "bin" / "loop", home)
+    assert not any((home / "a").is_relative_to(each) for each in needed_for(home / "a" / "bin" / "loop", home))

@@ -82,6 +82,16 @@ def test_a_program_that_only_looks_for_the_real_one_in_the_users_home_is_passed_
     assert found.argv == (str(bin_folder / "python3"),)
 
 
+def test_the_server_runs_no_program_for_itself_that_lies_where_scripts_write(tmp_path: Path, bin_folder: Path) -> None:
+    work = tmp_path / "work"
+    program(work / ".venv" / "bin", "ruby", b"\x7fELF")
+    (tmp_path / "alias").symlink_to(work / ".venv")
+    for folder in (work / ".venv" / "bin", tmp_path / "alias" / "bin"):
+        programs = Programs((folder, bin_folder), OWN, (work,))
+        assert programs.find("ruby") == folder / "ruby"
+        assert programs.find_own("ruby") == bin_folder / "ruby"
+
+
 @pytest.mark.parametrize(
     ("path", "raw", "why"),
     [

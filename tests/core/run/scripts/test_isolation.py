@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -61,6 +63,12 @@ def test_devices_matter_to_root_alone() -> None:
     assert lacks(devices, replace(WHOLE, unprivileged=True)) == []
 
 
+@pytest.mark.parametrize(("unprivileged", "why"), [(True, "prlimit"), (False, "root")])
+def test_the_statement_says_why_processes_are_not_counted(*, unprivileged: bool, why: str) -> None:
+    without = replace(WHOLE, limiter=None if unprivileged else WHOLE.limiter, unprivileged=unprivileged)
+    assert re.findall(r"number of their processes is not limited: .*(prlimit|root)", without.statement()) == [why]
+
+
 @in_sandbox
 def test_this_machine_has_a_whole_sandbox() -> None:
     assert FOUND.lacks == ()
@@ -114,3 +122,22 @@ async def test_configuration_and_applications_in_usr_are_hidden(make_runner: Mak
     code = f"import json, os; print(json.dumps([n for p in {places} if os.path.isdir(p) for n in os.listdir(p)]))"
     result = await make_runner(isolation=FOUND).run(with_files(skills, {"a.py": code}), "a.py")
     assert json.loads(result.finished.stdout) == []
+
+
+@in_sandbox
+@pytest.mark.parametrize("has_workspace", [True, False])
+async def test_an_interpreter_that_a_script_has_made_shows_nothing_of_the_home(
+    make_runner: MakeRunner, skills: Path, tmp_path: Path, *, has_workspace: bool
+) -> None:
+    work = tmp_path / "home" / "work"
+    (work / "x" / "bin").mkdir(parents=True)
+    (work / "x" / "conda-meta").mkdir()
+    (tmp_path / "home" / "private").write_text("the secret")
+    shutil.copy("/bin/sh", work / "x" / "bin" / "prog")
+    (work / "x" / "lib").symlink_to("../..")
+    line = (
+        f"#!{work}/x/bin/prog\nfor file in {tmp_path}/home/private {work}/x/lib/private; do cat $file; done; exit 0\n"
+    )
+    runner = make_runner(isolation=FOUND, workspace=work if has_workspace else None)
+    result = await runner.run(with_files(skills, {"a": line}), "a")
+    assert (result.finished.exit_code, result.finished.stdout) == (0, b""), result
