@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skills_core.skill import SkillContent
     from skills_core.sources import Source
 
-__all__ = ["build_catalog", "exclusion_of", "same_or_new"]
+__all__ = ["build_catalog", "exclusion_of", "is_trusted", "same_or_new"]
 
 
 def build_catalog(sources: Sequence[LoadedSource], environment: Environment, before: Catalog | None = None) -> Catalog:
@@ -41,7 +41,7 @@ def build_catalog(sources: Sequence[LoadedSource], environment: Environment, bef
     ]
     sound = [candidate for candidate in candidates if candidate.content.instructions.fault is None]
     # What is not trusted takes no name from anybody.
-    untrusted = {rank for rank, loaded in enumerate(sources) if not _is_trusted(loaded.source, environment)}
+    untrusted = {rank for rank, loaded in enumerate(sources) if not is_trusted(loaded.source, environment)}
     valid = [candidate for candidate in sound if candidate.rank not in untrusted]
     settlement = settle(valid, before.settlement if before else None)
     known = {_place_of(skill): skill for skill in before.skills} if before else {}
@@ -69,7 +69,7 @@ def _found(
         FoundSource(
             loaded.source,
             exists="" in loaded.tree,
-            trusted=_is_trusted(loaded.source, environment),
+            trusted=is_trusted(loaded.source, environment),
             skills=counts[loaded.source.root],
         )
         for loaded in sources
@@ -160,7 +160,8 @@ def _required(skills: list[Skill]) -> list[Skill]:
     ]
 
 
-def _is_trusted(source: Source, environment: Environment) -> bool:
+def is_trusted(source: Source, environment: Environment) -> bool:
+    """Tell whether what is in a source counts: it is no project's, or the user trusts the project."""
     return source.project is None or environment.trusts(source.project)
 
 

@@ -9,7 +9,7 @@ from operator import is_
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skills_core.decisions import build_catalog
+from skills_core.decisions import build_catalog, is_trusted
 from skills_core.loading.discovery import LoadedSource, load_source, reload_source
 from skills_core.revision import revise_catalog
 
@@ -66,8 +66,8 @@ class Library:
         """Load all sources; `environment` is asked at each reload for what gates are evaluated against."""
         self._environment = environment
         self._lock = threading.Lock()
-        self._loaded = [load_source(source) for source in sources]
         self._known = environment()
+        self._loaded = [load_source(source, main_only=not is_trusted(source, self._known)) for source in sources]
         self._catalog = build_catalog(self._loaded, self._known)
 
     def __repr__(self) -> str:
@@ -107,7 +107,8 @@ class Library:
         """
         with self._lock:
             before = self._catalog
-            loaded, known = self._reloaded(changed), self._current_environment()
+            known = self._current_environment()
+            loaded = self._reloaded(changed, known)
             after = revise_catalog(before, (self._loaded, loaded), (self._known, known))
             if after is None:
                 after = build_catalog(loaded, known, before)
@@ -122,14 +123,15 @@ class Library:
         # What decides on skills and cannot be read now decides as it did before.
         return replace(self._known, problems=found.problems, unread=True) if found.unread else found
 
-    def _reloaded(self, changed: Iterable[Path] | None) -> list[LoadedSource]:
-        if changed is None:
-            return [reload_source(loaded) for loaded in self._loaded]
-        paths = list(changed)
+    def _reloaded(self, changed: Iterable[Path] | None, known: Environment) -> list[LoadedSource]:
+        paths = None if changed is None else list(changed)
         result: list[LoadedSource] = []
         for loaded in self._loaded:
-            inside = [relative for path in paths for relative in loaded.paths_of(path)]
-            result.append(reload_source(loaded, inside) if inside or loaded.unread else loaded)
+            # What is not served is not hashed: the files of a project may take minutes to read.
+            main_only = not is_trusted(loaded.source, known)
+            inside = None if paths is None else [relative for path in paths for relative in loaded.paths_of(path)]
+            is_due = inside is None or inside or loaded.unread or main_only is not loaded.main_only
+            result.append(reload_source(loaded, inside, main_only=main_only) if is_due else loaded)
         return result
 
 

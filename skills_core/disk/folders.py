@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -34,6 +35,12 @@ class Listing:
     refused: tuple[tuple[str, Reason], ...] = ()
     links: tuple[tuple[str, Location], ...] = ()
     unread: tuple[str, ...] = ()
+
+    def file(self, name: str) -> tuple[str, Fingerprint | None] | None:
+        """Return the entry of a file, None where no file has this name, in few steps: a folder may hold 200,000."""
+        place = bisect_left(self.files, name, key=itemgetter(0))
+        found = self.files[place] if place < len(self.files) else None
+        return found if found is not None and found[0] == name else None
 
 
 _NOTHING_KNOWN = Listing()

@@ -48,7 +48,8 @@ class LoadedSource:
     """A source with what its folders hold: `contents` maps the places of skills, in order of their paths.
 
     Of these, `documents` are single files; `texts` are those that turned out to be no skills, by their paths. `unread`
-    are the paths of what the system could not read: it is as it was known before, and read again by each reload.
+    are the paths of what the system could not read: it is as it was known before, and read again by each reload. With
+    `main_only` of each skill the file alone was read that makes it one.
     """
 
     source: Source
@@ -58,6 +59,7 @@ class LoadedSource:
     texts: MappingProxyType[str, SkillFile] = field(default_factory=_nothing, repr=False)
     problems: tuple[Diagnostic, ...] = ()
     unread: frozenset[str] = frozenset()
+    main_only: bool = False
     links: LinkIndex = field(default_factory=LinkIndex, repr=False, compare=False)
 
     @property
@@ -84,14 +86,16 @@ def load_source(source: Source, *, main_only: bool = False) -> LoadedSource:
     return _load_all(LoadedSource(source, Tree()), main_only=main_only)
 
 
-def reload_source(loaded: LoadedSource, changed: Iterable[str] | None = None) -> LoadedSource:
+def reload_source(
+    loaded: LoadedSource, changed: Iterable[str] | None = None, *, main_only: bool = False
+) -> LoadedSource:
     """Load again what changed; contents that did not are the same objects as before.
 
     `changed` are paths relative to the root; with None everything is compared by its metadata. What could not be read
-    at the last load is looked at in any case.
+    at the last load is looked at in any case. Where `main_only` is not as it was at the last load, all is loaded again.
     """
-    if changed is None:
-        return _load_all(loaded)
+    if changed is None or main_only is not loaded.main_only:
+        return _load_all(loaded, main_only=main_only)
     paths = frozenset(changed) | loaded.unread
     if loaded.source.gitignore:
         # What a file of rules says, it says of its whole folder.
@@ -101,7 +105,7 @@ def reload_source(loaded: LoadedSource, changed: Iterable[str] | None = None) ->
     with Reader() as reader:
         # To copy a mapping is many times as fast as to build it again.
         known = loaded.contents.copy(), loaded.documents.copy(), loaded.texts.copy()
-        loading = _Loading(loaded, tree, reader, UnreadPaths(loaded.unread), *known, paths, touched)
+        loading = _Loading(loaded, tree, reader, UnreadPaths(loaded.unread), *known, paths, touched, main_only)
         for folder in stale:
             loading.load_folder(folder)
         if loaded.source.kinds != {SkillKind.FOLDER}:
@@ -168,7 +172,17 @@ class _Loading:
         for name, kind in find_documents(self.source, self.tree, folder) if folder in self.tree else ():
             place = f"{folder}/{name}" if folder else name
             known = self.before.texts.get(place) or self.before.documents.get(place)
-            loaded = load_document(self.source, place, kind, self.tree, self.reader, known, self.changed, self.unread)
+            loaded = load_document(
+                self.source,
+                place,
+                kind,
+                self.tree,
+                self.reader,
+                known,
+                self.changed,
+                self.unread,
+                main_only=self.main_only,
+            )
             if isinstance(loaded, SkillContent):
                 self.contents[place] = self.documents[place] = loaded
             else:
@@ -213,6 +227,7 @@ def _finish(loading: _Loading) -> LoadedSource:
         MappingProxyType(loading.texts),
         _problems(loading) if not in_order or _may_differ(loading) else loading.before.problems,
         tree.unread | loading.unread.now,
+        loading.main_only,
         LinkIndex(_links(tree) if source.follow_symlinks else ()),
     )
 

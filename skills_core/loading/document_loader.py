@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["load_document"]
 
 
-def load_document(
+def load_document(  # noqa: PLR0913 - what `load_content` takes, and the kind
     source: Source,
     place: str,
     kind: SkillKind,
@@ -34,8 +34,10 @@ def load_document(
     before: SkillContent | SkillFile | None = None,
     changed: AbstractSet[str] = frozenset(),
     unread: UnreadPaths | None = None,
+    *,
+    main_only: bool = False,
 ) -> SkillContent | SkillFile:
-    """Load the file at `place`; `tree`, `reader`, `before`, `changed` and `unread` are as for `load_content`.
+    """Load the file at `place`; all that it shares with `load_content` means the same.
 
     The skill has the files that its frontmatter names as references, too. Returns the file alone where it is no
     skill but supporting text.
@@ -47,8 +49,9 @@ def load_document(
     instructions = _load_main(reading, main, kind, before)
     if instructions is None:
         return reading.files[main]
-    _load_references(reading, instructions)
-    reading.check_references(instructions, main)
+    if not main_only:
+        _load_references(reading, instructions)
+        reading.check_references(instructions, main)
     if instructions.fault is None:
         reading.note_unpublished("it is a single file, and no folder with a SKILL.md", main)
     files, notes = MappingProxyType(reading.files), capped(reading.notes)
@@ -60,8 +63,8 @@ def _load_main(
     reading: SkillReading, main: str, kind: SkillKind, before: SkillContent | SkillFile | None
 ) -> Instructions | None:
     """Return the instructions, None for supporting text."""
-    fingerprint = dict(reading.tree[reading.folder].files).get(main)
-    if before is not None and reading.keep(main, fingerprint):
+    listed = reading.tree[reading.folder].file(main)
+    if before is not None and reading.keep(main, listed[1] if listed else None):
         return _known(before)
     name, shown = printable(main.rpartition(".")[0]), reading.shown(main)
     try:
@@ -86,6 +89,6 @@ def _load_references(reading: SkillReading, instructions: Instructions) -> None:
         path = reference.removeprefix("./")
         folder, _, name = reading.within_source(path).rpartition("/")
         listing = reading.tree.get(folder)
-        plain = dict(listing.files) if listing is not None else {}
-        if name in plain and path not in reading.files:
-            reading.enter(path, plain[name])
+        listed = listing.file(name) if listing is not None else None
+        if listed is not None and path not in reading.files:
+            reading.enter(path, listed[1])

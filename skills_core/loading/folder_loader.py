@@ -72,7 +72,9 @@ def load_content(
         reading.files[main] = former
     if main_only:
         files = MappingProxyType(reading.files)
-        return SkillContent(folder, instructions, files, files.get(main), notes=capped(reading.notes), published=False)
+        notes = capped(reading.notes)
+        content = SkillContent(folder, instructions, files, files.get(main), notes=notes, published=False)
+        return before if before is not None and is_same(before, content) else content
     _load_others(reading, main, {"", *before.folders} if before is not None else set())
     reading.check_references(instructions, main)
     files = MappingProxyType(reading.files)

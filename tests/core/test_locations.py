@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -124,6 +125,34 @@ def test_what_is_not_trusted_is_seen_and_neither_served_nor_takes_a_name(
         ("same", State.ACTIVE, None, Scope.MANAGED),
     }
     assert set(asked) == {space / "project"}
+
+
+def test_of_a_project_only_what_makes_its_skills_is_read_until_it_is_trusted(
+    places: Places, write_skill: Callable[..., Path]
+) -> None:
+    project = places.home.parent / "project"
+    folder = write_skill(project / ".agents" / "skills", "same")
+    (folder / "large.bin").write_bytes(b"x")
+    (project / ".skills").mkdir()
+    (project / ".skills" / "table.json").write_text("{}")
+    (project / ".skills" / "doc.md").write_text("---\nname: doc\ndescription: d\nreferences: [table.json]\n---\n")
+    trusted = False
+    machine = Environment(os="linux", has_bin=lambda _: True)
+    library = Library(default_sources(places), lambda: replace(machine, trusts={project: trusted}.__getitem__))
+
+    def read() -> dict[str, set[str]]:
+        return {skill.name: set(skill.content.files) for skill in library.catalog.skills}
+
+    assert read() == {"same": {"SKILL.md"}, "doc": {"doc.md"}}
+    library.reload([folder / "large.bin"])
+    library.reload()
+    assert read() == {"same": {"SKILL.md"}, "doc": {"doc.md"}}
+    trusted = True
+    assert {new.state for _, new in library.reload([]).updated} == {State.ACTIVE}
+    assert read() == {"same": {"SKILL.md", "large.bin"}, "doc": {"doc.md", "table.json"}}
+    trusted = False
+    library.reload([])
+    assert read() == {"same": {"SKILL.md"}, "doc": {"doc.md"}}
 
 
 def test_of_a_plugin_only_its_skills_are_looked_at(
