@@ -24,9 +24,9 @@ $(STAMP): pyproject.toml constraints.txt
 serve: install
 	$(BIN)/skillserve serve "$(DIR)" --transport http --port $(PORT)
 
-# Most tests wait for other processes; more than four workers would get in each other's way.
+# Most tests wait for other processes, so that two cores are busy with five workers.
 test: install
-	$(BIN)/python -m pytest --numprocesses=4 --dist=loadgroup
+	$(BIN)/python -m pytest --numprocesses=5 --dist=loadgroup
 
 lint: install
 	$(BIN)/ruff check .

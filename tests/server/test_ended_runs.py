@@ -30,7 +30,10 @@ from tests.server.test_cli import run
 
 __all__ = ["cluster"]
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals"),
+]
 
 FLOW = "name: flow\nsteps:\n  - {kind: skill, name: Stay, target: stayer}\n"
 

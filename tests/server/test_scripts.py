@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from server.scripts import setup as setup_of_scripts
 from skills_core.run.scripts.isolation import Isolation
 from skills_core.testing import skill_of
 from tests.conftest import MakeSkill
-from tests.processes import sleepers
+from tests.processes import becomes, sleepers
 from tests.server.sessions import REPOSITORY, Connect, ConnectHosted, Session, server_environment
 
 TOOL = "run_skill_script"
@@ -40,14 +39,6 @@ async def call(session: Session, **arguments: Any) -> Any:
         listed = {tool.name: tool for tool in (await session.client.list_tools()).tools}
         Draft202012Validator(listed[TOOL].output_schema).validate(result.structured_content)
     return result
-
-
-async def becomes(true: Callable[[], bool]) -> bool:
-    """Wait until something is so, but not for ever."""
-    with anyio.move_on_after(30):
-        while not true():  # noqa: ASYNC110 - nobody says what another process does
-            await anyio.sleep(0.05)
-    return true()
 
 
 def without_sandbox(folder: Path) -> str:

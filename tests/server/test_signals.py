@@ -7,15 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-import anyio
 import pytest
 
 from skills_core.testing.script import Call
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint
+from tests.processes import becomes
 from tests.server.sessions import REPOSITORY, server_environment
 from tests.server.test_cli import run
 
@@ -45,13 +44,6 @@ def environment(tmp_path: Path) -> dict[str, str]:
     """That of a machine without bubblewrap, which would end what it holds by itself."""
     (tmp_path / "bin").mkdir()
     return server_environment(PATH=str(tmp_path / "bin"), XDG_STATE_HOME=str(tmp_path / "state"))
-
-
-async def becomes(true: Callable[[], bool]) -> bool:
-    with anyio.move_on_after(30):
-        while not true():  # noqa: ASYNC110 - nobody says what another process does
-            await anyio.sleep(0.05)
-    return true()
 
 
 def is_there(pid: int) -> bool:

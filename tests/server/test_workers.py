@@ -34,6 +34,7 @@ TOOL = """tools:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
 async def test_a_run_of_a_server_that_was_killed_is_finished_by_another(
     cluster: PrivateCluster, make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, tmp_path: Path

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -13,7 +12,7 @@ import pytest
 
 from skills_core.run.scripts import systems
 from skills_core.run.scripts.process import Command, Ending, Finished, ProcessLimits, run_process
-from tests.processes import is_alive
+from tests.processes import becomes, is_alive
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither sessions nor signals")
 
@@ -39,14 +38,6 @@ async def python(
     directory: Path, code: str, *arguments: str, limits: ProcessLimits = LONG, stdin: bytes = b""
 ) -> Finished:
     return await run_process(command(directory, sys.executable, "-c", code, *arguments), limits, stdin)
-
-
-async def becomes(true: Callable[[], bool]) -> bool:
-    """Wait until something is so, but not for ever."""
-    with anyio.move_on_after(30):
-        while not true():  # noqa: ASYNC110 - nobody says when another process has done something
-            await anyio.sleep(0.02)
-    return true()
 
 
 async def is_gone(number: int) -> bool:

@@ -15,7 +15,7 @@ from skills_core.run.scripts.isolation import Isolation
 from skills_core.run.scripts.mounts import sandbox_arguments
 from skills_core.run.scripts.process import Command, Ending, Finished, ProcessLimits, run_process
 from tests.core.run.scripts.running import PLAIN, PROGRAMS
-from tests.processes import sleepers
+from tests.processes import becomes, sleepers
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there are supervisors and sandboxes on Linux alone")
 
@@ -38,14 +38,6 @@ async def run(isolation: Isolation, folder: Path, *argv: str, limits: ProcessLim
     command = Command(argv, folder, {"PATH": os.environ["PATH"]})
     mounts = sandbox_arguments(workspace=folder) if isolation.sandbox else ()
     return await run_confined(isolation, command, limits, mounts=mounts, python=PROGRAMS.python)
-
-
-async def becomes_quiet(marker: str) -> bool:
-    """Wait until nothing of a call runs; the kernel takes a moment for killing what a sandbox held."""
-    with anyio.move_on_after(30):
-        while sleepers(marker):  # noqa: ASYNC110 - nobody says what another process does
-            await anyio.sleep(0.05)
-    return not sleepers(marker)
 
 
 @pytest.mark.parametrize("code", [0, 3, 255])
@@ -87,7 +79,7 @@ async def test_without_a_sandbox_what_is_stopped_ends_too(tmp_path: Path, stoppe
     line = f"trap 'touch bye; exit 0' TERM; setsid sleep {marker} & kill -STOP {stopped}; wait"
     finished = await run(PLAIN, tmp_path, "sh", "-c", line, limits=ProcessLimits(2, 1000))
     assert finished.ending is Ending.TIMED_OUT
-    assert await becomes_quiet(marker)
+    assert await becomes(lambda: not sleepers(marker))
     assert (tmp_path / "bye").exists()
 
 
@@ -114,4 +106,4 @@ async def test_however_it_ends_nothing_that_it_started_goes_on(isolation: Isolat
             assert sleepers(marker)
             tasks.cancel_scope.cancel()
     assert (tmp_path / "there").exists()
-    assert await becomes_quiet(marker)
+    assert await becomes(lambda: not sleepers(marker))

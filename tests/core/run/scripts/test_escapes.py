@@ -25,7 +25,7 @@ import pytest
 from skills_core.run.scripts.isolation import Isolation
 from skills_core.run.scripts.process import Ending, Finished, ProcessLimits
 from tests.core.run.scripts.running import FOUND, MakeRunner, with_files
-from tests.processes import sleepers
+from tests.processes import becomes, sleepers
 from tests.server.sessions import REPOSITORY, server_environment
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there are sandboxes on Linux alone")
@@ -313,14 +313,6 @@ async def test_a_script_of_a_server_that_is_killed_ends_with_it(
         server.kill()
         await server.aclose()
     assert await becomes(lambda: not sleepers(marker))
-
-
-async def becomes(true: Callable[[], bool]) -> bool:
-    """Wait until something is so, but not for ever."""
-    with anyio.move_on_after(30):
-        while not true():  # noqa: ASYNC110 - nobody says what another process does
-            await anyio.sleep(0.05)
-    return true()
 
 
 def test_the_documentation_says_of_each_attempt_what_comes_of_it() -> None:
