@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from server.commands.trusting import trust
+from server.environment import Machine, current_places
 from server.trust import TrustError, TrustFile
 from tests.conftest import write_skill
 from tests.server.sessions import REPOSITORY, server_environment
@@ -156,3 +158,20 @@ def test_commands_work_where_the_working_directory_is_gone(user: dict[str, Path]
         ["sh", "-c", command], cwd=gone, env=environment, capture_output=True, text=True, check=False, timeout=60
     )
     assert [skill["name"] for skill in brought(answer.stdout)] == ["mine"]
+
+
+@posix
+def test_a_home_that_is_a_link_and_kept_in_git_is_no_project_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "disk" / "user" / "downloads"
+    here.mkdir(parents=True)
+    (here.parent / ".git").mkdir()
+    (tmp_path / "home").symlink_to(here.parent)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.chdir(here)
+    trust()
+    machine = Machine(current_places())
+    assert machine.trust.folders() == (here.resolve(),)
+    assert machine.trusts_project()
