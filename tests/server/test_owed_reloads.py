@@ -194,17 +194,15 @@ def test_what_decides_on_skills_and_cannot_be_read_now_decides_as_before(
     library = Library([_in_project(source, skills)], machine.environment)
     states = {"one": State.ACTIVE, "two": State.EXCLUDED}
     assert {skill.name: skill.state for skill in library.catalog.skills} == states
-    for opening in (("open",), ("read_text",), ("open", "read_text")):
-        with monkeypatch.context() as patch:
-            for name in opening:
-                patch.setattr(Path, name, lambda *_, **__: Faults(number).check("open"))
-            library.reload([])
-            assert {skill.name: skill.state for skill in library.catalog.skills} == states
-            assert is_stale(library)
-            assert any("cannot be read" in problem.message for problem in library.catalog.problems)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", lambda *_, **__: Faults(number).check("open"))
         library.reload([])
-        assert not is_stale(library)
-        assert library.catalog.problems == ()
+        assert {skill.name: skill.state for skill in library.catalog.skills} == states
+        assert is_stale(library)
+        assert any("cannot be read" in problem.message for problem in library.catalog.problems)
+    library.reload([])
+    assert not is_stale(library)
+    assert library.catalog.problems == ()
 
 
 def is_stale(library: Library) -> bool:
