@@ -175,3 +175,22 @@ def test_a_home_that_is_a_link_and_kept_in_git_is_no_project_either(
     machine = Machine(current_places())
     assert machine.trust.folders() == (here.resolve(),)
     assert machine.trusts_project()
+
+
+@posix
+def test_what_is_trusted_is_shown_without_what_moves_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    folder = tmp_path / "\x1b]0;title\x07\u202ename"
+    folder.mkdir()
+    told: list[str] = []
+    monkeypatch.setattr("server.commands.trusting.print_text", told.append)
+    trust(folder)
+    trust(as_list=True)
+    trust(folder, remove=True)
+    shown = str(tmp_path.resolve() / "\\x1b]0;title\\x07\\u202ename")
+    assert told == [f"trusted: {shown}", shown, f"no longer trusted: {shown}"]
+    with pytest.raises(SystemExit):
+        trust(folder, remove=True)
+    assert capsys.readouterr().err.startswith(f"skillserve: {shown} is not in the list")
