@@ -34,6 +34,6 @@ def tell(message: str) -> None:
 
 
 def fail(message: str, code: int) -> NoReturn:
-    """End the command with a message on stderr."""
-    typer.echo(f"skillserve: {message}", err=True)
+    """End the command with a message on stderr, which may have several lines and hold names that a stranger chose."""
+    typer.echo("\n".join(map(one_line, f"skillserve: {message}".split("\n"))), err=True)
     raise SystemExit(code)

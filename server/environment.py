@@ -12,6 +12,7 @@ from server.trust import TrustError, TrustFile
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.gates import Environment
 from skills_core.locations import Places, project_of
+from skills_core.sources import real_path
 
 __all__ = ["Machine", "current_environment", "current_places", "runtime_folders", "state_home"]
 
@@ -22,9 +23,11 @@ _SYSTEMS = {"win32": "windows", "cygwin": "windows", "darwin": "macos"}
 
 def current_places() -> Places:
     """Return where this user and the project in the working directory keep skills."""
-    home = Path(os.path.expanduser("~")).absolute()  # noqa: PTH111 - a user without a home is no error
+    # Both without links, as the list of trusted folders has them: by another name the home directory would be a
+    # project, and to trust a folder in it would be to trust all of it.
+    home = real_path(Path(os.path.expanduser("~")))  # noqa: PTH111 - a user without a home is no error
     try:
-        here = Path.cwd()
+        here = real_path(Path.cwd())
     except FileNotFoundError:  # somebody removed it
         here = home
     return Places(home, here, _config_home(home), _BUNDLED)

@@ -28,8 +28,9 @@ def own_file(config_home: Path) -> Path:
 def read_settings_file(file: Path) -> dict[str, Any]:
     """Return what a file of settings says, unchecked but for its form, with what it names made absolute.
 
-    Paths of sources, of workflows and of the file of MCP servers are relative to the file: from the working directory,
-    a repository would put its own programs and steps in the place of those that the user meant.
+    Paths of sources, of workflows, of the file of MCP servers and of the record of runs are relative to the file: from
+    the working directory, a repository would put its own programs, steps and interrupted runs in the place of those
+    that the user meant.
 
     Raises:
         ConfigurationError: it cannot be read, or is no TOML.
@@ -56,6 +57,8 @@ def read_settings_file(file: Path) -> dict[str, Any]:
         found["workflows"] = [_located(place, file.parent) for place in found["workflows"]]
     if "mcp_servers" in found:
         found["mcp_servers"] = _located(found["mcp_servers"], file.parent)
+    if "run_store" in found and "://" not in str(found["run_store"]):
+        found["run_store"] = _located(found["run_store"], file.parent)
     return found
 
 

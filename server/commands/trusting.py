@@ -9,6 +9,7 @@ import typer
 
 from server.console import NO, WRONG_USE, fail, print_text
 from server.environment import Machine, current_places
+from skills_core.diagnostics import one_line
 from skills_core.locations import project_of
 
 __all__ = ["trust"]
@@ -25,15 +26,15 @@ def trust(
     file = machine.trust
     if as_list:
         for folder in file.folders():
-            print_text(str(folder))
+            print_text(one_line(str(folder)))
         return
     if not path.is_dir() and not remove:
         fail(f"{path}: there is no such directory", WRONG_USE)
     folder = project_of(path.resolve(), machine.places.home)
     if not remove:
         file.add(folder)
-        print_text(f"trusted: {folder}")
+        print_text(one_line(f"trusted: {folder}"))
     elif file.remove(folder):
-        print_text(f"no longer trusted: {folder}")
+        print_text(one_line(f"no longer trusted: {folder}"))
     else:
         fail(f"{folder} is not in the list; see skillserve trust --list", NO)

@@ -305,10 +305,12 @@ def test_in_the_folder_of_the_users_own_settings_there_is_no_other_file(
 
 
 def test_what_the_users_own_file_names_is_beside_it_and_not_in_a_repository(world: World) -> None:
-    world.own("mcp_servers = 'mcp.json'\nworkflows = ['flows', '~/flows', '/flows']\n")
+    world.own("mcp_servers = 'mcp.json'\nworkflows = ['flows', '~/flows', '/flows']\nrun_store = 'runs.sqlite'\n")
     (world.project / "mcp.json").write_text('{"mcpServers": {"strange": {"command": "strange"}}}')
     folder, settings = world.home / ".config" / "skillserve", world.settings()
     assert settings.mcp_servers == str(folder / "mcp.json")
+    assert settings.run_store is not None
+    assert settings.run_store.get_secret_value() == str(folder / "runs.sqlite")
     assert settings.workflows == (str(folder / "flows"), str(Path("~/flows").expanduser()), str(folder / "/flows"))
 
 

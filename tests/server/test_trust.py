@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from server.commands.trusting import trust
+from server.environment import Machine, current_places
 from server.trust import TrustError, TrustFile
 from tests.conftest import write_skill
 from tests.server.sessions import REPOSITORY, server_environment
@@ -156,3 +158,39 @@ def test_commands_work_where_the_working_directory_is_gone(user: dict[str, Path]
         ["sh", "-c", command], cwd=gone, env=environment, capture_output=True, text=True, check=False, timeout=60
     )
     assert [skill["name"] for skill in brought(answer.stdout)] == ["mine"]
+
+
+@posix
+def test_a_home_that_is_a_link_and_kept_in_git_is_no_project_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "disk" / "user" / "downloads"
+    here.mkdir(parents=True)
+    (here.parent / ".git").mkdir()
+    (tmp_path / "home").symlink_to(here.parent)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.chdir(here)
+    trust()
+    machine = Machine(current_places())
+    assert machine.trust.folders() == (here.resolve(),)
+    assert machine.trusts_project()
+
+
+@posix
+def test_what_is_trusted_is_shown_without_what_moves_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    folder = tmp_path / "\x1b]0;title\x07\u202ename"
+    folder.mkdir()
+    told: list[str] = []
+    monkeypatch.setattr("server.commands.trusting.print_text", told.append)
+    trust(folder)
+    trust(as_list=True)
+    trust(folder, remove=True)
+    shown = str(tmp_path.resolve() / "\\x1b]0;title\\x07\\u202ename")
+    assert told == [f"trusted: {shown}", shown, f"no longer trusted: {shown}"]
+    with pytest.raises(SystemExit):
+        trust(folder, remove=True)
+    assert capsys.readouterr().err.startswith(f"skillserve: {shown} is not in the list")
