@@ -25,27 +25,19 @@ _AS_WRITTEN = "What follows is what traces say by themselves, which may be out o
 def listed_runs() -> list[JsonObject]:
     """Return the summaries of all runs, the latest first; what cannot be read is told of on stderr."""
     if not has_extra():
-        return _as_written(_NO_RECORD)
+        found = summaries(trace_store().readable(tell).values())
+        if found:
+            tell(f"{_NO_RECORD} {_AS_WRITTEN}")
+        return found
     from server.run.overview import open_overview
     from skills_core.run.durable.errors import StoreError
 
     try:
         with open_overview(settings_of(Machine(current_places()), {})) as overview:
-            return summaries(overview.listed(_tell_of_trace))
+            return summaries(overview.listed(tell))
     except StoreError as error:
-        return _as_written(str(error))
-
-
-def _as_written(why: str) -> list[JsonObject]:
-    """Return the summaries of traces alone, and tell why the record is not looked at."""
-    found = summaries(trace_store().readable(_tell_of_trace).values())
-    if found:
-        tell(f"{why} {_AS_WRITTEN}")
-    return found
-
-
-def _tell_of_trace(run_id: str) -> None:
-    tell(f"no trace can be read of the run {run_id}")
+        tell(f"{error} {_AS_WRITTEN}")
+        return summaries(trace_store().readable(tell).values())
 
 
 def shown_run(run_id: str) -> JsonObject:
@@ -61,7 +53,7 @@ def shown_run(run_id: str) -> JsonObject:
 
     try:
         with open_overview(settings_of(Machine(current_places()), {})) as overview:
-            return overview.shown(run_id)
+            return overview.shown(run_id, tell)
     except StoreError as error:
         tell(f"{error} {_AS_WRITTEN}")
         return trace_store().read(run_id)

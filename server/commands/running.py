@@ -89,7 +89,7 @@ def list_runs(*, as_json: AsJson = False) -> None:
         print_json({"runs": found})
         return
     for each in found:
-        name = each["skill"] or f"workflow {each['workflow']}"
+        name = each["skill"] or (each["workflow"] and f"workflow {each['workflow']}")
         shown = (each["run_id"], each["started"], each["status"], name, each["problem"])
         print_text("  ".join(str(value or "-") for value in shown))
 
@@ -98,10 +98,12 @@ def list_runs(*, as_json: AsJson = False) -> None:
 def show_run(run_id: Annotated[str, typer.Argument(metavar="ID", help="The run, as `runs list` shows it.")]) -> None:
     """Print the trace of a run: each call of the model and of tools, decisions, scores, and how it ended."""
     from server.commands.recorded import shown_run
-    from skills_core.run.trace.store import UnknownTraceError
+    from skills_core.run.trace.store import UnknownTraceError, UnreadableTraceError
 
     try:
         print_json(shown_run(run_id))
+    except UnreadableTraceError as error:
+        fail(str(error), NO)
     except UnknownTraceError as error:
         fail(f"{error} `skillserve runs list` shows those that there are.", NO)
 

@@ -20,7 +20,7 @@ from skills_core.run.durable.runs import RunState
 from skills_core.run.durable.terms import is_inner, outermost
 from skills_core.run.outcome import RunProblem, RunStatus
 from skills_core.run.trace.spans import trace_id
-from skills_core.run.trace.store import FencedTraceError, UnknownTraceError, epoch_of
+from skills_core.run.trace.store import FencedTraceError, UnknownTraceError, UnreadableTraceError, epoch_of
 from skills_core.run.workflow.plan import plan_from_json
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class RunOverview:
         self._client = client
 
     def listed(self, unreadable: Callable[[str], None]) -> list[JsonObject]:
-        """Return all runs as traces, the one that began last first; `unreadable` is called with each bad trace's name.
+        """Return all runs as traces, the one that began last first; `unreadable` is told what is wrong with a bad one.
 
         Raises:
             StoreError: the record cannot be used.
@@ -92,8 +92,8 @@ class RunOverview:
         unrecorded = {run_id: self._alone(trace) for run_id, trace in traces.items() if run_id not in runs}
         return sorted((unrecorded | shown).values(), key=lambda each: str(each.get("started")), reverse=True)
 
-    def shown(self, run_id: str) -> JsonObject:
-        """Return one run as a trace.
+    def shown(self, run_id: str, unreadable: Callable[[str], None]) -> JsonObject:
+        """Return one run as a trace; `unreadable` is told what is wrong with one that is bad.
 
         Raises:
             UnknownTraceError: there is neither a trace nor a record of it.
@@ -102,9 +102,11 @@ class RunOverview:
         run = self._looked_up(run_id)
         try:
             trace = self._traces.read(run_id)
-        except UnknownTraceError:
+        except UnknownTraceError as error:
             if run is None:
                 raise
+            if isinstance(error, UnreadableTraceError):
+                unreadable(str(error))
             trace = None
         return self._shown(trace, run) if run is not None else self._alone(trace or {})
 
@@ -184,12 +186,12 @@ def settled(trace: JsonObject, run: Run, activity: Activity) -> JsonObject:
         case Activity.PERFORMED:
             return {**trace, "status": "running", "ended": None, "problem": None, "message": ""}
         case Activity.INTERRUPTED:
-            why = trace.get("message") if trace["status"] == RunStatus.INTERRUPTED else _INTERRUPTED
+            why = trace.get("message") if trace.get("status") == RunStatus.INTERRUPTED else _INTERRUPTED
             return {**trace, **_state(RunStatus.INTERRUPTED, RunProblem.INTERRUPTED, str(why)), "ended": ended}
         case Activity.OVER:
             if run.state is RunState.DONE:
                 return {**trace, **_told(run, trace), "ended": ended}
-            if trace["status"] == _END_OF[run.state].status:
+            if trace.get("status") == _END_OF[run.state].status:
                 return {**trace, "ended": ended}
             end = _END_OF[run.state]
             return {**trace, **_state(end.status, end.problem, f"{run.state.meaning}."), "ended": ended}

@@ -12,11 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skills_core.diagnostics import printable
 from skills_core.disk.bounded import read_bounded
-from skills_core.errors import FileRefusedError, SkillsError
+from skills_core.errors import FileRefusedError, FileUnavailableError, SkillsError
 from skills_core.run.durable.leases.files import FileLease, is_held
 from skills_core.run.ports import Epoch
 from skills_core.run.records import to_json
+from skills_core.system_faults import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonValue
     from skills_core.run.ports import JsonObject
 
-__all__ = ["FencedTraceError", "TraceStore", "UnknownTraceError", "epoch_of"]
+__all__ = ["FencedTraceError", "TraceStore", "UnknownTraceError", "UnreadableTraceError", "epoch_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +50,14 @@ class UnknownTraceError(SkillsError):
 
     def __init__(self, run_id: str) -> None:
         super().__init__(f"There is no trace of a run {run_id[:130]!r} here.")
+
+
+class UnreadableTraceError(UnknownTraceError):
+    """There is a trace of the run, and it cannot be read."""
+
+    def __init__(self, run_id: str, why: str) -> None:
+        super().__init__(run_id)
+        self.args = (f"The trace of the run {run_id} cannot be read: {why}.",)
 
 
 class FencedTraceError(SkillsError):
@@ -155,10 +165,16 @@ class TraceStore:
         return there is not None and there.recorded == epoch.recorded and there.attempt > epoch.attempt
 
     def _content(self, run_id: str) -> JsonObject:
-        """Return the trace that is there; one that is missing or damaged is an empty one."""
+        """Return the trace that is there; one that is missing or damaged is an empty one.
+
+        Raises:
+            OSError: the system cannot read it now, so it may be that of a later attempt.
+        """
         try:
             return self.read(run_id)
-        except UnknownTraceError:
+        except UnknownTraceError as error:
+            if isinstance(error.__cause__, FileUnavailableError):
+                raise OSError(error.__cause__.message) from error
             return {}
 
     def _halves(self, run_id: str) -> Iterator[Path]:
@@ -170,28 +186,47 @@ class TraceStore:
         """Return the trace of a run.
 
         Raises:
-            UnknownTraceError: there is none, or its file holds none.
+            UnknownTraceError: there is none.
+            UnreadableTraceError: its file cannot be read, or holds none.
         """
+        path = self._path(run_id)
         try:
-            trace = json.loads(read_bounded(self._path(run_id), MAX_SIZE) or b"")
-        except (FileRefusedError, ValueError, RecursionError) as error:
-            raise UnknownTraceError(run_id) from error
-        if not isinstance(trace, dict):
+            raw = read_bounded(path, MAX_SIZE)
+        except FileRefusedError as error:
+            raise UnreadableTraceError(run_id, str(error)) from error
+        if raw is None:
             raise UnknownTraceError(run_id)
-        return trace
+        try:
+            trace = json.loads(raw)
+        except (ValueError, RecursionError) as error:
+            raise UnreadableTraceError(run_id, f"{path}: this is no JSON") from error
+        if not isinstance(trace, dict):
+            raise UnreadableTraceError(run_id, f"{path}: expected a JSON object")
+        return {**trace, "run_id": run_id}
 
     def run_ids(self) -> list[str]:
-        """Return the runs that there are traces of, the one that was written last first."""
+        """Return the runs that there are traces of, the one that was written last first.
+
+        Raises:
+            OSError: the folder of traces cannot be read.
+        """
         return [path.stem for _, path in sorted(self._files(), reverse=True)]
 
     def readable(self, unreadable: Callable[[str], None]) -> dict[str, JsonObject]:
-        """Return all traces, the one that was written last first; `unreadable` is called with the name of a bad one."""
+        """Return all traces, the one that was written last first; `unreadable` is told what is wrong with a bad one."""
         traces: dict[str, JsonObject] = {}
-        for run_id in self.run_ids():
+        try:
+            run_ids = self.run_ids()
+        except OSError as error:
+            unreadable(f"{printable(str(self._folder))}: traces cannot be read: {words_of(error)}.")
+            return traces
+        for run_id in run_ids:
             try:
                 traces[run_id] = self.read(run_id)
-            except UnknownTraceError:  # it is broken, or was removed just now
-                unreadable(run_id)
+            except UnreadableTraceError as error:
+                unreadable(str(error))
+            except UnknownTraceError:
+                continue  # it was removed just now
         return traces
 
     def prune(self, keep: int) -> None:
@@ -200,13 +235,14 @@ class TraceStore:
         What cannot be removed stays.
         """
         abandoned = time.time_ns() - _ABANDONED
-        left = [path for written, path in self._files(_HALF) if written < abandoned]
-        for path in (*left, *(path for _, path in sorted(self._files(), reverse=True)[keep:])):
-            with suppress(OSError):
-                path.unlink()
+        with suppress(OSError):
+            left = [path for written, path in self._files(_HALF) if written < abandoned]
+            for path in (*left, *(path for _, path in sorted(self._files(), reverse=True)[keep:])):
+                with suppress(OSError):
+                    path.unlink()
 
     def _files(self, suffix: str = ".json") -> Iterator[tuple[int, Path]]:
-        with suppress(OSError):
+        with suppress(FileNotFoundError):
             for path in list(self._folder.iterdir()):
                 if path.suffix == suffix and _RUN_ID.fullmatch(path.stem):
                     with suppress(FileNotFoundError):

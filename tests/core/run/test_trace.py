@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -17,7 +18,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from skills_core.run.ports import Epoch
-from skills_core.run.trace.store import FencedTraceError, TraceStore, UnknownTraceError, epoch_of
+from skills_core.run.trace.store import FencedTraceError, TraceStore, UnknownTraceError, UnreadableTraceError, epoch_of
 from skills_core.testing import Call, ScriptedModel
 from tests.core.run.test_executor import RUN_ID, MakeRun, make_run, tool
 
@@ -119,6 +120,28 @@ def test_a_name_that_is_no_runs_leads_nowhere(tmp_path: Path, name: str) -> None
     (tmp_path / "x.json").write_text("{}")
     with pytest.raises(UnknownTraceError):
         TraceStore(tmp_path / "runs").read(name)
+
+
+def test_a_trace_that_cannot_be_read_now_may_be_a_later_attempts_and_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = TraceStore(tmp_path)
+    store.write("a", {"n": 2}, Epoch(1, 2))
+    look = os.stat
+
+    def failing(path: Any, **named: Any) -> os.stat_result:
+        if Path(path).name == "a.json":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return look(path, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", failing)
+        with pytest.raises(OSError, match="cannot be read"):
+            store.write("a", {"n": 1}, Epoch(1, 1))
+        with pytest.raises(UnreadableTraceError, match=r"the run a cannot be read: .*cannot be read"):
+            store.read("a")
+    assert store.read("a")["n"] == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", "[" * 100_000])

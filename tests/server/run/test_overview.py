@@ -5,12 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import anyio
 import pytest
 
 pytest.importorskip("dbos", reason="the extra `run` is not installed")
 
+from server.commands.recorded import listed_runs
 from server.run.overview import RunOverview
+from skills_core.run.durable.client import open_client
+from skills_core.run.durable.engine import open_engine
+from skills_core.run.durable.store import store_of
 from skills_core.run.trace.store import TraceStore
 from tests.core.run.test_trace import HOLD
 
@@ -25,12 +31,76 @@ def test_a_run_that_is_not_recorded_is_interrupted_when_its_process_is_gone(tmp_
         store.write("begun", {"run_id": "begun", "status": "running", **begun})
         store.write("ended", {"run_id": "ended", "status": "completed", **begun})
         overview = RunOverview(store, None)
-        assert overview.shown("begun")["status"] == "running"
+        assert overview.shown("begun", pytest.fail)["status"] == "running"
         process.kill()
         process.wait()
     assert {each["run_id"]: each["status"] for each in overview.listed(pytest.fail)} == {
         "begun": "interrupted",
         "ended": "completed",
     }
-    assert overview.shown("begun")["problem"] == "interrupted"
+    assert overview.shown("begun", pytest.fail)["problem"] == "interrupted"
     assert not overview.cancel("begun").cancelled
+
+
+WORSE = {
+    "no JSON": "{",
+    "a list": "[]",
+    "nothing": "",
+    "no fields": "{}",
+    "other fields": '{"format": 99, "state": "new"}',
+    "other values": '{"run_id": "other", "status": 5, "epoch": ["a"], "events": 7, "started": 4, "process": 7}',
+}
+
+
+@pytest.mark.parametrize("content", WORSE.values(), ids=[*WORSE])
+async def test_a_recorded_run_is_told_of_whatever_its_trace_holds(content: str, tmp_path: Path) -> None:
+    url, traces = str(tmp_path / "record" / "runs.sqlite"), tmp_path / "runs"
+    begun = anyio.Event()
+
+    async def job(journal: Any, given: Any) -> Any:
+        del journal, given
+        begun.set()
+        await anyio.sleep_forever()
+
+    async with open_engine(store_of(url), {"skill": job}) as engine:
+        given: Any = {"skill": "one", "digest": None, "parameters": {}, "message": None}
+        await engine.start("skill", "one", given, here=True)
+        await begun.wait()
+    traces.mkdir()
+    (traces / "one.json").write_text(content)
+    (traces / "unrecorded.json").write_text(content)
+    told: list[str] = []
+    with open_client(store_of(url)) as client:
+        overview = RunOverview(TraceStore(traces), client)
+        listed = {each["run_id"]: each for each in overview.listed(told.append)}
+        assert listed["one"]["status"] == overview.shown("one", told.append)["status"] == "interrupted"
+        assert overview.cancel("one").cancelled
+        assert overview.shown("one", told.append)["status"] == "cancelled"
+    is_trace = content.endswith("}")
+    assert ("unrecorded" in listed) == is_trace
+    assert {str(traces / "one.json") in each for each in told if "one.json" in each} == (set() if is_trace else {True})
+    assert bool(told) != is_trace
+
+
+@pytest.mark.parametrize(
+    "record", ["no database" * 100, "postgresql://me:secret@127.0.0.1:1/x", "mysql://me:secret@h/x"]
+)
+def test_a_record_that_cannot_be_read_is_not_taken_for_one_without_runs(
+    record: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if "://" not in record:
+        (tmp_path / "runs.sqlite").write_text(record)
+        record = str(tmp_path / "runs.sqlite")
+    monkeypatch.setenv("SKILLSERVE_RUN_STORE", record)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert listed_runs() == []
+    said = capsys.readouterr().err
+    assert "cannot be" in said
+    assert "secret" not in said
+
+
+def test_traces_that_cannot_be_looked_at_are_not_taken_for_absent(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("no folder")
+    told: list[str] = []
+    assert RunOverview(TraceStore(tmp_path / "runs"), None).listed(told.append) == []
+    assert str(tmp_path / "runs") in told[0]
