@@ -119,7 +119,8 @@ class Isolation:
         if self.groups is None:
             said.append(f"The memory of all their processes together is not limited: {self.why_no_groups}.")
         if not self.counts_processes:
-            said.append("The number of their processes is not limited, as root runs this server.")
+            why = "there is no prlimit that works" if self.unprivileged else "root runs this server"
+            said.append(f"The number of their processes is not limited: {why}.")
         return " ".join(said)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -60,6 +61,12 @@ def test_devices_matter_to_root_alone() -> None:
     devices = REPORT.replace("/ /tmp rw,", "/ /dev/null rw,")
     assert lacks(devices)
     assert lacks(devices, replace(WHOLE, unprivileged=True)) == []
+
+
+@pytest.mark.parametrize(("unprivileged", "why"), [(True, "prlimit"), (False, "root")])
+def test_the_statement_says_why_processes_are_not_counted(*, unprivileged: bool, why: str) -> None:
+    without = replace(WHOLE, limiter=None if unprivileged else WHOLE.limiter, unprivileged=unprivileged)
+    assert re.findall(r"number of their processes is not limited: .*(prlimit|root)", without.statement()) == [why]
 
 
 @in_sandbox
