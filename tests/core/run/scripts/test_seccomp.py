@@ -67,6 +67,8 @@ def test_the_second_way_to_each_call_is_closed(number: int) -> None:
 def test_calls_that_reach_past_namespaces_are_refused_and_common_ones_are_not(machine: str) -> None:
     assert decide(machine, KEYCTL[machine]) == ENOSYS
     assert {decide(machine, number) for number in (425, 426, 427, 438)} == {ENOSYS}
+    # Every way to make and change mounts that all architectures have by the same number.
+    assert {decide(machine, number) for number in (428, 429, 430, 431, 432, 433, 442, 467)} == {ENOSYS}
     # clone3, close_range, openat2
     assert {decide(machine, number) for number in (435, 436, 437)} == {ALLOW}
 
@@ -81,9 +83,10 @@ def test_the_numbers_are_those_of_the_kernels_headers(machine: str, kind: str) -
     text = header.read_text(encoding="utf-8")
     there = {name: int(number) for name, number in re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", text)}
     ours = {name: row[0 if kind == "x86_64" else 1] for name, row in _DENIED.items()}
-    assert {name: number for name, number in ours.items() if number is not None} == {
-        name: there[name] for name, number in ours.items() if number is not None
-    }
+    newest = max(there.values())
+    # Calls that came after these headers have numbers beyond them.
+    known = {name: number for name, number in ours.items() if number is not None and number <= newest}
+    assert known == {name: there.get(name) for name in known}
     assert there["socket"] == SOCKET[machine]
 
 
