@@ -69,6 +69,17 @@ def test_the_statement_says_why_processes_are_not_counted(*, unprivileged: bool,
     assert re.findall(r"number of their processes is not limited: .*(prlimit|root)", without.statement()) == [why]
 
 
+@pytest.mark.parametrize("workspace", [".", "sub"])
+def test_a_sandbox_program_in_a_workspace_is_never_started(tmp_path: Path, workspace: str) -> None:
+    folder = tmp_path / "sub"
+    folder.mkdir()
+    (folder / "bwrap").write_bytes(b"\x7fELF")
+    (folder / "bwrap").chmod(0o755)
+    found = find_isolation(Programs((folder,), PROGRAMS.python, (tmp_path / workspace,)))
+    assert found.sandbox is None
+    assert "not installed outside of the workspace" in found.why
+
+
 @in_sandbox
 def test_this_machine_has_a_whole_sandbox() -> None:
     assert FOUND.lacks == ()
