@@ -67,7 +67,8 @@ class Library:
         self._environment = environment
         self._lock = threading.Lock()
         self._known = environment()
-        self._loaded = [load_source(source, main_only=not is_trusted(source, self._known)) for source in sources]
+        self._sources = tuple(sources)
+        self._loaded = [_load(source, self._known) for source in self._sources]
         self._catalog = build_catalog(self._loaded, self._known)
 
     def __repr__(self) -> str:
@@ -126,18 +127,27 @@ class Library:
     def _reloaded(self, changed: Iterable[Path] | None, known: Environment) -> list[LoadedSource]:
         paths = None if changed is None else list(changed)
         result: list[LoadedSource] = []
-        for loaded in self._loaded:
-            # What is not served is not hashed: the files of a project may take minutes to read.
-            main_only = not is_trusted(loaded.source, known)
+        for source, loaded in zip(self._sources, self._loaded, strict=True):
+            if is_trusted(source, known) is loaded.main_only:
+                result.append(_load(source, known))
+                continue
             inside = None if paths is None else [relative for path in paths for relative in loaded.paths_of(path)]
-            is_due = inside is None or inside or loaded.unread or main_only is not loaded.main_only
-            result.append(reload_source(loaded, inside, main_only=main_only) if is_due else loaded)
+            is_due = inside is None or inside or loaded.unread
+            result.append(reload_source(loaded, inside) if is_due else loaded)
         return result
+
+
+def _load(source: Source, environment: Environment) -> LoadedSource:
+    """Load a source; of one that is not trusted no more than tells what is there, as it may take minutes to read."""
+    if is_trusted(source, environment):
+        return load_source(source)
+    return load_source(source.preview, main_only=True)
 
 
 def load_catalog(sources: Iterable[Source], environment: Environment) -> Catalog:
     """Load once what skills say of themselves: their files beside the one that makes them skills are not read."""
-    return build_catalog([load_source(source, main_only=True) for source in sources], environment)
+    seen = (source if is_trusted(source, environment) else source.preview for source in sources)
+    return build_catalog([load_source(source, main_only=True) for source in seen], environment)
 
 
 def _is_same(before: Catalog, after: Catalog) -> bool:

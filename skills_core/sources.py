@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import Reason, printable
 from skills_core.errors import InvalidSourceError
@@ -64,6 +64,10 @@ class ScanBounds:
     entries: int = 5_000_000
 
 
+PREVIEW: Final = ScanBounds(depth=6, folders=200, entries=1000)
+"""Bounds for projects that are not trusted: strangers decide how much there is, and each main file may be large."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """A directory of skills; `root` is absolute and free of symbolic links.
@@ -86,6 +90,16 @@ class Source:
     kinds: frozenset[SkillKind] = frozenset({SkillKind.FOLDER, SkillKind.DOCUMENT})
     gitignore: bool = False
     barred: bool = False
+
+    @property
+    def preview(self) -> Source:
+        """The source as far as it is looked into before its project is trusted: enough to tell what is there."""
+        bounds = ScanBounds(
+            min(self.bounds.depth, PREVIEW.depth),
+            min(self.bounds.folders, PREVIEW.folders),
+            min(self.bounds.entries, PREVIEW.entries),
+        )
+        return replace(self, bounds=bounds)
 
     def name_of(self, folder: str) -> str:
         """Return the name of a folder below the root, or of the root for `""`, as printable text."""

@@ -86,16 +86,14 @@ def load_source(source: Source, *, main_only: bool = False) -> LoadedSource:
     return _load_all(LoadedSource(source, Tree()), main_only=main_only)
 
 
-def reload_source(
-    loaded: LoadedSource, changed: Iterable[str] | None = None, *, main_only: bool = False
-) -> LoadedSource:
+def reload_source(loaded: LoadedSource, changed: Iterable[str] | None = None) -> LoadedSource:
     """Load again what changed; contents that did not are the same objects as before.
 
     `changed` are paths relative to the root; with None everything is compared by its metadata. What could not be read
-    at the last load is looked at in any case. Where `main_only` is not as it was at the last load, all is loaded again.
+    at the last load is looked at in any case.
     """
-    if changed is None or main_only is not loaded.main_only:
-        return _load_all(loaded, main_only=main_only)
+    if changed is None:
+        return _load_all(loaded, main_only=loaded.main_only)
     paths = frozenset(changed) | loaded.unread
     if loaded.source.gitignore:
         # What a file of rules says, it says of its whole folder.
@@ -105,7 +103,7 @@ def reload_source(
     with Reader() as reader:
         # To copy a mapping is many times as fast as to build it again.
         known = loaded.contents.copy(), loaded.documents.copy(), loaded.texts.copy()
-        loading = _Loading(loaded, tree, reader, UnreadPaths(loaded.unread), *known, paths, touched, main_only)
+        loading = _Loading(loaded, tree, reader, UnreadPaths(loaded.unread), *known, paths, touched, loaded.main_only)
         for folder in stale:
             loading.load_folder(folder)
         if loaded.source.kinds != {SkillKind.FOLDER}:

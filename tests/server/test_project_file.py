@@ -203,6 +203,7 @@ USABLE: dict[str, str] = {
     "port": "1",
     "session_idle_seconds": "7",
     "run_resume_seconds": "7",
+    "run_lease_seconds": "7",
     "script_index": "'http://127.0.0.1/simple'",
     "script_package_urls": "true",
     "script_uv_environment": "['UV_INDEX_CORP_PASSWORD']",

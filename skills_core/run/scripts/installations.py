@@ -73,6 +73,8 @@ def needed_for(program: Path, home: Path, workspace: Path | None = None) -> list
         local = each / ".local"
         private |= {each, *each.parents, each / "bin", each / "lib", local, local / "bin", local / "lib"}
     hops = [hop for each in (program, *_base_python(program)) for hop in _hops(each)]
+    if _is_text(program):
+        return []
     if lies_in(program, workspace):
         # A script may have made the link, and text would come to light when it is run.
         hops = [hop for hop in hops if _is_binary(hop)]
@@ -87,6 +89,12 @@ def needed_for(program: Path, home: Path, workspace: Path | None = None) -> list
 def _is_binary(program: Path) -> bool:
     """Tell whether this is a program by itself, and not text or a folder."""
     return os.access(program, os.X_OK) and _beginning(program, 4) == b"\x7fELF"
+
+
+def _is_text(program: Path) -> bool:
+    """Tell whether this names no program to run it: a shell would, and say what is in it line by line."""
+    beginning = _beginning(program, 4)
+    return bool(beginning) and beginning != b"\x7fELF" and not beginning.startswith(b"#!")
 
 
 def _beginning(path: Path, size: int) -> bytes:

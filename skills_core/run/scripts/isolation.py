@@ -135,7 +135,8 @@ def find_isolation(programs: Programs, *, unprivileged: bool = True) -> Isolatio
     plain = Isolation(None, limiter, "", unprivileged, groups=groups, why_no_groups=why_no_groups)
     sandbox = programs.find_own("bwrap")
     if sandbox is None:
-        return replace(plain, why="bubblewrap (bwrap) is not installed")
+        outside = " outside of the workspace, where scripts may change it" if programs.find("bwrap") else ""
+        return replace(plain, why=f"bubblewrap (bwrap) is not installed{outside}")
     tried = []
     for works in _candidates(replace(plain, sandbox=sandbox), programs):
         report, fault = _report(sandboxed(works, _REPORT, sandbox_arguments()), works.seccomp_filter)

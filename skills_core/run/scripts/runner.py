@@ -173,7 +173,9 @@ class ScriptRunner:
         if uv is None and metadata.dependencies:
             needs = ", ".join(metadata.dependencies)[:500]
             raise ScriptRefusedError(
-                call.path, f"it needs packages ({needs}), and uv, which provides them, is not installed: pip install uv"
+                call.path,
+                f"it needs packages ({needs}), and uv, which provides them, is not installed"
+                f"{' outside of the workspace' if programs.find('uv') else ''}: pip install uv",
             )
         if uv is None:
             plain = await anyio.to_thread.run_sync(interpreter_of, call.path, call.raw, programs)

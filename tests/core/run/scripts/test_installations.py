@@ -198,3 +198,12 @@ def test_links_and_environments_in_a_circle_come_to_an_end(tmp_path: Path) -> No
     assert shows(needed_for(home / "a" / "bin" / "python3", home), home / "b" / "bin" / "python3")
     assert needed_for(home / "a" / "bin" / "loop", home)
     assert not any((home / "a").is_relative_to(each) for each in needed_for(home / "a" / "bin" / "loop", home))
+
+
+@pytest.mark.parametrize(("content", "is_shown"), [(b"#!/bin/sh\n", True), (b"\x7fELF", True), (b"TOKEN=1\n", False)])
+def test_what_is_no_program_is_not_shown_whatever_its_mode_is(
+    tmp_path: Path, content: bytes, *, is_shown: bool
+) -> None:
+    found = install(tmp_path / "home" / "tools", "tool")
+    found.write_bytes(content)
+    assert (found in needed_for(found, tmp_path / "home", tmp_path / "work")) == is_shown

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,6 +68,18 @@ def test_devices_matter_to_root_alone() -> None:
 def test_the_statement_says_why_processes_are_not_counted(*, unprivileged: bool, why: str) -> None:
     without = replace(WHOLE, limiter=None if unprivileged else WHOLE.limiter, unprivileged=unprivileged)
     assert re.findall(r"number of their processes is not limited: .*(prlimit|root)", without.statement()) == [why]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="programs have other names there")
+@pytest.mark.parametrize("workspace", [".", "sub"])
+def test_a_sandbox_program_in_a_workspace_is_never_started(tmp_path: Path, workspace: str) -> None:
+    folder = tmp_path / "sub"
+    folder.mkdir()
+    (folder / "bwrap").write_bytes(b"\x7fELF")
+    (folder / "bwrap").chmod(0o755)
+    found = find_isolation(Programs((folder,), PROGRAMS.python, (tmp_path / workspace,)))
+    assert found.sandbox is None
+    assert "not installed outside of the workspace" in found.why
 
 
 @in_sandbox
