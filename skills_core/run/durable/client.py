@@ -16,7 +16,7 @@ from dbos import DBOSClient
 
 from skills_core.run.durable.errors import UnknownRunError
 from skills_core.run.durable.faults import faults_told
-from skills_core.run.durable.innards import only_json, take_out_of_queue
+from skills_core.run.durable.innards import LOCKED_SECONDS, only_json, refuse_locked, take_out_of_queue
 from skills_core.run.durable.leases.files import is_held
 from skills_core.run.durable.plain_json import PlainJson
 from skills_core.run.durable.records import run_of, statuses_of
@@ -185,6 +185,7 @@ def open_client(store: Store) -> Iterator[RecordClient | None]:
             retry_connection_errors=False,
         )
         try:
+            refuse_locked(client, store.place, LOCKED_SECONDS)
             yield RecordClient(client, store.place, is_alive)
         finally:
             client.destroy()

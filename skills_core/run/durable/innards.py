@@ -2,6 +2,7 @@
 
 - dbos reads a record with `pickle` where the record says so, whichever way of writing was chosen. Whoever can write to
   the database could so run code here. We take that reader away.
+- It tries again without end where another program holds a SQLite file locked. A command would never answer.
 - It has no public call that takes a run out of its queue without ending it.
 - It has no public call that hands a run back to the queue if, and only if, it still belongs to a given executor, and
   that keeps count of the attempts.
@@ -9,6 +10,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +21,7 @@ from dbos._sys_db import SystemDatabase
 from dbos._utils import GlobalParams
 
 from skills_core.run.durable.errors import StoreError
+from skills_core.run.durable.faults import reason_of
 from skills_core.run.durable.plain_json import PlainJson
 
 if TYPE_CHECKING:
@@ -29,11 +32,15 @@ if TYPE_CHECKING:
 __all__ = [
     "hand_back",
     "only_json",
+    "refuse_locked",
     "refuse_what_does_not_fit",
     "refuse_what_was_launched_otherwise",
     "stop_retrying",
     "take_out_of_queue",
 ]
+
+LOCKED_SECONDS: Final = 10.0
+"""How long a command waits for a program that holds the SQLite file locked."""
 
 _PICKLED_NONE: Final = "gAROLg=="
 
@@ -120,6 +127,28 @@ def hand_back(run_id: str, executor: str, queue: str) -> bool:
     """Let a running run of `executor` wait in its queue again, `queue` if it has none; return whether it was so."""
     database = _database()
     return database is not None and database.reenqueue_for_recovery(run_id, [executor], queue)
+
+
+def refuse_locked(client: DBOSClient, place: str, seconds: float) -> None:
+    """Let each call of the client fail where another program holds the SQLite file locked for so long.
+
+    They raise StoreError then, which names the file as `place`.
+    """
+    engine = client._sys_db.engine  # noqa: SLF001 - no public way
+    if engine.dialect.name != "sqlite":
+        return
+
+    def wait(connection: Any, _: object) -> None:  # noqa: ANN401 - the driver's own
+        connection.execute(f"PRAGMA busy_timeout={round(seconds * 1000)}")
+
+    def refuse(context: sa.engine.ExceptionContext) -> None:
+        error = context.original_exception
+        if isinstance(error, sqlite3.Error) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+            raise StoreError(f"The database of runs {place} cannot be used: {reason_of(error)}.") from None
+
+    sa.event.listen(engine, "connect", wait)
+    sa.event.listen(engine, "handle_error", refuse)
+    engine.dispose()  # connections that are open already would wait as dbos told them
 
 
 def take_out_of_queue(client: DBOSClient, run_id: str) -> bool:

@@ -12,8 +12,10 @@ import psycopg
 import pytest
 from dbos import _migration, _sys_db_sqlite
 
+from skills_core.run.durable import client as client_module
 from skills_core.run.durable.client import Activity, open_client
 from skills_core.run.durable.engine import open_engine
+from skills_core.run.durable.errors import StoreError
 from skills_core.run.durable.launching import create_tables
 from skills_core.run.durable.runs import RunState
 from skills_core.run.durable.store import make_private, store_of
@@ -78,6 +80,29 @@ def put_into_queue(url: str) -> None:
     """Leave the run as a worker leaves it that ended between taking it over and performing it."""
     to = f"status = 'ENQUEUED', owner_xid = NULL, queue_name = '{CAREFUL.pool}'"
     change(url, f"UPDATE {{0}}workflow_status SET {to}")  # noqa: S608
+
+
+async def test_a_file_that_another_program_keeps_locked_is_told_and_not_waited_for_without_end(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await interrupt(sqlite_url)
+    monkeypatch.setattr(client_module, "LOCKED_SECONDS", 0.05)
+    with closing(sqlite3.connect(sqlite_url, isolation_level=None)) as other:
+        for lock, is_readable in (("IMMEDIATE", True), ("EXCLUSIVE", False)):
+            other.execute(f"BEGIN {lock}")
+            with open_client(store_of(sqlite_url)) as client:
+                assert client is not None
+                if is_readable:
+                    assert len(client.runs(9)) == 1
+                else:
+                    with pytest.raises(StoreError, match="another program holds the file locked"):
+                        client.runs(9)
+                with pytest.raises(StoreError, match="another program holds the file locked"):
+                    client.cancel("one")
+            other.execute("ROLLBACK")
+    with open_client(store_of(sqlite_url)) as client:
+        assert client is not None
+        assert client.cancel("one")[0].state is RunState.CANCELLED
 
 
 @pytest.mark.parametrize("migrations", [1, 20])
