@@ -64,7 +64,7 @@ class ScanBounds:
     entries: int = 5_000_000
 
 
-PREVIEW: Final = ScanBounds(depth=6, folders=200, entries=1000)
+PREVIEW: Final = ScanBounds(depth=6, folders=500, entries=1500)
 """Bounds for projects that are not trusted: strangers decide how much there is, and each main file may be large."""
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from skills_core import Library
@@ -118,7 +118,9 @@ def strings_in(value: object) -> list[str]:
 
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=3))
 def test_each_part_of_the_text_and_each_string_can_be_matched(arguments: dict[str, Any]) -> None:
-    assert denied(f"^{_quoted(f'x {json_text(arguments)}')}$", "x", arguments)
+    whole = f"^{_quoted(f'x {json_text(arguments)}')}$"
+    assume(len(whole) <= 2000)  # no longer pattern is taken
+    assert denied(whole, "x", arguments)
     for string in strings_in(arguments):
         assert denied(f"^x {_quoted(string)}$", "x", arguments)
 
