@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Diagnostic", "Reason", "Severity", "capped", "one_line", "printable", "without_halves"]
+__all__ = ["Diagnostic", "Reason", "Severity", "capped", "one_line", "printable", "shortened", "without_halves"]
 
 MAX_ALIKE = 20
 """Diagnostics of one reason that are told one by one; a file may hold thousands."""
@@ -168,6 +168,16 @@ def printable(text: str) -> str:
 def without_halves(text: str) -> str:
     """Return `text` with each pair of surrogates as the one character it is, and U+FFFD for each that stands alone."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def shortened(text: str, length: int) -> str:
+    """Return a message as one line of at most `length` characters: what is too long loses its middle.
+
+    A message begins with a path, which may be of any length, and says at its end what is wrong.
+    """
+    line = one_line(text)
+    kept = (length - 1) // 2
+    return line if len(line) <= length else f"{line[:kept]}…{line[-kept:]}"
 
 
 def one_line(text: str) -> str:

@@ -9,7 +9,7 @@ from server.commands.opening import log_to_stderr
 from server.hook.settings import settings_there
 from server.hook.sources import find_skills
 from server.rules import guard_of
-from skills_core.diagnostics import one_line
+from skills_core.diagnostics import one_line, shortened
 from skills_core.guard.guard import Decision, Verdict, log_decision
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def judge(call: HookCall, options: HookOptions) -> Decision:
     log_to_stderr(there.settings)
     found = find_skills(options, there.settings, there.machine)
     decision = guard_of(found.skills, there.settings).decide(call.tool, call.arguments)
-    doubts = [*(one_line(doubt)[:_SHOWN] for doubt in there.doubts), *found.doubts]
+    doubts = [*(shortened(doubt, _SHOWN) for doubt in there.doubts), *found.doubts]
     log_decision(call.tool, decision)
     if decision.verdict is Verdict.ALLOW and doubts:
         more = f" (and {len(doubts) - 1} more)" if len(doubts) > 1 else ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from server.commands.opening import open_catalog
 from skills_core.catalog import Catalog
-from skills_core.diagnostics import Reason, one_line
+from skills_core.diagnostics import Reason, shortened
 from skills_core.disk.files import read_file
 from skills_core.errors import FileRefusedError, InvalidSourceError, SkillsError
 from skills_core.loading.reading import MAX_MAIN_SIZE
@@ -58,7 +58,7 @@ def find_skills(options: HookOptions, settings: Settings, machine: Machine) -> G
         _missing(name, catalog) for name in options.skill if not any(_is_named(skill, (name,)) for skill in meant)
     ]
     active = tuple(skill for skill in meant if skill.state is State.ACTIVE)
-    return GuardingSkills(active, tuple(one_line(doubt)[:_SHOWN] for doubt in doubts))
+    return GuardingSkills(active, tuple(shortened(doubt, _SHOWN) for doubt in doubts))
 
 
 def _usable(directories: tuple[Path, ...]) -> tuple[list[Path], list[str]]:

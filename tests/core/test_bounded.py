@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from skills_core import Reason
 from skills_core.disk.bounded import MAX_SETTINGS, read_bounded
 from skills_core.errors import FileRefusedError
+from tests.permissions import CAN_BE_BOUND, bound_by_permissions
 
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
 
@@ -79,11 +80,11 @@ def test_what_is_swapped_between_the_look_and_the_open_counts_as_what_was_opened
     assert reason_of(path) is Reason.SPECIAL_FILE
 
 
-@posix
-@pytest.mark.skipif(os.name == "posix" and os.geteuid() == 0, reason="nothing is kept from the superuser")
+@pytest.mark.skipif(not CAN_BE_BOUND, reason="permissions bind nobody here")
 def test_what_may_not_be_read_is_not_taken_for_absent(tmp_path: Path) -> None:
     (tmp_path / "file").touch(0)
-    assert reason_of(tmp_path / "file") is Reason.UNREADABLE
+    with bound_by_permissions():
+        assert reason_of(tmp_path / "file") is Reason.PERMISSION_DENIED
 
 
 def test_a_huge_sparse_file_is_refused_by_its_size(tmp_path: Path) -> None:

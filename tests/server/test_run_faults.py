@@ -77,7 +77,8 @@ async def test_a_record_that_is_removed_ends_the_command_that_writes_it(
             assert process.stderr is not None
             said = b"".join([chunk async for chunk in process.stderr]).decode()
             assert await process.wait() == 2
-    assert f"{record}: the record of runs was removed" in said
+    # SQLite may come first, and find the new file empty that it has made in its place.
+    assert f"{record}: the record of runs was removed" in said or f"{record} cannot be used" in said
     assert "Traceback" not in said
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,7 @@ async def test_without_a_sandbox_a_command_has_the_rights_of_the_user(tmp_path: 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems give orphans to nobody else")
+@pytest.mark.skipif(not all(map(shutil.which, ("setsid", "flock"))), reason="setsid and flock are not installed")
 @pytest.mark.parametrize("isolation", [FOUND, Isolation(None, None, "none")], ids=["found", "plain"])
 async def test_what_a_command_started_ends_with_it_in_whatever_session_it_is(
     tmp_path: Path, make_gate: Any, isolation: Isolation

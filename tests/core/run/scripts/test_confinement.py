@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import uuid
 from pathlib import Path
@@ -20,6 +21,10 @@ from tests.processes import becomes, sleepers
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there are supervisors and sandboxes on Linux alone")
 
 LONG = ProcessLimits(60, 100_000)
+
+NEEDS_PROGRAMS = pytest.mark.skipif(
+    not all(map(shutil.which, ("setsid", "ps"))), reason="setsid and ps are not installed"
+)
 
 MANY = """
 import os, sys, time
@@ -73,6 +78,7 @@ async def test_without_a_sandbox_a_program_is_asked_to_end_before_it_is_killed(t
     assert (tmp_path / "bye").exists()
 
 
+@NEEDS_PROGRAMS
 @pytest.mark.parametrize("stopped", ["$PPID", "$$"])
 async def test_without_a_sandbox_what_is_stopped_ends_too(tmp_path: Path, stopped: str) -> None:
     marker = f"600.{uuid.uuid4().int}"
@@ -83,6 +89,7 @@ async def test_without_a_sandbox_what_is_stopped_ends_too(tmp_path: Path, stoppe
     assert (tmp_path / "bye").exists()
 
 
+@NEEDS_PROGRAMS
 @pytest.mark.parametrize("how", ["by itself", "in time", "cancelled", "too much"])
 async def test_however_it_ends_nothing_that_it_started_goes_on(isolation: Isolation, tmp_path: Path, how: str) -> None:
     marker = f"600.{uuid.uuid4().int}"
