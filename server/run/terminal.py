@@ -27,6 +27,9 @@ __all__ = ["at_terminal"]
 _YES = frozenset({"y", "yes"})
 
 _MOST = 65536
+
+_HANG_UP_SECONDS = 2.0
+# Until the signal is there that the system sends with the end of a terminal.
 """Bytes that are read at a time; a terminal gives a line at a time, which is shorter."""
 
 _NARROWEST = 20
@@ -148,6 +151,9 @@ class ReadyKeyboard:
             await anyio.wait_readable(self._descriptor)
             piece = _piece(self._descriptor)
             if not piece:
+                if _has_hung_up(self._descriptor):
+                    # SIGHUP comes with it and leaves the run to be continued; an end of input would be an answer.
+                    await anyio.sleep(_HANG_UP_SECONDS)
                 break
             line += piece
         return line
@@ -185,6 +191,15 @@ class ThreadKeyboard:
 def keyboard_of(descriptor: int) -> Keyboard:
     """Return what reads the terminal of this descriptor on this system."""
     return ThreadKeyboard(descriptor) if sys.platform == "win32" else ReadyKeyboard(descriptor)
+
+
+def _has_hung_up(descriptor: int) -> bool:
+    """Tell whether the other end of a terminal is gone; at Ctrl-D it is there."""
+    import select
+
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return any(events & select.POLLHUP for _, events in poll.poll(0))
 
 
 def _piece(descriptor: int) -> bytes:
