@@ -21,6 +21,7 @@ from skills_core.errors import SkillsError
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
+    from types import FrameType
 
     from starlette.requests import Request
     from starlette.types import ASGIApp
@@ -154,6 +155,11 @@ class HttpServer(_Uvicorn):
     def stopped_by_signals(self) -> AbstractContextManager[None]:
         """Let signals stop the server; at the end of the context they do what they did before."""
         return super(_Uvicorn, self).capture_signals()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take note of a signal: what streams of the handshake era carry is ended from now on, before `shutdown`."""
+        self._server.runs.close()
+        super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End what clients hold open, so that nobody need wait for it."""
