@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 from enum import StrEnum
 
-__all__ = ["Fault", "fault_of", "is_absence", "is_passing", "words_of"]
+__all__ = ["Fault", "fault_of", "is_absence", "words_of"]
 
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EMLINK})
 # The last two: a link stands where none is followed.
@@ -46,11 +46,6 @@ def fault_of(error: OSError) -> Fault:
 def is_absence(error: OSError) -> bool:
     """Tell whether an error says that there is no such file or folder; a link in its place is none."""
     return fault_of(error) is Fault.ABSENT
-
-
-def is_passing(error: OSError) -> bool:
-    """Tell whether a later attempt may succeed without any change to the file."""
-    return fault_of(error) is Fault.PASSING
 
 
 def words_of(error: OSError) -> str:
