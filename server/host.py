@@ -12,9 +12,9 @@ import anyio.to_thread
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
 from server.config import OptionalTool
+from server.events import events_of
 from server.listing.runs import what_is_missing
 from server.listing.snapshot import Snapshot
-from server.notifications import events_of
 from server.reading import VerifiedReader
 from server.reranking import load_reranker
 from server.usage import Usage

@@ -10,6 +10,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from server.faults import InvalidRequestError
 from server.listing import skills
 from server.listing.envelope import cacheable, without_envelope
+from server.listing.skills import EXTENSION
 from skills_core.diagnostics import Reason
 
 if TYPE_CHECKING:
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
     from server.host import Host
     from skills_core.skill import Skill
 
-__all__ = ["EXTENSION", "SkillsExtension"]
-
-EXTENSION = "io.modelcontextprotocol/skills"
+__all__ = ["SkillsExtension"]
 
 
 class _GetParams(types.RequestParams):

@@ -14,8 +14,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
-
+from server.run.callers import session_of
 from skills_core.rendering.containment import contained_line
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill, SkillContent
 
-__all__ = ["Conversation", "Conversations", "Delivery", "session_of"]
+__all__ = ["Conversation", "Conversations", "Delivery"]
 
 MAX_CONVERSATIONS = 1000
 MAX_LOADED = 200
@@ -161,14 +160,6 @@ class Conversations:
     def forget(self, session: str) -> None:
         """Forget the conversation of a session that has ended."""
         self._by_session.pop(session, None)
-
-
-def session_of(ctx: ServerRequestContext[Any, Any]) -> str | None:
-    """Return the session of a request over HTTP, None in the modern era, which has none."""
-    if ctx.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
-        return None
-    session: str | None = getattr(ctx.request, "headers", {}).get("mcp-session-id")
-    return session
 
 
 def _digest_of(value: object) -> str:

@@ -22,7 +22,8 @@ from server.commands.options import (
     values_of,
 )
 from server.console import NO, WRONG_USE, fail, print_json, print_text
-from server.report import print_skill, skill_object, status_object
+from server.report import skill_object, status_object
+from server.validation_report import print_skill
 from skills_core.diagnostics import Reason, one_line, printable
 from skills_core.errors import UnknownSkillError, did_you_mean, similar_to
 from skills_core.rendering import activation_inputs, render_activation, render_request

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from server.commands.opening import open_quietly
-from server.report import Result, shown_place
+from server.report import shown_place
+from server.validation_report import Result
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.loading.documents import may_be_document
 from skills_core.skill import State

@@ -9,7 +9,7 @@ import typer
 
 from server.commands.options import AsJson, FollowSymlinks, Strict
 from server.console import NO, WRONG_USE, print_json, print_text
-from server.report import validation_lines, validation_object
+from server.validation_report import validation_lines, validation_object
 
 __all__ = ["init", "validate"]
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill, SkillFile
 
-__all__ = ["Child", "directory", "entry", "pager"]
+__all__ = ["EXTENSION", "Child", "directory", "entry", "pager"]
+
+EXTENSION = "io.modelcontextprotocol/skills"
 
 Child: TypeAlias = "tuple[str, tuple[Skill, SkillFile] | None]"
 """What a folder holds under a name: a file with its skill, or None for a folder."""

@@ -22,9 +22,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import RootModel, ValidationError
 
+from server.listing.skills import EXTENSION
 from server.remote.address import AddressError
 from server.remote.bounds import BoundedTransport, receiving
-from server.skills_extension import EXTENSION
 from skills_core.diagnostics import Reason
 from skills_core.errors import SkillsError
 from skills_core.remote.entries import shown

@@ -10,12 +10,10 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import principal_components
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from server.activation.conversations import session_of
-
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
-__all__ = ["Caller", "caller_of"]
+__all__ = ["Caller", "caller_of", "session_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +38,11 @@ def caller_of(ctx: ServerRequestContext[Any, Any]) -> Caller:
     token = get_access_token()
     principal = None if token is None else json.dumps(principal_components(token))
     return Caller(ctx.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS, session_of(ctx), principal)
+
+
+def session_of(ctx: ServerRequestContext[Any, Any]) -> str | None:
+    """Return the session of a request over HTTP, None in the modern era, which has none."""
+    if ctx.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
+        return None
+    session: str | None = getattr(ctx.request, "headers", {}).get("mcp-session-id")
+    return session

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.report import Result, validation_object
+from server.validation_report import Result, validation_object
 from skills_core import Reason
 from skills_core.authoring.advice import ADVICE
 from skills_core.format.instructions import parse_instructions
