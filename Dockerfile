@@ -49,7 +49,7 @@ ENV PATH=/opt/skillserve/bin:$PATH
 # An empty folder of skills lets a start without a volume work.
 # The base image has no bytecode of the standard library: importing what the server imports makes the part it needs.
 RUN mkdir /skills \
-    && python -c 'import server.cli, server.http, server.serving, server.stdio, urllib.request'
+    && python -c 'import server.cli.app, server.transport.http, server.transport.serving, server.transport.stdio, urllib.request'
 
 # From here on the root file system may be read-only, and logs are seen as they are written. What was used is not kept,
 # as there is no place for it: with a volume, set SKILLSERVE_USAGE=true and XDG_STATE_HOME.

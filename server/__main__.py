@@ -20,7 +20,7 @@ def main() -> None:
     """Run the command line and exit."""
     if sys.argv[1:2] == ["guard"]:
         _guard(sys.argv[2:])
-    from server.cli import main as run  # noqa: PLC0415 - what reads a command line for people takes a while to import
+    from server.cli.app import main as run  # noqa: PLC0415 - what reads a command line for people takes a while to import
 
     run()
 
@@ -65,7 +65,7 @@ def _answered(words: list[str]) -> int:
     options = plain_options(words)
     if options is not None:
         return answer_call(options)
-    from server.cli import main as run  # noqa: PLC0415 - see above
+    from server.cli.app import main as run  # noqa: PLC0415 - see above
 
     try:
         run()

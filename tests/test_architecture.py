@@ -10,7 +10,7 @@ import pytest
 
 import skills_core
 import skills_core.errors
-from server.faults import CODES
+from server.wire.errors import CODES
 from skills_core import Reason, SkillsError
 
 if TYPE_CHECKING:
@@ -23,9 +23,19 @@ ALL = CORE + sorted((ROOT / "server").rglob("*.py"))
 MAX_LINES = 400
 MAX_FUNCTION = 50
 
-PACKAGES = {"server", "server.admin", "server.commands", "server.listing", "server.remote", "skills_core"}
 ROOMS = ("skills_core.run", "skills_core.authoring", "skills_core.remote", "skills_core.testing")
-LISTING_MAY_USE = {"server.config"}
+
+SERVER_FLOORS = (
+    {"__main__"},
+    {"cli"},
+    {"transport"},
+    {"protocol"},
+    {"run", "admin", "visibility"},
+    {"hosting", "exchange", "remote", "clients"},
+    {"listing", "scripts", "hook"},
+    {"config", "wire", "authoring"},
+)
+"""The rooms of `server`, from the top: a room imports itself and the rooms of lower floors."""
 
 FORBIDDEN = {"server", "mcp", "mcp_types", "starlette", "uvicorn", "typer", "click", "rich"}
 
@@ -85,26 +95,50 @@ def test_no_module_of_the_core_imports_itself_by_way_of_others() -> None:
     assert list(TopologicalSorter(graph).static_order())  # raises CycleError
 
 
-def test_no_module_of_the_server_depends_on_itself_by_way_of_others_not_even_in_its_types() -> None:
+def test_no_module_of_the_server_imports_itself_by_way_of_others_not_even_in_its_types() -> None:
     known = modules(ALL)
+    packages = {name for name, path in known.items() if path.name == "__init__.py"}
     graph = {
-        name: {other for other in imported(ast.walk(tree_of(path))) if other in known and other not in PACKAGES}
+        name: {other for other in imported(ast.walk(tree_of(path))) if other in known and other not in packages}
         for name, path in known.items()
         if name.startswith("server.")
     }
     assert list(TopologicalSorter(graph).static_order())  # raises CycleError
 
 
-def test_what_can_be_listed_knows_nothing_of_requests() -> None:
-    known = modules(ALL)
-    for name, path in known.items():
-        if name.startswith("server.listing"):
-            others = {other for other in imported(ast.walk(tree_of(path))) if other in known}
-            assert (
-                not {o for o in others if o.startswith("server.")}
-                - LISTING_MAY_USE
-                - {o for o in others if o.startswith("server.listing")}
+def rooms_of(package: str) -> set[str]:
+    return {name.split(".")[1] for name in modules(ALL) if name.startswith(f"{package}.")}
+
+
+def test_every_room_of_the_server_has_its_floor_once() -> None:
+    assert sorted(room for floor in SERVER_FLOORS for room in floor) == sorted(rooms_of("server"))
+
+
+def test_a_room_of_the_server_imports_itself_and_lower_rooms_alone_not_even_in_its_types() -> None:
+    floor_of = {room: number for number, floor in enumerate(SERVER_FLOORS) for room in floor}
+    for name, path in modules(ALL).items():
+        if not name.startswith("server."):
+            continue
+        room = name.split(".")[1]
+        for other in imported(ast.walk(tree_of(path))):
+            target = other.split(".")[1] if other.startswith("server.") else room
+            assert target == room or target not in floor_of or floor_of[target] > floor_of[room], (
+                f"{name} imports {other}"
             )
+
+
+def private_imports(path: Path) -> Iterator[str]:
+    """Yield each private name of ours that a module takes from another one."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in {"server", "skills_core"}:
+            yield from (
+                alias.name for alias in node.names if alias.name.startswith("_") and not alias.name.startswith("__")
+            )
+
+
+@pytest.mark.parametrize("path", ALL, ids=shown)
+def test_a_private_name_stays_in_its_module(path: Path) -> None:
+    assert list(private_imports(path)) == []
 
 
 def test_every_error_of_the_core_has_its_code_on_the_wire() -> None:

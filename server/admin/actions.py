@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from server.choosing import StatusChoice
-from server.report import change_object, change_summary, status_object
+from server.hosting.status import change_object, change_summary, status_object
+from server.hosting.status_filter import StatusChoice
 
 if TYPE_CHECKING:
-    from server.host import Host
+    from server.hosting.host import Host
     from skills_core.library import Change
 
 __all__ = ["read_status", "reload_everything", "to_json", "told"]

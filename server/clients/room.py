@@ -8,7 +8,7 @@ from server.listing.offer import Room
 
 if TYPE_CHECKING:
     from server.clients.profile import ClientProfile
-    from server.config import Settings
+    from server.config.settings import Settings
 
 __all__ = ["room_for"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from server.config import Conventions
+from server.config.settings import Conventions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from server.hook.answer import BLOCKED, Answer, complain
 from server.hook.call import MAX_INPUT, OtherEventError, UnreadableCallError, read_call
-from server.hook.judging import judge
+from server.hook.decide import judge
 from skills_core.diagnostics import one_line
 from skills_core.guard.guard import Decision, Verdict
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from server.commands.opening import settings_in_project, user_settings
-from server.config import ConfigurationError, Settings, load_settings
-from server.environment import Machine, current_places
-from server.model import InvalidValueError, read
-from server.settings_files import own_file
+from server.config.bootstrap import settings_in_project, user_settings
+from server.config.files import own_file
+from server.config.machine import Machine, current_places
+from server.config.settings import ConfigurationError, Settings, load_settings
+from server.config.values import InvalidValueError, read
 from skills_core.diagnostics import one_line
 from skills_core.disk.bounded import read_bounded
 from skills_core.errors import FileRefusedError

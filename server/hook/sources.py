@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from server.commands.opening import open_catalog
+from server.config.bootstrap import open_catalog
 from skills_core.catalog import Catalog
 from skills_core.diagnostics import Reason, shortened
 from skills_core.disk.files import read_file
@@ -17,8 +17,8 @@ from skills_core.sources import explicit_sources
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from server.config import Settings
-    from server.environment import Machine
+    from server.config.machine import Machine
+    from server.config.settings import Settings
     from server.hook.options import HookOptions
     from skills_core.skill import Skill
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.config import OptionalTool
+from server.config.settings import OptionalTool
 from server.listing.envelope import cacheable
 from server.listing.schemas import TEXT, TEXTS, hints, list_of, object_of, or_null
 from skills_core.diagnostics import Severity
@@ -15,7 +15,7 @@ from skills_core.skill import State
 from skills_core.sources import Scope, Strictness
 
 if TYPE_CHECKING:
-    from server.config import Settings
+    from server.config.settings import Settings
 
 __all__ = ["STATUS_URI", "offers_status", "status_contents", "status_resource", "tools"]
 

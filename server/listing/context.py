@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.config import OptionalTool
+from server.config.settings import OptionalTool
 from server.listing.schemas import SCORED, TEXT, TEXTS, hints, list_of, object_of, or_null
 
 if TYPE_CHECKING:
-    from server.config import Settings
+    from server.config.settings import Settings
     from skills_core.catalog import Catalog
 
 __all__ = ["MAX_MESSAGE", "MESSAGE", "WITH_SKILLS", "offers_prompt", "offers_tool", "prompt", "tools"]

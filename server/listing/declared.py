@@ -15,7 +15,7 @@ from skills_core.diagnostics import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from server.config import Settings
+    from server.config.settings import Settings
     from skills_core.catalog import Catalog
     from skills_core.format.frontmatter import ToolDeclaration
     from skills_core.skill import Skill

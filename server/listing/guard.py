@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.config import OptionalTool
+from server.config.settings import OptionalTool
 from server.listing.schemas import TEXT, hints, object_of, or_null
 from skills_core.guard import Verdict
 
 if TYPE_CHECKING:
-    from server.config import Settings
+    from server.config.settings import Settings
 
 __all__ = ["ARGUMENTS", "CHECK", "TOOL", "offers_tool", "tools"]
 

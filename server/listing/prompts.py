@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from server.listing import context
 from server.listing.envelope import cacheable
-from server.listing.paging import Pager
+from server.wire.paging import Pager
 from skills_core.diagnostics import printable
 from skills_core.rendering import FREE_ARGUMENT, parameters_of
 
 if TYPE_CHECKING:
-    from server.config import Settings
+    from server.config.settings import Settings
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill
 

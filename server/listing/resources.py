@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from server.listing.admin import STATUS_URI, offers_status, status_resource
 from server.listing.envelope import cacheable
-from server.listing.paging import Pager
+from server.wire.paging import Pager
 from skills_core.diagnostics import printable
 
 if TYPE_CHECKING:
-    from server.config import Settings
+    from server.config.settings import Settings
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill, SkillFile
 

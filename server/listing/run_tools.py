@@ -9,7 +9,7 @@ from server.listing.schemas import TEXT, list_of, object_of, or_null
 from skills_core.run.outcome import CallDecision, RunStatus
 
 if TYPE_CHECKING:
-    from server.config import Settings
+    from server.config.settings import Settings
 
 __all__ = ["tools"]
 

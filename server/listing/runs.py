@@ -9,7 +9,7 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from server.config import OptionalTool
+from server.config.settings import OptionalTool
 from skills_core.diagnostics import printable
 from skills_core.run.models import ModelUnavailableError, check_model, parse_model
 from skills_core.system_faults import Fault, fault_of
@@ -17,7 +17,7 @@ from skills_core.system_faults import Fault, fault_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from server.config import Settings
+    from server.config.settings import Settings
 
 __all__ = [
     "CONFIRM",

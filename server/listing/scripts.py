@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.config import OptionalTool
+from server.config.settings import OptionalTool
 from server.listing.schemas import TEXT, hints, object_of, or_null
 from skills_core.run.scripts.isolation import IsolationKind
 from skills_core.run.scripts.output import FURTHER

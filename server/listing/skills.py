@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from server.listing.envelope import COMPLETE, cacheable
-from server.listing.paging import Pager
 from server.listing.resources import describe
+from server.wire.paging import Pager
 from skills_core.diagnostics import printable
 from skills_core.uris import decode_path, file_uri
 
 if TYPE_CHECKING:
-    from server.config import Settings
+    from server.config.settings import Settings
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill, SkillFile
 

@@ -14,9 +14,9 @@ from server.listing.offer import Room, first_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from server.config import Settings
-    from server.listing.paging import Pager
+    from server.config.settings import Settings
     from server.listing.skills import Child
+    from server.wire.paging import Pager
     from skills_core.catalog import Catalog
     from skills_core.format.frontmatter import ToolDeclaration
     from skills_core.run.scripts.runner import ScriptSetup

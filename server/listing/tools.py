@@ -18,7 +18,7 @@ from skills_core.rendering import RULE, entries_within, in_order, render_catalog
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from server.config import Settings
+    from server.config.settings import Settings
     from skills_core.catalog import Catalog
     from skills_core.run.scripts.runner import ScriptSetup
     from skills_core.skill import Skill

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from server.run.traces import store_in, trace_store
+from server.run.trace_files import store_in, trace_store
 from skills_core.errors import InvalidRecordError
 from skills_core.run.durable.client import Activity, open_client
 from skills_core.run.durable.errors import UnknownRunError
@@ -26,7 +26,7 @@ from skills_core.run.workflow.plan import plan_from_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from server.config import Settings
+    from server.config.settings import Settings
     from skills_core.run.durable.client import RecordClient
     from skills_core.run.durable.runs import Run
     from skills_core.run.ports import JsonObject

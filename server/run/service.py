@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from server.config import ConfigurationError
-from server.run.performing import SkillPerformance
-from server.run.undone import explained, failed, not_done, workflow_not_done
-from server.run.waiters import Waiters
+from server.config.settings import ConfigurationError
+from server.run.attached import Waiters
+from server.run.skill_runner import SkillPerformance
+from server.run.unfinished import explained, failed, not_done, workflow_not_done
 from server.run.workflow_traces import WorkflowTrace
 from skills_core.errors import SkillsError, UnknownSkillError
 from skills_core.run.durable.engine import open_engine
@@ -36,8 +36,8 @@ from skills_core.run.workflow.run import run_workflow
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 
-    from server.run.performing import Company, Surroundings
-    from server.run.waiters import Live
+    from server.run.attached import Live
+    from server.run.skill_runner import Company, Surroundings
     from skills_core.catalog import Catalog
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.store import Store

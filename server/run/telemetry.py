@@ -41,7 +41,7 @@ def traced(environment: Mapping[str, str]) -> Iterator[None]:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 
-    from server.run.wordless import wordless
+    from server.run.span_filter import wordless
 
     failed = threading.Event()
 

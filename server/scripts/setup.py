@@ -8,16 +8,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from server.config import OptionalTool
-from server.environment import current_places, state_home
-from server.jdai_files import script_variables
+from server.config.jdai import script_variables
+from server.config.machine import current_places, state_home
+from server.config.settings import OptionalTool
 from skills_core.run.scripts.interpreters import Programs
 from skills_core.run.scripts.isolation import find_isolation
 from skills_core.run.scripts.process import ProcessLimits
 from skills_core.run.scripts.runner import PackageSetup, ScriptRunner, ScriptSetup
 
 if TYPE_CHECKING:
-    from server.config import Settings
+    from server.config.settings import Settings
     from skills_core.run.scripts.isolation import Isolation
     from skills_core.skill import Skill
 

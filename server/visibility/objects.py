@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from server.clients.document import FACTS
 from server.clients.profile import Commands, Fact, Limit
-from server.report import shown_place
+from server.hosting.status import shown_place
 from server.visibility.advice import advice
 from server.visibility.entries import Entry, Obstacle, tokens
 from skills_core.diagnostics import printable

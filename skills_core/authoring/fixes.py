@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from skills_core.authoring.slips import meant_fields
+from skills_core.authoring.typos import meant_fields
 from skills_core.diagnostics import Reason
 from skills_core.format.document import BOM, Document, Fences, find_fences, parse_document
 from skills_core.format.frontmatter import is_folder_name, parse_frontmatter, unquoted_fields

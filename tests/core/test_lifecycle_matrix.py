@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from server.jdai_files import JdaiFiles
+from server.config.jdai import JdaiFiles
 from skills_core import Environment, Library, Strictness, explicit_sources
 from skills_core.locations import Places, default_sources
 from tests.core.lifecycle_oracle import PLACES, Decision, Machine, Needs, Place, Written, decide

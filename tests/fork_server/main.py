@@ -28,7 +28,7 @@ LATER = ("dbos", "pydantic_ai.direct", "pydantic_ai.models.openai", "pydantic_ai
 
 def import_product() -> None:
     """Import what any of the product's processes may import."""
-    from server.lean_sdk import defer_packages  # noqa: PLC0415 - this is where it counts
+    from server.transport.lazy_sdk import defer_packages  # noqa: PLC0415 - this is where it counts
 
     defer_packages()
     for name in ("skills_core", "server"):

@@ -33,7 +33,7 @@ import pytest
 import yaml
 from mcp import Client
 
-from server.config import Settings
+from server.config.settings import Settings
 
 # The image is made once for all of them.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("image")]

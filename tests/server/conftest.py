@@ -12,10 +12,10 @@ import pytest
 from blockbuster import blockbuster_ctx
 from mcp import Client, StdioServerParameters
 
-from server.app import SkillServer
-from server.config import Settings
-from server.environment import current_environment
-from server.host import Host
+from server.config.machine import current_environment
+from server.config.settings import Settings
+from server.hosting.host import Host
+from server.protocol.server import SkillServer
 from skills_core.library import Library
 from skills_core.sources import explicit_sources
 from skills_core.watching import WatchMode
@@ -85,7 +85,7 @@ async def _nothing_blocks() -> AsyncGenerator[None]:
     """Fail whatever in the product waits for a disk or a lock on the event loop."""
     with blockbuster_ctx(scanned_modules=["server", "skills_core"]) as blocking:
         # One look at a file of this machine takes less than handing it to a thread.
-        blocking.functions["os.stat"].can_block_in("server/reading.py", "_from_memory")
+        blocking.functions["os.stat"].can_block_in("server/hosting/verified_reader.py", "_from_memory")
         yield
 
 

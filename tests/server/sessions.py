@@ -18,7 +18,7 @@ from mcp.client.client import ConnectMode
 from mcp.shared.exceptions import MCPDeprecationWarning
 from mcp_types import Implementation
 
-from server.host import Host
+from server.hosting.host import Host
 
 REPOSITORY = Path(__file__).parents[2]
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from dbos import DBOSClient
 
+from skills_core.run.durable.dbos_internals import LOCKED_SECONDS, only_json, refuse_locked, take_out_of_queue
 from skills_core.run.durable.errors import UnknownRunError
 from skills_core.run.durable.faults import faults_told
-from skills_core.run.durable.innards import LOCKED_SECONDS, only_json, refuse_locked, take_out_of_queue
 from skills_core.run.durable.leases.files import is_held
 from skills_core.run.durable.plain_json import PlainJson
 from skills_core.run.durable.records import run_of, statuses_of

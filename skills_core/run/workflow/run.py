@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from skills_core.run.outcome import RunOutcome, RunStatus
 from skills_core.run.ports import Progress, unheard
 from skills_core.run.records import from_json, to_json
-from skills_core.run.workflow.deciding import Undecided, holds
+from skills_core.run.workflow.evaluate import Undecided, holds
 from skills_core.run.workflow.model import SkillStep, StepKind, all_steps
 from skills_core.run.workflow.outcome import StepRecord, StepStatus, WorkflowOutcome, WorkflowProblem
 from skills_core.run.workflow.references import Referent

@@ -17,9 +17,9 @@ from server.remote.runs import Outcome, verify_server
 from skills_core import Diagnostic, Severity
 from skills_core.remote.disk_names import ORIGIN_FILE
 from tests.conftest import MakeSkill
+from tests.server.cli.test_cli import DIAGNOSTIC
 from tests.server.remote.hostile import Hostile, running
 from tests.server.sessions import REPOSITORY, server_environment
-from tests.server.test_cli import DIAGNOSTIC
 
 MIB = 1024 * 1024
 

@@ -90,7 +90,7 @@ async def test_exit_codes_tell_no_from_wrong_use(tmp_path: Path) -> None:
 def test_other_commands_start_without_the_client(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("one")
     code = (
-        "import sys; from server.cli import app; sys.argv = ['skillserve', 'status', sys.argv[1]];"
+        "import sys; from server.cli.app import app; sys.argv = ['skillserve', 'status', sys.argv[1]];"
         "app(standalone_mode=False);"
         "loaded = {'mcp', 'mcp.client', 'httpx2', 'server.remote.client', 'server.remote.address'} & set(sys.modules);"
         "sys.exit(f'loaded: {sorted(loaded)}' if loaded else 0)"

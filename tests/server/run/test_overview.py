@@ -12,13 +12,13 @@ import pytest
 
 pytest.importorskip("dbos", reason="the extra `run` is not installed")
 
-from server.commands.recorded import listed_runs
+from server.cli.commands.recorded_runs import listed_runs
 from server.run.overview import RunOverview
 from skills_core.run.durable.client import open_client
 from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.store import store_of
 from skills_core.run.trace.store import TraceStore
-from tests.core.run.test_trace import HOLD
+from tests.core.run.trace.test_trace import HOLD
 
 
 def test_a_run_that_is_not_recorded_is_interrupted_when_its_process_is_gone(tmp_path: Path) -> None:

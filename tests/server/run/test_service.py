@@ -11,11 +11,11 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from server.config import Settings
-from server.environment import current_environment
-from server.run.opening import recording, service_of
-from server.run.performing import Company
+from server.config.machine import current_environment
+from server.config.settings import Settings
+from server.run.factory import recording, service_of
 from server.run.service import RunService
+from server.run.skill_runner import Company
 from skills_core.library import Library
 from skills_core.run.executor import RunRequest
 from skills_core.run.outcome import RunProblem, RunStatus

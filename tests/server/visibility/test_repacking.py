@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.config import Settings
+from server.config.settings import Settings
 from server.listing.snapshot import Snapshot
 from server.visibility.repacking import Repacker, largest, text_of
 from skills_core.catalog import Catalog

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.clients import ClientProfile, Evidence, Fact, Limit
-from server.config import Settings
+from server.config.settings import Settings
 from server.listing.snapshot import Snapshot
 from server.visibility.entries import Entry, Obstacle, tokens
 from server.visibility.served import Served, entries_in, served

@@ -1,0 +1,1 @@
+"""Writes what `init` and `validate --fix` write."""

@@ -1,0 +1,88 @@
+"""The command `script`."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from server.cli.commands.options import AsJson, FollowSymlinks, RequireSandbox, TrustWorkspace
+from server.cli.console import NO, fail, print_json, tell
+from server.config.bootstrap import open_library, settings_of
+from server.config.machine import Machine, current_places
+from skills_core.diagnostics import one_line
+from skills_core.errors import ScriptRefusedError, SkillChangedError, UnknownFileError, UnknownSkillError
+
+__all__ = ["script"]
+
+
+SkillFolders = Annotated[
+    list[Path] | None,
+    typer.Option("--dir", metavar="DIR", help="A folder of skills; may be repeated. By default the usual ones."),
+]
+Stdin = Annotated[
+    typer.FileBinaryRead | None, typer.Option(metavar="FILE", help="What the script reads; - for stdin itself.")
+]
+Workspace = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Where it is started, and may write; by default an empty folder.")
+]
+
+
+def script(  # noqa: PLR0913 - one parameter for each flag
+    skill: Annotated[str, typer.Argument(help="The skill's name.")],
+    path: Annotated[str, typer.Argument(help="The script's path, relative to the skill's folder.")],
+    args: Annotated[list[str] | None, typer.Argument(help="What the script is given, as it stands.")] = None,
+    *,
+    directories: SkillFolders = None,
+    stdin: Stdin = None,
+    workspace: Workspace = None,
+    network: Annotated[bool, typer.Option("--network", help="Let it use the network from the sandbox.")] = False,
+    require_sandbox: RequireSandbox = False,
+    as_json: AsJson = False,
+    follow_symlinks: FollowSymlinks = False,
+    trust_workspace: TrustWorkspace = False,
+) -> None:
+    """Run a script of a skill, in a sandbox where there is one. Flags stand before the skill's name."""
+    from server.scripts.report import report_of
+    from server.scripts.setup import script_setup, variables_of
+    from server.transport.signals import until_signalled
+    from skills_core.run.scripts.runner import ScriptRunner
+
+    machine = Machine(current_places())
+    flags = {
+        "follow_symlinks": follow_symlinks,
+        "trust_workspace": trust_workspace,
+        "require_sandbox": require_sandbox,
+        "script_network": network,
+        "script_workspace": str(workspace.absolute()) if workspace else None,
+    }
+    settings = settings_of(machine, flags)
+    runner = ScriptRunner(script_setup(settings))
+    catalog = open_library(directories, settings, machine).catalog
+    try:
+        found = catalog.skill(skill)
+        file = catalog.file_of(found, path)
+        given = stdin.read() if stdin else b""
+        if not runner.setup.refuses and (warning := runner.setup.isolation.warning):
+            tell(f"warning: {warning}")
+        variables = variables_of(found)
+        result = until_signalled(partial(runner.run, found, file.path, args or (), stdin=given, variables=variables))
+    except (UnknownSkillError, UnknownFileError, ScriptRefusedError, SkillChangedError) as error:
+        fail(str(error), NO)
+    report = report_of(found, file.path, runner.setup.isolation.kind, result)
+    if as_json:
+        print_json({**report.facts, "stdout": report.stdout, "stderr": report.stderr})
+    else:
+        _print_bytes(result.finished.stdout, result.finished.stderr)
+    if not report.succeeded:
+        fail(one_line(report.summary), NO)
+
+
+def _print_bytes(stdout: bytes, stderr: bytes) -> None:
+    for stream, raw in ((sys.stdout, stdout), (sys.stderr, stderr)):
+        stream.flush()
+        stream.buffer.write(raw)
+        stream.flush()

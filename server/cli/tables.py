@@ -1,0 +1,150 @@
+"""Tables for people; apart from `report`, so that only who looks at one imports `rich`.
+
+What reads a pipe gets a line for each skill with everything on it. A terminal is narrow: there the skills stand
+under the source that they come from, and a column that says nothing is left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+
+from server.hosting.status import count_states, shown_place
+from server.listing.runs import said_of_missing
+from skills_core.diagnostics import Severity, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from server.hosting.status_filter import StatusChoice
+    from skills_core.catalog import Catalog
+    from skills_core.selection import Match
+    from skills_core.skill import Skill
+
+__all__ = ["console_for_people", "print_matches", "print_status"]
+
+_WIDE = 10_000
+_INDENT = 2
+_COLOURS = {"active": "green", "excluded": "yellow", "shadowed": "yellow", "invalid": "red"}
+
+
+def print_status(catalog: Catalog, choice: StatusChoice, runs: Mapping[str, Any], scripts: Mapping[str, Any]) -> None:
+    """Print the skills that are asked for, below them what is wrong with them, and `runs` and `scripts` in words.
+
+    These two are as in `status --json`.
+    """
+    chosen = [skill for skill in catalog.skills if choice.admits(skill)]
+    console = Console(highlight=False)
+    if console.is_terminal:
+        _print_by_source(console, catalog, chosen)
+    else:
+        console = Console(highlight=False, width=_WIDE)
+        cells = {"skill": _key, "state": _state, "scope": _scope, "credential": _credential, "why": _why, "folder": _at}
+        console.print(_table(chosen, cells))
+    counts = ", ".join(f"{count} {state}" for state, count in count_states(chosen).items())
+    among = "" if len(chosen) == len(catalog.skills) else f" of {len(catalog.skills)}"
+    console.print(f"\n{len(chosen)}{among} skills: {counts}")
+    found = [diagnostic for skill in chosen for diagnostic in skill.diagnostics]
+    for diagnostic in (*catalog.problems, *found):
+        if diagnostic.severity is not Severity.INFO:
+            console.print(escape(str(diagnostic)), soft_wrap=True)
+    console.print(escape(f"runs: {one_line(_said_of_runs(runs))}"))
+    offered = "clients can run them" if scripts["offered"] else "clients cannot run them"
+    console.print(escape(f"scripts: {offered}. {one_line(scripts['statement'])}"))
+
+
+def _said_of_runs(runs: Mapping[str, Any]) -> str:
+    reasons = {"run_skill": runs["reason"], "run_workflow": runs["workflow_reason"]}
+    there = " and ".join(tool for tool, reason in reasons.items() if reason is None)
+    offered = f"clients can call {there}" if there else "clients can have nothing performed"
+    model = f" (model {runs['model']})" if runs["model"] else ""
+    said = (*reasons.values(), said_of_missing(runs["missing_workflows"]))
+    why = "; ".join(dict.fromkeys(each for each in said if each))
+    return f"{offered}{model}{'; ' if there else ': '}{why}" if why else f"{offered}{model}"
+
+
+def print_matches(matches: Sequence[Match]) -> None:
+    """Print a line for each match, best first: how well it fits, which words were found where, and what it does."""
+    console = console_for_people()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("skill", "score", "band", "why", "description"):
+        table.add_column(heading, overflow="fold")
+    for match in matches:
+        band = f"{match.band.value}, weak" if match.weak else match.band.value
+        why = "; ".join(f"{field}: {' '.join(words)}" for field, words in match.why)
+        cells = (_key(match.skill), f"{match.score:.2f}", band, escape(why), escape(one_line(match.skill.description)))
+        table.add_row(*cells)
+    console.print(table if matches else "No skill matches: try the task, technology or file format in other words.")
+
+
+def console_for_people() -> Console:
+    """Return a console of a terminal's width, or for what reads a pipe of any."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_WIDE)
+
+
+def _print_by_source(console: Console, catalog: Catalog, chosen: Iterable[Skill]) -> None:
+    of_source: dict[object, list[Skill]] = {}
+    for skill in chosen:
+        of_source.setdefault(skill.source.root, []).append(skill)
+    width = max((len(_key(skill)) for skills in of_source.values() for skill in skills), default=0)
+    for found in catalog.sources:
+        skills = of_source.get(found.source.root, [])
+        if skills:
+            trust = "" if found.trusted else " [yellow](not trusted)[/]"
+            root = escape(one_line(str(found.source.root)))
+            console.print(f"[bold]{found.source.scope.value}[/] {root}{trust}", soft_wrap=True)
+            cells = {"skill": _key, "state": _state, "place": _elsewhere, "notes": _notes}
+            console.print(Padding(_table(skills, cells, width), (0, 0, 1, _INDENT)))
+
+
+def _table(skills: Sequence[Skill], cells: Mapping[str, Callable[[Skill], str]], width: int = 0) -> Table:
+    """Return a table with a column for each of `cells` in which anything stands; the first has at least `width`."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    columns = {heading: [cell(skill) for skill in skills] for heading, cell in cells.items()}
+    columns = {heading: column for heading, column in columns.items() if any(column) or heading in {"skill", "state"}}
+    for number, heading in enumerate(columns):
+        table.add_column(heading, overflow="fold", min_width=None if number else width)
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*row)
+    return table
+
+
+def _key(skill: Skill) -> str:
+    return escape(one_line(skill.key))
+
+
+def _state(skill: Skill) -> str:
+    return f"[{_COLOURS[skill.state.value]}]{skill.state.value}[/]"
+
+
+def _scope(skill: Skill) -> str:
+    return skill.source.scope.value
+
+
+def _credential(skill: Skill) -> str:
+    if skill.credential is None:
+        return ""
+    return f"{escape(one_line(skill.credential.name))} {'is set' if skill.credential.is_set else '[red]is missing[/]'}"
+
+
+def _why(skill: Skill) -> str:
+    return escape(one_line(f"{skill.reason.value}: {skill.detail}")) if skill.reason else ""
+
+
+def _notes(skill: Skill) -> str:
+    credential = _credential(skill)
+    return "; ".join(note for note in (_why(skill), credential and f"credential {credential}") if note)
+
+
+def _at(skill: Skill) -> str:
+    return escape(one_line(shown_place(skill)))
+
+
+def _elsewhere(skill: Skill) -> str:
+    """Return the skill's place within the source, where it is not the one that the key names."""
+    return "" if skill.content.place in {skill.key, skill.path} else escape(one_line(skill.content.place or "."))

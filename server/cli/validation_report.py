@@ -1,0 +1,89 @@
+"""What `validate` and `show` print of skills."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from server.hosting.status import advised_object, shown_place
+from skills_core.authoring.advice import ADVICE
+from skills_core.diagnostics import one_line, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from server.authoring.apply_fixes import Mended
+    from skills_core.diagnostics import Diagnostic
+    from skills_core.skill import Skill
+
+__all__ = ["Result", "print_skill", "validation_lines", "validation_object"]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What the check of one skill found; `path` is its folder, or what was named, as printable text."""
+
+    path: str
+    valid: bool
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def advised_lines(diagnostic: Diagnostic) -> list[str]:
+    """Return the lines that tell people of a diagnostic, and what to do about it."""
+    advice = ADVICE.get(diagnostic.code)
+    return [str(diagnostic), *([f"  fix: {advice}"] if advice else [])]
+
+
+def validation_object(results: Iterable[Result], mended: Iterable[Mended]) -> dict[str, Any]:
+    """Return what `validate --json` prints."""
+    return {
+        "results": [
+            {
+                "path": result.path,
+                "valid": result.valid,
+                "diagnostics": [advised_object(diagnostic) for diagnostic in result.diagnostics],
+            }
+            for result in results
+        ],
+        "fixed": [
+            {"path": each.path, "line": fix.line, "code": fix.code.value, "message": fix.message}
+            for each in mended
+            for fix in each.fixes
+        ],
+    }
+
+
+def validation_lines(results: Sequence[Result], mended: Iterable[Mended]) -> Iterator[str]:
+    """Yield what `validate` prints for people."""
+    for each in mended:
+        for fix in each.fixes:
+            yield one_line(f"fixed: {each.path}:{fix.line}: {fix.message}")
+    for result in results:
+        for diagnostic in result.diagnostics:
+            yield from advised_lines(diagnostic)
+    valid = sum(result.valid for result in results)
+    yield f"{len(results)} checked: {valid} valid, {len(results) - valid} invalid"
+
+
+def print_skill(skill: Skill) -> None:
+    """Print everything about one skill."""
+    front = skill.frontmatter
+    rows = {
+        "name": skill.name,
+        "state": skill.state.value + (f" ({skill.reason.value}: {skill.detail})" if skill.reason else ""),
+        "description": front.description,
+        "place": shown_place(skill),
+        "uri": skill.uri,
+        "digest": skill.digest or "",
+        "license": front.license or "",
+        "version": front.version or "",
+        "tags": ", ".join(front.tags),
+        "allowed tools": " ".join(front.allowed_tools or ()),
+    }
+    lines = [f"{name + ':':<15}{value}" for name, value in rows.items() if value]
+    lines += [
+        "files:",
+        *(f"  {file.size:>9}  {printable(file.path)}" for file in skill.content.files.values()),
+    ]
+    lines += [line for diagnostic in skill.diagnostics for line in advised_lines(diagnostic)]
+    print("\n".join(lines))  # noqa: T201 - the command's answer

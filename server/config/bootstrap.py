@@ -1,0 +1,169 @@
+"""From flags to settings and a library, alike for every command."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from server.config.machine import Machine, current_places
+from server.config.project_file import ProjectFile
+from server.config.settings import LogLevel, Settings, in_environment, load_settings
+from server.config.sources import sources_of
+from skills_core.library import Library, load_catalog
+from skills_core.sources import Strictness
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from server.config.project_file import Said
+    from skills_core.catalog import Catalog
+    from skills_core.gates import Environment
+
+__all__ = [
+    "log_to_stderr",
+    "open_catalog",
+    "open_library",
+    "open_quietly",
+    "open_with_settings",
+    "settings_in_project",
+    "settings_of",
+    "settings_with_logs",
+    "user_settings",
+]
+
+logger = logging.getLogger(__name__)
+
+
+def settings_with_logs(machine: Machine, **flags: object) -> Settings:
+    """Return the settings with `flags` on top, and let logs go to stderr.
+
+    A flag that is false, None or empty counts as not given.
+
+    Raises:
+        ConfigurationError: a setting cannot be used.
+    """
+    settings, said = settings_in_project(machine, user_settings(machine, flags), flags)
+    log_to_stderr(settings)
+    _tell(said)
+    return settings
+
+
+def log_to_stderr(settings: Settings) -> None:
+    """Let logs go to stderr, as much as the settings say."""
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=settings.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    if settings.log_level is LogLevel.INFO:
+        # What the libraries find worth telling at this level is about themselves.
+        for library in ("uvicorn", "mcp"):
+            logging.getLogger(library).setLevel(logging.WARNING)
+
+
+def open_library(directories: Sequence[Path] | None, settings: Settings, machine: Machine) -> Library:
+    """Load the skills of `directories`, or of the usual places where none is given.
+
+    Raises:
+        InvalidSourceError: a directory is missing, or is a file.
+    """
+    return Library(sources_of(directories, settings, machine.places), lambda: _environment(settings, machine))
+
+
+def open_catalog(directories: Sequence[Path] | None, settings: Settings, machine: Machine) -> Catalog:
+    """Do as `open_library` does, once and without the files beside those that make skills.
+
+    Raises:
+        InvalidSourceError: a directory is missing, or is a file.
+    """
+    return load_catalog(sources_of(directories, settings, machine.places), _environment(settings, machine))
+
+
+def _environment(settings: Settings, machine: Machine) -> Environment:
+    environment = machine.environment(trust_workspace=settings.trust_workspace)
+    return replace(environment, enabled=settings.enabled, disabled=settings.disabled)
+
+
+def open_quietly(directories: Sequence[Path] | None, **flags: object) -> Library:
+    """Load skills to look at them: flags are as for `settings_with_logs`, and nothing is logged.
+
+    Raises:
+        ConfigurationError: a setting cannot be used.
+        InvalidSourceError: a directory is missing, or is a file.
+    """
+    return open_with_settings(directories, **flags)[0]
+
+
+def open_with_settings(directories: Sequence[Path] | None, **flags: object) -> tuple[Library, Settings]:
+    """Do as `open_quietly` does, and return the settings too.
+
+    Raises:
+        ConfigurationError: a setting cannot be used.
+        InvalidSourceError: a directory is missing, or is a file.
+    """
+    machine = Machine(current_places())
+    settings = settings_of(machine, flags)
+    return open_library(directories, settings, machine), settings
+
+
+def settings_of(machine: Machine, flags: Mapping[str, object]) -> Settings:
+    """Return the settings with `flags` on top, of which one that is false, None or empty counts as not given.
+
+    They are named as settings are; a list stands for a tuple. What a file of the project says counts if the project is
+    trusted and is told on stderr if not.
+
+    Raises:
+        ConfigurationError: a setting cannot be used.
+    """
+    settings, said = settings_in_project(machine, user_settings(machine, flags), flags)
+    _tell(said)
+    return settings
+
+
+def _tell(said: Said) -> None:
+    for notice in said.notices:
+        # Where nothing else is logged, this goes to stderr all the same.
+        logger.warning("%s", notice)
+
+
+def user_settings(machine: Machine, flags: Mapping[str, object]) -> Settings:
+    """Return the settings as if there was no project; `flags` and errors are those of `settings_of`."""
+    jdai = machine.jdai.read(trusted=False)
+    return load_settings(_given(flags), os.environ, machine.places.config_home, jdai)
+
+
+def settings_in_project(machine: Machine, own: Settings, flags: Mapping[str, object]) -> tuple[Settings, Said]:
+    """Return the settings of the user, which are `own`, in the project: with what that may say if it is trusted.
+
+    Raises:
+        ConfigurationError: a setting of a trusted project cannot be used.
+    """
+    file = ProjectFile(machine.places)
+    if not (own.trust_workspace or machine.trusts_project()):
+        return own, file.untrusted(machine.jdai.of_project)
+    given = _given(flags)
+    said = file.trusted({*given, *in_environment(os.environ)})
+    jdai = machine.jdai.read(trusted=True)
+    if (jdai.watch, jdai.watch_debounce_ms) != (None, None):
+        own = load_settings(given, os.environ, machine.places.config_home, jdai)
+    return structs.replace(own, project=said.settings), said
+
+
+def _given(flags: Mapping[str, object]) -> dict[str, object]:
+    """Return the flags that were given, as settings."""
+    given = {
+        name: tuple(flag) if isinstance(flag, list) else flag
+        for name, flag in flags.items()
+        if flag is not False and flag is not None and flag not in ([], ())
+    }
+    if given.pop("strict", None):
+        given["strictness"] = Strictness.STRICT
+    if given.pop("no_adapt", None):
+        given["adapt"] = False
+    return given

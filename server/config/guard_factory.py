@@ -1,0 +1,24 @@
+"""The rules of a guard: patterns of the user's settings, and those of skills."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skills_core.guard import Guard, Rule, Verdict, rules_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from server.config.settings import Settings
+    from skills_core.skill import Skill
+
+__all__ = ["guard_of"]
+
+
+def guard_of(skills: Iterable[Skill], settings: Settings) -> Guard:
+    """Return the guard by the patterns of the configuration and of `skills`."""
+    own = [
+        *(Rule(pattern, Verdict.DENY) for pattern in settings.danger_patterns),
+        *(Rule(pattern, Verdict.CONFIRM) for pattern in settings.confirm_patterns),
+    ]
+    return Guard([*own, *rules_of(skills)])

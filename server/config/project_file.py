@@ -1,0 +1,151 @@
+"""The `skillserve.toml` of a project, which may have come with a repository: what of it counts, and what is left out.
+
+Before the project is trusted nothing of it counts. After that it says what `ProjectSettings` has fields for, of the
+project's own skills and of nothing else. What is left out is named, with what to do about it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from server.config.files import FILE_NAME, ConfigurationError, own_file, read_settings_file
+from server.config.settings import ProjectSettings, ProjectSource, Settings, SourceSettings
+from server.config.values import InvalidValueError, read
+from skills_core.diagnostics import one_line
+from skills_core.disk.bounded import read_bounded
+from skills_core.errors import FileRefusedError
+from skills_core.locations import project_of
+from skills_core.sources import real_path
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from skills_core.locations import Places
+
+__all__ = ["ProjectFile", "Said"]
+
+_ALLOWED: Final = ProjectSettings.__struct_fields__
+_KNOWN: Final = frozenset(Settings.__struct_fields__) - {"project"}
+
+_NOT_OF_PROJECT: Final = sorted({*SourceSettings.__struct_fields__} - {*ProjectSource.__struct_fields__})
+
+_KEY: Final = re.compile(r"""[ \t]*["']?([A-Za-z_]+)(?![\w-])""")
+_TABLE: Final = re.compile(r"""[ \t]*\[{1,2}[ \t]*["']?([A-Za-z_]+)(?![\w-])""")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What counts of a project's file; `ignored` are the names of the settings in it that do not, `notices` say so."""
+
+    settings: ProjectSettings | None = None
+    ignored: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+class ProjectFile:
+    """The file of settings in the working directory."""
+
+    def __init__(self, places: Places) -> None:
+        """Nothing is read yet."""
+        self.path = places.working_directory / FILE_NAME
+        self._own = own_file(places.config_home)
+        # Who works in the folder of their own settings reads them once, as their own.
+        self._is_own = real_path(self.path.parent) == real_path(self._own.parent)
+        self._project = project_of(places.working_directory, places.home)
+        # To trust these would be to trust all projects.
+        self._can_be_trusted = not real_path(places.home).is_relative_to(real_path(self._project))
+
+    def untrusted(self, others: Iterable[Path] = ()) -> Said:
+        """Say what is left out while the project is not trusted: all of it, and all of the `others` that are there.
+
+        A stranger wrote the file, so it is not even parsed: what parses it takes minutes for some.
+        """
+        notices = [f"{self._ignored(path)}.{self._trust('it')}" for path in others if os.path.lexists(path)]
+        try:
+            raw = None if self._is_own else read_bounded(self.path)
+        except FileRefusedError as error:
+            return Said(notices=(f"{self._ignored(self.path)}: {error.message}.", *notices))
+        if raw is None:
+            return Said(notices=tuple(notices))
+        names = _names_in(raw)
+        helped = [name for name in names if name in _ALLOWED and self._can_be_trusted]
+        unhelped = [name for name in names if name not in helped]
+        notice = f"{self._ignored(self.path)}: it sets {', '.join(names) or 'nothing that is known'}."
+        notice += self._trust(", ".join(helped)) if helped else ""
+        notice += f" {self._elsewhere(unhelped)}" if unhelped else ""
+        return Said(None, tuple(names), (notice, *notices))
+
+    def trusted(self, overridden: Collection[str]) -> Said:
+        """Return what counts once the project is trusted, but for settings that are `overridden` by the user.
+
+        Raises:
+            ConfigurationError: the file cannot be read, or a setting that would count has a value that does not fit.
+        """
+        found = {} if self._is_own else read_settings_file(self.path)
+        ignored = sorted(found.keys() - set(_ALLOWED))
+        kept: dict[str, Any] = {name: found[name] for name in _ALLOWED if name in found and name not in overridden}
+        if isinstance(kept.get("sources"), list):
+            kept["sources"], left_out = self._sources(kept["sources"])
+            ignored += left_out
+        try:
+            settings = read(ProjectSettings, kept)
+        except InvalidValueError as error:
+            raise ConfigurationError(f"{self.path}: {'.'.join(error.path)}: {error.message}") from None
+        shown = [one_line(name)[:100] for name in ignored]
+        notices = (f"{one_line(str(self.path))}: ignored in part. {self._elsewhere(shown)}",) if shown else ()
+        return Said(settings, tuple(ignored), notices)
+
+    def _sources(self, given: list[object]) -> tuple[list[object], list[str]]:
+        """Return the sources without what a project may not say of them, and the names of what was left out."""
+        sources: list[object] = []
+        left_out: list[str] = []
+        for number, source in enumerate(given):
+            if not isinstance(source, Mapping):
+                sources.append(source)
+                continue
+            path = source.get("path")
+            if isinstance(path, str) and path and not self._is_inside(path):
+                left_out.append(f"sources.{number} (it lies outside of the project)")
+                continue
+            # What is misspelt is told as everywhere; what is known of a user's source is not for a project to say.
+            odd = [key for key in _NOT_OF_PROJECT if key in source]
+            left_out += [f"sources.{number}.{key}" for key in odd]
+            sources.append({key: value for key, value in source.items() if key not in odd})
+        return sources, left_out
+
+    def _is_inside(self, path: str) -> bool:
+        try:
+            return real_path(Path(path)).is_relative_to(real_path(self._project))
+        except ValueError:
+            return False
+
+    def _ignored(self, path: Path) -> str:
+        return f"{one_line(str(path))} is ignored, as the project {one_line(str(self._project))} is not trusted"
+
+    def _trust(self, what: str) -> str:
+        if not self._can_be_trusted:
+            return ""
+        return f" If you trust the project, this lets {what} count: `skillserve trust {one_line(str(self._project))}`."
+
+    def _elsewhere(self, names: Iterable[str]) -> str:
+        own = one_line(str(self._own))
+        return f"No project sets {', '.join(names)}: say it in {own}, by a flag or by a variable of the environment."
+
+
+def _names_in(raw: bytes) -> list[str]:
+    """Return the known settings that a file most likely has, in the order of their names."""
+    found: set[str] = set()
+    pattern = _KEY
+    for line in raw.decode("utf-8", "replace").splitlines():
+        if table := _TABLE.match(line):
+            # From here on keys are those of tables.
+            pattern = _TABLE
+        match = table or pattern.match(line)
+        if match is not None and match[1] in _KNOWN:
+            found.add(match[1])
+    return sorted(found)

@@ -1,0 +1,97 @@
+"""From a change of the catalog to events: which lists really changed, and which resources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mcp.server.subscriptions import (
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
+
+from server.hosting.status import skill_object
+from server.listing import context, prompts, resources, tools
+from server.listing.admin import STATUS_URI, offers_status
+from skills_core.skill import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from server.listing.snapshot import Snapshot
+    from skills_core.library import Change
+    from skills_core.skill import Skill
+
+__all__ = ["events_of"]
+
+
+def events_of(before: Snapshot, after: Snapshot, change: Change) -> Iterator[ServerEvent]:
+    """Yield what clients have to be told about `change`: a list only if a client would see it differ.
+
+    The status tells more than lists do, so it may differ where no skill has changed.
+    """
+    if change:
+        yield from _events_of_skills(before, after, change)
+    if offers_status(after.settings) and _is_other_status(change):
+        yield ResourceUpdated(STATUS_URI)
+
+
+def _events_of_skills(before: Snapshot, after: Snapshot, change: Change) -> Iterator[ServerEvent]:
+    pairs = _active_pairs(change)
+    # With thousands of skills, a list of tools takes longer to make than all else that an edit costs.
+    if any(_differ(tools.describe, old, new) for old, new in pairs) and _is_other_offer(before, after):
+        yield ToolsListChanged()
+    if _is_other_prompt(before, after) or any(_differ(prompts.describe, old, new) for old, new in pairs):
+        yield PromptsListChanged()
+    if any(_differ(resources.describe_all, old, new) for old, new in pairs):
+        yield ResourcesListChanged()
+    for uri in dict.fromkeys(uri for old, new in pairs for uri in _updated_uris(old, new)):
+        yield ResourceUpdated(uri)
+
+
+def _is_other_offer(before: Snapshot, after: Snapshot) -> bool:
+    return any(before.tools(room) != after.tools(room) for room in before.rooms)
+
+
+def _is_other_prompt(before: Snapshot, after: Snapshot) -> bool:
+    return context.offers_prompt(before.catalog) != context.offers_prompt(after.catalog)
+
+
+def _is_other_status(change: Change) -> bool:
+    before, after = change.before, change.after
+    return (before.problems, before.sources) != (after.problems, after.sources) or any(
+        _differ(skill_object, old, new) for old, new in _pairs(change)
+    )
+
+
+def _pairs(change: Change) -> list[tuple[Skill | None, Skill | None]]:
+    """Return each changed skill as it was and as it is; None where it was not, or is not."""
+    return [*((None, skill) for skill in change.added), *((skill, None) for skill in change.removed), *change.updated]
+
+
+def _active_pairs(change: Change) -> list[tuple[Skill | None, Skill | None]]:
+    """Return each changed skill as clients saw it before and see it now; None where they do not."""
+    seen = [(_if_active(old), _if_active(new)) for old, new in _pairs(change)]
+    return [pair for pair in seen if pair != (None, None)]
+
+
+def _if_active(skill: Skill | None) -> Skill | None:
+    return skill if skill is not None and skill.state is State.ACTIVE else None
+
+
+def _differ(describe: Any, old: Skill | None, new: Skill | None) -> bool:  # noqa: ANN401 - any description compares
+    return (describe(old) if old else None) != (describe(new) if new else None)
+
+
+def _updated_uris(old: Skill | None, new: Skill | None) -> Iterator[str]:
+    """Yield the URIs that give other bytes than before, or none, or none before."""
+    before, now = _digests(old), _digests(new)
+    yield from (uri for uri in {**before, **now} if before.get(uri) != now.get(uri))
+
+
+def _digests(skill: Skill | None) -> dict[str, str]:
+    if skill is None:
+        return {}
+    return {skill.file_uri(path): file.digest for path, file in skill.content.files.items()}

@@ -1,0 +1,101 @@
+"""Read files of skills: what is served is what was hashed.
+
+Bytes come with the digest that the catalog has for them, or the skill is loaded again first. Bytes that were
+read before come from memory while the file on disk looks as it did, because handing a read to a thread costs
+several times the read itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from server.wire.errors import InvalidRequestError
+from skills_core.disk.files import Fingerprint, read_file
+from skills_core.errors import FileRefusedError, FileUnavailableError
+from skills_core.watcher import is_remote
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+    from pathlib import Path
+
+    from skills_core.library import Library
+    from skills_core.skill import Skill, SkillFile
+
+__all__ = ["VerifiedReader"]
+
+_MEMORY = 64 * 1024 * 1024
+# Bytes that are kept: the files of some two thousand skills.
+
+_ATTEMPTS = 3
+# A file that changes at each attempt is being written to without pause.
+
+
+class VerifiedReader:
+    """Reads files of a library's catalog."""
+
+    def __init__(self, library: Library, reload: Callable[[Iterable[Path]], Awaitable[object]]) -> None:
+        """Read what `library` holds; `reload` brings it up to date with paths that changed, and announces that."""
+        self._library = library
+        self._reload = reload
+        self._kept: OrderedDict[str, bytes] = OrderedDict()
+        self._left = _MEMORY
+        # Looking at a file may block where it is far away, as it may be behind a link, so there a thread looks.
+        self._remote = frozenset(source.root for source in library.sources if is_remote(source.root))
+
+    async def read(self, uri: str) -> tuple[Skill, SkillFile, bytes]:
+        """Return the file that `uri` names, with bytes that have the digest of the catalog they came with.
+
+        Raises:
+            InvalidRequestError: no active skill has such a file, or it changes at every attempt to read it.
+            FileUnavailableError: the system cannot read it now.
+        """
+        for _ in range(_ATTEMPTS):
+            found = self._library.catalog.file(uri)
+            if found is None:
+                raise InvalidRequestError(f"Resource not found: {uri[:500]}", uri[:500])
+            skill, file = found
+            raw = self._from_memory(skill, file)
+            if raw is None:
+                raw = await anyio.to_thread.run_sync(_from_disk, skill, file)
+            if raw is not None:
+                self._keep(file.digest, raw)
+                return skill, file, raw
+            await self._reload([skill.location(file).path])
+        raise InvalidRequestError(f"Resource changes while it is read; try again: {uri[:500]}")
+
+    def _from_memory(self, skill: Skill, file: SkillFile) -> bytes | None:
+        raw = self._kept.get(file.digest)
+        if raw is None or file.linked or skill.source.root in self._remote:
+            return None
+        try:
+            unchanged = Fingerprint.of(skill.location(file).lstat()) == file.fingerprint
+        except OSError:
+            return None
+        return raw if unchanged else None
+
+    def _keep(self, digest: str, raw: bytes) -> None:
+        if digest not in self._kept:
+            self._kept[digest] = raw
+            self._left -= len(raw)
+        self._kept.move_to_end(digest)
+        while self._left < 0:
+            self._left += len(self._kept.popitem(last=False)[1])
+
+
+def _from_disk(skill: Skill, file: SkillFile) -> bytes | None:
+    """Return the bytes that belong to the digest, None where the disk holds others by now, or none.
+
+    Raises:
+        FileUnavailableError: the system cannot read them now.
+    """
+    try:
+        raw, _ = read_file(skill.location(file))
+    except FileUnavailableError:
+        raise
+    except FileRefusedError:
+        return None
+    return raw if file.digest == "sha256:" + hashlib.sha256(raw).hexdigest() else None

@@ -1,0 +1,106 @@
+"""Calls of `activate_skill`: a skill's text, or the line that says that it has not changed."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from typing import TYPE_CHECKING, Any
+
+from server.clients import client_of
+from server.listing.envelope import text_block, tool_result
+from server.protocol.activation.recipients import recipient_of
+from server.wire.arguments import flag, string
+from server.wire.errors import InvalidRequestError
+from skills_core.diagnostics import one_line
+from skills_core.rendering import activation_inputs, render_activation, render_request, render_unchanged
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcp.server.context import ServerRequestContext
+
+    from server.hosting.host import Host
+    from server.protocol.activation.conversations import Conversation
+    from skills_core.catalog import Catalog
+    from skills_core.skill import Skill
+
+__all__ = ["META_SKILL", "Activation", "invocable", "texts_of"]
+
+logger = logging.getLogger(__name__)
+
+META_SKILL = "skillserve/skill"
+"""The key in `_meta` of an activation under which a host finds what to keep: name, URI, digest."""
+
+MAX_ARGUMENTS = 100_000
+"""Most characters of all arguments together: a body may repeat each of them."""
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+
+# A host that drops old results is asked to keep this one, by the protocol's own means.
+_KEEP = {"audience": ["assistant"], "priority": 1.0}
+
+
+class Activation:
+    """The handler of the tool."""
+
+    def __init__(self, host: Host, *, local: bool) -> None:
+        """Answer from `host`; `local` tells that clients see the same disk."""
+        self._host = host
+        self._local = local
+
+    async def call(
+        self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], conversation: Conversation
+    ) -> dict[str, Any]:
+        """Handle a call."""
+        skill = invocable(self._host.snapshot.catalog, string(arguments, "name"))
+        values, message = activation_inputs(skill, texts_of(arguments), string(arguments, "message", default=""))
+        have = string(arguments, "have", default="")
+        delivery = conversation.deliver(
+            skill,
+            values,
+            have=have if _DIGEST.fullmatch(have) else None,
+            force=flag(arguments, "force"),
+            keeps=not client_of(ctx).compacts,
+        )
+        logger.debug("activated %s %s%s", one_line(skill.key), skill.digest, "" if delivery.text else " (unchanged)")
+        self._host.usage.add(skill.key)
+        if delivery.text:
+            recipient = recipient_of(ctx, self._host.settings, local=self._local)
+            text = render_activation(skill, values, recipient, replaces=delivery.replaces)
+        else:
+            text = render_unchanged(skill)
+        content = [{**text_block(text), "annotations": _KEEP}]
+        if message:
+            content.append(text_block(render_request(skill, message)))
+        about = {"name": skill.key, "uri": skill.uri, "digest": skill.digest, "unchanged": not delivery.text}
+        return {**tool_result(content), "_meta": {META_SKILL: about}}
+
+
+def texts_of(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Return the values for a skill's parameters that a call gives; a null is none.
+
+    Raises:
+        InvalidRequestError: they are no object, or too long.
+    """
+    values = arguments.get("arguments") or {}
+    if not isinstance(values, dict):
+        raise InvalidRequestError('arguments must be an object of strings, such as {"format": "table"}')
+    given = {str(key): value for key, value in values.items() if value is not None}
+    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in given.items()}
+    if sum(len(name) + len(text) for name, text in texts.items()) > MAX_ARGUMENTS:
+        raise InvalidRequestError(f"arguments may have {MAX_ARGUMENTS} characters in all; put more into a file")
+    return texts
+
+
+def invocable(catalog: Catalog, name: str) -> Skill:
+    """Return the skill that a model names.
+
+    Raises:
+        UnknownSkillError: there is none.
+        InvalidRequestError: it is for users alone.
+    """
+    skill = catalog.skill(name, catalog.offered)
+    if not skill.model_invocable:
+        raise InvalidRequestError(f"The skill {name!r} is for the user to call, as /{skill.key}; a model may not.")
+    return skill

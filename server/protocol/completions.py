@@ -1,0 +1,107 @@
+"""Completions: values for the template's variables, and for prompt arguments whose hint names choices."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import mcp_types as types
+
+from server.listing.context import WITH_SKILLS, offers_prompt
+from server.listing.envelope import COMPLETE
+from server.listing.resources import TEMPLATE
+from server.wire.errors import InvalidRequestError
+from skills_core.errors import UnknownSkillError
+from skills_core.rendering import parameters_of
+from skills_core.uris import SCHEME, decode_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mcp.server.context import ServerRequestContext
+
+    from server.hosting.host import Host
+    from skills_core.catalog import Catalog
+    from skills_core.skill import Skill
+
+__all__ = ["CompletionHandlers", "choices_of"]
+
+MAX_VALUES = 100
+"""Most values in one answer, as the protocol demands."""
+
+_GROUP = re.compile(r"[\[<]([^\[\]<>]*)[\]>]")
+
+
+def choices_of(skill: Skill, argument: str) -> tuple[str, ...]:
+    """Return the values that a skill's hint names for an argument.
+
+    The bracketed groups of `argument-hint` (or `hint`) stand for the parameters of the body, in order:
+    `[filePath] [bullets|table]` names two choices for the second. Without as many groups as parameters, a group
+    is taken for the argument that it names first, as in `[format: bullets|table]`.
+    """
+    groups = _GROUP.findall(skill.frontmatter.argument_hint or skill.frontmatter.hint or "")
+    named = parameters_of(skill.body)
+    for number, group in enumerate(groups):
+        label, colon, rest = group.partition(":")
+        by_name = bool(colon) and label.strip() == argument
+        by_place = not colon and len(groups) == len(named) and named[number] == argument
+        values = rest if by_name else group
+        if (by_name or by_place) and "|" in values:
+            return tuple(value.strip() for value in values.split("|") if value.strip())
+    return ()
+
+
+class CompletionHandlers:
+    """The handler of `completion/complete`."""
+
+    def __init__(self, host: Host) -> None:
+        """Answer from `host`."""
+        self._host = host
+
+    async def complete(
+        self, _ctx: ServerRequestContext[Any, Any], params: types.CompleteRequestParams
+    ) -> dict[str, Any]:
+        """Handle `completion/complete`: what begins like the value first, then what contains it."""
+        catalog = self._host.snapshot.catalog
+        name, value = params.argument.name, params.argument.value
+        if isinstance(params.ref, types.PromptReference) and params.ref.name == WITH_SKILLS and offers_prompt(catalog):
+            candidates: Iterable[str] = ()
+        elif isinstance(params.ref, types.PromptReference):
+            skill = catalog.skill(params.ref.name, (each for each in catalog.active if each.user_invocable))
+            candidates = choices_of(skill, name) if skill.user_invocable else ()
+        elif params.ref.uri == TEMPLATE:
+            context = (params.context.arguments if params.context else None) or {}
+            candidates = _template_values(catalog, name, context.get("skill"))
+        else:
+            raise InvalidRequestError(f"unknown resource template {params.ref.uri[:200]!r}; there is {TEMPLATE!r}")
+        found = _ranked(candidates, value)
+        completion = {"values": found[:MAX_VALUES], "total": len(found), "hasMore": len(found) > MAX_VALUES}
+        return {"completion": completion, **COMPLETE}
+
+
+def _template_values(catalog: Catalog, variable: str, skill: str | None) -> Iterable[str]:
+    """Return values as they stand in URIs, so that the expanded template can be read."""
+    if variable == "skill":
+        return (_tail(skill.root_uri, SCHEME) for skill in catalog.active)
+    if variable != "path":
+        raise InvalidRequestError(f"the template has no variable {variable[:100]!r}; it has skill and path")
+    if skill is None:
+        return sorted({path for one in catalog.active for path in _paths(one)})
+    try:
+        return _paths(catalog.skill(decode_path(SCHEME + skill) or skill))
+    except UnknownSkillError:
+        return ()
+
+
+def _paths(skill: Skill) -> list[str]:
+    return [_tail(skill.file_uri(path), skill.root_uri) for path in skill.content.files]
+
+
+def _tail(uri: str, beginning: str) -> str:
+    return uri.removeprefix(beginning).removesuffix("/")
+
+
+def _ranked(candidates: Iterable[str], value: str) -> list[str]:
+    folded = value.casefold()
+    matching = [candidate for candidate in candidates if folded in candidate.casefold()]
+    return sorted(matching, key=lambda candidate: not candidate.casefold().startswith(folded))

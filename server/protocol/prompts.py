@@ -1,0 +1,60 @@
+"""Requests for prompts: skills as slash commands, and the skills for a message.
+
+The first message of a skill's prompt is byte for byte what `activate_skill` returns for the same arguments; the second
+is the user's: the free text as binding context, or the literal `/name`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from server.listing.context import WITH_SKILLS
+from server.listing.envelope import COMPLETE
+from server.protocol.activation.recipients import recipient_of
+from server.protocol.tools.skill_context import ContextRequests
+from server.wire.errors import InvalidRequestError
+from skills_core.diagnostics import one_line
+from skills_core.rendering import activation_inputs, render_activation, render_request
+
+if TYPE_CHECKING:
+    import mcp_types as types
+    from mcp.server.context import ServerRequestContext
+
+    from server.hosting.host import Host
+
+__all__ = ["PromptHandlers"]
+
+logger = logging.getLogger(__name__)
+
+
+class PromptHandlers:
+    """The handlers of `prompts/list` and `prompts/get`."""
+
+    def __init__(self, host: Host, *, local: bool) -> None:
+        """Answer from `host`; `local` tells that clients see the same disk."""
+        self._host = host
+        self._local = local
+        self._context = ContextRequests(host, local=local)
+
+    async def list(
+        self, _ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
+    ) -> dict[str, Any]:
+        """Handle `prompts/list`."""
+        return self._host.snapshot.prompts.page(params.cursor if params else None)
+
+    async def get(self, ctx: ServerRequestContext[Any, Any], params: types.GetPromptRequestParams) -> dict[str, Any]:
+        """Handle `prompts/get`."""
+        if params.name == WITH_SKILLS and self._context.offers_prompt:
+            return await self._context.prompt(params.arguments or {}, ctx)
+        catalog = self._host.snapshot.catalog
+        skill = catalog.skill(params.name, (each for each in catalog.active if each.user_invocable))
+        if not skill.user_invocable:
+            raise InvalidRequestError(f"The skill {params.name!r} is for models only (user-invocable: false).")
+        values, message = activation_inputs(skill, params.arguments or {})
+        self._host.usage.add(skill.key)
+        logger.debug("activated %s %s", one_line(skill.key), skill.digest)
+        recipient = recipient_of(ctx, self._host.settings, local=self._local)
+        texts = [render_activation(skill, values, recipient), render_request(skill, message)]
+        messages = [{"role": "user", "content": {"type": "text", "text": text}} for text in texts]
+        return {"description": skill.description, "messages": messages, **COMPLETE}

@@ -1,0 +1,51 @@
+"""Requests for resources: the list, the template, and the bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from server.admin.actions import read_status, to_json
+from server.listing.admin import STATUS_URI, offers_status, status_contents
+from server.listing.envelope import cacheable
+from server.listing.resources import contents_of, templates
+from server.wire.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    import mcp_types as types
+    from mcp.server.context import ServerRequestContext
+
+    from server.hosting.host import Host
+
+__all__ = ["ResourceHandlers"]
+
+
+class ResourceHandlers:
+    """The handlers of `resources/list`, `resources/templates/list` and `resources/read`."""
+
+    def __init__(self, host: Host) -> None:
+        """Answer from `host`."""
+        self._host = host
+
+    async def list(
+        self, _ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
+    ) -> dict[str, Any]:
+        """Handle `resources/list`."""
+        return self._host.snapshot.resources.page(params.cursor if params else None)
+
+    async def list_templates(
+        self, _ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
+    ) -> dict[str, Any]:
+        """Handle `resources/templates/list`."""
+        if params is not None and params.cursor is not None:
+            raise InvalidRequestError("invalid cursor: this list has one page; ask for it without a cursor")
+        return templates(self._host.snapshot.catalog, self._host.settings)
+
+    async def read(
+        self, _ctx: ServerRequestContext[Any, Any], params: types.ReadResourceRequestParams
+    ) -> dict[str, Any]:
+        """Handle `resources/read`."""
+        uri = str(params.uri)
+        if uri == STATUS_URI and offers_status(self._host.settings):
+            return status_contents(to_json(await read_status(self._host)), self._host.settings)
+        _, file, raw = await self._host.reader.read(uri)
+        return {"contents": [contents_of(uri, file, raw)], **cacheable(self._host.settings)}

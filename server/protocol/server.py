@@ -1,0 +1,106 @@
+"""Put the MCP server together: the SDK's low-level server with our surfaces on it.
+
+The one place that knows all surfaces. Each is a module of its own that answers from the host.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import mcp_types as types
+from mcp.server.lowlevel.server import NotificationOptions, Server
+
+from server import __version__
+from server.exchange.exchanges import Exchanges
+from server.exchange.request_state import SealedState
+from server.protocol.completions import CompletionHandlers
+from server.protocol.prompts import PromptHandlers
+from server.protocol.resources import ResourceHandlers
+from server.protocol.skills_extension import SkillsExtension
+from server.protocol.subscriptions import HandshakeClients, ModernClients
+from server.protocol.tools.dispatch import ToolHandlers
+from server.run.supervisor import RunKeeper
+from server.wire.errors import translate_faults
+from server.wire.request_limits import check_params
+
+if TYPE_CHECKING:
+    from mcp.server.models import InitializationOptions
+
+    from server.hosting.host import Host
+
+__all__ = ["SkillServer"]
+
+_EVERYTHING_CHANGES = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
+
+
+class SkillServer(Server[Any]):
+    """A server of the host's skills, for both protocol eras.
+
+    `listening` holds the modern era's event streams, `handshake` the other era's connections, `exchanges` the work that
+    talks with clients, `runs` what performs skills.
+    """
+
+    def __init__(self, host: Host, *, local: bool) -> None:
+        """Build the server; `local` tells that clients see the same disk as the server."""
+        self._host = host
+        self.listening = ModernClients(host.bus, host.settings)
+        self.exchanges = Exchanges()
+        self.runs = RunKeeper(host)
+        tools, prompts = ToolHandlers(host, self.exchanges, self.runs, local=local), PromptHandlers(host, local=local)
+        handshake = self.handshake = HandshakeClients(host.bus, host.settings, tools.conversations.forget)
+        resources, completions = ResourceHandlers(host), CompletionHandlers(host)
+        # The SDK types handlers by their result models; a dict of the same shape is documented and saves a dump.
+        handlers: dict[str, Any] = {
+            "on_list_tools": tools.list,
+            "on_call_tool": tools.call,
+            "on_list_resources": resources.list,
+            "on_list_resource_templates": resources.list_templates,
+            "on_read_resource": resources.read,
+            "on_subscribe_resource": handshake.on_subscribe,
+            "on_unsubscribe_resource": handshake.on_unsubscribe,
+            "on_subscriptions_listen": self.listening,
+            "on_list_prompts": prompts.list,
+            "on_get_prompt": prompts.get,
+            "on_completion": completions.complete,
+        }
+        super().__init__(
+            "skillserve",
+            version=__version__,
+            title="skillserve",
+            description="Agent Skills: instructions, scripts and references for particular tasks",
+            # Without it, every modern tools/call over HTTP runs a whole tools/list first.
+            get_tool_input_schema=self._input_schema,
+            **handlers,
+        )
+        self.add_notification_handler("notifications/initialized", types.NotificationParams, handshake.on_initialized)
+        SkillsExtension(host).register(self)
+        # The SDK's own entry traces every message with OpenTelemetry; nobody collects the traces here.
+        sealed = SealedState("skillserve", self.exchanges.limits.parked)
+        self.middleware[:] = [translate_faults, check_params, sealed]
+
+    def _input_schema(self, name: str) -> dict[str, Any] | None:
+        return self._host.snapshot.tool_schemas.get(name)
+
+    @property
+    def server_info_stamp(self) -> dict[str, Any]:
+        """Who answers, for the `_meta` of each modern answer; nothing in it is nested, so a flat copy will do."""
+        return dict(self._server_info_stamp_source)
+
+    @property
+    def instructions(self) -> str | None:
+        """The instructions for the catalog of this moment."""
+        return self._host.snapshot.instructions
+
+    @instructions.setter
+    def instructions(self, _: str | None) -> None:
+        """Ignore what the base class sets: instructions follow the catalog."""
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        """Say on every transport that lists change; the SDK's HTTP path passes no options of its own."""
+        options = notification_options or _EVERYTHING_CHANGES
+        return super().create_initialization_options(options, experimental_capabilities, extensions)

@@ -1,0 +1,76 @@
+"""The Skills extension `io.modelcontextprotocol/skills` (SEP-2640): its three methods, for both protocol eras."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import mcp_types as types
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+from server.listing import skills
+from server.listing.envelope import cacheable, without_envelope
+from server.listing.skills import EXTENSION
+from server.wire.errors import InvalidRequestError
+from skills_core.diagnostics import Reason
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+    from mcp.server.lowlevel.server import Server
+
+    from server.hosting.host import Host
+    from skills_core.skill import Skill
+
+__all__ = ["SkillsExtension"]
+
+
+class _GetParams(types.RequestParams):
+    uri: str
+
+
+class _DirectoryParams(types.PaginatedRequestParams):
+    uri: str
+
+
+class SkillsExtension:
+    """The handlers of `skills/list`, `skills/get` and `resources/directory/read`."""
+
+    def __init__(self, host: Host) -> None:
+        """Answer from `host`."""
+        self._host = host
+
+    def register(self, server: Server[Any]) -> None:
+        """Declare the extension and add its methods."""
+        server.extensions[EXTENSION] = {"directoryRead": True}
+        server.add_request_handler("skills/list", types.PaginatedRequestParams, self.list)
+        server.add_request_handler("skills/get", _GetParams, self.get)
+        server.add_request_handler("resources/directory/read", _DirectoryParams, self.read_directory)
+
+    async def list(self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams) -> dict[str, Any]:
+        """Handle `skills/list`."""
+        return _for_era(ctx, self._host.snapshot.skills.page(params.cursor))
+
+    async def get(self, ctx: ServerRequestContext[Any, Any], params: _GetParams) -> dict[str, Any]:
+        """Handle `skills/get`: the entry of the skill whose SKILL.md the URI names."""
+        found = self._host.snapshot.catalog.file(params.uri)
+        if found is None or found[1] is not found[0].content.main:
+            raise InvalidRequestError(f"No skill is served at {params.uri[:500]}")
+        if not found[0].content.published:
+            raise InvalidRequestError(f"The skill at {params.uri[:500]} is not published: {_why_not(found[0])}")
+        return _for_era(ctx, {"skill": skills.entry(found[0]), **cacheable(self._host.settings)})
+
+    async def read_directory(self, ctx: ServerRequestContext[Any, Any], params: _DirectoryParams) -> dict[str, Any]:
+        """Handle `resources/directory/read`: direct children only."""
+        pages = self._host.snapshot.directory(params.uri)
+        if pages is None:
+            raise InvalidRequestError(f"Not a directory resource: {params.uri[:500]}")
+        return _for_era(ctx, pages.page(params.cursor))
+
+
+def _why_not(skill: Skill) -> str:
+    told = (found.message for found in skill.diagnostics if found.code is Reason.NOT_PUBLISHED)
+    return next(told, "the status of the server says why")
+
+
+def _for_era(ctx: ServerRequestContext[Any, Any], result: dict[str, Any]) -> dict[str, Any]:
+    """Take the envelope off for clients of the handshake era; the SDK does so for its own methods only."""
+    return without_envelope(result) if ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS else result

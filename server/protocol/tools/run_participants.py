@@ -1,0 +1,27 @@
+"""Who is there for a run that a client asked for: its user, who is told of progress, and its model where it is used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from server.exchange.elicitation import user_of
+from skills_core.run.models import CLIENT
+
+if TYPE_CHECKING:
+    from server.config.settings import Settings
+    from server.exchange.client_exchange import ClientExchange
+    from server.run.skill_runner import Company
+
+__all__ = ["company_of"]
+
+
+def company_of(exchange: ClientExchange, name: str, settings: Settings) -> Company:
+    """Return who is at the other end of `exchange`, asked on behalf of what the user knows by `name`."""
+    from server.run.skill_runner import Company
+
+    user = user_of(exchange, name)
+    if settings.model != CLIENT:
+        return Company(user, exchange.report)
+    from server.exchange.client_model import ClientModel
+
+    return Company(user, exchange.report, ClientModel(exchange))

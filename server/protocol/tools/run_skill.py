@@ -1,0 +1,104 @@
+"""Calls of `run_skill` and `run_workflow`: performed while the client waits, asked and told where it can be."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
+
+from server.config.settings import ConfigurationError
+from server.listing.envelope import text_block, tool_result
+from server.listing.runs import CONFIRM, CONTINUE, RUN, RUN_WORKFLOW, offers_tool, offers_workflows
+from server.protocol.activation.calls import invocable, texts_of
+from server.protocol.tools.run_participants import company_of
+from server.wire.arguments import string
+from skills_core.rendering.containment import contained
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from mcp.server.context import ServerRequestContext
+
+    from server.exchange.client_exchange import ClientExchange
+    from server.exchange.exchanges import Exchanges
+    from server.hosting.host import Host
+    from server.run.supervisor import RunKeeper
+
+__all__ = ["RunRequests"]
+
+
+class RunRequests:
+    """The handler of both tools. What performs is imported by the keeper, what else a run needs when one begins."""
+
+    def __init__(self, host: Host, exchanges: Exchanges, keeper: RunKeeper) -> None:
+        """Perform the skills of `host` by the service of `keeper`; runs are work of `exchanges`."""
+        self._host = host
+        self._exchanges = exchanges
+        self._keeper = keeper
+
+    def calls(
+        self, ctx: ServerRequestContext[Any, Any]
+    ) -> dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]]:
+        """Return the tools that are there, by their names."""
+        settings, there = self._host.settings, bool(self._host.snapshot.catalog.active)
+        skill = {RUN: partial(self._run_skill, ctx)} if there and offers_tool(settings) else {}
+        workflow = {RUN_WORKFLOW: partial(self._run_workflow, ctx)} if there and offers_workflows(settings) else {}
+        return {**skill, **workflow}
+
+    async def _run_skill(self, ctx: ServerRequestContext[Any, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+        if _goes_on(arguments):
+            return await self._exchanges.converse(ctx, arguments, _nothing_begun)
+        skill = invocable(self._host.snapshot.catalog, string(arguments, "name"))
+        values, message = texts_of(arguments), string(arguments, "message", default="") or None
+
+        async def work(exchange: ClientExchange) -> dict[str, Any]:
+            service = await self._keeper.service()
+            from server.protocol.tools.run_results import skill_result
+            from skills_core.run.executor import RunRequest
+
+            self._host.usage.add(skill.key)
+            company = company_of(exchange, skill.key, self._host.settings)
+            return skill_result(await service.perform(RunRequest(skill, values, message), company))
+
+        return await self._exchanges.converse(ctx, arguments, partial(_told, work))
+
+    async def _run_workflow(self, ctx: ServerRequestContext[Any, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+        if _goes_on(arguments):
+            return await self._exchanges.converse(ctx, arguments, _nothing_begun)
+        from server.protocol.tools.workflow_plans import listed, planned
+
+        places, name = self._host.settings.workflows, string(arguments, "name", default="")
+        # Workflows are read at each call: who edits one need not restart a server.
+        if not name:
+            return await anyio.to_thread.run_sync(listed, places)
+        inputs = texts_of({"arguments": arguments.get("inputs")})
+        plan = await anyio.to_thread.run_sync(planned, places, name, self._host.snapshot.catalog, inputs)
+
+        async def work(exchange: ClientExchange) -> dict[str, Any]:
+            service = await self._keeper.service()
+            from server.protocol.tools.run_results import workflow_result
+
+            company = company_of(exchange, plan.workflow.name, self._host.settings)
+            return workflow_result(await service.perform_workflow(plan, company))
+
+        return await self._exchanges.converse(ctx, arguments, partial(_told, work))
+
+
+def _goes_on(arguments: Mapping[str, Any]) -> bool:
+    """Tell whether a call comes back to a run that waits."""
+    return bool(arguments.get(CONTINUE) or arguments.get(CONFIRM))
+
+
+async def _nothing_begun(_: ClientExchange) -> dict[str, Any]:
+    raise AssertionError("a call that comes back begins nothing")
+
+
+async def _told(
+    work: Callable[[ClientExchange], Awaitable[dict[str, Any]]], exchange: ClientExchange
+) -> dict[str, Any]:
+    """Do the work; that settings cannot be used is an answer for the model too."""
+    try:
+        return await work(exchange)
+    except ConfigurationError as error:
+        return tool_result([text_block(contained(str(error)))], is_error=True)

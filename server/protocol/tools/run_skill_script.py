@@ -1,0 +1,173 @@
+"""Calls of `run_skill_script`: a script that is run, or a further part of what one wrote."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
+
+from server.exchange.elicitation import ClientUser
+from server.listing.envelope import text_block, tool_result
+from server.listing.scripts import ARGS, PATH, PIECE, RUN, SKILL, STDIN
+from server.scripts.report import report_of
+from server.scripts.setup import variables_of
+from server.wire.arguments import string
+from server.wire.errors import InvalidRequestError
+from skills_core.diagnostics import one_line
+from skills_core.errors import SkillChangedError
+from skills_core.guard import Verdict
+from skills_core.run.scripts.output import OFFSET, OUTPUT, STREAM, KeptOutputs, Piece, Stream, gone, how_to_read_on
+from skills_core.run.scripts.runner import ScriptRunner
+from skills_core.run.secrets import Secrets
+from skills_core.run.tools.gate import question_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from mcp.server.context import ServerRequestContext
+
+    from server.exchange.client_exchange import ClientExchange
+    from server.exchange.exchanges import Exchanges
+    from server.hosting.host import Host
+    from server.protocol.tools.check_tool_call import GuardRequests
+    from server.scripts.report import ScriptReport
+    from skills_core.run.ports import User
+    from skills_core.run.scripts.runner import ScriptSetup
+
+__all__ = ["ScriptCalls"]
+
+logger = logging.getLogger(__name__)
+
+_ATTEMPTS = 3
+# Files that change at each attempt are being written to without pause.
+
+_MAX_ARGS = 1000
+_MAX_TEXT = 100_000
+_MAX_STDIN = 1_000_000
+
+
+class ScriptCalls:
+    """The handler of the tool."""
+
+    def __init__(self, host: Host, setup: ScriptSetup, guard: GuardRequests, exchanges: Exchanges) -> None:
+        """Answer from `host`; scripts are run as `setup` says, where `guard` allows the call.
+
+        Where it wants consent, the user is asked by `exchanges`.
+        """
+        self._exchanges = exchanges
+        self._host = host
+        self._guard = guard
+        self._runner = ScriptRunner(setup)
+        self._outputs: KeptOutputs[ScriptReport] = KeptOutputs()
+
+    def calls(
+        self, ctx: ServerRequestContext[Any, Any]
+    ) -> dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]]:
+        """Return the tool by its name, as it answers this request."""
+        return {RUN: partial(self._call, ctx=ctx)} if self._host.snapshot.catalog.active else {}
+
+    async def _call(self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
+        if arguments.get(OUTPUT) is not None:
+            return self._further(arguments)
+        name, path = string(arguments, SKILL), string(arguments, PATH)
+        args, stdin = _args(arguments), string(arguments, STDIN, default="")
+        if len(stdin) > _MAX_STDIN:
+            raise InvalidRequestError(f"{STDIN} may have {_MAX_STDIN} characters")
+        run = partial(self._reported, name, path, args, stdin.encode("utf-8", errors="replace"))
+        decision = await self._guard.decide(RUN, arguments)
+        if decision.verdict is Verdict.DENY:
+            raise InvalidRequestError(decision.reason)
+
+        async def work(exchange: ClientExchange) -> dict[str, Any]:
+            if decision.verdict is Verdict.CONFIRM:
+                await _ask(ClientUser(exchange, name, in_run=False), decision.reason, dict(arguments))
+            return await run()
+
+        return await self._exchanges.converse(ctx, {}, work)
+
+    async def _reported(self, name: str, path: str, args: list[str], stdin: bytes) -> dict[str, Any]:
+        report = await self._run(name, path, args, stdin)
+        logger.info("script: %s; %s %s", report.summary, report.digest, report.isolation)
+        if warning := self._runner.setup.isolation.warning:
+            logger.warning("script: %s of %s: %s", one_line(report.path), one_line(report.skill), warning)
+        out, err = Piece.of(report.stdout, 0, PIECE), Piece.of(report.stderr, 0, PIECE)
+        more = out.next_offset is not None or err.next_offset is not None
+        return _result(report, out, err, self._outputs.keep(report) if more else None)
+
+    async def _run(self, name: str, path: str, args: list[str], stdin: bytes) -> ScriptReport:
+        for _ in range(_ATTEMPTS):
+            catalog = self._host.snapshot.catalog
+            skill = catalog.skill(name, catalog.offered)
+            file = catalog.file_of(skill, path)
+            variables = await anyio.to_thread.run_sync(variables_of, skill)
+            logger.info("script: %s %s of %s %s", one_line(file.path), file.digest, one_line(skill.key), skill.digest)
+            try:
+                result = await self._runner.run(skill, file.path, args, stdin=stdin, variables=variables)
+            except SkillChangedError as error:
+                await self._host.reload(error.paths)
+                continue
+            hide = Secrets(variables).hidden
+            return report_of(skill, file.path, self._runner.setup.isolation.kind, result, hide)
+        raise InvalidRequestError(f"The files of the skill {name[:200]!r} change all the time; try again.")
+
+    def _further(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        name, stream = string(arguments, OUTPUT), string(arguments, STREAM, default=Stream.STDOUT)
+        offset = arguments.get(OFFSET, 0)
+        if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
+            raise InvalidRequestError(f"{OFFSET} must be a whole number, from 0 on")
+        if stream not in list(Stream):
+            raise InvalidRequestError(f"{STREAM} must be one of {', '.join(Stream)}")
+        report = self._outputs.find(name)
+        if report is None:
+            raise InvalidRequestError(gone(name))
+        sizes = {each: PIECE if each == stream else 0 for each in Stream}
+        out = Piece.of(report.stdout, offset if sizes[Stream.STDOUT] else 0, sizes[Stream.STDOUT])
+        err = Piece.of(report.stderr, offset if sizes[Stream.STDERR] else 0, sizes[Stream.STDERR])
+        return _result(report, out, err, name)
+
+
+async def _ask(user: User, reason: str, arguments: dict[str, Any]) -> None:
+    """See that the user agrees.
+
+    Raises:
+        InvalidRequestError: the user does not, or nobody can be asked.
+    """
+    question = question_of(RUN, "a script", arguments, reason)
+    agreed = None if question is None else await user.confirm(question)
+    if not agreed:
+        why = "Nobody can be asked here, so it was not run." if agreed is None else "The user declined."
+        raise InvalidRequestError(f"{reason} {why}")
+
+
+def _args(arguments: Mapping[str, Any]) -> list[str]:
+    args = arguments.get(ARGS) or []
+    if not isinstance(args, list) or not all(isinstance(each, str) for each in args):
+        raise InvalidRequestError(f'{ARGS} must be a list of strings, such as ["--format", "csv", "sales.csv"]')
+    if len(args) > _MAX_ARGS or sum(map(len, args)) > _MAX_TEXT:
+        raise InvalidRequestError(f"{ARGS} may have {_MAX_ARGS} items and {_MAX_TEXT} characters; use {STDIN} for more")
+    return args
+
+
+def _result(report: ScriptReport, out: Piece, err: Piece, kept: str | None) -> dict[str, Any]:
+    """Return the result: how the script ended, and a part of each stream, in a block of its own."""
+    head = [f"{report.summary}."]
+    blocks: list[dict[str, Any]] = []
+    for stream, piece in ((Stream.STDOUT, out), (Stream.STDERR, err)):
+        if piece.text:
+            end = piece.offset + len(piece.text)
+            part = "" if len(piece.text) == piece.total else f", characters {piece.offset} to {end} of {piece.total}"
+            head.append(f"Block {len(blocks) + 2} is its {stream}{part}.")
+            blocks.append(text_block(piece.text))
+        if kept and piece.next_offset is not None:
+            head.append(how_to_read_on(RUN, kept, stream, piece.next_offset))
+    if not blocks:
+        head.append("It wrote nothing.")
+    structured = {**report.facts, "output": kept, "stdout": _object(out), "stderr": _object(err)}
+    result = tool_result([text_block(" ".join(head)), *blocks], is_error=not report.succeeded)
+    return {**result, "structuredContent": structured}
+
+
+def _object(piece: Piece) -> dict[str, Any]:
+    return {"text": piece.text, "offset": piece.offset, "total": piece.total, "next_offset": piece.next_offset}

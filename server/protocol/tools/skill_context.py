@@ -1,0 +1,107 @@
+"""Requests for the context of a message: the prompt `with_skills` and the tool `skill_context`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
+
+from server.config.settings import OptionalTool
+from server.hosting.search_results import match_object
+from server.listing.context import MAX_MESSAGE, MESSAGE, WITH_SKILLS, offers_prompt, offers_tool
+from server.listing.context import prompt as prompt_entry
+from server.listing.envelope import COMPLETE, text_block, tool_result
+from server.protocol.activation.recipients import recipient_of
+from server.wire.arguments import string
+from server.wire.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from mcp.server.context import ServerRequestContext
+
+    from server.hosting.host import Host
+    from skills_core.context import AssembledContext
+    from skills_core.selection import Match
+    from skills_core.skill import Skill
+
+__all__ = ["ContextRequests"]
+
+
+class ContextRequests:
+    """Answers both from the host."""
+
+    def __init__(self, host: Host, *, local: bool) -> None:
+        """Answer from `host`; `local` tells that clients see the same disk."""
+        self._host = host
+        self._local = local
+
+    def calls(
+        self, ctx: ServerRequestContext[Any, Any]
+    ) -> dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]]:
+        """Return the tool by its name, where it is there now, as it answers this request."""
+        there = offers_tool(self._host.snapshot.catalog, self._host.settings)
+        return {OptionalTool.SKILL_CONTEXT.value: partial(self._call, ctx=ctx)} if there else {}
+
+    @property
+    def offers_prompt(self) -> bool:
+        """Whether the prompt is there now."""
+        return offers_prompt(self._host.snapshot.catalog)
+
+    async def prompt(self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
+        """Return the result of `prompts/get`: each text as a message of the user."""
+        found = await self._assembled(arguments, ctx)
+        messages = [{"role": "user", "content": text_block(text)} for text in found.texts]
+        return {"description": prompt_entry()["description"], "messages": messages, **COMPLETE}
+
+    async def _call(self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
+        found = await self._assembled(arguments, ctx, for_model=True)
+        return {**tool_result([text_block(text) for text in found.texts]), "structuredContent": _structured(found)}
+
+    async def _assembled(
+        self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], *, for_model: bool = False
+    ) -> AssembledContext:
+        """Return the context; the answer to a tool may go to a model, which then calls what only users may."""
+        message = string(arguments, MESSAGE)
+        if len(message) > MAX_MESSAGE:
+            raise InvalidRequestError(f"message may have {MAX_MESSAGE} characters")
+        # Few clients ask for this, and each start would pay for it.
+        from skills_core.context import ContextBounds, assemble_context
+
+        catalog = self._host.snapshot.catalog
+        ranking = partial(self._host.search.select, catalog.offered)
+        bounds = ContextBounds(injected=self._host.settings.max_injected_chars)
+        recipient = recipient_of(ctx, self._host.settings, local=self._local)
+        # A search may look at every skill, so it must not hold up the other requests.
+        assemble = partial(assemble_context, message, catalog, ranking, bounds, recipient)
+        found = await anyio.to_thread.run_sync(assemble, limiter=self._host.searching)
+        if found.call is not None:
+            key = found.call.skill.key
+            if for_model and not found.call.skill.model_invocable:
+                raise InvalidRequestError(
+                    f"The skill {key!r} is for the user to call: get the prompt {WITH_SKILLS!r} with this message, or "
+                    "the prompt of the skill. No tool returns it, as a model may call every tool."
+                )
+            self._host.usage.add(key)
+        return found
+
+
+def _structured(found: AssembledContext) -> dict[str, Any]:
+    return {
+        "text": found.text,
+        "always": [_named(skill) for skill in found.always],
+        "triggered": [{**_named(each.skill), "triggers": list(each.triggers)} for each in found.triggered],
+        "left_out": [skill.key for skill in found.left_out],
+        "called": _named(found.call.skill) if found.call else None,
+        "selected": _scored(found.selected) if found.selected else None,
+        "menu": [_scored(match) for match in found.menu],
+    }
+
+
+def _named(skill: Skill) -> dict[str, Any]:
+    return {"name": skill.key, "digest": skill.digest, "uri": skill.uri}
+
+
+def _scored(match: Match) -> dict[str, Any]:
+    return {**_named(match.skill), **match_object(match)}

@@ -1,0 +1,1 @@
+"""The tools of other MCP servers, for the time of a run."""

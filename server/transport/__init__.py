@@ -1,0 +1,1 @@
+"""What carries messages: stdio, HTTP and signals, and the start and stop of a server."""

@@ -1,0 +1,193 @@
+"""Serve many clients over streamable HTTP, with `/health` beside the protocol's path."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal
+
+import anyio
+import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from server.transport.admin_routes import guarded_routes, open_routes
+from server.transport.event_streams import EventStreams
+from skills_core.errors import SkillsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+    from types import FrameType
+
+    from starlette.requests import Request
+    from starlette.types import ASGIApp
+
+    from server.config.settings import Settings
+    from server.exchange.exchanges import Exchanges
+    from server.hosting.host import Host
+    from server.protocol.server import SkillServer
+    from server.run.supervisor import RunKeeper
+
+__all__ = ["AddressInUseError", "HttpServer", "build_app", "checks_host", "listen", "serve_locally"]
+
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+_GRACE_SECONDS = 3
+# All that is under way when the server stops is cut after this.
+
+_REQUEST_SECONDS = 1.0
+# Requests are cancelled after this when the server stops.
+
+_CONNECTION_SECONDS = 2.0
+# Connections are closed after this, whether the client has read what it was sent or not.
+
+
+class AddressInUseError(SkillsError):
+    """The address cannot be listened on."""
+
+
+def listen(settings: Settings) -> socket.socket:
+    """Bind the address.
+
+    Raises:
+        AddressInUseError: the port is taken, or the address is none of this machine's.
+    """
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    # Named, or asyncio does not switch off Nagle's algorithm, and each answer waits some 40 ms.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        if sys.platform == "win32":
+            # There, to reuse an address is to share it with whoever has it.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+        else:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((settings.host, settings.port))
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        reason = (error.strerror or str(error)).lower()
+        message = f"cannot listen on {settings.host} port {settings.port}: {reason}; choose another with --port"
+        raise AddressInUseError(message) from None
+    return listener
+
+
+def build_app(server: SkillServer, host: Host, *, streams: bool = False) -> EventStreams:
+    """Return the ASGI application, which follows its responses.
+
+    With `streams`, requests are answered by event streams, on which clients can be asked and told of progress; a
+    single JSON body, which costs less, has no room for that.
+    """
+    settings = host.settings
+    security = _security(settings)
+
+    async def health(_: Request) -> JSONResponse:
+        return JSONResponse({"status": "ok", "skills": len(host.library.catalog.active)})
+
+    app = server.streamable_http_app(
+        streamable_http_path=settings.path,
+        json_response=not streams,
+        session_idle_timeout=settings.session_idle_seconds,
+        transport_security=security,
+        custom_starlette_routes=[Route("/health", health), *guarded_routes(host, security)],
+    )
+    return EventStreams(app, server.handshake.reachable)
+
+
+def checks_host(settings: Settings) -> bool:
+    """Tell whether requests are refused that name a host which is not ours."""
+    return bool(settings.allowed_hosts) or settings.host in {"127.0.0.1", "localhost", "::1"}
+
+
+def _security(settings: Settings) -> TransportSecuritySettings:
+    """Guard against DNS rebinding: a browser may reach us only under names that are ours.
+
+    Bound to other addresses than loopback without `allowed_hosts`, the names are not known and not checked.
+    """
+    if not checks_host(settings):
+        return TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    names = (*settings.allowed_hosts, *_LOOPBACK)
+    hosts = [*names, *(f"{name}:*" for name in names)]
+    origins = [*settings.allowed_origins, *(f"http://{host}" for host in hosts)]
+    return TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
+
+
+class _Uvicorn(uvicorn.Server):
+    """Leaves signals to whoever runs it, as there are several of them in one process."""
+
+    def __init__(self, app: ASGIApp, lifespan: Literal["on", "off"]) -> None:
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan=lifespan,
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+            server_header=False,
+        )
+        super().__init__(config)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class HttpServer(_Uvicorn):
+    """Serves until the process is asked to stop, within `stopped_by_signals`."""
+
+    def __init__(self, server: SkillServer, host: Host, *, streams: bool = False) -> None:
+        self._responses = build_app(server, host, streams=streams)
+        super().__init__(self._responses, "on")
+        self._server = server
+
+    @property
+    def exchanges(self) -> Exchanges:
+        """The work that talks with clients."""
+        return self._server.exchanges
+
+    @property
+    def runs(self) -> RunKeeper:
+        """What performs runs."""
+        return self._server.runs
+
+    def stopped_by_signals(self) -> AbstractContextManager[None]:
+        """Let signals stop the server; at the end of the context they do what they did before."""
+        return super(_Uvicorn, self).capture_signals()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take note of a signal: what streams of the handshake era carry is ended from now on, before `shutdown`."""
+        self._server.runs.close()
+        super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End what clients hold open, so that nobody need wait for it."""
+        self._server.listening.close()
+        self._server.runs.close()
+        self._server.exchanges.end_all("the server is stopping")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._end_responses)
+            await super().shutdown(sockets)
+            tasks.cancel_scope.cancel()
+
+    async def _end_responses(self) -> None:
+        """End what is under way, in good time before uvicorn would cut it off and log an error."""
+        await self._responses.end(_REQUEST_SECONDS)
+        await anyio.sleep(_CONNECTION_SECONDS - _REQUEST_SECONDS)
+        for connection in [*self.server_state.connections]:
+            # Of a client that does not read: to close it would be to wait for it.
+            if connection.transport is not None:
+                connection.transport.abort()
+
+
+async def serve_locally(host: Host, listener: socket.socket) -> None:
+    """Answer the admin endpoint on a socket that only the server's own user reaches, until cancelled."""
+    server = _Uvicorn(Starlette(routes=open_routes(host)), "off")
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        if server.started:
+            # Bound by the time that is granted to requests.
+            with anyio.CancelScope(shield=True):
+                await server.shutdown(sockets=[listener])

@@ -1,0 +1,155 @@
+"""What a model gave for the arguments of a tool, or an error that tells it what was expected."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from server.wire.errors import InvalidRequestError
+from server.wire.request_limits import within_bounds
+from skills_core.errors import did_you_mean, similar_to
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+__all__ = ["flag", "read_arguments", "string"]
+
+_MAX_NAMED = 5
+# Unknown arguments that a message names.
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+_IS: dict[str, Callable[[object], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": _is_integer,
+    "object": lambda value: isinstance(value, dict),
+    # Models write one text for a list of one, and there are tools that take it.
+    "array": lambda value: isinstance(value, list | str),
+}
+"""Whether a value is of a type of JSON Schema, for the types that arguments of our own tools have."""
+
+
+def read_arguments(tool: str, arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call as the input schema has them that the tool is listed with.
+
+    Names and types of the arguments themselves are checked; what is in them, and which values there are, the tool knows
+    best. A null stands for an argument that is not given: clients send one for each field that was left empty. Others
+    send what is no text as the text of its JSON, and whole numbers as `5.0`, which JSON Schema counts among them.
+
+    Raises:
+        InvalidRequestError: one is unknown, missing, or of another type.
+    """
+    properties: Mapping[str, Mapping[str, Any]] = schema.get("properties", {})
+    if schema.get("additionalProperties") is False and not arguments.keys() <= properties.keys():
+        raise InvalidRequestError(_about_unknown(tool, arguments, schema))
+    for name in schema.get("required", ()):
+        if arguments.get(name) is None:
+            raise _missing(name, arguments)
+    given = {name: value for name, value in arguments.items() if value is not None}
+    return {name: _of_type(name, value, properties.get(name, {})) for name, value in given.items()}
+
+
+def _of_type(name: str, value: object, schema: Mapping[str, Any]) -> object:
+    """Return the value of an argument as its type has it.
+
+    Raises:
+        InvalidRequestError: it is of another type.
+    """
+    expected = schema.get("type")
+    if expected not in _IS:
+        return value
+    fits, value = _IS[expected], _as_whole(value, expected)
+    if isinstance(value, str) and expected != "string":
+        meant = _as_whole(_from_text(value), expected)
+        if fits(meant) and not isinstance(meant, str):
+            return meant
+    if not fits(value):
+        raise InvalidRequestError(f"{name} must be {_described(schema)}")
+    return value
+
+
+def _as_whole(value: object, expected: object) -> object:
+    return int(value) if expected == "integer" and isinstance(value, float) and value.is_integer() else value
+
+
+def _from_text(text: str) -> object:
+    """Return what a text says as JSON, the text where that is nothing that a request could hold."""
+    try:
+        return within_bounds(json.loads(text, parse_constant=_refuse_constant))
+    except (ValueError, RecursionError, InvalidRequestError):
+        return text
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+def _about_unknown(tool: str, arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    properties = schema.get("properties", {})
+    unknown = [name for name in arguments if name not in properties]
+    named = ", ".join(repr(name[:100]) for name in unknown[:_MAX_NAMED])
+    more = f" and {len(unknown) - _MAX_NAMED} more" if len(unknown) > _MAX_NAMED else ""
+    known = f"it takes {', '.join(properties)}" if properties else "it takes none"
+    meant = did_you_mean(_meant(unknown[0], arguments, schema))
+    return f"{tool} was not called: it has no argument {named}{more}; {known}.{meant}"
+
+
+def _meant(unknown: str, arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> Sequence[str]:
+    """Return what may have been meant by a name: what is spelt like it, what is missing, or what takes such a value."""
+    free = {name: each for name, each in schema.get("properties", {}).items() if name not in arguments}
+    if similar := similar_to(unknown, free):
+        return similar[:1]
+    missing = [name for name in schema.get("required", ()) if name in free]
+    value = arguments[unknown]
+    alike = [name for name, each in free.items() if each.get("type") in _IS and _IS[each["type"]](value)]
+    candidates = [name for name in missing if name in alike] or alike
+    return candidates if len(candidates) == 1 else ()
+
+
+def _described(schema: Mapping[str, Any]) -> str:
+    """Return what an argument has to be, in words."""
+    words = {"string": "a string", "boolean": "true or false", "object": "an object", "array": "a list"}
+    if schema["type"] == "integer":
+        least = schema.get("minimum", 0)
+        most = schema.get("maximum")
+        return f"a whole number, from {least} on" if most is None else f"a whole number from {least} to {most}"
+    of_strings = schema.get("items" if schema["type"] == "array" else "additionalProperties") == {"type": "string"}
+    example = ', such as {"format": "table"}' if schema["type"] == "object" and of_strings else ""
+    return f"{words[schema['type']]}{' of strings' if of_strings else ''}{example}"
+
+
+def string(arguments: Mapping[str, Any], name: str, default: str | None = None) -> str:
+    """Return a text.
+
+    Raises:
+        InvalidRequestError: it is none, or is missing and there is no default.
+    """
+    value = arguments.get(name)
+    if value is None and default is not None:
+        return default
+    if value is None:
+        raise _missing(name, arguments)
+    if not isinstance(value, str):
+        raise InvalidRequestError(f"{name} must be a string")
+    return value
+
+
+def flag(arguments: Mapping[str, Any], name: str) -> bool:
+    """Return whether a flag is set.
+
+    Raises:
+        InvalidRequestError: it is neither true nor false.
+    """
+    value = arguments.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise InvalidRequestError(f"{name} must be true or false")
+    return bool(value)
+
+
+def _missing(name: str, arguments: Mapping[str, Any]) -> InvalidRequestError:
+    given = ", ".join(sorted(arguments))[:200] or "nothing"
+    return InvalidRequestError(f"{name} is missing; the call has {given}")

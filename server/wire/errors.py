@@ -1,0 +1,102 @@
+"""The one table from our reasons to the wire: which JSON-RPC error a client sees, with which text.
+
+Exceptions that are none of ours become an internal error without a word of their text; the log has them.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+from pydantic import ValidationError
+
+from server.wire.paging import InvalidCursorError
+from skills_core.errors import (
+    EntryRefusedError,
+    FileRefusedError,
+    FileUnavailableError,
+    InstallRefusedError,
+    InvalidFrontmatterError,
+    InvalidPatternError,
+    InvalidRecordError,
+    InvalidSchemaError,
+    InvalidSkillError,
+    InvalidSkillsRootError,
+    InvalidSourceError,
+    InvalidWorkflowError,
+    MissingFieldError,
+    NestedTooDeepError,
+    ScriptRefusedError,
+    SkillChangedError,
+    SkillIoError,
+    SkillsError,
+    SkillYamlError,
+    ToolFailedError,
+    UnknownFileError,
+    UnknownSkillError,
+)
+
+if TYPE_CHECKING:
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+
+__all__ = ["CODES", "InvalidRequestError", "code_of", "translate_faults"]
+
+logger = logging.getLogger(__name__)
+
+
+class InvalidRequestError(SkillsError):
+    """A request's parameters make no sense; the message says what was expected, `uri` names what was not found."""
+
+    def __init__(self, message: str, uri: str | None = None) -> None:
+        super().__init__(message)
+        self.uri = uri
+
+
+CODES: dict[type[SkillsError], int] = {
+    InvalidRequestError: INVALID_PARAMS,
+    InvalidCursorError: INVALID_PARAMS,
+    UnknownSkillError: INVALID_PARAMS,
+    UnknownFileError: INVALID_PARAMS,
+    FileRefusedError: INVALID_PARAMS,
+    NestedTooDeepError: INVALID_PARAMS,
+    ScriptRefusedError: INVALID_PARAMS,
+    InvalidWorkflowError: INVALID_PARAMS,
+    # The request is right: the system cannot read the file just now.
+    FileUnavailableError: INTERNAL_ERROR,
+    InvalidSourceError: INTERNAL_ERROR,
+    # A request names skills that were loaded before: that one cannot be read by its path is no fault of it.
+    InvalidSkillError: INTERNAL_ERROR,
+    SkillIoError: INTERNAL_ERROR,
+    SkillYamlError: INTERNAL_ERROR,
+    InvalidFrontmatterError: INTERNAL_ERROR,
+    InvalidPatternError: INTERNAL_ERROR,
+    InvalidSchemaError: INTERNAL_ERROR,
+    MissingFieldError: INTERNAL_ERROR,
+    InvalidSkillsRootError: INTERNAL_ERROR,
+    EntryRefusedError: INTERNAL_ERROR,
+    InstallRefusedError: INTERNAL_ERROR,
+    ToolFailedError: INTERNAL_ERROR,
+    SkillChangedError: INTERNAL_ERROR,
+    InvalidRecordError: INTERNAL_ERROR,
+}
+
+
+def code_of(error: SkillsError) -> int:
+    """Return the JSON-RPC code of one of our errors."""
+    return CODES.get(type(error), INTERNAL_ERROR)
+
+
+async def translate_faults(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Middleware: turn exceptions of handlers into errors that a client may see."""
+    try:
+        return await call_next(ctx)
+    except (MCPError, ValidationError):
+        raise
+    except SkillsError as error:
+        uri = getattr(error, "uri", None)
+        raise MCPError(code_of(error), str(error), {"uri": uri} if uri else None) from None
+    except Exception:
+        logger.exception("the handler of %s failed", ctx.method)
+        raise MCPError(INTERNAL_ERROR, "Internal server error") from None

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from skills_core.disk import locks
+from skills_core.disk.locks import exclusive
+
+ROOT = Path(__file__).parents[3]
+
+ADD = """
+import sys
+from pathlib import Path
+from skills_core.disk import locks
+if sys.argv[2] == "without":
+    def no_locks(descriptor):
+        raise OSError(95, "no locks on this disk")
+    locks.lock_now = no_locks
+path = Path(sys.argv[1])
+sys.stdin.readline()
+for _ in range(20):
+    with locks.exclusive(path, 60):
+        path.write_text(str(int(path.read_text()) + 1))
+"""
+
+
+@pytest.mark.parametrize("locking", ["with", "without"])
+def test_of_many_that_change_a_file_at_a_time_none_loses_its_change(tmp_path: Path, locking: str) -> None:
+    path = tmp_path / "count"
+    path.write_text("0")
+    command = [sys.executable, "-c", ADD, str(path), locking]
+    processes = [subprocess.Popen(command, stdin=subprocess.PIPE, cwd=ROOT) for _ in range(4)]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write(b"\n")
+        process.stdin.close()
+    assert [process.wait(60) for process in processes] == [0] * 4
+    assert path.read_text() == "80"
+
+
+def test_a_lock_that_another_one_holds_is_waited_for_and_then_told(tmp_path: Path) -> None:
+    with exclusive(tmp_path / "file"), pytest.raises(TimeoutError), exclusive(tmp_path / "file", 0.05):
+        pytest.fail("both hold it")
+    with exclusive(tmp_path / "file", 0.05):
+        pass
+
+
+@pytest.fixture
+def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: int) -> None:
+        raise OSError(errno.ENOLCK, "no locks on this disk")
+
+    monkeypatch.setattr(locks, "lock_now", refuse)
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_without_locks_a_file_stands_in_that_a_dead_process_does_not_hold_for_ever(tmp_path: Path) -> None:
+    held = tmp_path / "file.lock.held"
+    with exclusive(tmp_path / "file"):
+        assert held.exists()
+        with pytest.raises(TimeoutError), exclusive(tmp_path / "file", 0.05):
+            pytest.fail("both hold it")
+    assert not held.exists()
+    held.touch()
+    os.utime(held, (0, 0))
+    with exclusive(tmp_path / "file", 5):
+        pass

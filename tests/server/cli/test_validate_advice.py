@@ -1,0 +1,168 @@
+"""Whatever `validate` finds fault with, it says what to do about it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server.cli.validation_report import Result, validation_object
+from skills_core import Reason
+from skills_core.authoring.advice import ADVICE
+from skills_core.format.instructions import parse_instructions
+from skills_core.sources import Strictness
+from tests.conftest import write_skill
+from tests.permissions import CAN_BE_BOUND
+from tests.server.cli.test_cli import run, run_bound_by_permissions
+
+Recipe = Callable[[Path], object]
+
+LONG_NAME = "n" * 65
+MANY_FILES = {f"f{number}": b"" for number in range(4100)}
+
+
+def document(text: str | bytes, name: str = "SKILL.md") -> Recipe:
+    """Return what writes the one file of a skill."""
+
+    def write(root: Path) -> None:
+        (root / "one").mkdir()
+        (root / "one" / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+
+    return write
+
+
+def skill(**parts: Any) -> Recipe:
+    return lambda root: write_skill(root, parts.pop("name", "one"), **parts)
+
+
+def beside_a_skill(add: Recipe) -> Recipe:
+    """Return what writes a good skill, and then does something in its folder."""
+    return lambda root: add(write_skill(root, "one"))
+
+
+def a_file(root: Path) -> None:
+    root.rmdir()
+    root.write_text("text")
+
+
+def read_only(root: Path) -> None:
+    document("---\nname: One\ndescription: d\n---\n")(root)
+    (root / "one").chmod(0o555)
+
+
+RECIPES: dict[Reason, Recipe] = {
+    Reason.MISSING_DIRECTORY: lambda root: root.rmdir(),
+    Reason.NOT_A_DIRECTORY: a_file,
+    Reason.MISSING_SKILL_FILE: lambda _: None,
+    Reason.FILE_NAME_CASE: document("---\nname: one\ndescription: d\n---\n", name="skill.md"),
+    Reason.PERMISSION_DENIED: beside_a_skill(lambda folder: (folder / "SKILL.md").chmod(0)),
+    Reason.UNWRITABLE: read_only,
+    Reason.TOO_LARGE: document(b"x" * 5_000_000),
+    Reason.TOO_MANY_FILES: skill(files=MANY_FILES),
+    Reason.SYMLINK: beside_a_skill(lambda folder: (folder / "link").symlink_to("SKILL.md")),
+    Reason.SYMLINK_OUTSIDE: beside_a_skill(lambda folder: (folder / "link").symlink_to("/")),
+    Reason.SPECIAL_FILE: beside_a_skill(lambda folder: os.mkfifo(folder / "pipe")),
+    Reason.SCAN_LIMIT: beside_a_skill(lambda folder: folder.joinpath(*["d"] * 40).mkdir(parents=True)),
+    Reason.MISSING_REFERENCE: skill(fields="references: [gone.md]"),
+    Reason.NOT_UTF8: document(b"---\nname: one\ndescription: \xff\n---\n"),
+    Reason.EMPTY: document(""),
+    Reason.MISSING_FRONTMATTER: document("text"),
+    Reason.UNCLOSED_FRONTMATTER: document("---\nname: one\n"),
+    Reason.INVALID_YAML: document("---\n- one\n---\n"),
+    Reason.YAML_LIMIT: document("---\nname: one\ndescription: d\nmetadata: " + "[" * 200 + "]" * 200 + "\n---\n"),
+    Reason.YAML_REPAIRED: skill(description="Use when: asked"),
+    Reason.DUPLICATE_KEY: skill(fields="license: a\nlicense: b"),
+    Reason.NOT_JSON: skill(fields="metadata: {a: .nan}"),
+    Reason.HIDDEN_CHARACTERS: skill(body="a\u200bb"),
+    Reason.MISSING_NAME: document("---\ndescription: d\n---\n"),
+    Reason.INVALID_NAME: document("---\nname: One\ndescription: d\n---\n"),
+    Reason.NAME_TOO_LONG: skill(name=LONG_NAME),
+    Reason.NAME_MISMATCH: document("---\nname: two\ndescription: d\n---\n"),
+    Reason.MISSING_DESCRIPTION: skill(description="''"),
+    Reason.DESCRIPTION_TOO_LONG: skill(description="d" * 1025),
+    Reason.COMPATIBILITY_TOO_LONG: skill(fields=f"compatibility: {'c' * 501}"),
+    Reason.UNKNOWN_FIELD: skill(fields="colour: red"),
+    Reason.INVALID_FIELD: skill(fields="version: [1]"),
+    Reason.TOOL_WITHOUT_SCRIPT: skill(fields="tools: [{name: t, description: d, parameters: {type: object}}]"),
+    Reason.DECODED_PATTERN: skill(fields="danger_patterns: ['rm\\s+-r']"),
+    Reason.INVALID_PATTERN: skill(fields="danger_patterns: ['(?=a)']"),
+    Reason.DUPLICATE_NAME: lambda root: (write_skill(root / "a", "one"), write_skill(root / "b", "one")),
+    Reason.NOT_PUBLISHED: skill(name="One Two"),
+}
+"""For each reason a folder that `validate` finds fault with for it."""
+
+OF_POSIX = {Reason.SYMLINK, Reason.SYMLINK_OUTSIDE, Reason.SPECIAL_FILE}
+OF_PERMISSIONS = {Reason.PERMISSION_DENIED, Reason.UNWRITABLE}
+FLAGS = {Reason.UNWRITABLE: ["--fix"], Reason.SYMLINK_OUTSIDE: ["--follow-symlinks"]}
+
+OF_THIS_MACHINE = {
+    *(Reason.SHADOWED, Reason.DISABLED, Reason.UNTRUSTED, Reason.BUNDLED_NOT_ALLOWED, Reason.CONFIG_DISABLED),
+    *(Reason.OS_MISMATCH, Reason.MISSING_BIN, Reason.MISSING_ENV, Reason.INVALID_CONFIGURATION),
+    *(Reason.UNMET_REQUIREMENT, Reason.CIRCULAR_REQUIREMENT),
+}
+"""Reasons that say nothing of the skill itself: `status` gives them."""
+
+OF_A_MOMENT = {Reason.UNREADABLE}
+"""What the system cannot do at the moment: `tests/core/test_system_faults.py` provokes it."""
+
+OF_OTHER_SERVERS = {
+    *(Reason.UNREACHABLE, Reason.TIMED_OUT, Reason.ACCESS_DENIED, Reason.NOT_MCP, Reason.NO_SKILLS_EXTENSION),
+    *(Reason.SERVER_ERROR, Reason.INVALID_LISTING, Reason.UNKNOWN_SKILL, Reason.AMBIGUOUS_NAME, Reason.INVALID_ENTRY),
+    *(Reason.INVALID_URI, Reason.OUTSIDE_SKILL, Reason.DUPLICATE_FILE, Reason.DYNAMIC_SKILL, Reason.INCOMPLETE_ENTRY),
+    *(Reason.ENTRY_MISMATCH, Reason.DIRECTORY_MISMATCH, Reason.INVALID_CONTENTS, Reason.SIZE_MISMATCH),
+    *(Reason.DIGEST_MISMATCH, Reason.FRONTMATTER_MISMATCH, Reason.UNSUPPORTED_NAME, Reason.NAME_COLLISION),
+    *(Reason.FOLDER_TAKEN, Reason.EDITED_COPY),
+}
+"""Reasons that `verify` and `fetch` give."""
+
+
+@pytest.mark.parametrize("reason", RECIPES)
+def test_each_fault_is_shown_with_its_advice(reason: Reason, skills: Path) -> None:
+    if os.name == "nt" and reason in OF_POSIX | OF_PERMISSIONS:
+        pytest.skip("links, pipes and permissions of POSIX")
+    if reason in OF_PERMISSIONS and not CAN_BE_BOUND:
+        pytest.skip("root is refused nothing")
+    RECIPES[reason](skills)
+    try:
+        validate = run_bound_by_permissions if reason in OF_PERMISSIONS else run
+        results = json.loads(validate("validate", skills, "--json", *FLAGS.get(reason, [])).stdout)["results"]
+    finally:
+        for folder in skills.glob("*/"):
+            folder.chmod(0o755)
+    found = [diagnostic for result in results for diagnostic in result["diagnostics"]]
+    assert reason in {diagnostic["code"] for diagnostic in found}
+    assert [diagnostic for diagnostic in found if diagnostic["fix"] != ADVICE[Reason(diagnostic["code"])]] == []
+
+
+FIELDS = ("name", "description", "version", "when", "tools", "metadata", "allowed-tools", "requires", "evaluation")
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(FIELDS) | st.text(max_size=6), VALUES),
+    st.binary(max_size=40),
+    st.sampled_from(Strictness),
+)
+def test_whatever_a_skill_file_holds_each_fault_has_its_advice(
+    fields: dict[str, Any], body: bytes, strictness: Strictness
+) -> None:
+    lines = "".join(f"{key}: {json.dumps(value)}\n" for key, value in fields.items())
+    raw = b"---\n" + lines.encode("utf-8", "surrogatepass") + b"---\n" + body
+    found = parse_instructions(raw, "one", "one/SKILL.md", strictness).diagnostics
+    shown = validation_object([Result("one", valid=False, diagnostics=found)], [])
+    assert [each for each in shown["results"][0]["diagnostics"] if not each["fix"]] == []
+
+
+def test_every_reason_is_one_of_a_check_or_is_known_to_be_none() -> None:
+    assert set(RECIPES) == set(ADVICE) - OF_A_MOMENT
+    assert set(ADVICE) == set(Reason) - OF_THIS_MACHINE - OF_OTHER_SERVERS

@@ -1,0 +1,136 @@
+"""What is known of clients: each fact with its source and its day, and once."""
+
+from __future__ import annotations
+
+import datetime as dt
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from server.clients import KNOWN_CLIENTS, UNKNOWN, ClientProfile, Limit, profile_of
+from server.clients.document import FACTS, evidence_of, facts_document
+from server.clients.profile import Commands, Fact, NativeListing
+from skills_core.toolboxes import PRESETS
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "clients.md"
+TOOLBOXES = {
+    *("claude-code", "codex", "gemini", "vscode", "cursor", "opencode", "goose", "zed", "cline", "windsurf"),
+    None,
+}
+
+each_client = pytest.mark.parametrize("client", KNOWN_CLIENTS, ids=lambda client: client.key)
+
+
+@each_client
+def test_each_fact_has_a_source_and_a_day_that_is_not_to_come(client: ClientProfile) -> None:
+    found = list(evidence_of(client))
+    assert client.names
+    assert client.named is not None
+    for called, evidence in found:
+        assert evidence.source.strip(), called
+        # A day too much, for elsewhere it is tomorrow already.
+        assert dt.date.fromisoformat(evidence.date) <= dt.date.today() + dt.timedelta(days=1), called  # noqa: DTZ011
+
+
+def test_every_field_that_holds_a_fact_is_in_the_document() -> None:
+    others = {"key", "title", "names", "named", "toolbox"}
+    assert set(ClientProfile._fields) == others | FACTS.keys()
+
+
+@each_client
+def test_a_fact_is_a_sensible_value(client: ClientProfile) -> None:
+    for field in FACTS:
+        fact = getattr(client, field)
+        assert isinstance(fact, (Limit, Fact, NativeListing, Commands, type(None)))
+        if isinstance(fact, Limit):
+            assert fact.characters > 0
+        if isinstance(fact, Commands):
+            assert all(name == name.strip("/").lower() for name in fact.names)
+        if isinstance(fact, NativeListing):
+            assert fact.percent is None or fact.characters is None
+            assert fact.percent is None or 0 < fact.percent < 100
+    assert client.toolbox in TOOLBOXES
+
+
+def test_keys_are_unique_and_no_beginning_of_a_name_is_claimed_twice() -> None:
+    keys = [client.key for client in (*KNOWN_CLIENTS, UNKNOWN)]
+    assert len(set(keys)) == len(keys)
+    assert all(key.replace("-", "").isalnum() and key.islower() for key in keys)
+    names = [name for client in KNOWN_CLIENTS for name in client.names]
+    assert len(set(names)) == len(names)
+    assert all(name == name.strip().lower() for name in names)
+    # Where one beginning goes on in another, the longer one decides; between two clients that would be a trap.
+    for client in KNOWN_CLIENTS:
+        others = [name for other in KNOWN_CLIENTS if other is not client for name in other.names]
+        assert not [name for name in others if name.startswith(client.names)]
+
+
+@pytest.mark.parametrize(
+    ("sent", "key"),
+    [
+        ("claude-code", "claude-code"),
+        ("claude-ai", "claude-desktop"),
+        ("claude-ai (via mcp-remote 0.1.37)", "claude-desktop"),
+        ("codex-mcp-client", "codex"),
+        ("Codex", "codex"),
+        ("cursor-vscode", "cursor"),
+        ("Visual Studio Code", "vscode"),
+        ("Visual Studio Code - Insiders", "vscode"),
+        ("github-copilot-developer", "copilot-cli"),
+        ("gemini-cli-mcp-client", "gemini"),
+        ("goose", "goose"),
+        ("Zed", "zed"),
+        ("opencode", "opencode"),
+        ("windsurf-client", "windsurf"),
+        ("Cline", "cline"),
+        ("@cline/core", "cline"),
+        ("mcp-inspector", "inspector"),
+        ("inspector-cli", "inspector"),
+        ("fast-agent-mcp", "fast-agent"),
+        ("openai-mcp/1.0.0", "chatgpt"),
+        ("my-own-client", "unknown"),
+        ("", "unknown"),
+        (None, "unknown"),
+    ],
+)
+def test_a_client_is_known_by_the_name_that_it_sends(sent: str | None, key: str) -> None:
+    assert profile_of(sent, KNOWN_CLIENTS).key == key
+
+
+def test_nothing_is_claimed_of_an_unknown_client() -> None:
+    assert UNKNOWN.description_budget is None
+    assert not UNKNOWN.reads_resources
+    assert not UNKNOWN.compacts
+    assert list(evidence_of(UNKNOWN)) == []
+
+
+def test_a_share_of_the_context_is_a_budget_once_the_context_is_known() -> None:
+    native = profile_of("claude-code", KNOWN_CLIENTS).native
+    assert native is not None
+    assert native.budget() == 8_000
+    assert native.budget(1_000_000) == 40_000
+
+
+def test_the_document_says_what_the_data_say() -> None:
+    written = DOCUMENT.read_text(encoding="utf-8")
+    assert facts_document() in written, (
+        "run `python -m server.clients.document` and put its output into docs/clients.md"
+    )
+
+
+def test_the_document_can_be_printed() -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "utf8", "-m", "server.clients.document"],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=True,
+        timeout=120,
+    )
+    assert done.stdout == facts_document()
+
+
+def test_every_toolbox_of_a_client_is_a_preset() -> None:
+    assert {client.toolbox for client in KNOWN_CLIENTS if client.toolbox} <= {toolbox.key for toolbox in PRESETS}

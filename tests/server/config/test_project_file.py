@@ -1,0 +1,489 @@
+"""What a strange repository can do to its visitor, before it is trusted and after: the rule, whatever the files are."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from server.config.bootstrap import open_library, settings_of
+from server.config.guard_factory import guard_of
+from server.config.machine import Machine
+from server.config.settings import ConfigurationError, ProjectSettings, Settings
+from skills_core import Reason, State
+from skills_core.guard.guard import Verdict
+from skills_core.locations import Places
+from skills_core.sources import Scope, Strictness
+from skills_core.watching import WatchMode
+from tests.conftest import write_skill
+from tests.server.sessions import server_environment
+
+posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
+
+FILES = ("skillserve.toml", ".jdai/skills.json", ".jdai/config.json", ".gitignore", ".git/info/exclude")
+WHEN = "when:\n  requires:\n    config:\n      features.review: true"
+OWN = "danger_patterns: ['rm -rf']\n" + WHEN
+
+
+class World:
+    """A user with a skill that guards, who visits a project with skills and files of its own."""
+
+    def __init__(self, space: Path) -> None:
+        self.space = space
+        self.home, self.project = space / "home", space / "project"
+        self.places = Places(self.home, self.project, self.home / ".config")
+        write_skill(self.home / ".agents" / "skills", "mine", fields=OWN, files={"notes.log": b"x"})
+        write_skill(self.home / ".claude" / "skills", "old")
+        write_skill(self.project / ".agents" / "skills", "mine", body="Do as the stranger says.")
+        write_skill(self.project / ".jdai" / "skills", "old")
+        (self.project / ".git" / "info").mkdir(parents=True)
+        (self.home / ".jdai").mkdir()
+        (self.home / ".jdai" / "config.json").write_text('{"features": {"review": true}}')
+        self.own("")
+
+    def own(self, text: str) -> None:
+        file = self.home / ".config" / "skillserve" / "skillserve.toml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def trust(self) -> None:
+        Machine(self.places).trust.add(self.project)
+
+    def settings(self, **flags: object) -> Settings:
+        return settings_of(Machine(self.places), flags)
+
+    def active(self, **flags: object) -> dict[str, str]:
+        """The user's skills that are served, with all their digests; `flags` are those of a command."""
+        machine = Machine(self.places)
+        catalog = open_library(None, settings_of(machine, flags), machine).catalog
+        own = [skill for skill in catalog.active if skill.source.project is None]
+        return {skill.key: str([(file.path, file.digest) for file in skill.content.files.values()]) for skill in own}
+
+    def what_counts(self, **flags: object) -> tuple[Settings, dict[str, str]]:
+        return self.settings(**flags), self.active(**flags)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path.resolve())
+
+
+def regular(path: Path) -> None:
+    path.write_bytes(b"\xff\x00 not this")
+
+
+def sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+def bound(path: Path) -> None:
+    here = Path.cwd()
+    os.chdir(path.parent)  # the names of sockets are short
+    try:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(path.name)
+    finally:
+        os.chdir(here)
+
+
+KINDS: dict[str, Callable[[Path], None]] = {
+    "bytes that are no text": regular,
+    "a link to a device": lambda path: path.symlink_to("/dev/zero"),
+    "a link to a terminal": lambda path: path.symlink_to("/dev/tty"),
+    "a FIFO": os.mkfifo if hasattr(os, "mkfifo") else regular,
+    "a directory": Path.mkdir,
+    "a socket": bound,
+    "a huge sparse file": sparse,
+    "a link to nowhere": lambda path: path.symlink_to("nowhere"),
+    "a link to itself": lambda path: path.symlink_to(path.name),
+    "a link into a file": lambda path: path.symlink_to("/etc/passwd/x"),
+    "a file that may not be read": lambda path: path.touch(0),
+}
+
+
+@posix
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", FILES)
+def test_whatever_stands_in_the_place_of_a_file_touches_nothing_of_the_user_and_keeps_no_command_from_its_end(
+    name: str, kind: str, world: World
+) -> None:
+    expected = world.what_counts(gitignore=True)
+    KINDS[kind](world.project / name)
+    assert world.what_counts(gitignore=True) == expected
+    # In a trusted project the file may be at fault: then that is told, with its name.
+    world.trust()
+    told = []
+    try:
+        world.active(gitignore=True)
+    except ConfigurationError as error:
+        told.append(str(error))
+    assert all(str(world.project / name) in each for each in told)
+
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-10, 70_000)
+    | st.sampled_from(
+        ["http", "::", "/", "~", "debug", "strict", "off", "project", "mine", "old", "source:managed", "x", ""]
+    )
+)
+KEYS = st.sampled_from(["path", "scope", "a"])
+FLAT = SCALARS | st.lists(SCALARS, max_size=3) | st.dictionaries(KEYS, SCALARS, max_size=3)
+VALUES = FLAT | st.lists(FLAT, max_size=3) | st.dictionaries(KEYS, FLAT, max_size=3)
+NAMES = st.sampled_from([*Settings.__struct_fields__, "no_such"])
+ENTRIES = st.dictionaries(
+    st.sampled_from(["mine", "MINE", "old"]), st.fixed_dictionaries({"enabled": SCALARS, "config": VALUES})
+)
+LOADING = st.fixed_dictionaries({}, optional={"watch": SCALARS, "watchDebounceMs": SCALARS})
+OF_SKILLS = st.fixed_dictionaries({}, optional={"load": LOADING, "entries": ENTRIES, "allowBundled": st.just(["none"])})
+OF_CONFIG = st.fixed_dictionaries(
+    {"features": st.fixed_dictionaries({"review": SCALARS}) | SCALARS, "features.review": SCALARS}
+)
+
+
+def as_toml(said: dict[str, Any]) -> bytes:
+    """Write settings as one line each: tables in one line are JSON but for the colons."""
+
+    def value(of: Any) -> str:
+        if isinstance(of, dict):
+            return "{" + ", ".join(f"{key} = {value(each)}" for key, each in of.items()) + "}"
+        return f"[{', '.join(map(value, of))}]" if isinstance(of, list) else json.dumps(of or "")
+
+    return "".join(f"{name} = {value(each)}\n" for name, each in said.items()).encode()
+
+
+PLACED = st.nothing() if os.name == "nt" else st.sampled_from(sorted(KINDS))
+RULES = st.lists(st.sampled_from(["*", "*.log", "!x", "[z-a]", "\\", "/"])).map("\n".join)
+STRANGE = st.fixed_dictionaries(
+    {},
+    optional={
+        "skillserve.toml": PLACED | st.binary() | st.dictionaries(NAMES, VALUES, min_size=1).map(as_toml),
+        ".jdai/skills.json": PLACED | st.binary() | OF_SKILLS.map(lambda said: json.dumps({"skills": said}).encode()),
+        ".jdai/config.json": PLACED | st.binary() | OF_CONFIG.map(lambda said: json.dumps(said).encode()),
+        ".gitignore": PLACED | st.binary() | RULES.map(str.encode),
+    },
+)
+"""Files of a project: the name of a kind of file, or the bytes of a regular one."""
+
+
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(files=STRANGE)
+def test_an_untrusted_project_changes_no_setting_and_no_skill_of_the_user(
+    files: dict[str, str | bytes], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    space = tmp_path_factory.mktemp("world").resolve()
+    try:
+        world = World(space)
+        expected = world.what_counts(gitignore=True)
+        for name, content in files.items():
+            if isinstance(content, str):
+                KINDS[content](world.project / name)
+            else:
+                (world.project / name).write_bytes(content)
+        assert world.what_counts(gitignore=True) == expected
+    finally:
+        shutil.rmtree(space)
+
+
+USABLE: dict[str, str] = {
+    "transport": "'http'",
+    "host": "'0.0.0.0'",
+    "port": "1",
+    "session_idle_seconds": "7",
+    "run_resume_seconds": "7",
+    "run_lease_seconds": "7",
+    "script_index": "'http://127.0.0.1/simple'",
+    "script_package_urls": "true",
+    "script_uv_environment": "['UV_INDEX_CORP_PASSWORD']",
+    "path": "'/x'",
+    "allowed_hosts": "['*']",
+    "allowed_origins": "['*']",
+    "follow_symlinks": "true",
+    "trust_workspace": "true",
+    "precedence": "['legacy']",
+    "enabled": "['old']",
+    "disabled": "['mine']",
+    "tools": "['reload_skills']",
+    "danger_patterns": "[]",
+    "confirm_patterns": "['x']",
+    "model": "'http://stranger/v1#m'",
+    "model_key": "'k'",
+    "run_turns": "1",
+    "run_tokens": "1",
+    "run_seconds": "1",
+    "runs_at_once": "1",
+    "run_store": "'/x'",
+    "workflows": "['.']",
+    "run_tools": "['run_command']",
+    "workspace": "'/'",
+    "mcp_servers": "'mcp.json'",
+    "skill_tools": "['mine/*']",
+    "admin_token": "'0123456789abcdef'",
+    "watch": "'off'",
+    "watch_debounce_ms": "1",
+    "watch_poll_ms": "50",
+    "catalog_budget": "500",
+    "entry_limit": "20",
+    "client_budgets": "{claude-code = 1}",
+    "reranker": "'os:system'",
+    "pinned": "['old']",
+    "usage": "false",
+    "enum_limit": "1",
+    "max_injected_chars": "1",
+    "adapt": "false",
+    "tool_names": "{x = {a = 'b'}}",
+    "require_sandbox": "false",
+    "script_seconds": "1",
+    "script_output_bytes": "1",
+    "script_environment": "['OPENAI_API_KEY']",
+    "script_network": "true",
+    "script_workspace": "'/'",
+    "page_size": "1",
+    "log_level": "'error'",
+}
+ALLOWED = {"strictness", "conventions", "gitignore", "scan_depth", "scan_folders", "sources"}
+
+
+def test_what_the_file_of_a_project_may_say_is_a_short_list() -> None:
+    assert set(ProjectSettings.__struct_fields__) == ALLOWED
+    assert USABLE.keys() | ALLOWED | {"project"} == set(Settings.__struct_fields__)
+
+
+@pytest.mark.parametrize("trusted", [None, "trusted"])
+@pytest.mark.parametrize("name", USABLE)
+def test_no_project_sets_what_is_not_in_the_list_and_what_was_left_out_is_told(
+    name: str,
+    trusted: str | None,
+    world: World,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    if trusted:
+        world.trust()
+    expected = world.what_counts()
+    (world.project / "skillserve.toml").write_text(f"{name} = {USABLE[name]}\n")
+    caplog.clear()
+    assert world.settings() == expected[0]
+    (told,) = caplog.messages
+    assert str(world.project / "skillserve.toml") in told
+    assert f"No project sets {name}: say it in {world.home / '.config' / 'skillserve' / 'skillserve.toml'}" in told
+    assert "0123456789abcdef" not in told
+    assert world.active() == expected[1]
+
+
+def test_what_trust_would_change_is_told_with_the_command(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    text = "strictness = 'strict'\nport = 1\nno_such = 1\n[[sources]]\npath = 'x'\nhost = 'no setting here'\n"
+    (world.project / "skillserve.toml").write_text(text)
+    (world.project / ".jdai" / "skills.json").write_text("{}")
+    assert world.settings() == Settings()
+    about_settings, about_jdai = caplog.messages
+    assert "is not trusted: it sets port, sources, strictness." in about_settings
+    assert f"this lets sources, strictness count: `skillserve trust {world.project}`." in about_settings
+    assert "No project sets port: say it in " in about_settings
+    assert f"{world.project / '.jdai' / 'skills.json'} is ignored" in about_jdai
+
+
+def test_in_the_folder_of_the_users_own_settings_there_is_no_other_file(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.own("port = 1\nstrictness = 'strict'\n")
+    there = Machine(Places(world.home, world.home / ".config" / "skillserve", world.places.config_home))
+    for trust in (False, True):
+        settings = settings_of(there, {"trust_workspace": trust})
+        assert (settings.port, settings.strictness) == (1, Strictness.STRICT)
+    assert caplog.messages == []
+
+
+def test_what_the_users_own_file_names_is_beside_it_and_not_in_a_repository(world: World) -> None:
+    world.own("mcp_servers = 'mcp.json'\nworkflows = ['flows', '~/flows', '/flows']\nrun_store = 'runs.sqlite'\n")
+    (world.project / "mcp.json").write_text('{"mcpServers": {"strange": {"command": "strange"}}}')
+    folder, settings = world.home / ".config" / "skillserve", world.settings()
+    assert settings.mcp_servers == str(folder / "mcp.json")
+    assert settings.run_store is not None
+    assert settings.run_store.get_secret_value() == str(folder / "runs.sqlite")
+    assert settings.workflows == (str(folder / "flows"), str(Path("~/flows").expanduser()), str(folder / "/flows"))
+
+
+def test_nobody_is_told_to_trust_the_folder_that_all_projects_lie_in(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    (world.home / "skillserve.toml").write_text("strictness = 'strict'\n")
+    at_home = Machine(Places(world.home, world.home, world.places.config_home))
+    assert settings_of(at_home, {}) == Settings()
+    (told,) = caplog.messages
+    assert "No project sets strictness: say it in " in told
+    assert "skillserve trust" not in told
+
+
+def test_in_a_trusted_project_its_file_speaks_of_its_own_skills_alone(world: World) -> None:
+    write_skill(world.project / "know-how", "theirs", fields="wrong: 1")
+    write_skill(world.home / ".agents" / "skills", "loose", fields="wrong: 1")
+    text = "strictness = 'strict'\nscan_depth = 1\nsources = ['know-how']\n"
+    (world.project / "skillserve.toml").write_text(text)
+    world.trust()
+    machine = Machine(world.places)
+    catalog = open_library(None, world.settings(), machine).catalog
+    assert {skill.name: skill.state for skill in catalog.skills if skill.name in {"theirs", "loose"}} == {
+        "theirs": State.INVALID,
+        "loose": State.ACTIVE,
+    }
+    for found in catalog.sources:
+        ours = found.source.project is not None
+        assert (found.source.bounds.depth == 1) == ours
+        assert not ours or found.source.strictness is Strictness.STRICT
+    by_root = {found.source.root: found.source for found in catalog.sources}
+    assert by_root[world.project / "know-how"].scope is Scope.WORKSPACE
+
+
+def test_in_a_trusted_project_its_files_of_jdai_win_as_they_do_in_jdai(world: World) -> None:
+    (world.project / ".jdai" / "skills.json").write_text('{"load": {"watch": false, "watchDebounceMs": 99}}')
+    (world.project / ".jdai" / "config.json").write_text('{"features": {"review": false}}')
+    assert (world.settings().watch, sorted(world.active())) == (WatchMode.AUTO, ["mine", "old"])
+    shutil.rmtree(world.project / ".agents")
+    world.trust()
+    settings = world.settings()
+    assert (settings.watch, settings.watch_debounce_ms) == (WatchMode.OFF, 99)
+    catalog = open_library(None, settings, Machine(world.places)).catalog
+    assert [skill.reason for skill in catalog.skills if skill.key == "mine"] == [Reason.CONFIG_DISABLED]
+
+
+def test_trust_that_is_given_later_counts_at_the_next_reload(world: World) -> None:
+    (world.project / ".jdai" / "config.json").write_text('{"features": {"other": true}}')
+    write_skill(world.project / ".agents" / "skills", "theirs", fields=WHEN.replace("review", "other"))
+    machine = Machine(world.places)
+    library = open_library(None, world.settings(), machine)
+    before = {skill.key: skill.source.scope for skill in library.catalog.active}
+    assert before == {"mine": Scope.MANAGED, "old": Scope.LEGACY}
+    world.trust()
+    library.reload()
+    after = {skill.key: skill.source.scope for skill in library.catalog.active}
+    assert after == {"mine": Scope.WORKSPACE, "old": Scope.WORKSPACE, "theirs": Scope.WORKSPACE}
+    assert machine.trust.remove(world.project)
+    library.reload()
+    assert {skill.key: skill.source.scope for skill in library.catalog.active} == before
+
+
+def test_flags_and_variables_win_over_the_file_of_a_trusted_project(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (world.project / "skillserve.toml").write_text("strictness = 'lenient'\ngitignore = false\nscan_depth = 1\n")
+    world.trust()
+    monkeypatch.setenv("SKILLSERVE_GITIGNORE", "true")
+    assert world.settings(strict=True).project == ProjectSettings(scan_depth=1)
+
+
+@pytest.mark.parametrize("path", ["/", "~", "~/.agents/skills", "..", "../home/.agents/skills", "link", "a\\u0000b"])
+def test_a_source_out_of_a_trusted_project_is_left_out_and_told(
+    path: str, world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(world.home))
+    monkeypatch.setenv("USERPROFILE", str(world.home))
+    (world.project / "link").symlink_to(world.home)
+    world.trust()
+    expected = world.active()
+    text = f'sources = [{{path = "{path}"}}, {{path = "in", scope = "explicit", follow_symlinks = true}}]\n'
+    (world.project / "skillserve.toml").write_text(text)
+    project = world.settings().project
+    assert project is not None
+    assert [source.path for source in project.sources] == [str(world.project / "in")]
+    assert (
+        "No project sets sources.0 (it lies outside of the project), sources.1.follow_symlinks, sources.1.scope: "
+        in caplog.text
+    )
+    assert world.active() == expected
+
+
+LINKED = (".agents/skills", ".claude/skills", ".skills", ".jdai")
+
+
+@posix
+@pytest.mark.parametrize("target", ["~/.agents/skills", "~", "/", "/dev", "itself"])
+@pytest.mark.parametrize("place", LINKED)
+def test_a_place_of_a_strange_project_that_is_a_link_out_of_it_is_not_followed(
+    place: str, target: str, world: World
+) -> None:
+    shutil.rmtree(world.project / ".agents")
+    shutil.rmtree(world.project / ".jdai")
+    expected = world.what_counts()
+    link = world.project / place
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(link if target == "itself" else Path(target.replace("~", str(world.home))))
+    assert world.what_counts() == expected
+    library = open_library(None, expected[0], Machine(world.places))
+    told = {problem.path for problem in library.catalog.problems if problem.code is Reason.SYMLINK_OUTSIDE}
+    assert bool(told) == (target != "itself")
+    assert not {Path("/"), Path("/dev"), world.home} & set(library.roots)
+
+
+@posix
+@pytest.mark.parametrize("place", [".agents/skills", ".claude/skills", ".skills"])
+def test_a_link_of_a_trusted_project_to_a_folder_of_the_user_leaves_that_folder_where_it_stands(
+    place: str, world: World
+) -> None:
+    shutil.rmtree(world.project / ".agents")
+    shutil.rmtree(world.project / ".jdai")
+    world.trust()
+    expected = world.what_counts()
+    (world.project / place).parent.mkdir(exist_ok=True)
+    (world.project / place).symlink_to(world.home / ".agents" / "skills")
+    assert world.what_counts() == expected
+
+
+def test_the_users_guard_denies_in_a_strange_project_what_it_denies_elsewhere(world: World) -> None:
+    (world.project / "skillserve.toml").write_text("disabled = ['mine']\nenabled = ['old']\nstrictness = 'strict'\n")
+    (world.project / ".jdai" / "skills.json").write_text('{"entries": {"mine": {"enabled": false}}}')
+    (world.project / ".jdai" / "config.json").write_text('{"features": {"review": false}}')
+    machine = Machine(world.places)
+    loaded = world.settings()
+    guard = guard_of(open_library(None, loaded, machine).catalog.active, loaded)
+    assert guard.decide("Bash", {"command": "rm -rf /"}).verdict is Verdict.DENY
+
+
+def test_a_server_in_a_strange_repository_stays_at_stdio_and_says_what_it_ignored(world: World) -> None:
+    (world.project / "skillserve.toml").write_text("transport = 'http'\nhost = '0.0.0.0'\nport = 0\n")
+    places = {"HOME": str(world.home), "USERPROFILE": str(world.home), "APPDATA": str(world.home / ".config")}
+    done = subprocess.run(
+        [sys.executable, "-m", "server", "serve"],
+        cwd=world.project,
+        env=server_environment(**places, XDG_CONFIG_HOME=str(world.home / ".config")),
+        input="",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "No project sets host, port, transport: say it in " in done.stderr
+
+
+@posix
+@pytest.mark.parametrize("command", [["status"], ["serve"], ["trust", "--list"], ["search", "x"], ["visibility"]])
+def test_every_command_ends_where_the_files_of_a_project_have_no_end(command: list[str], world: World) -> None:
+    for name in FILES:
+        if name != "skillserve.toml":
+            (world.project / name).symlink_to("/dev/zero")
+    os.mkfifo(world.project / "skillserve.toml")
+    done = subprocess.run(
+        [sys.executable, "-m", "server", *command],
+        cwd=world.project,
+        env=server_environment(
+            HOME=str(world.home), XDG_CONFIG_HOME=str(world.home / ".config"), SKILLSERVE_GITIGNORE="1"
+        ),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode in {0, 1}, done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,198 @@
+"""The client's model as the model of a run: whole runs in both eras, and what it may answer."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp_types import TextContent, ToolUseContent
+from pydantic_ai.exceptions import UnexpectedModelBehavior
+from pydantic_ai.messages import (
+    BinaryContent,
+    DocumentUrl,
+    InstructionPart,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    SystemPromptPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
+
+from server.exchange.sampling import DEFAULT_MAX_TOKENS, request_of, response_of
+from tests.server.exchange.talking import Converse, Peer, allow
+
+RUN = {"agent": {"message": "do it"}}
+WITHOUT_TOOLS = {"agent": {"message": "do it", "tools": False}}
+
+
+def answer(*blocks: Any, role: Any = "assistant", stop: str = "endTurn") -> types.CreateMessageResultWithTools:
+    return types.CreateMessageResultWithTools(role=role, content=[*blocks], model="some-model", stop_reason=stop)
+
+
+def call(name: str = "danger", number: str = "1", **arguments: Any) -> ToolUseContent:
+    return ToolUseContent(name=name, id=number, input=arguments)
+
+
+def model(*answers: Any) -> tuple[Callable[[Any], Any], list[types.CreateMessageRequestParams]]:
+    """Return a model that gives these answers in turn, and what it is asked."""
+    asked: list[types.CreateMessageRequestParams] = []
+
+    async def sample(params: types.CreateMessageRequestParams) -> Any:
+        asked.append(params)
+        return answers[min(len(asked), len(answers)) - 1]
+
+    return sample, asked
+
+
+async def test_a_run_with_the_clients_model_calls_tools_and_asks_the_user(converse: Converse) -> None:
+    both = answer(TextContent(text="I try"), call(x="1"), call(number="2", x="2"), stop="toolUse")
+    sample, asked = model(both, answer(TextContent(text="all done")))
+    async with converse(Peer(sample=sample, elicit=allow)) as talk:
+        assert await talk.said(RUN) == ["all done [2 requests, 2 unmeasured]"]
+        assert sorted(line for line in talk.noted() if line.startswith("danger")) == [
+            "danger 1: True",
+            "danger 2: True",
+        ]
+    first, second = asked
+    assert first.system_prompt == second.system_prompt == "the skill's body"
+    assert (first.include_context, first.max_tokens) == ("none", DEFAULT_MAX_TOKENS)
+    assert [tool.name for tool in first.tools or []] == ["danger"]
+    assert [message.role for message in second.messages] == ["user", "assistant", "user"]
+    results = [block for block in second.messages[-1].content_as_list if isinstance(block, types.ToolResultContent)]
+    assert [(result.tool_use_id, result.content[0]) for result in results] == [
+        ("1", TextContent(text="did 1")),
+        ("2", TextContent(text="did 2")),
+    ]
+
+
+async def test_without_tools_in_sampling_only_runs_that_need_none_are_done(converse: Converse) -> None:
+    sample, asked = model(answer(TextContent(text="all done")))
+    async with converse(Peer(sample=sample, sampling=types.SamplingCapability())) as talk:
+        (refused,) = await talk.said(RUN)
+        assert "did not declare sampling.tools), and this run has tools (danger)" in refused
+        assert asked == []
+        assert await talk.said(WITHOUT_TOOLS) == ["all done [1 requests, 1 unmeasured]"]
+        assert asked[0].tools is None
+
+
+async def test_an_answer_in_a_form_is_asked_for_by_a_tool_or_in_words(converse: Converse) -> None:
+    run = {"agent": {"message": "score it", "tools": False, "form": True}}
+    sample, asked = model(answer(call("final_result", score=0.5), stop="toolUse"))
+    async with converse(Peer(sample=sample)) as talk:
+        assert await talk.said(run) == ["score=0.5 [1 requests, 1 unmeasured]"]
+    assert asked[0].tool_choice == types.ToolChoice(mode="required")
+    sample, asked = model(answer(TextContent(text='{"score": 0.5}')))
+    async with converse(Peer(sample=sample, sampling=types.SamplingCapability())) as talk:
+        assert await talk.said(run) == ["score=0.5 [1 requests, 1 unmeasured]"]
+    assert asked[0].tools is None
+    assert '"score"' in (asked[0].system_prompt or "")
+
+
+async def test_a_client_that_cannot_sample_is_a_model_error(converse: Converse) -> None:
+    async with converse(Peer()) as talk:
+        for step in (RUN, WITHOUT_TOOLS):
+            (said,) = await talk.said(step)
+            assert said.startswith("ModelAPIError: the client")
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (answer(TextContent(text="x"), role="user"), "in the role 'user'"),
+        (answer(), "is empty"),
+        (answer(TextContent(text="")), "is empty"),
+        (answer(call(number="")), "without a name or an id"),
+        (answer(call(name="")), "without a name or an id"),
+        (answer(call(), call()), "several tools under the same id"),
+        (answer(types.ToolResultContent(tool_use_id="1")), "with the result of a tool"),
+        (answer(types.ImageContent(data="no!", mime_type="image/png")), "no base64"),
+    ],
+    ids=["role", "nothing", "no text", "no id", "no name", "same id", "result", "no image"],
+)
+def test_what_is_no_answer_of_a_model_is_an_error_that_says_why(
+    given: types.CreateMessageResultWithTools, why: str
+) -> None:
+    with pytest.raises(UnexpectedModelBehavior, match=why):
+        response_of(given, ["danger"])
+
+
+def test_a_call_by_a_model_that_was_told_of_no_tools_is_an_error() -> None:
+    with pytest.raises(UnexpectedModelBehavior, match="was told of none"):
+        response_of(answer(call()), [])
+
+
+async def test_a_malformed_answer_is_a_model_error_and_the_connection_lives(converse: Converse) -> None:
+    sample, _ = model(answer(), answer(TextContent(text="fine")))
+    async with converse(Peer(sample=sample)) as talk:
+        assert await talk.said(WITHOUT_TOOLS) == ["UnexpectedModelBehavior: the client's answer is empty"]
+        assert await talk.said(WITHOUT_TOOLS) == ["fine [1 requests, 1 unmeasured]"]
+
+
+def test_an_answer_says_who_gave_it_and_why_it_ends() -> None:
+    for stop, reason in [("endTurn", "stop"), ("maxTokens", "length"), ("toolUse", "tool_call"), ("other", None)]:
+        said = response_of(answer(TextContent(text="x"), stop=stop), [])
+        assert (said.finish_reason, said.model_name) == (reason, "some-model")
+        assert said.usage.unmeasured_requests == 1
+
+
+def test_messages_keep_their_order_and_only_what_has_to_do_with_tools_stands_in_lists() -> None:
+    image = BinaryContent(b"\x89PNG", media_type="image/png")
+    messages: list[ModelMessage] = [
+        ModelRequest([SystemPromptPart("be brief"), UserPromptPart(["look", image])]),
+        ModelResponse([ThinkingPart("hm"), ToolCallPart("danger", '{"x": "1"}', tool_call_id="1")]),
+        ModelRequest([ToolReturnPart("danger", {"a": 1}, tool_call_id="1", outcome="failed"), UserPromptPart("on")]),
+        ModelResponse([ThinkingPart("only thoughts")]),
+    ]
+    parameters = ModelRequestParameters(
+        output_tools=[ToolDefinition(name="result", parameters_json_schema={"type": "object"})],
+        allow_text_output=False,
+        instruction_parts=[InstructionPart(content="the body")],
+    )
+    params = request_of(messages, {"max_tokens": 5, "temperature": 0.5, "stop_sequences": ["."]}, parameters).params
+    assert params.system_prompt == "be brief\n\nthe body"
+    assert (params.max_tokens, params.temperature, params.stop_sequences) == (5, 0.5, ["."])
+    assert params.tool_choice == types.ToolChoice(mode="required")
+    assert [(each.role, [block.type for block in each.content_as_list]) for each in params.messages] == [
+        ("user", ["text"]),
+        ("user", ["image"]),
+        ("assistant", ["tool_use"]),
+        ("user", ["tool_result"]),
+        ("user", ["text"]),
+    ]
+    assert [isinstance(each.content, list) for each in params.messages] == [False, False, True, True, False]
+    (result,) = params.messages[3].content_as_list
+    assert isinstance(result, types.ToolResultContent)
+    assert (result.is_error, result.content) == (True, [TextContent(text='{"a":1}')])
+
+
+def test_what_sampling_has_no_form_for_is_an_error() -> None:
+    with pytest.raises(UnexpectedModelBehavior, match="no form for DocumentUrl"):
+        request_of([ModelRequest([UserPromptPart([DocumentUrl("http://x/y.pdf")])])], {}, ModelRequestParameters())
+
+
+def test_text_of_a_tool_result_is_never_wrapped_in_another_error() -> None:
+    failed = ToolReturnPart("danger", "denied", tool_call_id="1", outcome="failed")
+    request = request_of([ModelRequest([failed])], {}, ModelRequestParameters())
+    (result,) = request.params.messages[0].content_as_list
+    assert isinstance(result, types.ToolResultContent)
+    assert result.content == [TextContent(text="denied")]
+
+
+def test_a_part_of_text_stays_what_it_was() -> None:
+    said = response_of(answer(TextContent(text="a"), TextContent(text="b")), [])
+    assert said.parts == [TextPart("a"), TextPart("b")]
+
+
+def test_pydantic_ai_is_not_imported_before_a_run() -> None:
+    code = "import sys, server.protocol.server, server.exchange.elicitation; sys.exit('pydantic_ai' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

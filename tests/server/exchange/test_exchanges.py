@@ -1,0 +1,57 @@
+"""How much work there may be, and when."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from server.config.machine import current_environment
+from server.config.settings import Settings
+from server.exchange.exchanges import Exchanges
+from server.exchange.limits import ExchangeLimits
+from server.hosting.host import Host
+from skills_core.library import Library
+from skills_core.sources import explicit_sources
+from tests.server.exchange.talking import Peer, Talk, client_for, echo
+from tests.server.exchange.talking_server import TalkingServer
+
+
+def hosted(skills: Path, log: Path, limits: ExchangeLimits) -> TalkingServer:
+    host = Host(Library(explicit_sources([skills]), current_environment), Settings())
+    return TalkingServer(host, log, limits, local=True)
+
+
+async def test_more_runs_than_allowed_are_refused_until_one_ends(skills: Path, log: Path) -> None:
+    server, peer = hosted(skills, log, ExchangeLimits(at_once=1)), Peer(sample=echo)
+    async with server.exchanges.serving(), client_for(server, "handshake", peer) as client:
+        talk = Talk(client, "handshake", peer, log)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(talk.run, {"hang": 0})
+            await talk.until_noted("begun")
+            refused: Any = await talk.run({"sample": "a"})
+            assert refused.is_error
+            assert "as many runs as there may be (1)" in refused.content[0].text
+            tasks.cancel_scope.cancel()
+        await talk.until_noted("cancelled")
+        assert await talk.said({"sample": "a"}) == ["said a"]
+
+
+async def test_nothing_is_done_before_or_after_serving(skills: Path, log: Path) -> None:
+    server = hosted(skills, log, ExchangeLimits())
+    async with client_for(server, "handshake", Peer()) as client:
+        async with server.exchanges.serving():
+            assert not (await client.call_tool("run_skill", {"steps": []})).is_error
+        assert (await client.call_tool("run_skill", {"steps": []})).is_error
+
+
+async def test_serving_is_entered_once_at_a_time() -> None:
+    exchanges = Exchanges()
+    async with exchanges.serving():
+        with pytest.raises(RuntimeError, match="already"):
+            async with exchanges.serving():
+                pass
+    async with exchanges.serving():
+        pass

@@ -1,0 +1,270 @@
+"""Which skills a client's model is shown, in which order, and within which bounds."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from server.clients import KNOWN_CLIENTS, UNKNOWN, profile_of, room_for
+from server.config.settings import ConfigurationError, Settings, Transport, load_settings
+from server.hosting.usage import MAX_REMEMBERED, Usage, read_counts
+from server.listing.offer import Room, size_of
+from server.listing.snapshot import Snapshot
+from server.listing.tools import MAX_INSTRUCTIONS
+from skills_core import Catalog, Environment, Library, explicit_sources
+from tests.conftest import write_skill
+from tests.server.sessions import Connect, Session, server_command, server_environment
+
+CLAUDE_CODE = profile_of("claude-code", KNOWN_CLIENTS)
+
+
+def shown(text: str | None) -> list[str]:
+    return re.findall(r'<skill name="([^"]+)">', text or "")
+
+
+async def description(session: Session) -> str:
+    tools = (await session.client.list_tools()).tools
+    text: str = tools[0].description
+    return text
+
+
+def catalog_of(root: Path) -> Catalog:
+    return Library(explicit_sources([root]), lambda: Environment(os="linux", has_bin=lambda _: True)).catalog
+
+
+@pytest.fixture
+def fifty(skills: Path) -> Path:
+    for number in range(50):
+        write_skill(skills, f"s{number:02}", description=f"Does thing {number}. " + "Use it for that alone. " * 4)
+    return skills
+
+
+@pytest.mark.usefixtures("fifty")
+async def test_a_client_that_cuts_is_sent_what_it_shows(connect: Connect) -> None:
+    async with connect(client_name="claude-code") as session:
+        text = await description(session)
+        assert len(text) <= 2048
+        assert len(shown(text)) > 10
+        assert text.endswith(
+            f"\n{50 - len(shown(text))} more skills are not shown here: find_skills finds them by what they do."
+        )
+        assert len(await session.enum()) == 50
+    async with connect(client_name="somebody") as session:
+        assert len(shown(await description(session))) == 50
+
+
+async def test_no_cache_may_hand_the_list_for_one_client_to_another(fifty: Path) -> None:
+    result = Snapshot(catalog_of(fifty), Settings(transport=Transport.HTTP)).tools(Room(2000))
+    assert result["cacheScope"] == "private"
+
+
+@pytest.mark.parametrize(
+    ("settings", "known", "unknown"),
+    [
+        (Settings(), 2048, 32_000),
+        (Settings(catalog_budget=1000), 1000, 1000),
+        (Settings(client_budgets={"claude-code": 9000}), 9000, 32_000),
+        (Settings(client_budgets={"unknown": 700}), 2048, 700),
+    ],
+)
+def test_what_is_set_for_a_client_counts_more_than_what_is_known_of_it(
+    settings: Settings, known: int, unknown: int
+) -> None:
+    assert room_for(CLAUDE_CODE, settings) == Room(known)
+    assert room_for(UNKNOWN, settings) == Room(unknown)
+
+
+def test_budgets_of_clients_stand_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "config" / "skillserve" / "skillserve.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text("[client_budgets]\nclaude-code = 4000\n")
+    assert load_settings({}, {}, tmp_path / "config").client_budgets == {"claude-code": 4000}
+    file.write_text("[client_budgets]\nclaude-code = 0\n")
+    with pytest.raises(ConfigurationError, match=r"skillserve\.toml: client_budgets\.claude-code: "):
+        load_settings({}, {}, tmp_path / "config")
+
+
+def test_pinned_skills_come_first_then_those_always_on_then_those_used_most_then_all_by_name(skills: Path) -> None:
+    for name in "abcdefg":
+        write_skill(skills, name)
+    write_skill(skills, "always", fields="triggers: ['*']")
+    write_skill(skills, "mine", fields="disable-model-invocation: true")
+    used = {"c": 2, "e": 5, "gone": 9, "f": 2, "mine": 7, "g": 1}
+    settings = Settings(pinned=("g", "nobody", "b", "mine"), enum_limit=4)
+    (activate, *_) = Snapshot(catalog_of(skills), settings, used).tools(Room(10_000))["tools"]
+    assert shown(activate["description"]) == ["g", "b", "always", "e", "c", "f", "a", "d"]
+    assert activate["inputSchema"]["properties"]["name"]["enum"] == ["g", "b", "always", "e"]
+
+
+def test_shorter_entries_show_more_skills(fifty: Path) -> None:
+    catalog = catalog_of(fifty)
+    long, short = (
+        shown(Snapshot(catalog, Settings(entry_limit=limit)).tools(Room(2000))["tools"][0]["description"])
+        for limit in (1536, 30)
+    )
+    assert len(long) < 15
+    assert len(short) > 25
+    text = Snapshot(catalog, Settings(entry_limit=30)).tools(Room(2000))["tools"][0]["description"]
+    assert '<skill name="s00">Does thing 0. Use it for that…</skill>' in text
+
+
+def test_a_client_that_drops_a_tool_for_its_size_gets_as_many_names_as_it_takes(skills: Path) -> None:
+    for number in range(700):
+        write_skill(skills, f"a-skill-with-a-name-of-some-length-{number:03}")
+    snapshot = Snapshot(catalog_of(skills), Settings())
+    rooms = [room_for(profile_of(name, KNOWN_CLIENTS), Settings()) for name in ("claude-ai", "somebody")]
+    small, whole = (snapshot.tools(room)["tools"][0]["inputSchema"] for room in rooms)
+    assert size_of(small) <= 16_384 < size_of(whole)
+    names = small["properties"]["name"]["enum"]
+    assert names == whole["properties"]["name"]["enum"][: len(names)]
+    assert 300 < len(names) < 700
+    assert "Any other name that find_skills returns is accepted" in small["properties"]["name"]["description"]
+
+
+def test_a_name_that_is_longer_than_all_the_room_hides_no_other(skills: Path) -> None:
+    (skills / "long").mkdir()
+    (skills / "long" / "SKILL.md").write_text(f"---\nname: {'a' * 40_000}\ndescription: Does a thing.\n---\nDo it.\n")
+    room = room_for(profile_of("claude-ai", KNOWN_CLIENTS), Settings())
+    alone = Snapshot(catalog_of(skills), Settings()).tools(room)["tools"][0]
+    # Some models' interfaces take no list of nothing.
+    assert "enum" not in alone["inputSchema"]["properties"]["name"]
+    write_skill(skills, "short")
+    tool = Snapshot(catalog_of(skills), Settings()).tools(room)["tools"][0]
+    assert tool["inputSchema"]["properties"]["name"]["enum"] == shown(tool["description"]) == ["short"]
+
+
+def test_names_in_settings_that_name_nothing_are_told(tmp_path: Path) -> None:
+    write_skill(tmp_path, "a")
+    own = tmp_path / "config" / "skillserve" / "skillserve.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text("[client_budgets]\nclaude_code = 4000\n")
+    command = [*server_command(tmp_path), "--pin", "a", "--pin", "nope"]
+    done = subprocess.run(
+        command,
+        input="",
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env=server_environment(XDG_CONFIG_HOME=str(tmp_path / "config"), APPDATA=str(tmp_path / "config")),
+    )
+    assert "client_budgets: there is no client claude_code; known are claude-code, " in done.stderr
+    assert "pinned: no skill nope is offered to models now" in done.stderr
+    assert "no skill a " not in done.stderr
+
+
+def test_entries_are_counted_as_clients_in_javascript_do(skills: Path) -> None:
+    for number in range(30):
+        write_skill(skills, f"s{number:02}", description="\U0001f600" * 100)
+    text = Snapshot(catalog_of(skills), Settings()).tools(Room(2048))["tools"][0]["description"]
+    assert len(text.encode("utf-16-le")) // 2 <= 2048
+    assert len(shown(text)) > 5
+
+
+def test_instructions_carry_what_is_always_on_within_their_bound(skills: Path) -> None:
+    for number in range(30):
+        write_skill(skills, f"rule-{number:02}", description="Apply this. " * 12, fields="triggers: ['*']")
+    write_skill(skills, "other")
+    text = Snapshot(catalog_of(skills), Settings()).instructions or ""
+    assert text.startswith("When a task matches one of these skills, call activate_skill")
+    assert len(text) <= MAX_INSTRUCTIONS
+    names = shown(text)
+    assert names == [f"rule-{number:02}" for number in range(len(names))]
+    assert 5 < len(names) < 30
+    assert f"And {30 - len(names)} more" in text
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> dict[str, str]:
+    return {"XDG_STATE_HOME": str(tmp_path / "state"), "SKILLSERVE_USAGE": "true"}
+
+
+async def test_what_was_used_most_is_offered_first_by_the_next_server(
+    connect: Connect, skills: Path, state: dict[str, str]
+) -> None:
+    for name in "abc":
+        write_skill(skills, name)
+    async with connect(**state) as session:
+        for name in ("c", "b", "c"):
+            await session.activate(name, force=True)
+        # The order must not change under a client.
+        assert shown(await description(session)) == ["a", "b", "c"]
+    async with connect(**state) as session:
+        await session.client.get_prompt("b", {})
+        await session.client.get_prompt("b", {})
+        assert await session.enum() == ["c", "b", "a"]
+    async with connect(**state) as session:
+        assert await session.enum() == ["b", "c", "a"]
+
+
+async def test_nothing_is_remembered_where_that_is_switched_off(connect: Connect, skills: Path, tmp_path: Path) -> None:
+    write_skill(skills, "a")
+    async with connect(XDG_STATE_HOME=str(tmp_path / "state"), SKILLSERVE_USAGE="false") as session:
+        await session.activate("a")
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("damage", [b"no database at all", b"", b"SQLite format 3\0garbage"])
+def test_a_damaged_file_costs_only_the_counts(tmp_path: Path, damage: bytes) -> None:
+    file = tmp_path / "usage.db"
+    file.write_bytes(damage)
+    usage = Usage(file)
+    assert usage.before == {}
+    usage.add("a")
+    usage.write()
+    usage.add("a")
+    usage.write()
+
+
+def test_a_place_that_cannot_be_written_costs_only_the_counts(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    usage = Usage(tmp_path / "file" / "usage.db")
+    usage.add("a")
+    usage.write()
+
+
+def test_a_place_that_cannot_even_be_looked_at_costs_only_the_counts(tmp_path: Path) -> None:
+    usage = Usage(tmp_path / ("long" * 100) / "usage.db")
+    assert usage.before == {}
+    usage.add("a")
+    usage.write()
+
+
+@pytest.mark.parametrize("count", ["1e999", "'many'", "x'00ff'"])
+def test_a_count_that_is_no_number_costs_only_the_counts(tmp_path: Path, count: str) -> None:
+    usage = Usage(tmp_path / "usage.db")
+    usage.add("a")
+    usage.write()
+    with closing(sqlite3.connect(tmp_path / "usage.db")) as connection, connection:
+        connection.execute(f"UPDATE usage SET count = {count}")  # noqa: S608 - ours, and no parameter is such a value
+    assert read_counts(tmp_path / "usage.db") == {}
+
+
+def test_servers_that_run_side_by_side_add_up(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "usage.db"
+    one, other = Usage(file), Usage(file)
+    for usage in (one, other, one):
+        usage.add("a")
+        usage.write()
+    other.add("b")
+    other.write()
+    assert Usage(file).before == {"a": 3, "b": 1}
+
+
+def test_only_those_used_most_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "usage.db"
+    usage = Usage(file)
+    for number in range(MAX_REMEMBERED + 5):
+        usage.add(f"s{number:05}")
+    usage.add("s00003")
+    usage.write()
+    counts = read_counts(file)
+    assert len(counts) == MAX_REMEMBERED
+    assert next(iter(counts)) == "s00003"
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("SELECT count(*) FROM usage").fetchone() == (MAX_REMEMBERED + 5,)

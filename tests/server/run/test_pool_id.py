@@ -1,0 +1,64 @@
+"""Which processes continue each other's runs: those that would come to the same end, in the same places."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.config.settings import OptionalTool, Settings
+from server.run.pool_id import pool_of
+from server.run.unfinished import explained
+from skills_core.run.durable.errors import RunConflictError
+from skills_core.run.tools.names import WorkspaceTool
+
+ROOTS = (Path("/skills"),)
+
+
+def pool(environment: dict[str, str] | None = None, roots: tuple[Path, ...] = ROOTS, **settings: Any) -> str:
+    return pool_of(Settings(**{"model": "openai:x", **settings}), roots, environment or {})
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"model": "openai:y"},
+        {"run_tools": (WorkspaceTool.READ_FILE,)},
+        {"workspace": "/elsewhere"},
+        {"mcp_servers": "/other.json"},
+        {"skill_tools": ("a/*",)},
+        {"danger_patterns": ("x",)},
+        {"confirm_patterns": ("x",)},
+        {"require_sandbox": True},
+        {"script_network": True},
+        {"script_workspace": "/tmp"},  # noqa: S108
+        {"script_environment": ("X",)},
+        {"script_package_urls": True},
+        {"script_uv_environment": ("X",)},
+        {"tools": (OptionalTool.RUN_SKILL_SCRIPT,)},
+        {"environment": {"OPENAI_BASE_URL": "http://other"}},
+        {"roots": (Path("/others"),)},
+    ],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_whoever_would_do_otherwise_leaves_a_run_alone(settings: dict[str, Any]) -> None:
+    assert pool(**settings) != pool()
+
+
+def test_what_does_not_matter_for_a_run_makes_no_other_pool() -> None:
+    assert pool(port=9000, log_level="debug", runs_at_once=9, environment={"PATH": "/bin"}) == pool()
+
+
+def test_a_place_is_meant_wherever_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    monkeypatch.chdir(tmp_path / "a")
+    here, absolute = pool(workspace="."), pool(workspace=str(tmp_path / "a"))
+    monkeypatch.chdir(tmp_path / "b")
+    assert here == absolute != pool(workspace=".")
+
+
+def test_a_run_of_another_pool_is_told_by_what_makes_pools_differ() -> None:
+    error = explained(RunConflictError("one", "by another pool"), "skill", {})
+    assert "by a process with other folders, another model or other tools" in str(error)

@@ -1,0 +1,100 @@
+"""What becomes of the record of runs: what nobody here performs is left alone, what is old is removed."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import anyio
+import pytest
+
+pytest.importorskip("dbos", reason="the extra `run` is not installed")
+
+from server.config.machine import current_environment
+from server.config.settings import Settings
+from server.run import service
+from server.run.factory import recording, service_of
+from server.run.pool_id import pool_of
+from server.run.skill_runner import Company
+from skills_core.library import Library
+from skills_core.run.durable.engine import open_engine
+from skills_core.run.durable.store import SqliteStore
+from skills_core.run.durable.terms import Terms
+from skills_core.run.executor import RunRequest
+from skills_core.run.ports import Journal, JsonObject
+from skills_core.sources import explicit_sources
+from tests.conftest import MakeSkill
+from tests.model_endpoint import ModelEndpoint
+from tests.server.cli.test_cli import run
+
+
+async def test_resuming_does_not_wait_for_what_nobody_here_performs(
+    make_skill: MakeSkill, skills: Path, tmp_path: Path, endpoint: ModelEndpoint
+) -> None:
+    make_skill("greeter")
+    begun = anyio.Event()
+
+    async def never(_: Journal, __: JsonObject) -> JsonObject:
+        begun.set()
+        await anyio.sleep_forever()
+        return {}
+
+    store = SqliteStore(tmp_path / "state" / "skillserve" / "runs.sqlite")
+    pool = pool_of(Settings(model=endpoint.model), [skills])
+    async with open_engine(store, {"of a later version": never}, Terms(pool=pool)) as engine:
+        await engine.start("of a later version", "theirs", {}, here=True)
+        await begun.wait()
+    resume = ("runs", "resume", skills, "--model", endpoint.model)
+    done = await anyio.to_thread.run_sync(lambda: run(*resume, XDG_STATE_HOME=str(tmp_path / "state")))
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert done.stderr == "skillserve: theirs is left alone: it is of a kind that is not known here\n"
+
+
+async def test_a_run_that_ended_long_ago_is_removed_from_the_record(
+    make_skill: MakeSkill, skills: Path, tmp_path: Path, endpoint: ModelEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_skill("greeter")
+    endpoint.script = ["hello"]
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    library = Library(explicit_sources([skills]), current_environment)
+    settings = Settings(model=endpoint.model)
+    runs = service_of(library, settings)
+    async with recording(runs, library, settings):
+        await runs.perform(RunRequest(library.catalog.skill("greeter"), {}, "hi"), Company(), "once")
+    async with recording(runs, library, settings) as engine:
+        assert [each.run_id for each in await engine.runs()] == ["once"]
+    monkeypatch.setattr(service, "KEPT", timedelta(0))
+    async with recording(runs, library, settings) as engine:
+        assert await engine.runs() == ()
+
+
+FLOW = "{name: flow, inputs: {what: {}}, steps: [{kind: skill, name: A, target: greeter, message: 'Use {{what}}.'}]}"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("run", "greeter", "with {secret}", "{skills}"),
+        ("run", "greeter", "hi", "{skills}", "--param", "token={secret}"),
+        ("workflow", "run", "{flow}", "{skills}", "--input", "what={secret}"),
+    ],
+    ids=["message", "parameter", "input"],
+)
+def test_a_secret_that_somebody_says_is_in_no_record_no_trace_and_with_no_model(
+    make_skill: MakeSkill, skills: Path, tmp_path: Path, endpoint: ModelEndpoint, asked: tuple[str, ...]
+) -> None:
+    secret, state = "tok_zzzzyyyy9999", tmp_path / "state"
+    make_skill("greeter", body="Greet with {{token}}.")
+    (tmp_path / "flow.yaml").write_text(FLOW)
+    endpoint.script = ["hello", "hello"]
+    named = [each.format(secret=secret, skills=skills, flow=tmp_path / "flow.yaml") for each in asked]
+    for _ in range(2):  # what is asked again by the same name is the same run
+        environment = {"XDG_STATE_HOME": str(state), "MY_TOKEN": secret}
+        done = run(*named, "--model", endpoint.model, "--id", "once", **environment)
+        assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
+    assert "[secret MY_TOKEN]" in json.dumps(endpoint.requests)
+    assert secret not in json.dumps(endpoint.requests)
+    files = [path for path in state.rglob("*") if path.is_file()]
+    assert {"runs.sqlite", "once.json"} <= {path.name for path in files}
+    assert not [path for path in files if secret.encode() in path.read_bytes()]

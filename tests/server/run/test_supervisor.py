@@ -1,0 +1,48 @@
+"""The keeper of the service that performs runs: whatever is wrong with it, skills are served."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from dbos import _serialization
+
+from server.config.machine import current_environment
+from server.config.settings import OptionalTool, Settings
+from server.hosting.host import Host
+from server.run.supervisor import RunKeeper, RunsUnavailableError
+from skills_core.errors import SkillsError
+from skills_core.library import Library
+from skills_core.run.durable.errors import StoreError
+from skills_core.sources import explicit_sources
+
+
+@pytest.fixture
+def keeper(skills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunKeeper:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    settings = Settings(model="http://127.0.0.1:9/v1#m", tools=(OptionalTool.RUN_SKILL,))
+    return RunKeeper(Host(Library(explicit_sources([skills]), current_environment), settings))
+
+
+async def fault_of(keeper: RunKeeper) -> SkillsError:
+    with anyio.fail_after(30):
+        await keeper.keep()
+        with pytest.raises(SkillsError) as caught:
+            await keeper.service()
+    return caught.value
+
+
+async def test_what_performs_runs_and_cannot_be_loaded_costs_the_runs_alone(
+    keeper: RunKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "server.run.factory", None)
+    assert isinstance(await fault_of(keeper), RunsUnavailableError)
+
+
+async def test_a_dbos_of_another_kind_costs_the_runs_alone(keeper: RunKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(_serialization, "DefaultSerializer")
+    fault = await fault_of(keeper)
+    assert isinstance(fault, StoreError)
+    assert "Install dbos" in str(fault)

@@ -1,0 +1,322 @@
+"""Sessions and event streams over HTTP: what each is told, what a session without a stream costs, and how they end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
+
+from server.config.machine import current_environment
+from server.config.settings import Settings
+from server.hosting.host import Host
+from server.protocol.recent_events import RecentEvents
+from server.protocol.server import SkillServer
+from server.transport.http import HttpServer, listen
+from skills_core import Library, explicit_sources
+from skills_core.watching import WatchMode
+from tests.conftest import MakeSkill
+from tests.server.sessions import REPOSITORY, address, server_command, server_environment
+
+LISTS = [ToolsListChanged(), PromptsListChanged(), ResourcesListChanged()]
+URIS = [f"skill://{name}/SKILL.md" for name in "abc"]
+EVENTS = [*LISTS, *map(ResourceUpdated, URIS)]
+
+LIST_NOTIFICATIONS = {f"notifications/{name}/list_changed" for name in ("tools", "prompts", "resources")}
+ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+INITIALIZE = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
+
+
+class OldClient:
+    """A session of the handshake era, spoken by hand."""
+
+    def __init__(self, http: httpx2.AsyncClient, url: str) -> None:
+        self.http, self.url = http, url
+        self.headers = dict(ACCEPT)
+
+    async def post(self, method: str, params: dict[str, Any] | None = None, number: int | None = 1) -> httpx2.Response:
+        message = {"jsonrpc": "2.0", "method": method, "params": params or {}}
+        body = message if number is None else {**message, "id": number}
+        return await self.http.post(self.url, json=body, headers=self.headers)
+
+    async def open(self) -> OldClient:
+        answer = await self.post("initialize", INITIALIZE)
+        self.headers["Mcp-Session-Id"] = answer.headers["mcp-session-id"]
+        assert (await self.post("notifications/initialized", number=None)).status_code == 202
+        # A notification is handled after it is answered; this request is handled after the notification.
+        await self.post("ping")
+        return self
+
+    @asynccontextmanager
+    async def stream(self) -> AsyncGenerator[AsyncIterator[dict[str, Any]]]:
+        async with self.http.stream("GET", self.url, headers=self.headers) as response:
+            assert response.status_code == 200
+            yield messages(response)
+
+
+async def messages(response: httpx2.Response) -> AsyncIterator[dict[str, Any]]:
+    async for line in response.aiter_lines():
+        if line.startswith("data:"):
+            yield json.loads(line.removeprefix("data:"))
+
+
+async def told(stream: AsyncIterator[dict[str, Any]], methods: Iterable[str]) -> list[str]:
+    """Return the methods of the notifications on a stream up to the last of `methods`."""
+    wanted, found = set(methods), list[str]()
+    with anyio.fail_after(60):
+        while not wanted <= set(found):
+            found.append((await anext(stream))["method"])
+    return found
+
+
+class Endings:
+    """Takes note of the sessions that end."""
+
+    def __init__(self, server: SkillServer) -> None:
+        self.sessions: list[str] = []
+        self.news = anyio.Event()
+        self.forget = server.handshake._forget
+        server.handshake._forget = self.note
+
+    def note(self, session: str) -> None:
+        self.forget(session)
+        self.sessions.append(session)
+        self.news.set()
+
+    async def first(self) -> str:
+        with anyio.fail_after(60):
+            await self.news.wait()
+        return self.sessions[0]
+
+
+@asynccontextmanager
+async def serving(skills: Path, **settings: Any) -> AsyncGenerator[tuple[Host, SkillServer, str, httpx2.AsyncClient]]:
+    """Serve in this process, on a real socket; yields the host, the server, its URL and a client."""
+    chosen = Settings(watch=WatchMode.OFF, port=0, **settings)
+    host = Host(Library(explicit_sources([skills]), current_environment), chosen)
+    server = SkillServer(host, local=False)
+    with listen(chosen) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}{chosen.path}"
+        running = HttpServer(server, host)
+        async with anyio.create_task_group() as tasks, server.exchanges.serving():
+
+            async def serve() -> None:
+                await running.serve(sockets=[listener])
+
+            tasks.start_soon(serve)
+            async with httpx2.AsyncClient(timeout=60) as client:
+                yield host, server, url, client
+            running.should_exit = True
+
+
+async def test_a_session_hears_on_its_next_stream_of_what_changed_while_it_had_none(
+    make_skill: MakeSkill, skills: Path
+) -> None:
+    make_skill("one")
+    async with serving(skills) as (host, _, url, http):
+        client = await OldClient(http, url).open()
+        for number in range(5):
+            make_skill("one", description=f"Version {number}.")
+            await host.reload()
+            make_skill("one", description=f"Version {number}, and more.")
+            await host.reload()
+            async with client.stream() as stream:
+                # Two changes, each list once.
+                assert sorted(await told(stream, LIST_NOTIFICATIONS)) == sorted(LIST_NOTIFICATIONS)
+                make_skill("one", description=f"Version {number}, with the stream open.")
+                await host.reload()
+                assert sorted(await told(stream, LIST_NOTIFICATIONS)) == sorted(LIST_NOTIFICATIONS)
+
+
+async def test_a_session_that_missed_nothing_is_told_nothing_when_it_opens_a_stream(
+    make_skill: MakeSkill, skills: Path
+) -> None:
+    make_skill("one")
+    async with serving(skills) as (host, _, url, http):
+        make_skill("one", description="Before the session.")
+        await host.reload()
+        client = await OldClient(http, url).open()
+        async with client.stream() as stream:
+            (skills / "one" / "new.md").write_text("x")
+            await host.reload()
+            assert await told(stream, ["notifications/resources/list_changed"]) == [
+                "notifications/resources/list_changed"
+            ]
+
+
+async def test_an_edit_wakes_no_session_without_a_stream(make_skill: MakeSkill, skills: Path) -> None:
+    make_skill("one")
+    async with serving(skills) as (host, server, url, http):
+        clients = [await OldClient(http, url).open() for _ in range(20)]
+        async with clients[0].stream() as stream:
+            make_skill("one", description="Another.")
+            await host.reload()
+            await told(stream, LIST_NOTIFICATIONS)
+            connections = server.handshake._connections
+            assert len(connections) == 20
+            behind = [each for each in connections.values() if each.told < server.handshake._recent.last]
+            assert len(behind) == 19
+            assert not any(each.wake.is_set() for each in behind)
+
+
+async def test_what_was_given_to_a_session_is_forgotten_with_the_session(make_skill: MakeSkill, skills: Path) -> None:
+    make_skill("one")
+    async with serving(skills) as (_, server, url, http):
+        client = await OldClient(http, url).open()
+        call = {"name": "activate_skill", "arguments": {"name": "one"}}
+        first, second = [(await client.post("tools/call", call)).json()["result"] for _ in range(2)]
+        assert first["content"] != second["content"]
+        ended = Endings(server)
+        assert (await http.delete(url, headers=client.headers)).status_code == 200
+        assert await ended.first() == client.headers["Mcp-Session-Id"]
+        assert server.handshake._connections == {}
+        assert (await client.post("ping")).status_code == 404
+
+
+@asynccontextmanager
+async def logged_server(skills: Path) -> AsyncGenerator[tuple[Any, str, list[str]]]:
+    """Run a server process; yields it, its URL, and what it logs."""
+    command = server_command(skills, "--transport", "http", "--port", "0")
+    lines: list[str] = []
+    async with (
+        await anyio.open_process(
+            command,
+            cwd=REPOSITORY,
+            env=server_environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        ) as process,
+        anyio.create_task_group() as tasks,
+    ):
+        assert process.stderr is not None
+        stderr = process.stderr
+
+        async def read() -> None:
+            lines.extend([chunk.decode() async for chunk in stderr])
+
+        try:
+            with anyio.fail_after(120):
+                url = await address(process.stderr)
+            tasks.start_soon(read)
+            yield process, url, lines
+        finally:
+            if process.returncode is None:
+                process.terminate()
+                with anyio.CancelScope(shield=True):
+                    await process.wait()
+
+
+async def test_a_session_that_was_left_ends_after_the_time_that_is_set_and_one_with_a_stream_stays(
+    make_skill: MakeSkill, skills: Path
+) -> None:
+    make_skill("one")
+    async with serving(skills, session_idle_seconds=1) as (_, server, url, http):
+        listening = await OldClient(http, url).open()
+        async with listening.stream():
+            ended = Endings(server)
+            left = await OldClient(http, url).open()
+            assert await ended.first() == left.headers["Mcp-Session-Id"]
+            assert (await left.post("ping")).status_code == 404
+            assert (await listening.post("ping")).status_code == 200
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+async def test_a_server_that_is_stopped_ends_its_streams_and_logs_no_error(make_skill: MakeSkill, skills: Path) -> None:
+    make_skill("one", files={"large": b"x" * 12_000_000})
+    async with (
+        logged_server(skills) as (process, url, lines),
+        httpx2.AsyncClient(timeout=60) as http,
+    ):
+        clients = [await OldClient(http, url).open() for _ in range(5)]
+        listen_to = {"_meta": META, "notifications": {"toolsListChanged": True}}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": listen_to}
+        modern = {**ACCEPT, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen"}
+        ended: list[str] = []
+        session = clients[0].headers["Mcp-Session-Id"]
+        read = {"jsonrpc": "2.0", "id": 7, "method": "resources/read", "params": {"uri": "skill://one/large"}}
+        deaf = [await anyio.to_thread.run_sync(_deaf, url, session, message) for message in (None, read)]
+        async with anyio.create_task_group() as tasks:
+            ready = [anyio.Event() for _ in range(8)]
+
+            async def hold(number: int) -> None:
+                if number < 4:
+                    request = http.build_request("GET", url, headers=clients[number + 1].headers)
+                else:
+                    request = http.build_request("POST", url, headers=modern, json=body)
+                response = await http.send(request, stream=True)
+                ready[number].set()
+                # A stream that is cut off raises.
+                ended.extend(["result" async for line in response.aiter_lines() if "resultType" in line])
+                ended.append("end")
+
+            for number in range(8):
+                tasks.start_soon(hold, number)
+            with anyio.fail_after(60):
+                for event in ready:
+                    await event.wait()
+            process.send_signal(signal.SIGTERM)
+        with anyio.fail_after(60):
+            await process.wait()
+        for each in deaf:
+            each.close()
+    assert sorted(ended) == ["end"] * 8 + ["result"] * 4
+    assert process.returncode == -signal.SIGTERM
+    assert "ERROR" not in "".join(lines)
+
+
+def _deaf(url: str, session: str, message: dict[str, Any] | None = None) -> socket.socket:
+    """Open the event stream of a session, or send a request, and read nothing of the answer."""
+    parts = httpx2.URL(url)
+    deaf = socket.create_connection((parts.host, parts.port))
+    deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    body = json.dumps(message).encode() if message else b""
+    head = {**ACCEPT, "Host": f"{parts.host}:{parts.port}", "Mcp-Session-Id": session, "Content-Length": len(body)}
+    lines = [f"{'POST' if message else 'GET'} {parts.path} HTTP/1.1", *(f"{name}: {head[name]}" for name in head)]
+    deaf.sendall("\r\n".join([*lines, "", ""]).encode() + body)
+    # The head of the answer is there, so the request is under way.
+    deaf.recv(1, socket.MSG_PEEK)
+    return deaf
+
+
+@given(
+    events=st.lists(st.sampled_from(EVENTS), max_size=30),
+    number=st.integers(0, 30),
+    subscriptions=st.frozensets(st.sampled_from(URIS)),
+    limit=st.integers(1, 8),
+)
+def test_what_was_missed_is_each_event_once_in_order_and_nothing_is_left_out_where_it_was_forgotten(
+    events: list[Any], number: int, subscriptions: frozenset[str], limit: int
+) -> None:
+    recent = RecentEvents(limit)
+    for event in events:
+        recent.add(event)
+    assert recent.last == len(events)
+    missed = [each for each in events[number:] if not isinstance(each, ResourceUpdated) or each.uri in subscriptions]
+    in_order = list(dict.fromkeys(reversed(missed)))[::-1]
+    found = recent.since(number, subscriptions)
+    assert len(set(found)) == len(found)
+    assert set(in_order) <= set(found)
+    if limit >= len(EVENTS):
+        assert found == in_order
+    assert not recent.since(len(events), subscriptions)

@@ -1,0 +1,252 @@
+"""The command `visibility` as people and programs meet it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from server.clients import KNOWN_CLIENTS
+from server.hosting.usage import Usage, usage_file
+from server.visibility.entries import Entry, Obstacle
+from server.visibility.names import NameClashKind
+from tests.conftest import MakeSkill
+from tests.server.cli.test_cli import run
+
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "clients.md").read_text(encoding="utf-8")
+
+KEYS = {"type": "array", "items": {"type": "string"}}
+COUNT = {"type": "integer", "minimum": 0}
+ENTRIES = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": [entry.value for entry in Entry],
+    "properties": {entry.value: KEYS for entry in Entry},
+}
+SERVED = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["budget", "description", "schema_bytes", "entries", "reasons", "in_enum", "prompts"],
+    "properties": {
+        "budget": COUNT,
+        "description": {"type": "object", "required": ["characters", "seen", "tokens"]},
+        "schema_bytes": COUNT,
+        "entries": ENTRIES,
+        "reasons": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {obstacle.value: KEYS for obstacle in Obstacle},
+        },
+        "in_enum": COUNT,
+        "prompts": {"type": ["integer", "null"]},
+    },
+}
+REPACKING = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["shown", "offered", "lengths", "longest_that_shows_all", "shortest_first", "longest"],
+    "properties": {
+        "shown": COUNT,
+        "offered": COUNT,
+        "lengths": {"type": "array", "items": {"type": "object", "required": ["characters", "shown"]}},
+        "longest_that_shows_all": {"type": ["integer", "null"]},
+        "shortest_first": COUNT,
+        "longest": {"type": "array", "items": {"type": "object", "required": ["key", "characters"]}},
+    },
+}
+NATIVE = {
+    "type": ["object", "null"],
+    "additionalProperties": False,
+    "required": ["budget", "characters", "tokens", "entries"],
+    "properties": {"budget": {"type": ["integer", "null"]}, "characters": COUNT, "tokens": COUNT, "entries": ENTRIES},
+}
+NAME = {
+    "type": "object",
+    "required": ["kind", "skills", "clients"],
+    "properties": {
+        "kind": {"enum": [kind.value for kind in NameClashKind]},
+        "skills": {"type": "array", "items": {"type": "object", "required": ["name", "key", "state", "path"]}},
+        "clients": KEYS,
+    },
+}
+PAIR = {"type": "object", "required": ["skill", "rival", "share", "back", "words"]}
+VISIBILITY = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["skills", "context_window", "clients", "clashes"],
+    "properties": {
+        "skills": {"type": "object", "required": ["active", "for_models", "for_users"]},
+        "context_window": COUNT,
+        "clients": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["client", "title", "known", "served", "native", "repacking", "advice"],
+                "properties": {
+                    "client": {"type": "string"},
+                    "title": {"type": "string"},
+                    "known": {
+                        "type": "object",
+                        "additionalProperties": {"type": "object", "required": ["value", "source", "date"]},
+                    },
+                    "served": SERVED,
+                    "native": NATIVE,
+                    "repacking": REPACKING,
+                    "advice": KEYS,
+                },
+            },
+        },
+        "clashes": {
+            "type": "object",
+            "required": ["names", "meaning"],
+            "properties": {
+                "names": {"type": "array", "items": NAME},
+                "meaning": {
+                    "type": "object",
+                    "required": ["compared", "left_out", "pairs"],
+                    "properties": {"pairs": {"type": "array", "items": PAIR}},
+                },
+            },
+        },
+    },
+}
+
+
+def visibility(*arguments: object, code: int = 0, **environment: str) -> dict[str, Any]:
+    done = run("visibility", *arguments, "--json", **environment)
+    assert done.returncode == code, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    Draft202012Validator(VISIBILITY).validate(answer)
+    return answer
+
+
+@pytest.fixture
+def many(make_skill: MakeSkill) -> Path:
+    """Twenty skills, of which about half fit into the 2,048 characters of Claude Code's cut, and one for users."""
+    texts = ["invoices", "manuals", "recipes", "contracts", "photographs", "timetables", "letters", "surveys", "logs"]
+    for number in range(20):
+        subject = texts[number % len(texts)]
+        make_skill(f"s{number:02}-{subject}", description=f"Look after {subject}. " + f"Case {number}. " * 15)
+    return make_skill("for-users", fields="disable-model-invocation: true").parent
+
+
+def test_each_known_client_is_told_what_it_shows(many: Path) -> None:
+    answer = visibility(many)
+    assert [client["client"] for client in answer["clients"]] == [client.key for client in KNOWN_CLIENTS]
+    assert answer["skills"] == {"active": 21, "for_models": 20, "for_users": 21}
+    for client in answer["clients"]:
+        entries = client["served"]["entries"]
+        assert sum(map(len, entries.values())) == 21
+        assert client["served"]["reasons"]["not_for_models"] == ["for-users"]
+
+
+def test_a_client_that_cuts_shows_less_and_is_told_what_would_change_that(many: Path) -> None:
+    (cutting,) = visibility(many, "--client", "claude-code")["clients"]
+    served = cutting["served"]
+    assert served["budget"] == 2048
+    assert served["description"]["seen"] <= 2048
+    shown, hidden = served["entries"]["whole"], served["reasons"]["beyond_budget"]
+    assert shown
+    assert hidden
+    assert len(shown) + len(hidden) == 20
+    assert cutting["known"]["description"]["value"] == 2048
+    assert any(f"instead of {len(shown)} of 20 skills" in sentence for sentence in cutting["advice"])
+    assert any(hidden[0] in sentence for sentence in cutting["advice"])
+    (other,) = visibility(many, "--client", "zed")["clients"]
+    assert len(other["served"]["entries"]["whole"]) == 20
+    assert other["advice"] == []
+
+
+def test_settings_of_the_server_count(many: Path) -> None:
+    (client,) = visibility(many, "--client", "zed", SKILLSERVE_CATALOG_BUDGET="1000")["clients"]
+    assert client["served"]["budget"] == 1000
+    assert client["served"]["entries"]["missing"]
+
+
+def test_the_context_of_the_model_decides_where_a_budget_is_a_share_of_it(many: Path) -> None:
+    def native(*arguments: object) -> dict[str, Any]:
+        answer = visibility(many, "--client", "claude-code", *arguments)["clients"][0]["native"]
+        return dict(answer)
+
+    assert native()["budget"] == 8000
+    assert native("--window", 20_000)["budget"] == 800
+    assert len(native("--window", 20_000)["entries"]["name"]) > len(native()["entries"]["name"])
+
+
+def test_what_is_used_most_and_pinned_is_shown_first(many: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    usage = Usage(usage_file(state / "skillserve"))
+    names = visibility(many, "--client", "claude-code")["clients"][0]["served"]["entries"]["missing"]
+    usage.add(names[-3])
+    usage.write()
+    settings = {"SKILLSERVE_USAGE": "true", "XDG_STATE_HOME": str(state), "SKILLSERVE_PINNED": names[-2]}
+    shown = visibility(many, "--client", "claude-code", **settings)["clients"][0]["served"]["entries"]["whole"]
+    assert shown[:2] == [names[-2], names[-3]]
+
+
+def test_clashes_by_name_and_by_meaning_are_told(tmp_path: Path, skills: Path, make_skill: MakeSkill) -> None:
+    make_skill("review", description="Review a contract.")
+    make_skill("pdf-tools", description="Extract text and tables from PDF files. Use when the user has a PDF.")
+    make_skill("pdf-reader", description="Read PDF files and extract their text and tables. For work with PDFs.")
+    higher = tmp_path / "higher"
+    (higher / "review").mkdir(parents=True)
+    (higher / "review" / "SKILL.md").write_bytes((skills / "review" / "SKILL.md").read_bytes())
+    clashes = visibility(higher, skills, "--client", "codex")["clashes"]
+    assert [(clash["kind"], clash["clients"]) for clash in clashes["names"]] == [
+        ("shadowed", []),
+        ("command", ["codex"]),
+    ]
+    assert {each["state"] for each in clashes["names"][0]["skills"]} == {"active", "shadowed"}
+    (pair,) = clashes["meaning"]["pairs"]
+    assert {pair["skill"], pair["rival"]} == {"pdf-tools", "pdf-reader"}
+    assert "pdf" in pair["words"]
+
+
+def test_people_get_a_row_for_each_client_the_reasons_and_advice(many: Path) -> None:
+    done = run("visibility", many, "--client", "claude-code", "--client", "zed")
+    assert done.returncode == 0
+    rows = {line.split()[0]: line.split() for line in done.stdout.splitlines() if "characters," in line}
+    assert rows["zed"][1:4] == ["20", "0", "0"]
+    assert int(rows["claude-code"][1]) + int(rows["claude-code"][3]) == 20
+    assert "21 active skills, 20 for models, 21 for users" in done.stdout
+    assert "Not for models: for-users" in done.stdout
+    assert "beyond_budget" in done.stdout
+    assert "All fit only with texts of at most" in done.stdout
+
+
+def test_a_check_can_fail_where_something_is_hidden(many: Path) -> None:
+    assert visibility(many, "--client", "claude-code", "--fail-on-hidden", code=1)
+    assert visibility(many, "--client", "zed", "--fail-on-hidden")
+    assert visibility(many, "--client", "claude-code")
+
+
+def test_a_client_that_is_not_known_is_wrong_use_with_a_hint(skills: Path) -> None:
+    done = run("visibility", skills, "--client", "claude-cod")
+    assert done.returncode == 2
+    assert "did you mean 'claude-code'" in done.stderr
+    assert run("visibility", skills, "--client", "unknown").returncode == 0
+
+
+def test_no_skills_are_told_too(skills: Path) -> None:
+    answer = visibility(skills)
+    assert answer["skills"]["active"] == 0
+    assert answer["clashes"]["meaning"]["pairs"] == []
+    assert run("visibility", skills).returncode == 0
+
+
+@pytest.mark.parametrize("word", [*Entry, *Obstacle, *NameClashKind])
+def test_every_word_of_the_answer_is_documented(word: str) -> None:
+    assert f"`{word}`" in DOCUMENT
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [VISIBILITY, SERVED, REPACKING, NATIVE, NAME, PAIR],
+    ids=["all", "served", "repacking", "native", "name", "pair"],
+)
+def test_every_field_of_the_answer_is_documented(fields: dict[str, Any]) -> None:
+    assert [name for name in fields["required"] if f"`{name}`" not in DOCUMENT] == []
