@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from corpus import write_corpus
 
-from server.clients import KNOWN_CLIENTS, UNKNOWN, ClientProfile, profile_of, room_for
+from server.clients import KNOWN_CLIENTS, UNKNOWN, ClientProfile, budget_for, profile_of
 from server.config.settings import Settings
 from server.listing.snapshot import Snapshot
 from skills_core import Catalog, Environment, Library, explicit_sources
 
 if TYPE_CHECKING:
-    from server.listing.offer import Room
+    from server.listing.offer import ListingBudget
 
 SIZES = (20, 100, 1000, 10_000, 60_000)
 CLIENTS = (UNKNOWN, *(profile_of(name, KNOWN_CLIENTS) for name in ("claude-code", "claude-ai")))
@@ -48,7 +48,7 @@ def environment() -> Environment:
 def print_row(catalog: Catalog, client: ClientProfile) -> None:
     """Print what one client is sent: sizes in bytes of JSON, lengths in characters."""
     settings = Settings()
-    room = room_for(client, settings)
+    room = budget_for(client, settings)
     snapshot = Snapshot(catalog, settings)
     result = snapshot.tools(room)
     times = [_timed(Snapshot(catalog, settings), room) for _ in range(REPEATS)]
@@ -62,7 +62,7 @@ def print_row(catalog: Catalog, client: ClientProfile) -> None:
     )
 
 
-def _timed(snapshot: Snapshot, room: Room) -> float:
+def _timed(snapshot: Snapshot, room: ListingBudget) -> float:
     start = time.perf_counter()
     snapshot.tools(room)
     return (time.perf_counter() - start) * 1000

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from server.hosting.host import Host
     from skills_core.library import Change
 
-__all__ = ["read_status", "reload_everything", "to_json", "told"]
+__all__ = ["log_reload", "read_status", "reload_everything", "to_json"]
 
 logger = logging.getLogger(__name__)
 
@@ -28,10 +28,10 @@ async def read_status(host: Host, choice: StatusChoice | None = None) -> dict[st
 
 async def reload_everything(host: Host) -> dict[str, Any]:
     """Compare everything with the disk, announce what that altered, and return what `reload --json` prints."""
-    return change_object(told(await host.reload()))
+    return change_object(log_reload(await host.reload()))
 
 
-def told(change: Change) -> Change:
+def log_reload(change: Change) -> Change:
     """Log what somebody's reload altered."""
     logger.info("reloaded as asked: %s", change_summary(change))
     return change

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from server.remote.address import Address
 
-__all__ = ["NoAnswerError", "Reloaded", "reload_at", "reload_by_socket"]
+__all__ = ["NoServerAnswerError", "Reloaded", "reload_at", "reload_by_socket"]
 
 _TIMEOUT = httpx2.Timeout(10.0, read=300.0)
 # Comparing everything with a slow disk takes its time.
 
 
-class NoAnswerError(SkillsError):
+class NoServerAnswerError(SkillsError):
     """The server is not there, or says no; the message says which, and what to do."""
 
 
@@ -42,7 +42,7 @@ def reload_by_socket(sockets: Sequence[Path], port: int) -> Reloaded:
     """Ask the server at `port`, which may have any of `sockets`.
 
     Raises:
-        NoAnswerError: there is none, or it says no.
+        NoServerAnswerError: there is none, or it says no.
     """
     for path in sockets:
         try:
@@ -51,16 +51,16 @@ def reload_by_socket(sockets: Sequence[Path], port: int) -> Reloaded:
         except httpx2.ConnectError:
             continue
         except httpx2.HTTPError as error:
-            raise NoAnswerError(f"the server at port {port} broke off: {one_line(str(error))}") from None
+            raise NoServerAnswerError(f"the server at port {port} broke off: {one_line(str(error))}") from None
     message = "no server of yours on this machine has its socket for this port; see --port, or name one with --url"
-    raise NoAnswerError(f"port {port}: {message}")
+    raise NoServerAnswerError(f"port {port}: {message}")
 
 
 def reload_at(address: Address, path: str, token: str) -> Reloaded:
     """Ask the server at `address`, which may be that of its protocol, at `path`.
 
     Raises:
-        NoAnswerError: it is not there, or says no.
+        NoServerAnswerError: it is not there, or says no.
     """
     parts = urlsplit(address.url)
     base = parts.path.rstrip("/").removesuffix(path.rstrip("/"))
@@ -70,7 +70,7 @@ def reload_at(address: Address, path: str, token: str) -> Reloaded:
         with httpx2.Client(transport=httpx2.HTTPTransport(proxy=address.proxy), timeout=_TIMEOUT) as client:
             return _understood(client.post(url, headers=headers))
     except httpx2.HTTPError as error:
-        raise NoAnswerError(f"{address.shown} cannot be reached: {one_line(str(error))}") from None
+        raise NoServerAnswerError(f"{address.shown} cannot be reached: {one_line(str(error))}") from None
 
 
 _REFUSALS = {
@@ -84,8 +84,8 @@ _REFUSALS = {
 def _understood(response: httpx2.Response) -> Reloaded:
     if response.status_code != httpx2.codes.OK:
         other = f"the server answers with HTTP {response.status_code}"
-        raise NoAnswerError(_REFUSALS.get(response.status_code, other))
+        raise NoServerAnswerError(_REFUSALS.get(response.status_code, other))
     try:
         return Reloaded.model_validate_json(response.content)
     except ValidationError:
-        raise NoAnswerError("what answers there is no skillserve") from None
+        raise NoServerAnswerError("what answers there is no skillserve") from None

@@ -25,7 +25,7 @@ from skills_core.sources import SkillKind
 if TYPE_CHECKING:
     from skills_core.skill import Skill
 
-__all__ = ["Mended", "mend"]
+__all__ = ["AppliedFixes", "apply_fixes"]
 
 _NEW_FILE = (
     os.O_WRONLY
@@ -39,7 +39,7 @@ _NEW_FILE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class AppliedFixes:
     """What was done to one SKILL.md, whose `path` is printable text; `fault` says why it could not be written."""
 
     path: str
@@ -47,7 +47,7 @@ class Mended:
     fault: Diagnostic | None = None
 
 
-def mend(skill: Skill) -> Mended | None:
+def apply_fixes(skill: Skill) -> AppliedFixes | None:
     """Mend the SKILL.md of a skill on disk; None where there is nothing to do, or it was reached by a link.
 
     Single documents and convention files have rules of their own and stay as they are.
@@ -63,8 +63,8 @@ def mend(skill: Skill) -> Mended | None:
     except (OSError, FileRefusedError) as error:
         why = error.message if isinstance(error, FileRefusedError) else (error.strerror or str(error)).lower()
         fault = Diagnostic(Severity.ERROR, Reason.UNWRITABLE, f"cannot be mended: {why}", shown)
-        return Mended(shown, fault=fault)
-    return Mended(printable(str(location.path / MAIN_FILE)), fixes) if fixes else None
+        return AppliedFixes(shown, fault=fault)
+    return AppliedFixes(printable(str(location.path / MAIN_FILE)), fixes) if fixes else None
 
 
 def _mend(reader: Reader, location: Location, name: str, folder: str) -> tuple[Fix, ...]:

@@ -11,7 +11,7 @@ from skills_core.remote.entries import shown
 
 if TYPE_CHECKING:
     from server.remote.checking import RemoteSkill
-    from server.remote.runs import Outcome, Result
+    from server.remote.runs import RemoteOutcome, Result
     from skills_core.diagnostics import Diagnostic
 
 __all__ = ["outcome_object", "result_lines", "summary"]
@@ -32,7 +32,7 @@ def result_lines(result: Result) -> list[str]:
     return [f"{line}{place}{extent}", *(f"  {diagnostic}" for diagnostic in diagnostics)]
 
 
-def summary(outcome: Outcome) -> str:
+def summary(outcome: RemoteOutcome) -> str:
     """Return the last line for people."""
     count = len(outcome.results)
     skills = f"{count} skill{'' if count == 1 else 's'} of {outcome.server}"
@@ -44,7 +44,7 @@ def summary(outcome: Outcome) -> str:
     return f"{skills}: {verified} verified, {count - verified} failed"
 
 
-def outcome_object(outcome: Outcome) -> dict[str, Any]:
+def outcome_object(outcome: RemoteOutcome) -> dict[str, Any]:
     """Return what `--json` prints."""
     described: dict[str, Any] = {
         "server": outcome.server,

@@ -12,15 +12,15 @@ from skills_core.diagnostics import one_line, printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from server.authoring.apply_fixes import Mended
+    from server.authoring.apply_fixes import AppliedFixes
     from skills_core.diagnostics import Diagnostic
     from skills_core.skill import Skill
 
-__all__ = ["Result", "print_skill", "validation_lines", "validation_object"]
+__all__ = ["ValidationResult", "print_skill", "validation_lines", "validation_object"]
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ValidationResult:
     """What the check of one skill found; `path` is its folder, or what was named, as printable text."""
 
     path: str
@@ -34,7 +34,7 @@ def advised_lines(diagnostic: Diagnostic) -> list[str]:
     return [str(diagnostic), *([f"  fix: {advice}"] if advice else [])]
 
 
-def validation_object(results: Iterable[Result], mended: Iterable[Mended]) -> dict[str, Any]:
+def validation_object(results: Iterable[ValidationResult], mended: Iterable[AppliedFixes]) -> dict[str, Any]:
     """Return what `validate --json` prints."""
     return {
         "results": [
@@ -53,7 +53,7 @@ def validation_object(results: Iterable[Result], mended: Iterable[Mended]) -> di
     }
 
 
-def validation_lines(results: Sequence[Result], mended: Iterable[Mended]) -> Iterator[str]:
+def validation_lines(results: Sequence[ValidationResult], mended: Iterable[AppliedFixes]) -> Iterator[str]:
     """Yield what `validate` prints for people."""
     for each in mended:
         for fix in each.fixes:

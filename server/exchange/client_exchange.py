@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from server.exchange.errors import (
     CannotAskError,
     ClientRefusedError,
-    NoAnswerError,
+    ClientSilentError,
     UnusableAnswerError,
 )
 from skills_core.diagnostics import one_line
@@ -142,7 +142,7 @@ class ClientExchange:
             CannotAskError: the client did not declare that it can be asked this, or there is no way to it.
             ClientRefusedError: it answered with an error.
             UnusableAnswerError: what it answered is no answer to this.
-            NoAnswerError: it is gone, or did not answer in time.
+            ClientSilentError: it is gone, or did not answer in time.
         """
         self._check(request)
         raw = await (self._leave(request) if self.caller.modern else self._send(request))
@@ -262,7 +262,7 @@ class ClientExchange:
         if not declared[request.method]:
             raise CannotAskError(request.method, "it did not declare that it can, or there is no way to it")
         if self._gone:
-            raise NoAnswerError(request.method, "the client is gone")
+            raise ClientSilentError(request.method, "the client is gone")
 
     async def _leave(self, request: Request) -> object:
         key, question = f"q{next(self._numbers)}", Question(request)
@@ -288,12 +288,12 @@ class ClientExchange:
         except NoBackChannelError:
             raise CannotAskError(method, "its connection has no way for requests of the server") from None
         except TimeoutError:
-            raise NoAnswerError(method, f"no answer within {self._limits.answer:g} seconds") from None
+            raise ClientSilentError(method, f"no answer within {self._limits.answer:g} seconds") from None
         except ValidationError:
             raise UnusableAnswerError(method, "it is no result of this request") from None
         except MCPError as error:
             if error.code == types.CONNECTION_CLOSED:
-                raise NoAnswerError(method, "the client is gone") from None
+                raise ClientSilentError(method, "the client is gone") from None
             raise ClientRefusedError(method, error.code, error.message) from None
         finally:
             self._sent -= 1

@@ -8,8 +8,8 @@ from skills_core.errors import SkillsError
 __all__ = [
     "CannotAskError",
     "ClientRefusedError",
+    "ClientSilentError",
     "ExchangeError",
-    "NoAnswerError",
     "RunEndedError",
     "UnusableAnswerError",
 ]
@@ -51,7 +51,7 @@ class UnusableAnswerError(ExchangeError):
         super().__init__(method, f"its answer cannot be used: {why}")
 
 
-class NoAnswerError(ExchangeError):
+class ClientSilentError(ExchangeError):
     """The client is gone, or did not answer in time."""
 
 

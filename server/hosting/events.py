@@ -52,7 +52,7 @@ def _events_of_skills(before: Snapshot, after: Snapshot, change: Change) -> Iter
 
 
 def _is_other_offer(before: Snapshot, after: Snapshot) -> bool:
-    return any(before.tools(room) != after.tools(room) for room in before.rooms)
+    return any(before.tools(budget) != after.tools(budget) for budget in before.budgets)
 
 
 def _is_other_prompt(before: Snapshot, after: Snapshot) -> bool:

@@ -93,8 +93,8 @@ class Host:
         """The lists of the current catalog."""
         catalog = self.library.catalog
         if self._snapshot.catalog is not catalog:
-            rooms = self._snapshot.rooms
-            self._snapshot = Snapshot(catalog, self.settings, self.usage.before, rooms, scripts=self.scripts)
+            budgets = self._snapshot.budgets
+            self._snapshot = Snapshot(catalog, self.settings, self.usage.before, budgets, scripts=self.scripts)
         return self._snapshot
 
     async def reload(self, changed: Iterable[Path] | None = None) -> Change:

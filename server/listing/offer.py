@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill
 
-__all__ = ["Room", "always_on", "first_of", "names_within", "size_of"]
+__all__ = ["ListingBudget", "always_on", "first_of", "names_within", "size_of"]
 
 
-class Room(NamedTuple):
+class ListingBudget(NamedTuple):
     """How much a client shows: characters of the catalog, and bytes of a tool's input schema, None for any."""
 
     catalog: int

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from server.listing import declared, prompts, resources, skills, tools
-from server.listing.offer import Room, first_of
+from server.listing.offer import ListingBudget, first_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,21 +36,21 @@ class Snapshot:
         catalog: Catalog,
         settings: Settings,
         used: Mapping[str, int] | None = None,
-        rooms: Iterable[Room] = (),
+        budgets: Iterable[ListingBudget] = (),
         *,
         scripts: ScriptSetup | None = None,
     ) -> None:
         """Nothing is built yet.
 
-        `used` is how often each skill was used, by its key, `rooms` those that clients had of the catalog before.
+        `used` is how often each skill was used, by its key, `budgets` those that clients had of the catalog before.
         `scripts` is how scripts are run, None where clients can run none.
         """
         self.catalog = catalog
         self.settings = settings
         self._used = used or {}
-        self._rooms = frozenset(rooms)
+        self._budgets = frozenset(budgets)
         self._scripts = scripts
-        self._tools: dict[Room, dict[str, Any]] = {}
+        self._tools: dict[ListingBudget, dict[str, Any]] = {}
         self._directories: dict[str, Pager[Child]] = {}
 
     @cached_property
@@ -58,21 +58,24 @@ class Snapshot:
         """The skills that are offered to models before all others."""
         return first_of(self.catalog, self.settings.pinned, self._used)
 
-    def tools(self, room: Room) -> dict[str, Any]:
-        """Return the result of `tools/list` for a client that has so much room."""
-        if room not in self._tools:
-            self._tools[room] = tools.list_result(self.catalog, self.settings, self.first, room, self._scripts)
-        return self._tools[room]
+    def tools(self, budget: ListingBudget) -> dict[str, Any]:
+        """Return the result of `tools/list` for a client that has so much budget."""
+        if budget not in self._tools:
+            self._tools[budget] = tools.list_result(self.catalog, self.settings, self.first, budget, self._scripts)
+        return self._tools[budget]
 
     @property
-    def rooms(self) -> frozenset[Room]:
-        """The rooms that clients may have lists of tools for: the usual one, and those that were ever asked for."""
-        return frozenset({Room(self.settings.catalog_budget), *self._rooms, *self._tools})
+    def budgets(self) -> frozenset[ListingBudget]:
+        """The budgets that clients may have lists of tools for: the usual one, and those that were ever asked for."""
+        return frozenset({ListingBudget(self.settings.catalog_budget), *self._budgets, *self._tools})
 
     @cached_property
     def tool_schemas(self) -> dict[str, dict[str, Any]]:
-        """The input schema of each tool by its name, with as many names as there is room for."""
-        return {tool["name"]: tool["inputSchema"] for tool in self.tools(Room(self.settings.catalog_budget))["tools"]}
+        """The input schema of each tool by its name, with as many names as there is budget for."""
+        return {
+            tool["name"]: tool["inputSchema"]
+            for tool in self.tools(ListingBudget(self.settings.catalog_budget))["tools"]
+        }
 
     @cached_property
     def declared(self) -> dict[str, tuple[Skill, ToolDeclaration]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from server.listing import admin, context, declared, guard, runs
 from server.listing.envelope import cacheable
-from server.listing.offer import Room, always_on, names_within, size_of
+from server.listing.offer import ListingBudget, always_on, names_within, size_of
 from server.listing.schemas import SCORED, TEXT, TEXTS, hints, list_of, object_of
 from skills_core.rendering import RULE, entries_within, in_order, render_catalog, render_entry
 
@@ -79,14 +79,18 @@ def instructions(catalog: Catalog) -> str | None:
 
 
 def list_result(
-    catalog: Catalog, settings: Settings, first: Sequence[Skill], room: Room, scripts: ScriptSetup | None = None
+    catalog: Catalog,
+    settings: Settings,
+    first: Sequence[Skill],
+    budget: ListingBudget,
+    scripts: ScriptSetup | None = None,
 ) -> dict[str, Any]:
-    """Return the result of `tools/list` for a client that has so much `room`, the skills that are `first` in front.
+    """Return the result of `tools/list` for a client that has so much `budget`, the skills that are `first` in front.
 
     There are no tools for skills where there is no skill for them, and none for scripts without `scripts`.
     """
     skills = catalog.offered
-    tools = [_activate(catalog, settings, first, room)] if skills else []
+    tools = [_activate(catalog, settings, first, budget)] if skills else []
     # A skill that only users may call has files all the same.
     tools += [_read_file()] if catalog.active else []
     tools += [_find()] if skills else []
@@ -105,17 +109,17 @@ def describe(skill: Skill) -> tuple[object, ...]:
     return skill.key, skill.model_invocable, skill.frontmatter.always_on, render_entry(skill), own
 
 
-def _activate(catalog: Catalog, settings: Settings, first: Sequence[Skill], room: Room) -> dict[str, Any]:
+def _activate(catalog: Catalog, settings: Settings, first: Sequence[Skill], budget: ListingBudget) -> dict[str, Any]:
     names = [skill.key for skill in islice(in_order(catalog, first), settings.enum_limit)]
     schema = _activation_schema(names, len(catalog.offered))
-    if room.schema is not None and size_of(schema) > room.schema:
+    if budget.schema is not None and size_of(schema) > budget.schema:
         # A client that drops a tool for the size of its schema would have none for skills.
         bare = size_of(_activation_schema([""], len(catalog.offered)))
-        schema = _activation_schema(names_within(room.schema - bare, names), len(catalog.offered))
+        schema = _activation_schema(names_within(budget.schema - bare, names), len(catalog.offered))
     return {
         "name": ACTIVATE,
         "title": "Activate a skill",
-        "description": render_catalog(catalog, room.catalog, first, settings.entry_limit).text,
+        "description": render_catalog(catalog, budget.catalog, first, settings.entry_limit).text,
         "inputSchema": schema,
         "annotations": hints("Activate a skill"),
         "_meta": {"anthropic/alwaysLoad": True, "anthropic/maxResultSizeChars": MAX_RESULT},

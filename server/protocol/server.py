@@ -19,7 +19,7 @@ from server.protocol.resources import ResourceHandlers
 from server.protocol.skills_extension import SkillsExtension
 from server.protocol.subscriptions import HandshakeClients, ModernClients
 from server.protocol.tools.dispatch import ToolHandlers
-from server.run.supervisor import RunKeeper
+from server.run.supervisor import RunSupervisor
 from server.wire.errors import translate_faults
 from server.wire.request_limits import check_params
 
@@ -45,7 +45,7 @@ class SkillServer(Server[Any]):
         self._host = host
         self.listening = ModernClients(host.bus, host.settings)
         self.exchanges = Exchanges()
-        self.runs = RunKeeper(host)
+        self.runs = RunSupervisor(host)
         tools, prompts = ToolHandlers(host, self.exchanges, self.runs, local=local), PromptHandlers(host, local=local)
         handshake = self.handshake = HandshakeClients(host.bus, host.settings, tools.conversations.forget)
         resources, completions = ResourceHandlers(host), CompletionHandlers(host)

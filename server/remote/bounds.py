@@ -1,7 +1,7 @@
 """What a server may send: bounded in bytes while it streams, so that none can fill memory.
 
 The SDK reads whole responses and parses them whole, and three bytes of JSON (`[],`) become a hundred of objects. So
-each call of ours opens an `Exchange`, which counts what arrives, and what of it lies outside of strings. A failure
+each call of ours opens an `HttpExchange`, which counts what arrives, and what of it lies outside of strings. A failure
 below the protocol becomes the response of the one request it befell, with its cause kept in the exchange: raised, it
 would tear down the connection and all other requests with it.
 """
@@ -20,7 +20,7 @@ from skills_core.diagnostics import Reason, one_line
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator
 
-__all__ = ["BoundedTransport", "Exchange", "Failure", "receiving"]
+__all__ = ["BoundedTransport", "Failure", "HttpExchange", "receiving"]
 
 _ENOUGH = 1024 * 1024
 _MAX_RESPONSES = 20
@@ -39,7 +39,7 @@ class _BrokenOffError(httpx2.StreamError):
 
 
 @dataclass(slots=True)
-class Exchange:
+class HttpExchange:
     """What one call may receive, in bytes, and what became of it below the protocol.
 
     `limit` counts everything, `structure` what stands outside of JSON strings, with their quotes. A call that sends
@@ -98,16 +98,16 @@ class Exchange:
         return not any(b"\n" in part or b"\r" in part for part in strings)
 
 
-_current: ContextVar[Exchange] = ContextVar("exchange")
+_current: ContextVar[HttpExchange] = ContextVar("exchange")
 
 
 @contextmanager
-def receiving(limit: int, structure: int) -> Generator[Exchange]:
+def receiving(limit: int, structure: int) -> Generator[HttpExchange]:
     """Bound what the calls made within the block receive, all together.
 
     The SDK carries the caller's context along with each message, over to the task that sends it.
     """
-    exchange = Exchange(limit, structure)
+    exchange = HttpExchange(limit, structure)
     token = _current.set(exchange)
     try:
         yield exchange
@@ -124,7 +124,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; a failure to do so becomes a response with status 503."""
-        exchange = _current.get(None) or Exchange(_ENOUGH, _ENOUGH)
+        exchange = _current.get(None) or HttpExchange(_ENOUGH, _ENOUGH)
         if not exchange.begin():
             return _instead(exchange, Failure(Reason.SERVER_ERROR, "the server keeps breaking off or redirecting"))
         try:
@@ -151,7 +151,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 class _Measured(httpx2.AsyncByteStream):
     """A response's body, counted while it is read."""
 
-    def __init__(self, response: httpx2.Response, exchange: Exchange) -> None:
+    def __init__(self, response: httpx2.Response, exchange: HttpExchange) -> None:
         self._response = response
         self._exchange = exchange
 
@@ -167,7 +167,7 @@ class _Measured(httpx2.AsyncByteStream):
         await self._response.aclose()
 
 
-def _instead(exchange: Exchange, failure: Failure) -> httpx2.Response:
+def _instead(exchange: HttpExchange, failure: Failure) -> httpx2.Response:
     exchange.failure = exchange.failure or failure
     return httpx2.Response(httpx2.codes.SERVICE_UNAVAILABLE)
 

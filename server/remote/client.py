@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from mcp.client.client import ConnectMode
 
     from server.remote.address import Address
-    from server.remote.bounds import Exchange
+    from server.remote.bounds import HttpExchange
 
-__all__ = ["Limits", "RemoteError", "RemoteServer", "connect", "http_client"]
+__all__ = ["RemoteError", "RemoteLimits", "RemoteServer", "connect", "http_client"]
 
 _HANDSHAKE_BYTES = 1024 * 1024
 _LITTLE = 256 * 1024
@@ -70,7 +70,7 @@ class RemoteError(SkillsError):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RemoteLimits:
     """How long a server may take, in seconds: to accept a connection, between two parts of an answer, to answer."""
 
     connect: float = 10
@@ -88,7 +88,7 @@ class _PageParams(types.PaginatedRequestParams):
 
 @asynccontextmanager
 async def connect(
-    address: Address, limits: Limits | None = None, *, mode: ConnectMode = "auto"
+    address: Address, limits: RemoteLimits | None = None, *, mode: ConnectMode = "auto"
 ) -> AsyncGenerator[RemoteServer]:
     """Connect to the server at `address`, by default in the modern era where it knows that one.
 
@@ -96,7 +96,7 @@ async def connect(
         AddressError: the URL cannot be used.
         RemoteError: there is no server, it is no MCP server, or it lets nobody in.
     """
-    limits = limits or Limits()
+    limits = limits or RemoteLimits()
     try:
         async with AsyncExitStack() as stack:
             http = await stack.enter_async_context(http_client(address, limits))
@@ -120,7 +120,7 @@ async def connect(
         raise _innermost(group) from None
 
 
-def http_client(address: Address, limits: Limits) -> httpx2.AsyncClient:
+def http_client(address: Address, limits: RemoteLimits) -> httpx2.AsyncClient:
     """Return a client for one server, which sends its headers and bounds what comes back.
 
     Raises:
@@ -220,7 +220,9 @@ class RemoteServer:
                     raise RemoteError(Reason.INVALID_LISTING, "a directory holds something without a URI")
         return children
 
-    async def _pages(self, method: str, exchange: Exchange, uri: str | None = None) -> AsyncIterator[dict[str, Any]]:
+    async def _pages(
+        self, method: str, exchange: HttpExchange, uri: str | None = None
+    ) -> AsyncIterator[dict[str, Any]]:
         seen: set[str] = set()
         cursor: str | None = None
         for _ in range(_MAX_PAGES):
@@ -235,7 +237,7 @@ class RemoteServer:
             seen.add(cursor)
         raise RemoteError(Reason.INVALID_LISTING, f"{method}: the list goes on after {_MAX_PAGES} pages")
 
-    async def _ask(self, method: str, exchange: Exchange, **params: str | None) -> dict[str, Any]:
+    async def _ask(self, method: str, exchange: HttpExchange, **params: str | None) -> dict[str, Any]:
         exchange.ask()
         request = types.Request[_PageParams, str](method=method, params=_PageParams.model_validate(params))
         try:
@@ -260,7 +262,7 @@ def _bytes_of(content: types.TextResourceContents | types.BlobResourceContents) 
         raise RemoteError(Reason.INVALID_CONTENTS, "the contents are no text and no base64") from None
 
 
-def _connect_error(error: BaseException, exchange: Exchange) -> RemoteError:
+def _connect_error(error: BaseException, exchange: HttpExchange) -> RemoteError:
     """Say why no connection came about: whatever answers there and speaks no MCP is no MCP server."""
     known = _below(exchange)
     if known is not None:
@@ -272,7 +274,7 @@ def _connect_error(error: BaseException, exchange: Exchange) -> RemoteError:
     return RemoteError(Reason.NOT_MCP, f"what answers there is no MCP server that we understand ({said}); {hint}")
 
 
-def _call_error(error: Exception, exchange: Exchange, method: str) -> RemoteError:
+def _call_error(error: Exception, exchange: HttpExchange, method: str) -> RemoteError:
     known = _below(exchange)
     if known is not None:
         return known
@@ -285,7 +287,7 @@ def _call_error(error: Exception, exchange: Exchange, method: str) -> RemoteErro
     return RemoteError(Reason.SERVER_ERROR, f"{method}: the server says: {shown(error.message)} ({error.code})")
 
 
-def _below(exchange: Exchange) -> RemoteError | None:
+def _below(exchange: HttpExchange) -> RemoteError | None:
     """Return what went wrong below the protocol, if anything."""
     if exchange.failure is not None:
         return RemoteError(exchange.failure.reason, exchange.failure.message)

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from server.remote.address import Address
     from server.remote.client import RemoteServer
 
-__all__ = ["Outcome", "Result", "fetch_from", "verify_server"]
+__all__ = ["RemoteOutcome", "Result", "fetch_from", "verify_server"]
 
 Result: TypeAlias = "RemoteSkill | Fetched"
 """What became of one skill; without the contents of its files."""
 
 
 @dataclass(slots=True)
-class Outcome:
+class RemoteOutcome:
     """What a run found: a result for each skill, and what is to be told of the server as a whole."""
 
     server: str
@@ -52,9 +52,9 @@ def _is_good(result: Result) -> bool:
     return result.state != REFUSED if isinstance(result, Fetched) else result.sound
 
 
-async def verify_server(address: Address, names: Sequence[str], tell: Callable[[Result], None]) -> Outcome:
+async def verify_server(address: Address, names: Sequence[str], tell: Callable[[Result], None]) -> RemoteOutcome:
     """Verify the skills of a server, all or those that are named; `tell` hears of each as soon as it is known."""
-    outcome = Outcome(address.shown)
+    outcome = RemoteOutcome(address.shown)
     try:
         async with connect(address) as server:
             listed, chosen = await _choose(server, names, outcome)
@@ -72,9 +72,9 @@ async def verify_server(address: Address, names: Sequence[str], tell: Callable[[
 
 async def fetch_from(
     address: Address, names: Sequence[str], root: Path, tell: Callable[[Result], None], *, force: bool = False
-) -> Outcome:
+) -> RemoteOutcome:
     """Write the skills of a server, all or those that are named, below `root`; see `verify_server` for `tell`."""
-    outcome = Outcome(address.shown)
+    outcome = RemoteOutcome(address.shown)
     try:
         async with connect(address) as server:
             listed, chosen = await _choose(server, names, outcome)
@@ -93,7 +93,7 @@ async def fetch_from(
 
 
 async def _choose(
-    server: RemoteServer, names: Sequence[str], outcome: Outcome
+    server: RemoteServer, names: Sequence[str], outcome: RemoteOutcome
 ) -> tuple[tuple[RemoteSkill, ...], tuple[RemoteSkill, ...]]:
     """Return all skills that are listed, and those that are meant."""
     outcome.protocol = server.protocol

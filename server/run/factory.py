@@ -9,7 +9,7 @@ from server.config.guard_factory import guard_of
 from server.run.interruptions import log_interrupted
 from server.run.pool_id import pool_of
 from server.run.service import RunService
-from server.run.skill_runner import Surroundings
+from server.run.skill_runner import RunnerConfig
 from server.run.trace_files import store_in, trace_store
 from server.scripts.setup import script_runner, variables_of
 from skills_core.run.durable.takeover import ignored
@@ -30,7 +30,7 @@ def service_of(library: Library, settings: Settings) -> RunService:
 
     The first time it tries out whether a sandbox works, which starts a process.
     """
-    surroundings = Surroundings(
+    surroundings = RunnerConfig(
         settings,
         lambda: guard_of(library.catalog.active, settings),
         trace_store(),

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import anyio
 
 from server.config.settings import ConfigurationError
-from server.run.attached import Waiters
+from server.run.attached import AttachedRuns
 from server.run.skill_runner import SkillPerformance
-from server.run.unfinished import explained, failed, not_done, workflow_not_done
+from server.run.unfinished import conflict_details, failed, not_done, workflow_not_done
 from server.run.workflow_traces import WorkflowTrace
 from skills_core.errors import SkillsError, UnknownSkillError
 from skills_core.run.durable.engine import open_engine
@@ -36,8 +36,8 @@ from skills_core.run.workflow.run import run_workflow
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 
-    from server.run.attached import Live
-    from server.run.skill_runner import Company, Surroundings
+    from server.run.attached import RunSession
+    from server.run.skill_runner import RunnerConfig, RunParticipants
     from skills_core.catalog import Catalog
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.store import Store
@@ -80,11 +80,11 @@ def new_run_id() -> str:
 class RunService:
     """Performs runs by one set of settings; `catalog` gives the skills of the moment."""
 
-    def __init__(self, surroundings: Surroundings, catalog: Callable[[], Catalog]) -> None:
+    def __init__(self, surroundings: RunnerConfig, catalog: Callable[[], Catalog]) -> None:
         """Nothing is opened yet."""
         self._perform = SkillPerformance(surroundings)
         self._store = surroundings.store
-        self._waiters = Waiters(catalog)
+        self._waiters = AttachedRuns(catalog)
         self._engine: Engine | None = None
         self._closing = False
 
@@ -110,7 +110,9 @@ class RunService:
             self._engine = engine
             yield engine
 
-    async def perform(self, request: RunRequest, company: Company, run_id: str | None = None) -> RunOutcome:
+    async def perform(
+        self, request: RunRequest, participants: RunParticipants, run_id: str | None = None
+    ) -> RunOutcome:
         """Perform a skill to its end, or join the run of this name. What is asked is recorded without known secrets.
 
         Raises:
@@ -122,16 +124,18 @@ class RunService:
         run_id, secrets = await self._begun(run_id, [request.skill])
         message = None if request.message is None else secrets.hidden(request.message)
         request = replace(request, parameters=_hidden(request.parameters, secrets), message=message)
-        if not self._records(company):
-            return await self._perform(request, MemoryJournal(run_id), company)
+        if not self._records(participants):
+            return await self._perform(request, MemoryJournal(run_id), participants)
         key, digest = request.skill.key, request.skill.digest
         try:
             given = _given(key, digest, request.parameters, request.message)
-            return from_json(RunOutcome, await self._recorded("skill", run_id, given, company))
+            return from_json(RunOutcome, await self._recorded("skill", run_id, given, participants))
         except RunNotDoneError as error:
             return not_done(run_id, key, digest, error)
 
-    async def perform_workflow(self, plan: Plan, company: Company, run_id: str | None = None) -> WorkflowOutcome:
+    async def perform_workflow(
+        self, plan: Plan, participants: RunParticipants, run_id: str | None = None
+    ) -> WorkflowOutcome:
         """Run a workflow to its end, or join the run of this name. Its inputs are recorded without known secrets.
 
         Raises:
@@ -140,14 +144,14 @@ class RunService:
             ModelUnavailableError: the model that settings name cannot be used.
             ConfigurationError: the tools that settings name cannot be used.
         """
-        live = self._waiters.live(company)
+        live = self._waiters.live(participants)
         run_id, secrets = await self._begun(run_id, _found(live.catalog, plan.targets))
         plan = replace(plan, inputs=_hidden(plan.inputs, secrets))
-        if not self._records(company):
+        if not self._records(participants):
             return await self._run_workflow(plan, MemoryJournal(run_id), live, self._unrecorded_step(run_id, live))
         try:
             given: JsonObject = {"plan": plan_to_json(plan)}
-            return from_json(WorkflowOutcome, await self._recorded("workflow", run_id, given, company))
+            return from_json(WorkflowOutcome, await self._recorded("workflow", run_id, given, participants))
         except RunNotDoneError as error:
             return workflow_not_done(run_id, plan, error)
 
@@ -156,17 +160,17 @@ class RunService:
         named = _named(run_id)
         return named, await self._perform.prepare(skills)
 
-    def _records(self, company: Company) -> bool:
-        return self._engine is not None and company.model is None
+    def _records(self, participants: RunParticipants) -> bool:
+        return self._engine is not None and participants.model is None
 
-    async def _recorded(self, kind: str, run_id: str, given: JsonObject, company: Company) -> JsonObject:
+    async def _recorded(self, kind: str, run_id: str, given: JsonObject, participants: RunParticipants) -> JsonObject:
         engine = self._engine
         assert engine is not None  # noqa: S101 - asked before
-        with self._waiters.waiting(run_id, company):
+        with self._waiters.waiting(run_id, participants):
             try:
                 return await engine.run(kind, run_id, given, here=True)
             except RunConflictError as error:
-                raise explained(error, kind, given) from None
+                raise conflict_details(error, kind, given) from None
             except anyio.get_cancelled_exc_class():
                 if self._waiters.is_last(run_id) and not self._closing:
                     with anyio.CancelScope(shield=True), anyio.move_on_after(LAST_WORDS):
@@ -186,9 +190,9 @@ class RunService:
         assert isinstance(parameters, dict)  # noqa: S101 - as it was recorded
         values = {name: str(value) for name, value in parameters.items()}
         request = RunRequest(skill, values, None if message is None else str(message))
-        company = _inside(live.company) if is_inner(journal.run_id) else live.company
+        participants = _inside(live.participants) if is_inner(journal.run_id) else live.participants
         try:
-            return to_json(await self._perform(request, journal, company))
+            return to_json(await self._perform(request, journal, participants))
         except (ModelUnavailableError, ConfigurationError) as error:
             return to_json(failed(journal.run_id, key, RunProblem.CONFIGURATION, str(error)))
 
@@ -196,7 +200,9 @@ class RunService:
         live, plan = self._waiters.of(journal.run_id), plan_from_json(given["plan"])
         return to_json(await self._run_workflow(plan, journal, live, self._recorded_step(journal.run_id, live)))
 
-    async def _run_workflow(self, plan: Plan, journal: Journal, live: Live, perform_step: _Step) -> WorkflowOutcome:
+    async def _run_workflow(
+        self, plan: Plan, journal: Journal, live: RunSession, perform_step: _Step
+    ) -> WorkflowOutcome:
         names = [each.name for each in plan.workflow.skill_steps]
         trace = WorkflowTrace(self._store, journal, plan)
 
@@ -210,11 +216,11 @@ class RunService:
                 return None
 
         async with trace.written() as written:
-            outcome = await run_workflow(plan, perform, journal, digest_of=digest_of, report=live.company.report)
+            outcome = await run_workflow(plan, perform, journal, digest_of=digest_of, report=live.participants.report)
             written(outcome)
         return outcome
 
-    def _recorded_step(self, run_id: str, live: Live) -> _Step:
+    def _recorded_step(self, run_id: str, live: RunSession) -> _Step:
         async def step(number: str, target: str, parameters: Mapping[str, str], message: str | None) -> RunOutcome:
             assert self._engine is not None  # noqa: S101 - a job is performed by it
             digest = live.catalog.skill(target).digest
@@ -226,10 +232,10 @@ class RunService:
 
         return step
 
-    def _unrecorded_step(self, run_id: str, live: Live) -> _Step:
+    def _unrecorded_step(self, run_id: str, live: RunSession) -> _Step:
         async def step(number: str, target: str, parameters: Mapping[str, str], message: str | None) -> RunOutcome:
             request = RunRequest(live.catalog.skill(target), parameters, message)
-            return await self._perform(request, MemoryJournal(f"{run_id}{INSIDE}{number}"), _inside(live.company))
+            return await self._perform(request, MemoryJournal(f"{run_id}{INSIDE}{number}"), _inside(live.participants))
 
         return step
 
@@ -256,6 +262,6 @@ def _hidden(values: Mapping[str, str], secrets: Secrets) -> dict[str, str]:
     return {name: secrets.hidden(value) for name, value in values.items()}
 
 
-def _inside(company: Company) -> Company:
+def _inside(participants: RunParticipants) -> RunParticipants:
     """Return who is there for a run inside of a workflow, whose steps count the progress already."""
-    return replace(company, report=unheard)
+    return replace(participants, report=unheard)

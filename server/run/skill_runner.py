@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from skills_core.run.trace.store import TraceStore
     from skills_core.skill import Skill
 
-__all__ = ["Company", "SkillPerformance", "Surroundings"]
+__all__ = ["RunParticipants", "RunnerConfig", "SkillPerformance"]
 
 
 _SECRET = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
@@ -41,7 +41,7 @@ _SECRET = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECA
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class RunnerConfig:
     """What all runs of a process stand on.
 
     `guard` gives what decides on calls at the moment that a run begins, `variables` what the user has set for a skill.
@@ -56,7 +56,7 @@ class Surroundings:
 
 
 @dataclass(frozen=True, slots=True)
-class Company:
+class RunParticipants:
     """Who is there while a run is performed. Without a `model` of theirs, the one of the settings performs it."""
 
     user: User = field(default_factory=Nobody)
@@ -67,7 +67,7 @@ class Company:
 class SkillPerformance:
     """Performs skills in their surroundings."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: RunnerConfig) -> None:
         """Open nothing yet."""
         self._surroundings = surroundings
         self._model: Model | None = None
@@ -99,7 +99,7 @@ class SkillPerformance:
             self._model = open_model(parse_model(settings.model or ""), key)
         return self._model
 
-    async def __call__(self, request: RunRequest, journal: Journal, company: Company) -> RunOutcome:
+    async def __call__(self, request: RunRequest, journal: Journal, participants: RunParticipants) -> RunOutcome:
         """Perform a skill to its end.
 
         Raises:
@@ -121,7 +121,7 @@ class SkillPerformance:
                     given.tools,
                     permits,
                     around.guard(),
-                    company.user,
+                    participants.user,
                     limits,
                     run_id=journal.run_id,
                     digest=skill.digest or "",
@@ -130,12 +130,12 @@ class SkillPerformance:
                 )
 
             context = RunContext(
-                model=company.model or self._opened(),
+                model=participants.model or self._opened(),
                 model_name=str(parse_model(settings.model or "")),
                 gate=await anyio.to_thread.run_sync(gate_of),
                 journal=journal,
                 limits=limits,
-                report=company.report,
+                report=participants.report,
                 store=around.store,
                 secrets=secrets,
             )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.util.types import AttributeValue
 
-__all__ = ["wordless"]
+__all__ = ["without_texts"]
 
 _OWN: Final = "skillserve"
 
@@ -49,7 +49,7 @@ _KEPT: Final = frozenset(
 )
 
 
-def wordless(span: ReadableSpan) -> ReadableSpan | None:
+def without_texts(span: ReadableSpan) -> ReadableSpan | None:
     """Return the span with names, numbers and decisions alone, None where nothing is known of who wrote it."""
     scope = span.instrumentation_scope.name if span.instrumentation_scope else ""
     if scope not in {_OWN, _MODEL, _PROTOCOL}:

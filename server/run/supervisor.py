@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from server.hosting.host import Host
     from server.run.service import RunService
 
-__all__ = ["RunKeeper", "RunsUnavailableError"]
+__all__ = ["RunSupervisor", "RunsUnavailableError"]
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ class RunsUnavailableError(SkillsError):
         super().__init__(f"Skills cannot be run here ({kind}); the server's log says why.")
 
 
-class RunKeeper:
+class RunSupervisor:
     """The service of one server, where settings offer runs."""
 
     def __init__(self, host: Host) -> None:

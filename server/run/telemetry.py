@@ -41,13 +41,13 @@ def traced(environment: Mapping[str, str]) -> Iterator[None]:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 
-    from server.run.span_filter import wordless
+    from server.run.span_filter import without_texts
 
     failed = threading.Event()
 
     class Exporter(OTLPSpanExporter):
         def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-            result = super().export([told for span in spans if (told := wordless(span)) is not None])
+            result = super().export([told for span in spans if (told := without_texts(span)) is not None])
             if result is not SpanExportResult.SUCCESS:
                 failed.set()
             return result

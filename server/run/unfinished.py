@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from skills_core.run.ports import JsonObject
     from skills_core.run.workflow.plan import Plan
 
-__all__ = ["explained", "failed", "not_done", "workflow_not_done"]
+__all__ = ["conflict_details", "failed", "not_done", "workflow_not_done"]
 
 
 def failed(run_id: str, skill: str, problem: RunProblem, message: str, digest: str | None = None) -> RunOutcome:
@@ -47,7 +47,7 @@ def workflow_not_done(run_id: str, plan: Plan, error: RunNotDoneError) -> Workfl
     )
 
 
-def explained(error: RunConflictError, kind: str, given: JsonObject) -> RunConflictError:
+def conflict_details(error: RunConflictError, kind: str, given: JsonObject) -> RunConflictError:
     """Return the error with what is other than it was, where that is what changed by itself."""
     was = error.recorded
     if was is None:

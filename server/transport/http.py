@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from server.exchange.exchanges import Exchanges
     from server.hosting.host import Host
     from server.protocol.server import SkillServer
-    from server.run.supervisor import RunKeeper
+    from server.run.supervisor import RunSupervisor
 
 __all__ = ["AddressInUseError", "HttpServer", "build_app", "checks_host", "listen", "serve_locally"]
 
@@ -148,7 +148,7 @@ class HttpServer(_Uvicorn):
         return self._server.exchanges
 
     @property
-    def runs(self) -> RunKeeper:
+    def runs(self) -> RunSupervisor:
         """What performs runs."""
         return self._server.runs
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from server import __version__
-from server.admin.actions import told
+from server.admin.actions import log_reload
 from server.config.machine import runtime_folders
 from server.config.settings import Settings, Transport
 from server.hosting.host import Host
@@ -115,7 +115,7 @@ async def _reload_when_asked(host: Host) -> None:
         async for _ in received:
             change = await host.try_reload()
             if change is not None:
-                told(change)
+                log_reload(change)
 
 
 async def _serve_http(host: Host, server: HttpServer, listener: socket.socket, admin: socket.socket | None) -> None:

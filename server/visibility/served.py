@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import unescape
 
-from server.clients import room_for
+from server.clients import budget_for
 from server.listing.offer import size_of
 from server.listing.tools import ACTIVATE
 from server.visibility.entries import Entry, Obstacle
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from server.clients import ClientProfile
-    from server.listing.offer import Room
+    from server.listing.offer import ListingBudget
     from server.listing.snapshot import Snapshot
     from skills_core.skill import Skill
 
@@ -57,8 +57,8 @@ class Served:
 
 def served(snapshot: Snapshot, client: ClientProfile) -> Served:
     """Return what `client` shows of a catalog: the tool as it is sent to it, after the client's cut."""
-    room = room_for(client, snapshot.settings)
-    tool = _tool(snapshot, room)
+    budget = budget_for(client, snapshot.settings)
+    tool = _tool(snapshot, budget)
     description, schema = tool.get("description", ""), tool.get("inputSchema", {})
     cut = client.description_budget or len(description)
     entries = entries_in(description, cut)
@@ -67,7 +67,7 @@ def served(snapshot: Snapshot, client: ClientProfile) -> Served:
     others = (skill for skill in catalog.active if not skill.model_invocable)
     offered = in_order(catalog, snapshot.first)
     shown = tuple(_shown(skill, entries, names, client) for skill in (*offered, *others))
-    return Served(shown, room.catalog, len(description), min(cut, len(description)), size_of(schema))
+    return Served(shown, budget.catalog, len(description), min(cut, len(description)), size_of(schema))
 
 
 def entries_in(description: str, cut: int) -> dict[str, Entry]:
@@ -82,9 +82,9 @@ def entries_in(description: str, cut: int) -> dict[str, Entry]:
     return found
 
 
-def _tool(snapshot: Snapshot, room: Room) -> dict[str, Any]:
+def _tool(snapshot: Snapshot, budget: ListingBudget) -> dict[str, Any]:
     """Return the tool whose description is the catalog, empty where there is none."""
-    return next((tool for tool in snapshot.tools(room)["tools"] if tool["name"] == ACTIVATE), {})
+    return next((tool for tool in snapshot.tools(budget)["tools"] if tool["name"] == ACTIVATE), {})
 
 
 def _shown(skill: Skill, entries: dict[str, Entry], names: frozenset[str], client: ClientProfile) -> Shown:

@@ -40,10 +40,10 @@ def validate(
     as_json: AsJson = False,
 ) -> None:
     """Check skills against the rules of their format, and say how to mend what breaks them."""
-    from server.cli.commands.validation import check, mend_all, place_of, with_faults
+    from server.cli.commands.validation import check, fix_all, place_of, with_faults
 
     places = [place_of(path) for path in paths]
-    mended = mend_all(places) if fix else []
+    mended = fix_all(places) if fix else []
     results = [each for place in places for each in check(place, strict=strict, follow_symlinks=follow_symlinks)]
     results = with_faults(results, mended)
     if as_json:

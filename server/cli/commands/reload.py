@@ -29,14 +29,14 @@ def reload(
     as_json: AsJson = False,
 ) -> None:
     """Let a running server compare everything with the disk, and say what changed."""
-    from server.admin.client import NoAnswerError
+    from server.admin.client import NoServerAnswerError
 
     settings = load_settings({"port": port}, os.environ, current_places().config_home)
     if url is not None and port is not None:
         fail("--port is for a server on this machine, --url for any; give one of them", WRONG_USE)
     try:
         done = _by_socket(settings) if url is None else _over_http(url, settings)
-    except NoAnswerError as error:
+    except NoServerAnswerError as error:
         fail(str(error), NO)
     if as_json:
         print_json(done.model_dump(mode="json"))

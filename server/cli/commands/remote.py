@@ -14,7 +14,7 @@ from server.cli.console import NO, WRONG_USE, print_json, print_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from server.remote.runs import Outcome, Result
+    from server.remote.runs import RemoteOutcome, Result
 
 __all__ = ["fetch", "verify"]
 
@@ -78,7 +78,7 @@ def _teller(*, as_json: bool) -> Callable[[Result], None]:
     return tell
 
 
-def _finish(outcome: Outcome, *, as_json: bool) -> None:
+def _finish(outcome: RemoteOutcome, *, as_json: bool) -> None:
     from server.cli.remote_report import outcome_object, summary
 
     if as_json:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from server.config.settings import Settings
     from server.run.service import RunService
-    from server.run.skill_runner import Company
+    from server.run.skill_runner import RunParticipants
     from skills_core.library import Library
     from skills_core.run.durable.engine import Engine
     from skills_core.run.outcome import RunOutcome
@@ -56,7 +56,7 @@ def open_for_runs(directories: Sequence[Path] | None, **flags: object) -> Opened
 
 
 def performed(
-    opened: Opened, name: str, run_id: str | None, work: Callable[[Company], Awaitable[_Outcome]]
+    opened: Opened, name: str, run_id: str | None, work: Callable[[RunParticipants], Awaitable[_Outcome]]
 ) -> _Outcome:
     """Do the work while its runs are recorded, with whoever is at the terminal; return what it came to.
 
@@ -65,15 +65,15 @@ def performed(
     to be continued.
     """
     from server.run.factory import recording
-    from server.run.skill_runner import Company
+    from server.run.skill_runner import RunParticipants
 
-    async def recorded(company: Company) -> _Outcome:
+    async def recorded(participants: RunParticipants) -> _Outcome:
         only = [] if run_id is None else [run_id]
         async with recording(opened.service, opened.library, opened.settings, only):
-            return await work(company)
+            return await work(participants)
 
     with traced(os.environ), at_terminal(name) as (user, report):
-        return until_signalled(lambda: recorded(Company(user, report)), opened.service.close)
+        return until_signalled(lambda: recorded(RunParticipants(user, report)), opened.service.close)
 
 
 def show_outcome(outcome: RunOutcome | WorkflowOutcome, *, as_json: bool) -> None:

@@ -27,7 +27,7 @@ from skills_core.errors import UnknownSkillError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from server.run.skill_runner import Company
+    from server.run.skill_runner import RunParticipants
     from skills_core.run.outcome import RunOutcome
 
 __all__ = ["run", "runs"]
@@ -73,8 +73,8 @@ def run(  # noqa: PLR0913 - one parameter for each flag
 
     request = RunRequest(skill, values, message)
 
-    async def work(company: Company) -> RunOutcome:
-        return await opened.service.perform(request, company, run_id)
+    async def work(participants: RunParticipants) -> RunOutcome:
+        return await opened.service.perform(request, participants, run_id)
 
     show_outcome(performed(opened, skill.key, run_id, work), as_json=as_json)
 

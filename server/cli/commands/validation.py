@@ -1,4 +1,4 @@
-"""What `validate` does with the paths that it is given: check the skills there, and with `--fix` mend them before."""
+"""What `validate` does with the paths that it is given: check the skills there, and with `--fix` fix them first."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from server.cli.validation_report import Result
+from server.cli.validation_report import ValidationResult
 from server.config.bootstrap import open_quietly
 from server.hosting.status import shown_place
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from server.authoring.apply_fixes import Mended
+    from server.authoring.apply_fixes import AppliedFixes
     from skills_core.skill import Skill
 
-__all__ = ["Place", "check", "mend_all", "place_of", "with_faults"]
+__all__ = ["Place", "check", "fix_all", "place_of", "with_faults"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +52,25 @@ def place_of(path: Path) -> Place:
     return Place(path, None, fault=Diagnostic(Severity.ERROR, Reason.NOT_A_DIRECTORY, message, where))
 
 
-def check(place: Place, *, strict: bool, follow_symlinks: bool) -> list[Result]:
+def check(place: Place, *, strict: bool, follow_symlinks: bool) -> list[ValidationResult]:
     """Return the result for each skill at a place."""
     where = printable(str(place.path))
     if place.fault is not None:
-        return [Result(where, valid=False, diagnostics=(place.fault,))]
+        return [ValidationResult(where, valid=False, diagnostics=(place.fault,))]
     skills = _skills(place, strict=strict, follow_symlinks=follow_symlinks)
     if not skills:
         message = "there is no skill here" + ("" if place.only else " or in any folder below")
         fault = Diagnostic(Severity.ERROR, Reason.MISSING_SKILL_FILE, message, where)
-        return [Result(where, valid=False, diagnostics=(fault,))]
+        return [ValidationResult(where, valid=False, diagnostics=(fault,))]
     # Gates and names taken elsewhere say nothing about the skill itself.
-    return [Result(shown_place(skill), skill.state is not State.INVALID, skill.diagnostics) for skill in skills]
+    return [
+        ValidationResult(shown_place(skill), skill.state is not State.INVALID, skill.diagnostics) for skill in skills
+    ]
 
 
-def mend_all(places: Iterable[Place]) -> list[Mended]:
+def fix_all(places: Iterable[Place]) -> list[AppliedFixes]:
     """Mend the skills at all places; links are not followed."""
-    from server.authoring.apply_fixes import mend
+    from server.authoring.apply_fixes import apply_fixes
 
     skills = {
         (skill.source.root, skill.content.folder): skill
@@ -76,10 +78,10 @@ def mend_all(places: Iterable[Place]) -> list[Mended]:
         if place.fault is None
         for skill in _skills(place, strict=False, follow_symlinks=False)
     }
-    return [mended for skill in skills.values() if (mended := mend(skill)) is not None]
+    return [mended for skill in skills.values() if (mended := apply_fixes(skill)) is not None]
 
 
-def with_faults(results: Iterable[Result], mended: Iterable[Mended]) -> list[Result]:
+def with_faults(results: Iterable[ValidationResult], mended: Iterable[AppliedFixes]) -> list[ValidationResult]:
     """Return the results with what could not be written, each at the skill that it is of."""
     faults = {os.path.dirname(each.path): each.fault for each in mended if each.fault is not None}  # noqa: PTH120
     return [

@@ -25,7 +25,7 @@ from server.cli.commands.options import (
 from server.cli.console import NO, WRONG_USE, fail, print_json, print_text
 
 if TYPE_CHECKING:
-    from server.run.skill_runner import Company
+    from server.run.skill_runner import RunParticipants
     from skills_core.run.workflow.outcome import WorkflowOutcome
 
 __all__ = ["app"]
@@ -117,7 +117,7 @@ def run(  # noqa: PLR0913 - one parameter for each flag
     )
     plan = prepare(read_file(file), file.stem, opened.library.catalog, inputs)
 
-    async def work(company: Company) -> WorkflowOutcome:
-        return await opened.service.perform_workflow(plan, company, run_id)
+    async def work(participants: RunParticipants) -> WorkflowOutcome:
+        return await opened.service.perform_workflow(plan, participants, run_id)
 
     show_outcome(performed(opened, plan.workflow.name, run_id, work), as_json=as_json)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio.to_thread
 
-from server.clients import client_of, room_for, without_additions
+from server.clients import budget_for, client_of, without_additions
 from server.hosting.search_results import found_object
 from server.listing.envelope import text_block, tool_result
 from server.listing.resources import contents_of, mime_type
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from server.exchange.exchanges import Exchanges
     from server.hosting.host import Host
-    from server.run.supervisor import RunKeeper
+    from server.run.supervisor import RunSupervisor
 
     Call = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
@@ -53,7 +53,7 @@ _LOGGED = 3
 # Matches of a search that the log names.
 
 
-class _Room(Protocol):
+class ToolGroup(Protocol):
     """Tools that settings switch on."""
 
     def calls(self, ctx: ServerRequestContext[Any, Any]) -> dict[str, Call]:
@@ -63,7 +63,7 @@ class _Room(Protocol):
 class ToolHandlers:
     """The handlers of `tools/list` and `tools/call`."""
 
-    def __init__(self, host: Host, exchanges: Exchanges, runs: RunKeeper, *, local: bool) -> None:
+    def __init__(self, host: Host, exchanges: Exchanges, runs: RunSupervisor, *, local: bool) -> None:
         """Answer from `host`; `local` tells that clients see the same disk.
 
         Runs are work of `exchanges`, and performed by the service of `runs`.
@@ -72,7 +72,7 @@ class ToolHandlers:
         self.conversations = Conversations(local=local)
         self._activation = Activation(host, local=local)
         guard = GuardRequests(host)
-        self._rooms: tuple[_Room, ...] = (
+        self._groups: tuple[ToolGroup, ...] = (
             AdminTools(host),
             ContextRequests(host, local=local),
             guard,
@@ -87,7 +87,7 @@ class ToolHandlers:
         """Handle `tools/list`, a single page with as much of the catalog as the client shows."""
         if params is not None and params.cursor is not None:
             raise InvalidRequestError("invalid cursor: this list has one page; ask for it without a cursor")
-        return self._host.snapshot.tools(room_for(client_of(ctx), self._host.settings))
+        return self._host.snapshot.tools(budget_for(client_of(ctx), self._host.settings))
 
     async def call(self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams) -> dict[str, Any]:
         """Handle `tools/call`: the result of the tool, with news of skills that the model was given."""
@@ -95,8 +95,8 @@ class ToolHandlers:
         activate = partial(self._activation.call, ctx=ctx, conversation=conversation)
         skills: dict[str, Call] = {ACTIVATE: activate, READ: self._call_read, FIND: self._call_find}
         offered = skills if self._host.snapshot.catalog.active else {}
-        for room in self._rooms:
-            offered |= room.calls(ctx)
+        for group in self._groups:
+            offered |= group.calls(ctx)
         tool = offered.get(params.name)
         if tool is None:
             raise InvalidRequestError(f"Unknown tool: {params.name[:200]}")
@@ -160,7 +160,7 @@ class ToolHandlers:
         return {**tool_result([text_block(text)]), "structuredContent": structured}
 
 
-def _scripts(host: Host, guard: GuardRequests, exchanges: Exchanges) -> Iterator[_Room]:
+def _scripts(host: Host, guard: GuardRequests, exchanges: Exchanges) -> Iterator[ToolGroup]:
     if host.scripts is not None:
         # What runs programs is loaded only where programs are run.
         from server.protocol.tools.run_skill_script import ScriptCalls

@@ -10,18 +10,18 @@ from skills_core.run.models import CLIENT
 if TYPE_CHECKING:
     from server.config.settings import Settings
     from server.exchange.client_exchange import ClientExchange
-    from server.run.skill_runner import Company
+    from server.run.skill_runner import RunParticipants
 
-__all__ = ["company_of"]
+__all__ = ["participants_of"]
 
 
-def company_of(exchange: ClientExchange, name: str, settings: Settings) -> Company:
+def participants_of(exchange: ClientExchange, name: str, settings: Settings) -> RunParticipants:
     """Return who is at the other end of `exchange`, asked on behalf of what the user knows by `name`."""
-    from server.run.skill_runner import Company
+    from server.run.skill_runner import RunParticipants
 
     user = user_of(exchange, name)
     if settings.model != CLIENT:
-        return Company(user, exchange.report)
+        return RunParticipants(user, exchange.report)
     from server.exchange.client_model import ClientModel
 
-    return Company(user, exchange.report, ClientModel(exchange))
+    return RunParticipants(user, exchange.report, ClientModel(exchange))

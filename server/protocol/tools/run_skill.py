@@ -11,7 +11,7 @@ from server.config.settings import ConfigurationError
 from server.listing.envelope import text_block, tool_result
 from server.listing.runs import CONFIRM, CONTINUE, RUN, RUN_WORKFLOW, offers_tool, offers_workflows
 from server.protocol.activation.calls import invocable, texts_of
-from server.protocol.tools.run_participants import company_of
+from server.protocol.tools.run_participants import participants_of
 from server.wire.arguments import string
 from skills_core.rendering.containment import contained
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from server.exchange.client_exchange import ClientExchange
     from server.exchange.exchanges import Exchanges
     from server.hosting.host import Host
-    from server.run.supervisor import RunKeeper
+    from server.run.supervisor import RunSupervisor
 
 __all__ = ["RunRequests"]
 
 
 class RunRequests:
-    """The handler of both tools. What performs is imported by the keeper, what else a run needs when one begins."""
+    """The handler of both tools. What performs is imported by the supervisor, what else a run needs when one begins."""
 
-    def __init__(self, host: Host, exchanges: Exchanges, keeper: RunKeeper) -> None:
-        """Perform the skills of `host` by the service of `keeper`; runs are work of `exchanges`."""
+    def __init__(self, host: Host, exchanges: Exchanges, supervisor: RunSupervisor) -> None:
+        """Perform the skills of `host` by the service of `supervisor`; runs are work of `exchanges`."""
         self._host = host
         self._exchanges = exchanges
-        self._keeper = keeper
+        self._supervisor = supervisor
 
     def calls(
         self, ctx: ServerRequestContext[Any, Any]
@@ -53,13 +53,13 @@ class RunRequests:
         values, message = texts_of(arguments), string(arguments, "message", default="") or None
 
         async def work(exchange: ClientExchange) -> dict[str, Any]:
-            service = await self._keeper.service()
+            service = await self._supervisor.service()
             from server.protocol.tools.run_results import skill_result
             from skills_core.run.executor import RunRequest
 
             self._host.usage.add(skill.key)
-            company = company_of(exchange, skill.key, self._host.settings)
-            return skill_result(await service.perform(RunRequest(skill, values, message), company))
+            participants = participants_of(exchange, skill.key, self._host.settings)
+            return skill_result(await service.perform(RunRequest(skill, values, message), participants))
 
         return await self._exchanges.converse(ctx, arguments, partial(_told, work))
 
@@ -76,11 +76,11 @@ class RunRequests:
         plan = await anyio.to_thread.run_sync(planned, places, name, self._host.snapshot.catalog, inputs)
 
         async def work(exchange: ClientExchange) -> dict[str, Any]:
-            service = await self._keeper.service()
+            service = await self._supervisor.service()
             from server.protocol.tools.run_results import workflow_result
 
-            company = company_of(exchange, plan.workflow.name, self._host.settings)
-            return workflow_result(await service.perform_workflow(plan, company))
+            participants = participants_of(exchange, plan.workflow.name, self._host.settings)
+            return workflow_result(await service.perform_workflow(plan, participants))
 
         return await self._exchanges.converse(ctx, arguments, partial(_told, work))
 

@@ -24,7 +24,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from server.remote.bounds import receiving
-from server.remote.client import Limits, http_client
+from server.remote.client import RemoteLimits, http_client
 from server.run.mcp_servers.config_file import secrets_of
 from server.run.mcp_servers.results import text_of
 from server.run.mcp_servers.stdio import child_server
@@ -37,12 +37,12 @@ from skills_core.run.tools.tool import Effect, Role, Tool
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
 
-    from server.remote.bounds import Exchange
+    from server.remote.bounds import HttpExchange
     from server.run.mcp_servers.config_file import ServerSpec
     from skills_core.run.ports import JsonObject
     from skills_core.run.tools.tool import CallContext
 
-__all__ = ["Connected", "ServerTimes", "other_servers"]
+__all__ = ["Connected", "ServerTimeouts", "other_servers"]
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ _CALL_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class ServerTimes:
+class ServerTimeouts:
     """How long, in seconds, a server may take to begin, and all of them together to end."""
 
     begin: float = 30.0
@@ -75,9 +75,9 @@ class Connected:
 
 
 @asynccontextmanager
-async def other_servers(specs: Iterable[ServerSpec], times: ServerTimes | None = None) -> AsyncGenerator[Connected]:
+async def other_servers(specs: Iterable[ServerSpec], times: ServerTimeouts | None = None) -> AsyncGenerator[Connected]:
     """Connect to the servers, all at once, and give their tools as long as the block lasts."""
-    times = times or ServerTimes()
+    times = times or ServerTimeouts()
     # They log addresses and messages, in which keys of servers stand.
     for library in ("httpcore2", "httpx2", "mcp.client"):
         logging.getLogger(library).setLevel(logging.CRITICAL)
@@ -125,13 +125,13 @@ def _connected(connections: list[_Connection], secrets: Secrets) -> Connected:
 class _Connection:
     """One server, from its start to its end; `settled` is set when its tools are known, or that there are none."""
 
-    def __init__(self, spec: ServerSpec, times: ServerTimes, secrets: Secrets) -> None:
+    def __init__(self, spec: ServerSpec, times: ServerTimeouts, secrets: Secrets) -> None:
         self._spec = spec
         self._secrets = secrets
         self._times = times
         self._client: Client | None = None
         self._listed: list[types.Tool] = []
-        self._exchange: Exchange | None = None
+        self._exchange: HttpExchange | None = None
         self._before = ""
         self.problem = ""
         self.settled = anyio.Event()
@@ -236,7 +236,7 @@ def _client(transport: Any, *, sse: bool) -> Client:  # noqa: ANN401 - the SDK's
 async def _transport(spec: ServerSpec, stack: AsyncExitStack, *, sse: bool) -> Any:  # noqa: ANN401 - likewise
     if spec.address is None:
         return child_server(spec)
-    address, limits = spec.address, Limits()
+    address, limits = spec.address, RemoteLimits()
     if not sse:
         client = await stack.enter_async_context(http_client(address, limits))
         return streamable_http_client(address.url, http_client=client, max_sse_event_size=_CALL_BYTES)
@@ -268,13 +268,13 @@ async def _list_tools(client: Client) -> list[types.Tool]:
     return found
 
 
-def _turned_down(exchange: Exchange | None) -> int:
+def _turned_down(exchange: HttpExchange | None) -> int:
     """Return the status by which a server may say that it has only the older transport, 0 where it says nothing so."""
     status = exchange.status or 0 if exchange is not None and not _below(exchange) else 0
     return status if httpx2.codes.is_client_error(status) else 0
 
 
-def _below(exchange: Exchange | None) -> str:
+def _below(exchange: HttpExchange | None) -> str:
     """Say what went wrong below the protocol; empty where nothing did."""
     if exchange is not None and exchange.failure is not None:
         return exchange.failure.message

@@ -17,7 +17,7 @@ from dbos import DBOS, SetWorkflowID
 from skills_core.run.durable.dbos_internals import only_json, refuse_what_does_not_fit
 from skills_core.run.durable.errors import RunConflictError, RunNotDoneError, StoreError, UnknownRunError
 from skills_core.run.durable.faults import faults_told
-from skills_core.run.durable.heartbeat import Watch
+from skills_core.run.durable.heartbeat import Heartbeat
 from skills_core.run.durable.launching import begin_lease, config_of, create_tables, end, launch, renew_first
 from skills_core.run.durable.leases import LeaseLostError
 from skills_core.run.durable.outside import outside
@@ -26,7 +26,7 @@ from skills_core.run.durable.records import FINISHED_STATUSES, run_of, statuses_
 from skills_core.run.durable.runs import UNFINISHED, RunState
 from skills_core.run.durable.takeover import Takeover, ignored, set_aside_stale
 from skills_core.run.durable.terms import INSIDE, Terms, is_inner
-from skills_core.run.durable.worker import Performer
+from skills_core.run.durable.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
@@ -51,7 +51,7 @@ _POOL: Final = re.compile(r"[a-z0-9_-]{3,50}")
 class Engine:
     """The runs of one pool in one store; made by `open_engine`."""
 
-    def __init__(self, performer: Performer, watch: Watch, lease: Lease, terms: Terms) -> None:
+    def __init__(self, performer: Worker, watch: Heartbeat, lease: Lease, terms: Terms) -> None:
         self._performer = performer
         self._watch = watch
         self._lease = lease
@@ -295,8 +295,8 @@ async def open_engine(
         await anyio.to_thread.run_sync(create_tables, store)
         await anyio.to_thread.run_sync(set_aside_stale, store, terms)
         with only_json():
-            performer = Performer(kinds, lease, terms.at_once)
-            watch = Watch(performer, lease, terms, Takeover(terms, DBOS.list_workflow_steps, tell))
+            performer = Worker(kinds, lease, terms.at_once)
+            watch = Heartbeat(performer, lease, terms, Takeover(terms, DBOS.list_workflow_steps, tell))
             try:
                 DBOS(config=config_of(store, lease.worker, terms))
                 engine = Engine(performer, watch, lease, terms)
@@ -315,7 +315,7 @@ async def open_engine(
 
 
 @asynccontextmanager
-async def _watching(watch: Watch) -> AsyncGenerator[None, None]:
+async def _watching(watch: Heartbeat) -> AsyncGenerator[None, None]:
     failures: list[Exception] = []
     async with anyio.create_task_group() as group:
 

@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from skills_core.run.durable.leases import Lease
     from skills_core.run.durable.takeover import Takeover
     from skills_core.run.durable.terms import Terms
-    from skills_core.run.durable.worker import Performer
+    from skills_core.run.durable.worker import Worker
 
-__all__ = ["Watch"]
+__all__ = ["Heartbeat"]
 
 logger = logging.getLogger(__name__)
 
 
-class Watch:
+class Heartbeat:
     """Three loops with one rhythm: what the database keeps waiting in one does not hold up the others.
 
     On PostgreSQL the first can wait for the third: a lease has one connection, on which others are found dead too. The
     second waits for nothing, and lets go of the runs in time whatever the others wait for.
     """
 
-    def __init__(self, performer: Performer, lease: Lease, terms: Terms, takeover: Takeover) -> None:
+    def __init__(self, performer: Worker, lease: Lease, terms: Terms, takeover: Takeover) -> None:
         """Prepare to watch for this worker; `takeover` decides what of dead workers is continued."""
         self._takeover = takeover
         self._performer = performer

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from skills_core.run.durable.leases import Lease
     from skills_core.run.durable.store import Store
     from skills_core.run.durable.terms import Terms
-    from skills_core.run.durable.worker import Performer
+    from skills_core.run.durable.worker import Worker
 
 __all__ = ["begin_lease", "config_of", "create_tables", "end", "launch", "renew_first"]
 
@@ -119,7 +119,7 @@ async def renew_first(lease: Lease) -> None:
         raise StoreError(f"The database of runs {lease.place} went away: {error}") from error
 
 
-async def end(performer: Performer, terms: Terms) -> None:
+async def end(performer: Worker, terms: Terms) -> None:
     """Let go of all runs, and end dbos in this process."""
     held = performer.held
     await performer.stop(terms.stop_seconds)

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
     Job: TypeAlias = Callable[[Journal, JsonObject], Awaitable[JsonObject]]
 
-__all__ = ["Performer"]
+__all__ = ["Worker"]
 
 logger = logging.getLogger(__name__)
 
 
-class Performer:
+class Worker:
     """The runs that this process performs now."""
 
     def __init__(self, kinds: Mapping[str, Job], lease: Lease, at_once: int) -> None:

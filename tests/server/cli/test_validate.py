@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from server.authoring.apply_fixes import mend
+from server.authoring.apply_fixes import apply_fixes
 from server.config.machine import current_environment
 from skills_core import Library, Reason, explicit_sources
 from tests.conftest import MakeSkill
@@ -179,7 +179,7 @@ def test_a_file_that_came_meanwhile_is_not_written_over(skills: Path, faulty: Pa
     if main.exists():
         pytest.skip("this disk ignores case")
     main.write_bytes(b"new")
-    mended = mend(skill)
+    mended = apply_fixes(skill)
     assert mended is not None
     assert mended.fault is not None
     assert (mended.fault.code, mended.fixes) == (Reason.UNWRITABLE, ())

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.cli.validation_report import Result, validation_object
+from server.cli.validation_report import ValidationResult, validation_object
 from skills_core import Reason
 from skills_core.authoring.advice import ADVICE
 from skills_core.format.instructions import parse_instructions
@@ -159,7 +159,7 @@ def test_whatever_a_skill_file_holds_each_fault_has_its_advice(
     lines = "".join(f"{key}: {json.dumps(value)}\n" for key, value in fields.items())
     raw = b"---\n" + lines.encode("utf-8", "surrogatepass") + b"---\n" + body
     found = parse_instructions(raw, "one", "one/SKILL.md", strictness).diagnostics
-    shown = validation_object([Result("one", valid=False, diagnostics=found)], [])
+    shown = validation_object([ValidationResult("one", valid=False, diagnostics=found)], [])
     assert [each for each in shown["results"][0]["diagnostics"] if not each["fix"]] == []
 
 

@@ -11,7 +11,7 @@ from server.config.machine import current_environment
 from server.config.settings import Settings, Transport
 from server.listing import resources
 from server.listing.envelope import cacheable
-from server.listing.offer import Room
+from server.listing.offer import ListingBudget
 from server.listing.snapshot import Snapshot
 from skills_core import Catalog, Library, explicit_sources
 from skills_core.watching import WatchMode
@@ -42,7 +42,7 @@ def test_every_list_says_how_long_it_may_be_kept(skills: Path, make_skill: MakeS
         snapshot.prompts.page(None),
         snapshot.resources.page(None),
         snapshot.skills.page(None),
-        snapshot.tools(Room(1000)),
+        snapshot.tools(ListingBudget(1000)),
     ]
     for page in (*pages, resources.templates(snapshot.catalog, settings)):
         assert page.items() >= cacheable(settings).items()

@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from server.listing.offer import Room
+from server.listing.offer import ListingBudget
 from skills_core import Change
 from tests.conftest import MakeSkill, write_skill
 from tests.server.sessions import Connect, ConnectHosted
@@ -233,7 +233,7 @@ async def test_a_request_under_way_finishes_on_its_own_snapshot(
         _rewrite(folder / "SKILL.md", "The old words.", "The new words.")
         shutil.rmtree(skills / "two")
         await session.host.reload()
-        assert "The old words." in under_way.tools(Room(2000))["tools"][0]["description"]
+        assert "The old words." in under_way.tools(ListingBudget(2000))["tools"][0]["description"]
         assert under_way.prompts.page(first["nextCursor"])["prompts"][0]["name"] == "two"
         assert under_way.catalog.skill("two").body == "Do the thing."
         assert "The new words." in (await session.client.list_tools()).tools[0].description

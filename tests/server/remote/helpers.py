@@ -12,8 +12,8 @@ import anyio
 
 from server.remote.address import Address
 from server.remote.checking import RemoteSkill
-from server.remote.client import Limits, RemoteServer, connect
-from server.remote.runs import Outcome, verify_server
+from server.remote.client import RemoteLimits, RemoteServer, connect
+from server.remote.runs import RemoteOutcome, verify_server
 from skills_core import Diagnostic, Severity
 from skills_core.remote.disk_names import ORIGIN_FILE
 from tests.conftest import MakeSkill
@@ -57,7 +57,7 @@ async def skillserve(*arguments: object, **environment: str) -> subprocess.Compl
         )
 
 
-async def verified(url: str, *names: str) -> Outcome:
+async def verified(url: str, *names: str) -> RemoteOutcome:
     with anyio.fail_after(60):
         return await verify_server(Address.parse(url), names, lambda _: None)
 
@@ -66,7 +66,7 @@ def codes(diagnostics: tuple[Diagnostic, ...] | list[Diagnostic]) -> set[str]:
     return {diagnostic.code.value for diagnostic in diagnostics if diagnostic.severity is Severity.ERROR}
 
 
-def faults(outcome: Outcome) -> set[str]:
+def faults(outcome: RemoteOutcome) -> set[str]:
     """Return the codes of all errors, of the server and of its skills."""
     found = codes(outcome.diagnostics)
     for result in outcome.results:
@@ -77,7 +77,7 @@ def faults(outcome: Outcome) -> set[str]:
 
 
 @asynccontextmanager
-async def connected(app: Hostile, limits: Limits | None = None) -> AsyncGenerator[RemoteServer]:
+async def connected(app: Hostile, limits: RemoteLimits | None = None) -> AsyncGenerator[RemoteServer]:
     async with running(app) as url, connect(Address.parse(url), limits) as server:
         yield server
 

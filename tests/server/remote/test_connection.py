@@ -11,9 +11,9 @@ import httpx2
 import pytest
 
 from server.remote.address import Address, AddressError
-from server.remote.bounds import Exchange
+from server.remote.bounds import HttpExchange
 from server.remote.checking import check_files, list_skills
-from server.remote.client import Limits, RemoteError
+from server.remote.client import RemoteError, RemoteLimits
 from server.remote.runs import verify_server
 from skills_core import Reason
 from tests.server.remote.helpers import MIB, connected, faults, verified
@@ -59,7 +59,7 @@ async def test_a_server_that_falls_silent_is_given_up() -> None:
         await respond(response, receive, send)
 
     app._respond = silent  # type: ignore[method-assign]  # to answer nothing at all is no answer
-    async with connected(app, Limits(connect=5, silence=0.2, answer=5)) as server:
+    async with connected(app, RemoteLimits(connect=5, silence=0.2, answer=5)) as server:
         with pytest.raises(RemoteError) as caught:
             await server.read("skill://one/SKILL.md", 100)
         assert caught.value.reason is Reason.TIMED_OUT
@@ -69,7 +69,7 @@ async def test_a_server_that_falls_silent_is_given_up() -> None:
 
 async def test_an_answer_that_drips_is_given_up_in_the_end() -> None:
     app = Hostile([serve_skill("one")], {"resources/read": Raw(b" ", endless=True)})
-    async with connected(app, Limits(connect=5, silence=5, answer=0.3)) as server:
+    async with connected(app, RemoteLimits(connect=5, silence=5, answer=0.3)) as server:
         with pytest.raises(RemoteError) as caught:
             await server.read("skill://one/SKILL.md", 16 * MIB)
     assert caught.value.reason in {Reason.TIMED_OUT, Reason.TOO_LARGE}
@@ -133,8 +133,8 @@ async def test_a_server_that_vanishes_ends_the_run() -> None:
     assert caught.value.reason is Reason.UNREACHABLE
 
 
-def bounded(*chunks: bytes, limit: int = 10_000, structure: int = 10_000) -> Exchange:
-    exchange = Exchange(limit, structure)
+def bounded(*chunks: bytes, limit: int = 10_000, structure: int = 10_000) -> HttpExchange:
+    exchange = HttpExchange(limit, structure)
     exchange.begin()
     for chunk in chunks:
         exchange.receive(chunk)
@@ -161,7 +161,7 @@ def test_the_inside_of_strings_counts_for_the_size_alone() -> None:
 
 
 def test_an_event_stream_that_is_taken_up_again_for_ever_ends() -> None:
-    exchange = Exchange(10, 10)
+    exchange = HttpExchange(10, 10)
     assert [exchange.begin() for _ in range(30)] == [True] * 20 + [False] * 10
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from server.config.settings import OptionalTool, Settings
 from server.run.pool_id import pool_of
-from server.run.unfinished import explained
+from server.run.unfinished import conflict_details
 from skills_core.run.durable.errors import RunConflictError
 from skills_core.run.tools.names import WorkspaceTool
 
@@ -60,5 +60,5 @@ def test_a_place_is_meant_wherever_it_is_said(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_run_of_another_pool_is_told_by_what_makes_pools_differ() -> None:
-    error = explained(RunConflictError("one", "by another pool"), "skill", {})
+    error = conflict_details(RunConflictError("one", "by another pool"), "skill", {})
     assert "by a process with other folders, another model or other tools" in str(error)

@@ -16,7 +16,7 @@ from server.config.settings import Settings
 from server.run import service
 from server.run.factory import recording, service_of
 from server.run.pool_id import pool_of
-from server.run.skill_runner import Company
+from server.run.skill_runner import RunParticipants
 from skills_core.library import Library
 from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.store import SqliteStore
@@ -61,7 +61,7 @@ async def test_a_run_that_ended_long_ago_is_removed_from_the_record(
     settings = Settings(model=endpoint.model)
     runs = service_of(library, settings)
     async with recording(runs, library, settings):
-        await runs.perform(RunRequest(library.catalog.skill("greeter"), {}, "hi"), Company(), "once")
+        await runs.perform(RunRequest(library.catalog.skill("greeter"), {}, "hi"), RunParticipants(), "once")
     async with recording(runs, library, settings) as engine:
         assert [each.run_id for each in await engine.runs()] == ["once"]
     monkeypatch.setattr(service, "KEPT", timedelta(0))

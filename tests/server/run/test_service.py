@@ -15,7 +15,7 @@ from server.config.machine import current_environment
 from server.config.settings import Settings
 from server.run.factory import recording, service_of
 from server.run.service import RunService
-from server.run.skill_runner import Company
+from server.run.skill_runner import RunParticipants
 from skills_core.library import Library
 from skills_core.run.executor import RunRequest
 from skills_core.run.outcome import RunProblem, RunStatus
@@ -68,10 +68,10 @@ async def test_a_caller_that_leaves_a_run_leaves_it_to_the_others(opened: Opened
 
         async def leave() -> None:
             with leaving:
-                await service.perform(request("slow"), Company(), "both")
+                await service.perform(request("slow"), RunParticipants(), "both")
 
         async def stay() -> None:
-            assert (await service.perform(request("slow"), Company(), "both")).output == "the end"
+            assert (await service.perform(request("slow"), RunParticipants(), "both")).output == "the end"
 
         tasks.start_soon(leave)
         assert await anyio.to_thread.run_sync(endpoint.asked.wait, 60)
@@ -87,12 +87,12 @@ async def test_the_last_caller_that_leaves_a_run_cancels_it(opened: Opened, endp
     endpoint.script = [Hang()]
     async with opened() as (service, request), anyio.create_task_group() as tasks:
         for times in (1, 2):
-            tasks.start_soon(service.perform, request("slow"), Company(), "both")
+            tasks.start_soon(service.perform, request("slow"), RunParticipants(), "both")
             await waited_for(service, times)
         assert await anyio.to_thread.run_sync(endpoint.asked.wait, 60)
         tasks.cancel_scope.cancel()
     async with opened() as (service, request):
-        outcome = await service.perform(request("slow"), Company(), "both")
+        outcome = await service.perform(request("slow"), RunParticipants(), "both")
     assert endpoint.gone.is_set()
     assert outcome.status is RunStatus.CANCELLED
 
@@ -104,13 +104,13 @@ async def test_runs_at_the_same_time_share_a_model_and_none_ends_it_for_the_othe
     async with opened(run_seconds=8) as (service, request), anyio.create_task_group() as tasks:
 
         async def slow() -> None:
-            outcome = await service.perform(request("slow"), Company())
+            outcome = await service.perform(request("slow"), RunParticipants())
             assert outcome.problem is RunProblem.TIME_LIMIT
 
         tasks.start_soon(slow)
         assert await anyio.to_thread.run_sync(endpoint.asked.wait, 60)
         for _ in range(2):
-            assert (await service.perform(request("quick"), Company())).output == "hello"
+            assert (await service.perform(request("quick"), RunParticipants())).output == "hello"
             assert not endpoint.gone.is_set()
 
 
@@ -119,7 +119,7 @@ async def test_a_run_that_reaches_its_time_closes_its_connections(opened: Opened
     async with opened(run_seconds=1) as (service, request):
         performance = service._perform
         for message, problem in (("quick", None), ("slow", RunProblem.TIME_LIMIT), ("quick", None)):
-            outcome = await service.perform(request(message), Company())
+            outcome = await service.perform(request(message), RunParticipants())
             assert outcome.problem is problem
             client: Any = performance._opened().provider.client  # type: ignore[union-attr]
             assert client.is_closed()

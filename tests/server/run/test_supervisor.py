@@ -1,4 +1,4 @@
-"""The keeper of the service that performs runs: whatever is wrong with it, skills are served."""
+"""The supervisor of the service that performs runs: whatever is wrong with it, skills are served."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dbos import _serialization
 from server.config.machine import current_environment
 from server.config.settings import OptionalTool, Settings
 from server.hosting.host import Host
-from server.run.supervisor import RunKeeper, RunsUnavailableError
+from server.run.supervisor import RunsUnavailableError, RunSupervisor
 from skills_core.errors import SkillsError
 from skills_core.library import Library
 from skills_core.run.durable.errors import StoreError
@@ -20,29 +20,31 @@ from skills_core.sources import explicit_sources
 
 
 @pytest.fixture
-def keeper(skills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunKeeper:
+def supervisor(skills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunSupervisor:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     settings = Settings(model="http://127.0.0.1:9/v1#m", tools=(OptionalTool.RUN_SKILL,))
-    return RunKeeper(Host(Library(explicit_sources([skills]), current_environment), settings))
+    return RunSupervisor(Host(Library(explicit_sources([skills]), current_environment), settings))
 
 
-async def fault_of(keeper: RunKeeper) -> SkillsError:
+async def fault_of(supervisor: RunSupervisor) -> SkillsError:
     with anyio.fail_after(30):
-        await keeper.keep()
+        await supervisor.keep()
         with pytest.raises(SkillsError) as caught:
-            await keeper.service()
+            await supervisor.service()
     return caught.value
 
 
 async def test_what_performs_runs_and_cannot_be_loaded_costs_the_runs_alone(
-    keeper: RunKeeper, monkeypatch: pytest.MonkeyPatch
+    supervisor: RunSupervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "server.run.factory", None)
-    assert isinstance(await fault_of(keeper), RunsUnavailableError)
+    assert isinstance(await fault_of(supervisor), RunsUnavailableError)
 
 
-async def test_a_dbos_of_another_kind_costs_the_runs_alone(keeper: RunKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_dbos_of_another_kind_costs_the_runs_alone(
+    supervisor: RunSupervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delattr(_serialization, "DefaultSerializer")
-    fault = await fault_of(keeper)
+    fault = await fault_of(supervisor)
     assert isinstance(fault, StoreError)
     assert "Install dbos" in str(fault)

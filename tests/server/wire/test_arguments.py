@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from server.clients.additions import ADDED_ARGUMENTS, without_additions
 from server.config.machine import current_environment
 from server.config.settings import OptionalTool, Settings
-from server.listing.offer import Room
+from server.listing.offer import ListingBudget
 from server.listing.snapshot import Snapshot
 from server.protocol.tools.declared import DeclaredCalls
 from server.wire.arguments import _IS, read_arguments
@@ -155,7 +155,7 @@ def test_every_tool_of_ours_forbids_unknown_arguments_and_has_types_that_are_che
     make_skill("one")
     settings = Settings(tools=tuple(OptionalTool))
     library = Library(explicit_sources([skills]), current_environment)
-    listed = Snapshot(library.catalog, settings).tools(Room(1000))["tools"]
+    listed = Snapshot(library.catalog, settings).tools(ListingBudget(1000))["tools"]
     assert len(listed) > 5
     for tool in listed:
         schema = tool["inputSchema"]

@@ -17,7 +17,7 @@ import anyio
 import pytest
 
 from server.run.mcp_servers.config_file import parse_servers
-from server.run.mcp_servers.connections import Connected, ServerTimes, other_servers
+from server.run.mcp_servers.connections import Connected, ServerTimeouts, other_servers
 from skills_core.guard import Guard
 from skills_core.run.limits import RunLimits
 from skills_core.run.outcome import CallDecision
@@ -41,7 +41,7 @@ def odd(way: str, *further: str, **entry: Any) -> dict[str, Any]:
 @asynccontextmanager
 async def connected(begin: float = 60.0, **servers: dict[str, Any]) -> AsyncGenerator[Connected]:
     specs = parse_servers(Path("mcp.json"), json.dumps({"mcpServers": servers}), {})
-    async with other_servers(specs, ServerTimes(begin)) as found:
+    async with other_servers(specs, ServerTimeouts(begin)) as found:
         yield found
 
 

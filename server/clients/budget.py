@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from server.listing.offer import Room
+from server.listing.offer import ListingBudget
 
 if TYPE_CHECKING:
     from server.clients.profile import ClientProfile
     from server.config.settings import Settings
 
-__all__ = ["room_for"]
+__all__ = ["budget_for"]
 
 
-def room_for(client: ClientProfile, settings: Settings) -> Room:
-    """Return how much room a client has for the catalog and for the enum of names.
+def budget_for(client: ClientProfile, settings: Settings) -> ListingBudget:
+    """Return how much budget a client has for the catalog and for the enum of names.
 
     The budget that is set for the client is taken as it is; else it is no more than the client is known to show, and
     than is set for all.
     """
     own = settings.client_budgets.get(client.key)
     catalog = own or min(client.description_budget or settings.catalog_budget, settings.catalog_budget)
-    return Room(catalog, client.schema.value if client.schema else None)
+    return ListingBudget(catalog, client.schema.value if client.schema else None)
