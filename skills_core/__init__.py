@@ -72,12 +72,14 @@ if TYPE_CHECKING:
         UnknownSkillError,
     )
     from skills_core.format.frontmatter import Evaluation, Frontmatter, ToolDeclaration
-    from skills_core.gates import Credential, Environment, Exclusion, Gate, SkillEntry, evaluate_gate
+    from skills_core.format.gate import Gate
+    from skills_core.format.instructions import Instructions
+    from skills_core.gates import Credential, Environment, Exclusion, SkillEntry, evaluate_gate
     from skills_core.library import Change, Library
     from skills_core.rendering import render_activation, render_catalog, render_request
     from skills_core.rendering.recipient import Recipient
     from skills_core.selection import Band, Match, Reranker, SelectionPolicy, SkillIndex, SkillSearch
-    from skills_core.skill import Instructions, Skill, SkillContent, SkillFile, State
+    from skills_core.skill import Skill, SkillContent, SkillFile, State
     from skills_core.sources import ScanBounds, Scope, Source, Strictness, explicit_sources
     from skills_core.strict import parse_skill, read_skill
 
@@ -177,12 +179,14 @@ _HOMES = {
         "MissingFieldError SkillIoError SkillsError SkillYamlError UnknownFileError UnknownSkillError"
     ),
     "format.frontmatter": "Evaluation Frontmatter ToolDeclaration",
-    "gates": "Credential Environment Exclusion Gate SkillEntry evaluate_gate",
+    "format.gate": "Gate",
+    "format.instructions": "Instructions",
+    "gates": "Credential Environment Exclusion SkillEntry evaluate_gate",
     "library": "Change Library",
     "rendering": "render_activation render_catalog render_request",
     "rendering.recipient": "Recipient",
     "selection": "Band Match Reranker SelectionPolicy SkillIndex SkillSearch",
-    "skill": "Instructions Skill SkillContent SkillFile State",
+    "skill": "Skill SkillContent SkillFile State",
     "sources": "ScanBounds Scope Source Strictness explicit_sources",
     "strict": "parse_skill read_skill",
 }

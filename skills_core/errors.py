@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skills_core.diagnostics import Diagnostic, Reason
-    from skills_core.run.workflow.faults import WorkflowFault
 
 __all__ = [
     "EntryRefusedError",
@@ -28,7 +27,6 @@ __all__ = [
     "InvalidSkillError",
     "InvalidSkillsRootError",
     "InvalidSourceError",
-    "InvalidWorkflowError",
     "MissingFieldError",
     "NestedTooDeepError",
     "ScriptRefusedError",
@@ -205,16 +203,6 @@ class InvalidRecordError(SkillsError):
     def __init__(self, where: str, why: str) -> None:
         super().__init__(f"What was recorded of this run cannot be read: {where}: {why}. Begin the run anew.")
         self.where = where
-
-
-class InvalidWorkflowError(SkillsError):
-    """A workflow cannot be run; `faults` holds everything that is wrong with it and with what it was given."""
-
-    def __init__(self, name: str, faults: tuple[WorkflowFault, ...]) -> None:
-        errors = "; ".join(str(fault) for fault in faults if fault.severity == "error")
-        super().__init__(f"The workflow {name[:200]!r} cannot be run: {errors}")
-        self.name = name
-        self.faults = faults
 
 
 class UnknownSkillError(SkillsError):

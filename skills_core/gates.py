@@ -1,8 +1,7 @@
-"""Gates: the conditions under which a skill is there, and their evaluation.
+"""Evaluate gates: the conditions under which a skill is served.
 
-Sources: JD.AI's `when`, and its `metadata.jdai`, which many public skills spell `metadata.openclaw`. All conditions
-are combined with AND; the first one that fails, in the order os, bins, anyBins, env, config, gives the reason. The
-environment is a value, so that a test or a user can evaluate a gate for a machine other than this one.
+All conditions of a gate are combined with AND; the first one that fails, in the order os, bins, anyBins, env, config,
+gives the reason. The environment is a value, so that a test or a user can evaluate a gate for another machine.
 """
 
 from __future__ import annotations
@@ -18,41 +17,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skills_core.diagnostics import Diagnostic
-    from skills_core.format.fields import FieldReader
+    from skills_core.format.gate import Gate
     from skills_core.format.yaml12 import JsonValue
 
 __all__ = [
     "Credential",
     "Environment",
     "Exclusion",
-    "Gate",
     "SkillEntry",
     "evaluate_gate",
     "primary_credential",
-    "read_gate",
-    "read_provider_gate",
 ]
 
-_SYSTEMS = {"win32": "windows", "darwin": "macos"}
-# Node's names, which `metadata.openclaw` uses, in the words of `when`.
-
 _ABSENT = object()
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """What a skill needs; an empty gate is always open.
-
-    `os` names the systems that it is for, none of them for all. `config` pairs dotted keys with the values that
-    they must have; `settings` are dotted keys that must be set to something other than false, zero or nothing.
-    """
-
-    os: tuple[str, ...] = ()
-    bins: tuple[str, ...] = ()
-    any_bins: tuple[str, ...] = ()
-    env: tuple[str, ...] = ()
-    config: tuple[tuple[str, JsonValue], ...] = ()
-    settings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,43 +89,6 @@ class Credential:
 
     name: str
     is_set: bool
-
-
-def read_gate(reader: FieldReader) -> Gate:
-    """Read the `when` mapping."""
-    if not reader.fields:
-        return Gate()
-    requires = reader.within("requires")
-    config = requires.mapping("config")
-    system = (reader.text("os") or "any").lower()
-    return Gate(
-        os=() if system == "any" else (_SYSTEMS.get(system, system),),
-        bins=requires.texts("bins"),
-        any_bins=requires.texts("anyBins"),
-        env=requires.texts("env"),
-        config=tuple(config.items()),
-    )
-
-
-def read_provider_gate(reader: FieldReader, *, always_includes_os: bool) -> Gate:
-    """Read the conditions in `metadata.jdai`, or in that of another host.
-
-    `always` there does away with what is required, and with `os` if `always_includes_os`: JD.AI and OpenClaw differ.
-    """
-    if not reader.fields:
-        return Gate()
-    systems = tuple(_SYSTEMS.get(name.lower(), name.lower()) for name in reader.texts("os"))
-    systems = () if "any" in systems else systems
-    if reader.flag("always"):
-        return Gate() if always_includes_os else Gate(os=systems)
-    requires = reader.within("requires")
-    return Gate(
-        os=systems,
-        bins=requires.texts("bins"),
-        any_bins=requires.texts("anyBins"),
-        env=requires.texts("env"),
-        settings=requires.texts("config"),
-    )
 
 
 def evaluate_gate(

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from skills_core.diagnostics import Diagnostic, Reason
     from skills_core.disk.files import Fingerprint
     from skills_core.format.frontmatter import Frontmatter
+    from skills_core.format.instructions import Instructions
     from skills_core.gates import Credential
     from skills_core.sources import Source
 
-__all__ = ["Instructions", "Skill", "SkillContent", "SkillFile", "State"]
+__all__ = ["Skill", "SkillContent", "SkillFile", "State"]
 
 _ID_DIGITS = 12
 
@@ -58,26 +59,6 @@ class SkillFile:
     fingerprint: Fingerprint = field(compare=False)
     settled: bool = field(compare=False)
     linked: Location | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Instructions:
-    """A SKILL.md understood: the frontmatter typed, the body for the model, and what is wrong with them.
-
-    `fault` is why it makes no skill. `verbatim` tells that every other parser reads the same frontmatter.
-    """
-
-    name: str
-    frontmatter: Frontmatter
-    body: str
-    diagnostics: tuple[Diagnostic, ...] = ()
-    fault: Reason | None = None
-    verbatim: bool = True
-
-    @property
-    def description(self) -> str:
-        """What the skill does and when to use it."""
-        return self.frontmatter.description
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

@@ -32,7 +32,7 @@ from skills_core.system_faults import Fault, fault_of, is_absence, words_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skills_core.skill import Instructions
+    from skills_core.format.instructions import Instructions
 
 __all__ = ["ERROR_OF", "parse_skill", "read_skill"]
 

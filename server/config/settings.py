@@ -21,8 +21,8 @@ from server.config.files import ConfigurationError, own_file, read_settings_file
 from server.config.script_checks import check_index, check_names, check_workspace
 from server.config.values import InvalidValueError, SecretStr, read
 from skills_core.catalog import MAX_ENTRY
-from skills_core.guard.patterns import pattern_fault
 from skills_core.locations import USUAL_BOUNDS
+from skills_core.patterns import pattern_fault
 from skills_core.run.tools.names import WorkspaceTool
 from skills_core.sources import Scope, Strictness
 from skills_core.watching import WatchMode, WatchOptions

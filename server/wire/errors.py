@@ -25,7 +25,6 @@ from skills_core.errors import (
     InvalidSkillError,
     InvalidSkillsRootError,
     InvalidSourceError,
-    InvalidWorkflowError,
     MissingFieldError,
     NestedTooDeepError,
     ScriptRefusedError,
@@ -37,6 +36,7 @@ from skills_core.errors import (
     UnknownFileError,
     UnknownSkillError,
 )
+from skills_core.run.workflow.faults import InvalidWorkflowError
 
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext

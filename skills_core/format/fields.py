@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity
 from skills_core.format.yaml12 import YamlError, load_mapping
-from skills_core.guard.patterns import MAX_PATTERNS, decoding_part, pattern_fault
+from skills_core.patterns import MAX_PATTERNS, decoding_part, pattern_fault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

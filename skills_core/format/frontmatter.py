@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from skills_core.diagnostics import MAX_ALIKE, Diagnostic, Reason, Severity, capped
 from skills_core.errors import did_you_mean
 from skills_core.format.fields import FieldReader
-from skills_core.gates import Gate, read_gate, read_provider_gate
+from skills_core.format.gate import Gate, read_gate, read_provider_gate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity
@@ -9,7 +10,6 @@ from skills_core.format.conventions import instruct_by_convention
 from skills_core.format.document import Document, has_frontmatter, parse_document
 from skills_core.format.frontmatter import Frontmatter, parse_frontmatter
 from skills_core.format.hidden import find_hidden
-from skills_core.skill import Instructions
 from skills_core.sources import Strictness
 
 if TYPE_CHECKING:
@@ -17,7 +17,27 @@ if TYPE_CHECKING:
 
     from skills_core.format.yaml12 import JsonValue
 
-__all__ = ["no_instructions", "parse_convention", "parse_instructions"]
+__all__ = ["Instructions", "no_instructions", "parse_convention", "parse_instructions"]
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """A SKILL.md understood: the frontmatter typed, the body for the model, and what is wrong with them.
+
+    `fault` is why it makes no skill. `verbatim` tells that every other parser reads the same frontmatter.
+    """
+
+    name: str
+    frontmatter: Frontmatter
+    body: str
+    diagnostics: tuple[Diagnostic, ...] = ()
+    fault: Reason | None = None
+    verbatim: bool = True
+
+    @property
+    def description(self) -> str:
+        """What the skill does and when to use it."""
+        return self.frontmatter.description
 
 
 def parse_instructions(

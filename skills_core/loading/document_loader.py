@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from skills_core.disk.files import Reader
     from skills_core.disk.scan import Tree
-    from skills_core.skill import Instructions
+    from skills_core.format.instructions import Instructions
     from skills_core.sources import Source
 
 __all__ = ["load_document"]

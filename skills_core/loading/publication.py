@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skills_core.diagnostics import Reason
+    from skills_core.format.instructions import Instructions
     from skills_core.loading.reading import SkillReading
-    from skills_core.skill import Instructions
 
 __all__ = ["MAX_PUBLISHED_FILES", "MAX_PUBLISHED_SIZE", "publication_fault"]
 

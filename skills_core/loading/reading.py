@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from skills_core.disk.files import Fingerprint, Reader
     from skills_core.disk.scan import Tree
-    from skills_core.skill import Instructions, SkillContent
+    from skills_core.format.instructions import Instructions
+    from skills_core.skill import SkillContent
     from skills_core.sources import Source
 
 __all__ = ["MAX_MAIN_SIZE", "SkillReading", "UnreadPaths", "is_same"]

@@ -11,7 +11,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
-from skills_core.guard.patterns import pattern_fault, searcher
+from skills_core.patterns import pattern_fault, searcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

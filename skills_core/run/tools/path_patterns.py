@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from skills_core.guard.patterns import pattern_fault, searcher
+from skills_core.patterns import pattern_fault, searcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from skills_core.diagnostics import one_line
 from skills_core.errors import InvalidPatternError, InvalidSchemaError
-from skills_core.guard.patterns import pattern_fault, searcher
+from skills_core.patterns import pattern_fault, searcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

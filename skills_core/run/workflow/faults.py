@@ -7,11 +7,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import Severity, one_line
+from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["MAX_FAULTS", "FaultCode", "Faults", "WorkflowFault", "in_order", "is_valid"]
+__all__ = ["MAX_FAULTS", "FaultCode", "Faults", "InvalidWorkflowError", "WorkflowFault", "in_order", "is_valid"]
 
 MAX_FAULTS: Final = 200
 """Faults that one pass over a document tells; a document may have tens of thousands."""
@@ -66,6 +67,16 @@ class WorkflowFault:
 
     def __str__(self) -> str:
         return one_line(f"{self.field}: {self.message}" if self.field else self.message)
+
+
+class InvalidWorkflowError(SkillsError):
+    """A workflow cannot be run; `faults` holds everything that is wrong with it and with what it was given."""
+
+    def __init__(self, name: str, faults: tuple[WorkflowFault, ...]) -> None:
+        errors = "; ".join(str(fault) for fault in faults if fault.severity == "error")
+        super().__init__(f"The workflow {name[:200]!r} cannot be run: {errors}")
+        self.name = name
+        self.faults = faults
 
 
 class Faults:

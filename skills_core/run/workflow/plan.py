@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import Severity
-from skills_core.errors import InvalidRecordError, InvalidWorkflowError, did_you_mean, similar_to
+from skills_core.errors import InvalidRecordError, did_you_mean, similar_to
 from skills_core.run.records import from_json, to_json
 from skills_core.run.workflow.check import check_workflow
 from skills_core.run.workflow.document import read_workflow
-from skills_core.run.workflow.faults import FaultCode, Faults, WorkflowFault, in_order, is_valid
+from skills_core.run.workflow.faults import FaultCode, Faults, InvalidWorkflowError, WorkflowFault, in_order, is_valid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

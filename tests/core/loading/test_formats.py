@@ -19,7 +19,7 @@ from skills_core import (
     render_activation,
     render_request,
 )
-from skills_core.gates import Gate
+from skills_core.format.gate import Gate
 from skills_core.locations import Places, default_sources
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import Any
 
 from skills_core.catalog import Catalog
 from skills_core.format.frontmatter import Frontmatter
-from skills_core.skill import Instructions, Skill, SkillContent, State
+from skills_core.format.instructions import Instructions
+from skills_core.skill import Skill, SkillContent, State
 from skills_core.sources import Source
 
 

@@ -11,7 +11,7 @@ import anyio.to_thread
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import Location, Reader
 from skills_core.errors import FileRefusedError, InvalidPatternError, ToolFailedError
-from skills_core.guard.patterns import searcher
+from skills_core.patterns import searcher
 from skills_core.run.tools.path_patterns import path_matcher
 from skills_core.run.tools.tool import Effect, Role, Tool
 from skills_core.run.tools.workspace.place import PATH, located, required_text

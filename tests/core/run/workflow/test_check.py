@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from skills_core import Catalog, Environment, Library, Severity
-from skills_core.errors import InvalidRecordError, InvalidWorkflowError
-from skills_core.run.workflow.faults import WorkflowFault, is_valid
+from skills_core.errors import InvalidRecordError
+from skills_core.run.workflow.faults import InvalidWorkflowError, WorkflowFault, is_valid
 from skills_core.run.workflow.plan import Plan, plan_from_json, plan_to_json, prepare, validate_workflow
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skills_core import Library, Reason, Severity, State, Strictness
 from skills_core.errors import InvalidPatternError
-from skills_core.guard.patterns import MAX_PATTERN, MAX_PATTERNS, decoding_part, pattern_fault, searcher
+from skills_core.patterns import MAX_PATTERN, MAX_PATTERNS, decoding_part, pattern_fault, searcher
 
 
 @pytest.mark.parametrize(
