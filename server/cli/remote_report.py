@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from server.hosting.status import diagnostic_object
-from server.remote.fetching import REFUSED, Fetched
+from server.remote.fetch import REFUSED, Fetched
 from skills_core.diagnostics import one_line
 from skills_core.remote.entries import shown
 
 if TYPE_CHECKING:
-    from server.remote.checking import RemoteSkill
-    from server.remote.runs import RemoteOutcome, Result
+    from server.remote.operations import RemoteOutcome, Result
+    from server.remote.verification import RemoteSkill
     from skills_core.diagnostics import Diagnostic
 
 __all__ = ["outcome_object", "result_lines", "summary"]

@@ -5,7 +5,7 @@ sent a request, `budget` how much it is sent, `additions` what it puts among the
 the facts to people. Facts change with versions of clients, so each bears the date on which it was true.
 """
 
-from server.clients.additions import without_additions
+from server.clients.added_arguments import without_additions
 from server.clients.budget import budget_for
 from server.clients.connected import client_of
 from server.clients.known import KNOWN_CLIENTS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from server.config.bootstrap import log_to_stderr
 from server.config.guard_factory import guard_of
 from server.hook.settings import settings_there
-from server.hook.sources import find_skills
+from server.hook.skills import find_skills
 from skills_core.diagnostics import one_line, shortened
 from skills_core.guard.guard import Decision, Verdict, log_decision
 

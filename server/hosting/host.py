@@ -199,7 +199,7 @@ def _script_setup(settings: Settings) -> ScriptSetup | None:
     if OptionalTool.RUN_SKILL_SCRIPT not in settings.tools:
         return None
     # What runs programs is loaded only where programs are run.
-    from server.scripts.setup import offers_scripts, script_setup  # noqa: PLC0415
+    from server.scripts.factory import offers_scripts, script_setup  # noqa: PLC0415
 
     setup = script_setup(settings)
     offered = offers_scripts(settings)

@@ -36,7 +36,7 @@ _EVERYTHING = StatusChoice()
 def status_object(catalog: Catalog, settings: Settings, choice: StatusChoice = _EVERYTHING) -> dict[str, Any]:
     """Return what `status --json` prints: the skills that are asked for, all problems and sources, runs and scripts."""
     # What runs programs is loaded only where somebody asks for it.
-    from server.scripts.setup import script_status  # noqa: PLC0415
+    from server.scripts.factory import script_status  # noqa: PLC0415
 
     return {
         "skills": [skill_object(skill) for skill in catalog.skills if choice.admits(skill)],

@@ -24,7 +24,7 @@ from pydantic import RootModel, ValidationError
 
 from server.listing.skills import EXTENSION
 from server.remote.address import AddressError
-from server.remote.bounds import BoundedTransport, receiving
+from server.remote.bounded_transport import BoundedTransport, receiving
 from skills_core.diagnostics import Reason
 from skills_core.errors import SkillsError
 from skills_core.remote.entries import shown
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mcp.client.client import ConnectMode
 
     from server.remote.address import Address
-    from server.remote.bounds import HttpExchange
+    from server.remote.bounded_transport import HttpExchange
 
 __all__ = ["RemoteError", "RemoteLimits", "RemoteServer", "connect", "http_client"]
 

@@ -11,7 +11,7 @@ from server.run.pool_id import pool_of
 from server.run.service import RunService
 from server.run.skill_runner import RunnerConfig
 from server.run.trace_files import store_in, trace_store
-from server.scripts.setup import script_runner, variables_of
+from server.scripts.factory import script_runner, variables_of
 from skills_core.run.durable.takeover import ignored
 from skills_core.run.durable.terms import Terms
 

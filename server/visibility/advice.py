@@ -9,8 +9,8 @@ from skills_core.diagnostics import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from server.visibility.overview import ClientView
     from server.visibility.repacking import Repacking
+    from server.visibility.report import ClientView
 
 __all__ = ["advice", "listed"]
 

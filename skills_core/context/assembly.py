@@ -15,7 +15,7 @@ from skills_core.context.calls import activation_of, match_skill_call, request_o
 from skills_core.context.injection import MAX_INJECTED_CHARS
 from skills_core.context.section import section_of
 from skills_core.diagnostics import one_line
-from skills_core.rendering.containment import contained, contained_between_marks
+from skills_core.rendering.escaping import contained, contained_between_marks
 from skills_core.rendering.recipient import ANYBODY, Recipient
 from skills_core.selection.menu import MAX_MENU, menu_of
 from skills_core.selection.ranking import ALL_THAT_MATCH

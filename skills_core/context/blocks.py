@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
-from skills_core.rendering.containment import attribute, contained_between_marks, contained_line
+from skills_core.rendering.escaping import attribute, contained_between_marks, contained_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from skills_core.context.blocks import section_entry
 from skills_core.context.triggers import Triggered, always_on, triggered_by
 from skills_core.diagnostics import one_line
-from skills_core.rendering.containment import contained_between_marks
+from skills_core.rendering.escaping import contained_between_marks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

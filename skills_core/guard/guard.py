@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
 from skills_core.errors import NestedTooDeepError
+from skills_core.guard.argument_strings import values_of
 from skills_core.guard.json_text import json_text
-from skills_core.guard.values import values_of
 from skills_core.patterns import searcher
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from skills_core.rendering.containment import attribute, contained, contained_line, escaped
+from skills_core.rendering.escaping import attribute, contained, contained_line, escaped
 from skills_core.rendering.recipient import ANYBODY, Recipient
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def render_request(skill: Skill, message: str | None) -> str:
 
 def _adaptation(skill: Skill, recipient: Recipient) -> list[str]:
     # Its tables of what hosts call their tools would cost each start more than all other rendering.
-    from skills_core.rendering.adapting import render_adaptation  # noqa: PLC0415
+    from skills_core.rendering.adaptation import render_adaptation  # noqa: PLC0415
 
     return render_adaptation(skill, recipient)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skills_core.catalog import MAX_ENTRY
-from skills_core.rendering.containment import attribute, escaped
+from skills_core.rendering.escaping import attribute, escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

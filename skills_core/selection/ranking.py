@@ -13,12 +13,12 @@ from math import log
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from skills_core.selection.fields import texts_of
 from skills_core.selection.fulltext import FullText, Stems
 from skills_core.selection.fusion import DEPTH, fused
 from skills_core.selection.lexical import SkillIndex
 from skills_core.selection.policy import Band, Match, SelectionPolicy
 from skills_core.selection.reasons import Asked, Vocabulary, reasons_for
-from skills_core.selection.texts import texts_of
 from skills_core.selection.words import query_words
 
 if TYPE_CHECKING:

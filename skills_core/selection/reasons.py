@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from skills_core.selection.fields import FIELDS, texts_of
 from skills_core.selection.policy import Band
-from skills_core.selection.texts import FIELDS, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -13,9 +13,9 @@ from skills_core.testing.script import Call
 from skills_core.testing.skills import evaluate_gates, mock_environment, skill_of
 
 if TYPE_CHECKING:
-    from skills_core.testing.performing import perform
     from skills_core.testing.scores import SequentialScoreEvaluator
     from skills_core.testing.scripted_model import ScriptedModel
+    from skills_core.testing.skill_run import perform
     from skills_core.testing.workflows import CapturedStep, WorkflowCapture
 
 __all__ = [
@@ -35,7 +35,7 @@ _FROM = {
     "ScriptedModel": "scripted_model",
     "SequentialScoreEvaluator": "scores",
     "WorkflowCapture": "workflows",
-    "perform": "performing",
+    "perform": "skill_run",
 }
 
 

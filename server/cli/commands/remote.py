@@ -14,7 +14,7 @@ from server.cli.console import NO, WRONG_USE, print_json, print_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from server.remote.runs import RemoteOutcome, Result
+    from server.remote.operations import RemoteOutcome, Result
 
 __all__ = ["fetch", "verify"]
 
@@ -34,7 +34,7 @@ def verify(url: Url, names: Names = None, *, header: Headers = None, as_json: As
     import anyio
 
     from server.remote.address import Address
-    from server.remote.runs import verify_server
+    from server.remote.operations import verify_server
 
     address = Address.parse(url, header or ())
     _quiet()
@@ -54,7 +54,7 @@ def fetch(
     import anyio
 
     from server.remote.address import Address
-    from server.remote.runs import fetch_from
+    from server.remote.operations import fetch_from
 
     address = Address.parse(url, header or ())
     _quiet()

@@ -46,8 +46,8 @@ def script(  # noqa: PLR0913 - one parameter for each flag
     trust_workspace: TrustWorkspace = False,
 ) -> None:
     """Run a script of a skill, in a sandbox where there is one. Flags stand before the skill's name."""
+    from server.scripts.factory import script_setup, variables_of
     from server.scripts.report import report_of
-    from server.scripts.setup import script_setup, variables_of
     from server.transport.signals import until_signalled
     from skills_core.run.scripts.runner import ScriptRunner
 

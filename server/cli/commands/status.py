@@ -72,7 +72,7 @@ def status(  # noqa: PLR0913 - one parameter for each flag
         return
     from server.cli.tables import print_status
     from server.listing.runs import runs_object
-    from server.scripts.setup import script_status
+    from server.scripts.factory import script_status
 
     print_status(catalog, choice, runs_object(settings), script_status(settings))
 

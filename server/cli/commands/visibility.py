@@ -37,9 +37,9 @@ def visibility(
     """Tell what each client will show of the skills, which clash, and what would change that."""
     from server.hosting.usage import read_counts, usage_file
     from server.listing.snapshot import Snapshot
-    from server.scripts.setup import offers_scripts, script_setup
-    from server.visibility.objects import overview_object
-    from server.visibility.overview import overview
+    from server.scripts.factory import offers_scripts, script_setup
+    from server.visibility.json_report import overview_object
+    from server.visibility.report import overview
 
     clients = _chosen(client or ())
     library, settings = open_with_settings(
@@ -52,7 +52,7 @@ def visibility(
         print_json(overview_object(found))
     else:
         from server.cli.tables import console_for_people
-        from server.visibility.tables import print_overview
+        from server.visibility.text_report import print_overview
 
         print_overview(console_for_people(), found)
     if fail_on_hidden and any(view.hides for view in found.views):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from server.exchange.callers import session_of
-from skills_core.rendering.containment import contained_line
+from skills_core.rendering.escaping import contained_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

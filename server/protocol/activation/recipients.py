@@ -67,7 +67,7 @@ def _script_tool(settings: Settings) -> str | None:
     if OptionalTool.RUN_SKILL_SCRIPT not in settings.tools:
         return None
     # What runs programs is loaded only where programs are run.
-    from server.scripts.setup import offers_scripts  # noqa: PLC0415
+    from server.scripts.factory import offers_scripts  # noqa: PLC0415
 
     return OptionalTool.RUN_SKILL_SCRIPT.value if offers_scripts(settings) else None
 

@@ -9,7 +9,7 @@ from server.config.settings import OptionalTool
 from server.hosting.status_filter import StatusChoice
 from server.listing.envelope import text_block, tool_result
 from server.wire.errors import InvalidRequestError
-from skills_core.rendering.containment import contained_json
+from skills_core.rendering.escaping import contained_json
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -62,7 +62,7 @@ class DeclaredCalls:
     async def _carried_out(self, name: str, arguments: Mapping[str, Any], user: User) -> dict[str, Any]:
         # What this machine has is looked for once, and on no event loop.
         runner = await anyio.to_thread.run_sync(self._opened)
-        from server.scripts.setup import variables_of
+        from server.scripts.factory import variables_of
         from skills_core.run.limits import USUAL_LIMITS
         from skills_core.run.outcome import CallDecision
         from skills_core.run.secrets import Secrets
@@ -104,7 +104,7 @@ class DeclaredCalls:
         return found
 
     def _opened(self) -> ScriptRunner:
-        from server.scripts.setup import script_runner
+        from server.scripts.factory import script_runner
 
         self._runner = self._runner or script_runner(self._host.settings)
         return self._runner

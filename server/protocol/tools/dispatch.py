@@ -30,7 +30,7 @@ from server.wire.arguments import read_arguments, string
 from server.wire.errors import InvalidRequestError
 from skills_core.errors import SkillsError
 from skills_core.model_access import is_withheld_from_models
-from skills_core.rendering.containment import contained, contained_json
+from skills_core.rendering.escaping import contained, contained_json
 from skills_core.selection import ALL_THAT_MATCH
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from server.listing.envelope import text_block, tool_result
-from skills_core.rendering.containment import contained
+from skills_core.rendering.escaping import contained
 from skills_core.run.outcome import RunStatus
 from skills_core.run.records import to_json
 

@@ -13,7 +13,7 @@ from server.listing.runs import CONFIRM, CONTINUE, RUN, RUN_WORKFLOW, offers_too
 from server.protocol.activation.calls import invocable, texts_of
 from server.protocol.tools.run_participants import participants_of
 from server.wire.arguments import string
-from skills_core.rendering.containment import contained
+from skills_core.rendering.escaping import contained
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -11,8 +11,8 @@ import anyio.to_thread
 from server.exchange.elicitation import ClientUser
 from server.listing.envelope import text_block, tool_result
 from server.listing.scripts import ARGS, PATH, PIECE, RUN, SKILL, STDIN
+from server.scripts.factory import variables_of
 from server.scripts.report import report_of
-from server.scripts.setup import variables_of
 from server.wire.arguments import string
 from server.wire.errors import InvalidRequestError
 from skills_core.diagnostics import one_line

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from server.listing.envelope import text_block, tool_result
 from server.run.workflow_files import UnknownWorkflowError, read_file, workflow_files
 from skills_core.errors import did_you_mean, similar_to
-from skills_core.rendering.containment import contained_json
+from skills_core.rendering.escaping import contained_json
 from skills_core.run.workflow.document import read_workflow
 from skills_core.run.workflow.faults import is_valid
 from skills_core.run.workflow.plan import prepare

@@ -23,7 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from server.remote.bounds import receiving
+from server.remote.bounded_transport import receiving
 from server.remote.client import RemoteLimits, http_client
 from server.run.mcp_servers.config_file import secrets_of
 from server.run.mcp_servers.results import text_of
@@ -37,7 +37,7 @@ from skills_core.run.tools.tool import Effect, Role, Tool
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
 
-    from server.remote.bounds import HttpExchange
+    from server.remote.bounded_transport import HttpExchange
     from server.run.mcp_servers.config_file import ServerSpec
     from skills_core.run.ports import JsonObject
     from skills_core.run.tools.tool import CallContext

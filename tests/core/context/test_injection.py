@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import Injection, Message, SelectionPolicy, TextPart, by_full_text, by_shared_words, inject
-from skills_core.rendering.containment import contained_between_marks
+from skills_core.rendering.escaping import contained_between_marks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core.selection import SkillSearch, ranking, reasons
+from skills_core.selection.fields import texts_of
 from skills_core.selection.fulltext import MAX_STEMS, Stems
 from skills_core.selection.reasons import Vocabulary
-from skills_core.selection.texts import texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

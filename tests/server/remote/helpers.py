@@ -11,9 +11,9 @@ from pathlib import Path
 import anyio
 
 from server.remote.address import Address
-from server.remote.checking import RemoteSkill
 from server.remote.client import RemoteLimits, RemoteServer, connect
-from server.remote.runs import RemoteOutcome, verify_server
+from server.remote.operations import RemoteOutcome, verify_server
+from server.remote.verification import RemoteSkill
 from skills_core import Diagnostic, Severity
 from skills_core.remote.disk_names import ORIGIN_FILE
 from tests.conftest import MakeSkill

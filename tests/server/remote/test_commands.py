@@ -16,7 +16,7 @@ from server.remote.address import Address
 from tests.conftest import MakeSkill
 from tests.server.remote.helpers import ANSWER, skillserve
 from tests.server.remote.hostile import Hostile, running, serve_skill
-from tests.server.remote.lies import raises
+from tests.server.remote.tampering import raises
 from tests.server.sessions import REPOSITORY
 
 

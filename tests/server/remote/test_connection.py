@@ -11,10 +11,10 @@ import httpx2
 import pytest
 
 from server.remote.address import Address, AddressError
-from server.remote.bounds import HttpExchange
-from server.remote.checking import check_files, list_skills
+from server.remote.bounded_transport import HttpExchange
 from server.remote.client import RemoteError, RemoteLimits
-from server.remote.runs import verify_server
+from server.remote.operations import verify_server
+from server.remote.verification import check_files, list_skills
 from skills_core import Reason
 from tests.server.remote.helpers import MIB, connected, faults, verified
 from tests.server.remote.hostile import Hostile, Raw, running, serve_skill

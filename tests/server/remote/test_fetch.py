@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from server.remote.checking import RemoteSkill, list_skills
-from server.remote.fetching import Fetched, fetch_skills
+from server.remote.fetch import Fetched, fetch_skills
+from server.remote.verification import RemoteSkill, list_skills
 from skills_core.remote.disk_names import ORIGIN_FILE
 from tests.conftest import MakeSkill
 from tests.server.remote.helpers import ANSWER, codes, connected, skillserve, tree, varied, verified

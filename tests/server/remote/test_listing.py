@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from server.remote.checking import RemoteSkill
 from server.remote.client import RemoteError
+from server.remote.verification import RemoteSkill
 from skills_core import Reason
 from tests.server.remote.helpers import connected, faults, verified
 from tests.server.remote.hostile import Hostile, running, serve_skill
-from tests.server.remote.lies import raises
+from tests.server.remote.tampering import raises
 
 
 async def test_pages_are_followed_up_to_a_limit_and_so_are_skills(monkeypatch: pytest.MonkeyPatch) -> None:

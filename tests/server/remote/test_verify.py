@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from server.remote.address import Address
-from server.remote.checking import RemoteSkill, check_files, list_skills
 from server.remote.client import connect
+from server.remote.verification import RemoteSkill, check_files, list_skills
 from tests.conftest import MakeSkill
 from tests.server.remote.helpers import MIB, faults, tree, varied, verified
 from tests.server.sessions import Era, http_server

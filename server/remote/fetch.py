@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from server.remote.checking import check_files
+from server.remote.verification import check_files
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.errors import InstallRefusedError
 from skills_core.remote.disk_names import disk_faults, folded
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
     from pathlib import Path
 
-    from server.remote.checking import RemoteSkill
     from server.remote.client import RemoteServer
+    from server.remote.verification import RemoteSkill
     from skills_core.remote.entries import Entry
 
 __all__ = ["INCLUDED", "REFUSED", "Fetched", "fetch_skills", "shared_names"]

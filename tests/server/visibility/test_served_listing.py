@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from server.clients import ClientProfile, Evidence, Fact, Limit
 from server.config.settings import Settings
 from server.listing.snapshot import Snapshot
-from server.visibility.entries import Entry, Obstacle, tokens
-from server.visibility.served import Served, entries_in, served
+from server.visibility.entry_state import Entry, Obstacle, tokens
+from server.visibility.served_listing import Served, entries_in, served
 from skills_core.catalog import Catalog
 from skills_core.rendering import render_catalog, render_entry
 from tests.server.visibility.conftest import catalog_of, skill_of

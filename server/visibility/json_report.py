@@ -8,19 +8,19 @@ from server.clients.document import FACTS
 from server.clients.profile import Commands, Fact, Limit
 from server.hosting.status import shown_place
 from server.visibility.advice import advice
-from server.visibility.entries import Entry, Obstacle, tokens
+from server.visibility.entry_state import Entry, Obstacle, tokens
 from skills_core.diagnostics import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from server.clients import ClientProfile
-    from server.visibility.meaning import MeaningClashes
-    from server.visibility.names import NameClash
-    from server.visibility.native import Native
-    from server.visibility.overview import ClientView, Overview
+    from server.visibility.name_clashes import NameClash
+    from server.visibility.native_listing import Native
     from server.visibility.repacking import Repacking
-    from server.visibility.served import Served
+    from server.visibility.report import ClientView, Overview
+    from server.visibility.served_listing import Served
+    from server.visibility.similar_descriptions import MeaningClashes
     from skills_core.skill import Skill
 
 __all__ = ["overview_object"]

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import Recipient, render_activation
-from skills_core.rendering.adapting import MAX_PATHS, MAX_TOOLS
-from skills_core.rendering.containment import contained
+from skills_core.rendering.adaptation import MAX_PATHS, MAX_TOOLS
+from skills_core.rendering.escaping import contained
 from skills_core.toolboxes import toolbox_named
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from skills_core import Recipient, render_activation, render_request
 from skills_core.context.assembly import assemble_context
 from skills_core.context.blocks import instruction_of, prompt_block, section_entry
 from skills_core.context.rankings import by_full_text
-from skills_core.rendering.containment import TAGS, contained, contained_between_marks, contained_json
+from skills_core.rendering.escaping import TAGS, contained, contained_between_marks, contained_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from server.remote.checking import RemoteSkill
+from server.remote.verification import RemoteSkill
 from tests.server.remote.helpers import faults, verified
 from tests.server.remote.hostile import Hostile, running, serve_skill
-from tests.server.remote.lies import LIES, Lie
+from tests.server.remote.tampering import LIES, Lie
 
 
 @pytest.mark.parametrize(("lie", "reasons"), list(LIES.values()), ids=LIES)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from server.visibility.entries import Entry
-from server.visibility.meaning import MeaningClashes, meaning_clashes
-from server.visibility.names import NameClash, name_clashes
-from server.visibility.native import Native, native
+from server.visibility.entry_state import Entry
+from server.visibility.name_clashes import NameClash, name_clashes
+from server.visibility.native_listing import Native, native
 from server.visibility.repacking import Repacker, Repacking
-from server.visibility.served import Served, served
+from server.visibility.served_listing import Served, served
+from server.visibility.similar_descriptions import MeaningClashes, meaning_clashes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,9 +6,9 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from server.remote.checking import Conduct, RemoteSkill, check_files, disk_notes, list_skills, select
 from server.remote.client import RemoteError, connect
-from server.remote.fetching import REFUSED, Fetched, fetch_skills, shared_names
+from server.remote.fetch import REFUSED, Fetched, fetch_skills, shared_names
+from server.remote.verification import Conduct, RemoteSkill, check_files, disk_notes, list_skills, select
 from skills_core.diagnostics import Diagnostic, Reason, Severity
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from server.visibility.advice import advice, listed
-from server.visibility.entries import Entry, Obstacle, tokens
-from server.visibility.names import NameClashKind
+from server.visibility.entry_state import Entry, Obstacle, tokens
+from server.visibility.name_clashes import NameClashKind
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from server.visibility.meaning import MeaningClashes
-    from server.visibility.names import NameClash
-    from server.visibility.overview import ClientView, Overview
+    from server.visibility.name_clashes import NameClash
+    from server.visibility.report import ClientView, Overview
+    from server.visibility.similar_descriptions import MeaningClashes
     from skills_core.skill import Skill
 
 __all__ = ["print_overview"]

@@ -10,7 +10,7 @@ from xml.sax.saxutils import unescape
 from server.clients import budget_for
 from server.listing.offer import size_of
 from server.listing.tools import ACTIVATE
-from server.visibility.entries import Entry, Obstacle
+from server.visibility.entry_state import Entry, Obstacle
 from skills_core.diagnostics import printable
 from skills_core.rendering import in_order
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from skills_core.mentions import capabilities_of, mentioned_paths, mentioned_tools
-from skills_core.rendering.containment import attribute, contained_line, escaped
+from skills_core.rendering.escaping import attribute, contained_line, escaped
 from skills_core.toolboxes import Capability
 
 if TYPE_CHECKING:
