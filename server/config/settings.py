@@ -23,7 +23,7 @@ from server.config.values import InvalidValueError, SecretStr, read
 from skills_core.catalog import MAX_ENTRY
 from skills_core.locations import USUAL_BOUNDS
 from skills_core.patterns import pattern_fault
-from skills_core.run.tools.names import WorkspaceTool
+from skills_core.run.tools.workspace_names import WorkspaceTool
 from skills_core.sources import Scope, Strictness
 from skills_core.watching import WatchMode, WatchOptions
 

@@ -13,7 +13,7 @@ from server.run.skill_runner import RunnerConfig
 from server.run.trace_files import store_in, trace_store
 from server.scripts.factory import script_runner, variables_of
 from skills_core.run.durable.takeover import ignored
-from skills_core.run.durable.terms import Terms
+from skills_core.run.durable.worker_config import Terms
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable

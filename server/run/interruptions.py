@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
-    from skills_core.run.durable.runs import Run
+    from skills_core.run.durable.recorded_run import Run
     from skills_core.run.durable.takeover import Interrupted
 
 __all__ = ["log_interrupted"]

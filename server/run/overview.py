@@ -16,8 +16,8 @@ from server.run.trace_files import store_in, trace_store
 from skills_core.errors import InvalidRecordError
 from skills_core.run.durable.client import Activity, open_client
 from skills_core.run.durable.errors import UnknownRunError
-from skills_core.run.durable.runs import RunState
-from skills_core.run.durable.terms import is_inner, outermost
+from skills_core.run.durable.recorded_run import RunState
+from skills_core.run.durable.worker_config import is_inner, outermost
 from skills_core.run.outcome import RunProblem, RunStatus
 from skills_core.run.trace.spans import trace_id
 from skills_core.run.trace.store import FencedTraceError, UnknownTraceError, UnreadableTraceError, epoch_of
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from server.config.settings import Settings
     from skills_core.run.durable.client import RecordClient
-    from skills_core.run.durable.runs import Run
+    from skills_core.run.durable.recorded_run import Run
     from skills_core.run.ports import JsonObject
     from skills_core.run.trace.store import TraceStore
 

@@ -23,12 +23,12 @@ from skills_core.errors import SkillsError, UnknownSkillError
 from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.errors import RunConflictError, RunNotDoneError
 from skills_core.run.durable.takeover import ignored
-from skills_core.run.durable.terms import INSIDE, is_inner
+from skills_core.run.durable.worker_config import INSIDE, is_inner
 from skills_core.run.executor import RunRequest
+from skills_core.run.json_codec import from_json, to_json
 from skills_core.run.models import ModelUnavailableError
 from skills_core.run.outcome import RunOutcome, RunProblem
 from skills_core.run.ports import MemoryJournal, unheard
-from skills_core.run.records import from_json, to_json
 from skills_core.run.workflow.outcome import WorkflowOutcome
 from skills_core.run.workflow.plan import plan_from_json, plan_to_json
 from skills_core.run.workflow.run import run_workflow
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.store import Store
     from skills_core.run.durable.takeover import Interrupted
-    from skills_core.run.durable.terms import Terms
+    from skills_core.run.durable.worker_config import Terms
     from skills_core.run.ports import Journal, JsonObject
     from skills_core.run.secrets import Secrets
     from skills_core.run.workflow.plan import Plan

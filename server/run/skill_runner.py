@@ -17,8 +17,8 @@ from skills_core.run.limits import RunLimits
 from skills_core.run.models import CLIENT, open_model, parse_model
 from skills_core.run.ports import Nobody, unheard
 from skills_core.run.secrets import Secrets
+from skills_core.run.tools.allowed_tools import Permits
 from skills_core.run.tools.gate import ToolGate
-from skills_core.run.tools.permits import Permits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -14,13 +14,13 @@ import anyio.to_thread
 from server.config.settings import ConfigurationError, OptionalTool
 from server.listing.declared import allows
 from skills_core.diagnostics import one_line
-from skills_core.run.tools.asking import ask_user_tool
+from skills_core.run.tools.ask_user import ask_user_tool
 from skills_core.run.tools.declared import declared_tools
-from skills_core.run.tools.names import WorkspaceTool
-from skills_core.run.tools.sandboxed import confined_commands
+from skills_core.run.tools.sandboxed_commands import confined_commands
 from skills_core.run.tools.skill_files import read_skill_file_tool
 from skills_core.run.tools.skill_scripts import run_skill_script_tool
 from skills_core.run.tools.workspace import workspace_tools
+from skills_core.run.tools.workspace_names import WorkspaceTool
 from skills_core.toolboxes import Capability
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from server.config.settings import Settings
     from skills_core.run.scripts.runner import ScriptRunner
-    from skills_core.run.tools.permits import Permits
+    from skills_core.run.tools.allowed_tools import Permits
     from skills_core.run.tools.tool import Tool
     from skills_core.skill import Skill
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skills_core.run.durable.errors import RunConflictError
-from skills_core.run.durable.runs import RunState
+from skills_core.run.durable.recorded_run import RunState
 from skills_core.run.outcome import RunOutcome, RunProblem, RunStatus
 from skills_core.run.workflow.outcome import WorkflowOutcome, WorkflowProblem
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from skills_core.run.durable.terms import INSIDE
+from skills_core.run.durable.worker_config import INSIDE
+from skills_core.run.json_codec import to_json
 from skills_core.run.outcome import RunStatus
-from skills_core.run.records import to_json
 from skills_core.run.trace.events import now
 from skills_core.run.trace.spans import trace_id
 from skills_core.run.workflow.model import StepKind

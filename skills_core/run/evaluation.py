@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from skills_core.errors import SkillsError
 from skills_core.run.embedded_json import embedded_objects
-from skills_core.run.model_faults import model_fault, validation_faults
+from skills_core.run.model_errors import model_fault, validation_faults
 from skills_core.run.outcome import UNUSED, CriterionScore, Score, Usage
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class ModelEvaluator:
         from pydantic_ai.direct import model_request  # noqa: PLC0415 - it takes a second, and only runs want it
         from pydantic_ai.messages import ModelRequest, UserPromptPart  # noqa: PLC0415
 
-        from skills_core.run.conversation import SPANS  # noqa: PLC0415 - likewise
+        from skills_core.run.model_conversation import SPANS  # noqa: PLC0415 - likewise
 
         form, question = _verdict_form(len(assessment.criteria)), _question(assessment)
         # One message of the system's and one of the user's, and the form in words: what every endpoint takes.

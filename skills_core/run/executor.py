@@ -14,14 +14,14 @@ import anyio
 
 from skills_core.diagnostics import one_line
 from skills_core.rendering import activation_inputs, render_activation, render_request
-from skills_core.run.conversation import MAX_FAULT, Conversation, RunStoppedError
 from skills_core.run.evaluation import Assessment, ModelEvaluator, NotScoredError
+from skills_core.run.json_codec import from_json, to_json
 from skills_core.run.limits import USUAL_LIMITS
+from skills_core.run.model_conversation import MAX_FAULT, Conversation, RunStoppedError
 from skills_core.run.models import connected
 from skills_core.run.outcome import Attempt, RunOutcome, RunProblem, RunStatus, Score, Usage
 from skills_core.run.ports import Progress, unheard
 from skills_core.run.recipient import recipient_with
-from skills_core.run.records import from_json, to_json
 from skills_core.run.secrets import Secrets
 from skills_core.run.tools.tool import Effect
 from skills_core.run.trace.events import RunHeader, Scored, now

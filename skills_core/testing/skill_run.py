@@ -8,8 +8,8 @@ from skills_core.guard import Guard, rules_of
 from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
 from skills_core.run.limits import USUAL_LIMITS
 from skills_core.run.ports import MemoryJournal, Nobody
+from skills_core.run.tools.allowed_tools import Permits
 from skills_core.run.tools.gate import ToolGate
-from skills_core.run.tools.permits import Permits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,7 +9,7 @@ import typer
 
 from server.cli.console import WRONG_USE, fail
 from server.config.settings import Conventions
-from skills_core.run.tools.names import WorkspaceTool
+from skills_core.run.tools.workspace_names import WorkspaceTool
 
 __all__ = [
     "AsJson",

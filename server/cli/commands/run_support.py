@@ -13,10 +13,10 @@ from server.listing.runs import why_no_runs
 from server.run.telemetry import traced
 from server.transport.signals import until_signalled
 from skills_core.run.durable.errors import RunNotDoneError
-from skills_core.run.durable.runs import RunState
-from skills_core.run.durable.terms import is_inner
+from skills_core.run.durable.recorded_run import RunState
+from skills_core.run.durable.worker_config import is_inner
+from skills_core.run.json_codec import to_json
 from skills_core.run.models import CLIENT
-from skills_core.run.records import to_json
 from skills_core.run.workflow.outcome import WorkflowOutcome
 
 if TYPE_CHECKING:

@@ -66,9 +66,9 @@ class DeclaredCalls:
         from skills_core.run.limits import USUAL_LIMITS
         from skills_core.run.outcome import CallDecision
         from skills_core.run.secrets import Secrets
+        from skills_core.run.tools.allowed_tools import Permits
         from skills_core.run.tools.declared import declared_tools
         from skills_core.run.tools.gate import ToolGate
-        from skills_core.run.tools.permits import Permits
 
         snapshot, settings = self._host.snapshot, self._host.settings
         skill, declaration = self._declared(name)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from server.listing.envelope import text_block, tool_result
 from skills_core.rendering.escaping import contained
+from skills_core.run.json_codec import to_json
 from skills_core.run.outcome import RunStatus
-from skills_core.run.records import to_json
 
 if TYPE_CHECKING:
     from skills_core.run.outcome import RunOutcome

@@ -17,7 +17,7 @@ import mcp_types as types
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
-from skills_core.run.scripts.systems import OWN_SESSION, ask_to_end, end_all
+from skills_core.run.scripts.platform_processes import OWN_SESSION, ask_to_end, end_all
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Final
 
 from dbos import DBOSClient
 
+from skills_core.run.durable.database_errors import faults_told
 from skills_core.run.durable.dbos_internals import LOCKED_SECONDS, only_json, refuse_locked, take_out_of_queue
+from skills_core.run.durable.dbos_status import run_of, statuses_of
 from skills_core.run.durable.errors import UnknownRunError
-from skills_core.run.durable.faults import faults_told
+from skills_core.run.durable.json_serializer import PlainJson
 from skills_core.run.durable.leases.files import is_held
-from skills_core.run.durable.plain_json import PlainJson
-from skills_core.run.durable.records import run_of, statuses_of
-from skills_core.run.durable.runs import UNFINISHED, Run, RunState
+from skills_core.run.durable.recorded_run import UNFINISHED, Run, RunState
 from skills_core.run.durable.store import SCHEMA, SqliteStore
-from skills_core.run.durable.terms import INSIDE
+from skills_core.run.durable.worker_config import INSIDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dbos import WorkflowStatus
 
     from skills_core.run.durable.store import Store
-    from skills_core.run.durable.terms import Terms
+    from skills_core.run.durable.worker_config import Terms
 
 __all__ = ["Activity", "RecordClient", "open_client"]
 

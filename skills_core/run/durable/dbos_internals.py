@@ -20,9 +20,9 @@ from dbos import _dbos, _serialization
 from dbos._sys_db import SystemDatabase
 from dbos._utils import GlobalParams
 
+from skills_core.run.durable.database_errors import reason_of
 from skills_core.run.durable.errors import StoreError
-from skills_core.run.durable.faults import reason_of
-from skills_core.run.durable.plain_json import PlainJson
+from skills_core.run.durable.json_serializer import PlainJson
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,25 +14,25 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from dbos import DBOS, SetWorkflowID
 
+from skills_core.run.durable.database_errors import faults_told
+from skills_core.run.durable.dbos_context import outside
 from skills_core.run.durable.dbos_internals import only_json, refuse_what_does_not_fit
+from skills_core.run.durable.dbos_status import FINISHED_STATUSES, run_of, statuses_of
 from skills_core.run.durable.errors import RunConflictError, RunNotDoneError, StoreError, UnknownRunError
-from skills_core.run.durable.faults import faults_told
 from skills_core.run.durable.heartbeat import Heartbeat
-from skills_core.run.durable.launching import begin_lease, config_of, create_tables, end, launch, renew_first
+from skills_core.run.durable.json_serializer import plain_object
 from skills_core.run.durable.leases import LeaseLostError
-from skills_core.run.durable.outside import outside
-from skills_core.run.durable.plain_json import plain_object
-from skills_core.run.durable.records import FINISHED_STATUSES, run_of, statuses_of
-from skills_core.run.durable.runs import UNFINISHED, RunState
+from skills_core.run.durable.lifecycle import begin_lease, config_of, create_tables, end, launch, renew_first
+from skills_core.run.durable.recorded_run import UNFINISHED, RunState
 from skills_core.run.durable.takeover import Takeover, ignored, set_aside_stale
-from skills_core.run.durable.terms import INSIDE, Terms, is_inner
 from skills_core.run.durable.worker import Worker
+from skills_core.run.durable.worker_config import INSIDE, Terms, is_inner
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 
     from skills_core.run.durable.leases import Lease
-    from skills_core.run.durable.runs import Run
+    from skills_core.run.durable.recorded_run import Run
     from skills_core.run.durable.store import Store
     from skills_core.run.durable.takeover import Interrupted
     from skills_core.run.durable.worker import Job

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
-    from skills_core.run.durable.runs import Run
+    from skills_core.run.durable.recorded_run import Run
 
 __all__ = ["RunConflictError", "RunNotDoneError", "StoreError", "UnknownRunError"]
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import anyio
 from dbos import DBOS
 
+from skills_core.run.durable.database_errors import FAULTS, described
 from skills_core.run.durable.dbos_internals import hand_back
+from skills_core.run.durable.dbos_status import STATES, statuses_of
 from skills_core.run.durable.errors import StoreError
-from skills_core.run.durable.faults import FAULTS, described
 from skills_core.run.durable.leases import LeaseLostError
 from skills_core.run.durable.leases.clock import now
-from skills_core.run.durable.records import STATES, statuses_of
-from skills_core.run.durable.runs import UNFINISHED, RunState
-from skills_core.run.durable.terms import is_inner, outermost
+from skills_core.run.durable.recorded_run import UNFINISHED, RunState
+from skills_core.run.durable.worker_config import is_inner, outermost
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from skills_core.run.durable.leases import Lease
     from skills_core.run.durable.takeover import Takeover
-    from skills_core.run.durable.terms import Terms
     from skills_core.run.durable.worker import Worker
+    from skills_core.run.durable.worker_config import Terms
 
 __all__ = ["Heartbeat"]
 

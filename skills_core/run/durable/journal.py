@@ -11,12 +11,12 @@ import anyio.to_thread
 from dbos import DBOS
 from dbos import error as dbos_errors
 
+from skills_core.run.durable.database_errors import FAULTS, reason_of
+from skills_core.run.durable.dbos_context import row_of
+from skills_core.run.durable.dbos_status import CANCELLED
 from skills_core.run.durable.errors import StoreError
-from skills_core.run.durable.faults import FAULTS, reason_of
+from skills_core.run.durable.json_serializer import plain
 from skills_core.run.durable.leases import LeaseLostError
-from skills_core.run.durable.outside import row_of
-from skills_core.run.durable.plain_json import plain
-from skills_core.run.durable.records import CANCELLED
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from skills_core.run.durable.client import Activity, open_client
-from skills_core.run.durable.records import run_of
-from skills_core.run.durable.runs import RunState
-from skills_core.run.durable.terms import outermost
+from skills_core.run.durable.dbos_status import run_of
+from skills_core.run.durable.recorded_run import RunState
+from skills_core.run.durable.worker_config import outermost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from dbos import WorkflowStatus
     from dbos._sys_db import StepInfo
 
-    from skills_core.run.durable.runs import Run
+    from skills_core.run.durable.recorded_run import Run
     from skills_core.run.durable.store import Store
-    from skills_core.run.durable.terms import Terms
+    from skills_core.run.durable.worker_config import Terms
 
 __all__ = ["Interrupted", "Takeover", "ignored", "set_aside_stale"]
 

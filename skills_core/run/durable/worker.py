@@ -11,13 +11,13 @@ import anyio.lowlevel
 from dbos import DBOS
 
 from skills_core.diagnostics import one_line
-from skills_core.run.durable.faults import FAULTS
+from skills_core.run.durable.database_errors import FAULTS
+from skills_core.run.durable.dbos_context import row_of
+from skills_core.run.durable.dbos_status import CANCELLED, STATES
 from skills_core.run.durable.journal import DurableJournal, Hold, refused
-from skills_core.run.durable.outside import row_of
-from skills_core.run.durable.plain_json import JobFailedError, plain_object
-from skills_core.run.durable.records import CANCELLED, STATES
-from skills_core.run.durable.runs import RunState
-from skills_core.run.durable.terms import is_inner, outermost
+from skills_core.run.durable.json_serializer import JobFailedError, plain_object
+from skills_core.run.durable.recorded_run import RunState
+from skills_core.run.durable.worker_config import is_inner, outermost
 from skills_core.run.ports import Epoch
 
 if TYPE_CHECKING:

@@ -16,13 +16,13 @@ import anyio
 import anyio.to_thread
 
 from skills_core.run.scripts.isolation import limited, sandboxed
+from skills_core.run.scripts.platform_processes import KEEPS_ORPHANS
 from skills_core.run.scripts.process import Command, Ending, Finished, run_process
-from skills_core.run.scripts.systems import KEEPS_ORPHANS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
-    from skills_core.run.scripts.groups import Group
+    from skills_core.run.scripts.cgroups import Group
     from skills_core.run.scripts.isolation import Isolation
     from skills_core.run.scripts.process import ProcessLimits
 

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from skills_core.errors import ScriptRefusedError
-from skills_core.run.scripts.installations import lies_in
+from skills_core.run.scripts.program_files import lies_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

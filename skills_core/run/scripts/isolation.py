@@ -13,8 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
-from skills_core.run.scripts.groups import find_groups
-from skills_core.run.scripts.installations import as_seen
+from skills_core.run.scripts.cgroups import find_groups
 from skills_core.run.scripts.mounts import (
     DEVICES,
     SCRATCH_BYTES,
@@ -24,15 +23,16 @@ from skills_core.run.scripts.mounts import (
     seen,
     with_read_only_devices,
 )
+from skills_core.run.scripts.platform_processes import readable
 from skills_core.run.scripts.process import SECCOMP_FILTER
+from skills_core.run.scripts.program_files import as_seen
 from skills_core.run.scripts.seccomp import seccomp_filter
-from skills_core.run.scripts.systems import readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from skills_core.run.scripts.groups import Groups
+    from skills_core.run.scripts.cgroups import Groups
     from skills_core.run.scripts.interpreters import Programs
 
 __all__ = ["Isolation", "IsolationKind", "find_isolation", "limited", "sandboxed"]

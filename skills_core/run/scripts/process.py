@@ -20,7 +20,7 @@ import anyio
 import anyio.to_thread
 
 from skills_core.diagnostics import one_line
-from skills_core.run.scripts.systems import OWN_SESSION, Pipe, ask_to_end, end_all, readable
+from skills_core.run.scripts.platform_processes import OWN_SESSION, Pipe, ask_to_end, end_all, readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -16,14 +16,14 @@ import anyio.to_thread
 
 from skills_core.errors import ScriptRefusedError, UnknownFileError
 from skills_core.run.scripts.confinement import run_confined
-from skills_core.run.scripts.copies import PrivateFolder
 from skills_core.run.scripts.environment import installer_environment, script_environment
-from skills_core.run.scripts.installations import as_seen, needed_for
 from skills_core.run.scripts.interpreters import Interpreter, interpreter_of, is_python
 from skills_core.run.scripts.metadata import read_metadata
 from skills_core.run.scripts.mounts import SCRATCH, SKILL, sandbox_arguments
 from skills_core.run.scripts.packages import Installer
+from skills_core.run.scripts.private_copy import PrivateFolder
 from skills_core.run.scripts.process import Command, Finished, ProcessLimits
+from skills_core.run.scripts.program_files import as_seen, needed_for
 from skills_core.skill import State
 
 if TYPE_CHECKING:

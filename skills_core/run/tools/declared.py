@@ -16,7 +16,7 @@ from skills_core.diagnostics import one_line
 from skills_core.errors import InvalidSchemaError, SkillsError, ToolFailedError
 from skills_core.run.scripts.output import Texts
 from skills_core.run.scripts.process import Ending
-from skills_core.run.tools.schemas import ArgumentCheck
+from skills_core.run.tools.argument_validator import ArgumentCheck
 from skills_core.run.tools.tool import Effect, Role, Tool
 from skills_core.run.tools.workspace.commands import IDEMPOTENCY_KEY
 

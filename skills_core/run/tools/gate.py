@@ -22,7 +22,7 @@ from skills_core.guard import Verdict, log_decision
 from skills_core.guard.json_text import json_text
 from skills_core.run.outcome import CallDecision, ToolCall
 from skills_core.run.secrets import Secrets
-from skills_core.run.tools.schemas import ArgumentCheck
+from skills_core.run.tools.argument_validator import ArgumentCheck
 from skills_core.run.tools.tool import CallContext
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from skills_core.guard import Decision, Guard
     from skills_core.run.limits import RunLimits
     from skills_core.run.ports import JsonObject, User
-    from skills_core.run.tools.permits import Permits
+    from skills_core.run.tools.allowed_tools import Permits
     from skills_core.run.tools.tool import Tool
 
 __all__ = ["ToolGate", "question_of"]

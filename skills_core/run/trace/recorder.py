@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
+from skills_core.run.json_codec import to_json
 from skills_core.run.ports import MemoryJournal
-from skills_core.run.records import to_json
 from skills_core.run.secrets import Secrets
 from skills_core.run.trace.events import now
 from skills_core.run.trace.spans import trace_id

@@ -16,8 +16,8 @@ from skills_core.rendering.activation import FREE_ARGUMENT, parameters_of
 from skills_core.run.workflow.dependencies import Dependencies
 from skills_core.run.workflow.faults import FaultCode, Faults, WorkflowFault
 from skills_core.run.workflow.model import ConditionalStep, SkillStep
+from skills_core.run.workflow.parse_errors import excerpt_at
 from skills_core.run.workflow.references import Reference, Referent
-from skills_core.run.workflow.texts import excerpt_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

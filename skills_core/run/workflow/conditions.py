@@ -16,8 +16,8 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from skills_core.run.workflow.parse_errors import TextError
 from skills_core.run.workflow.references import Reference
-from skills_core.run.workflow.texts import TextError
 from skills_core.run.workflow.tokens import NUMBER, Sort, Token, tokens_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from skills_core.diagnostics import Severity
 from skills_core.errors import did_you_mean, similar_to
 from skills_core.run.workflow.faults import FaultCode, WorkflowFault
-from skills_core.run.workflow.texts import TextError, excerpt_at
+from skills_core.run.workflow.parse_errors import TextError, excerpt_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

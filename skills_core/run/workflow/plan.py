@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import Severity
 from skills_core.errors import InvalidRecordError, did_you_mean, similar_to
-from skills_core.run.records import from_json, to_json
+from skills_core.run.json_codec import from_json, to_json
 from skills_core.run.workflow.check import check_workflow
 from skills_core.run.workflow.document import read_workflow
 from skills_core.run.workflow.faults import FaultCode, Faults, InvalidWorkflowError, WorkflowFault, in_order, is_valid

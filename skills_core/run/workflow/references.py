@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from skills_core.errors import did_you_mean, similar_to
-from skills_core.run.workflow.texts import TextError
+from skills_core.run.workflow.parse_errors import TextError
 
 __all__ = ["CLOSING", "INPUT_NAME", "OPENING", "Reference", "Referent", "read_reference"]
 

@@ -11,9 +11,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from skills_core.run.json_codec import from_json, to_json
 from skills_core.run.outcome import RunOutcome, RunStatus
 from skills_core.run.ports import Progress, unheard
-from skills_core.run.records import from_json, to_json
 from skills_core.run.workflow.evaluate import Undecided, holds
 from skills_core.run.workflow.model import SkillStep, StepKind, all_steps
 from skills_core.run.workflow.outcome import StepRecord, StepStatus, WorkflowOutcome, WorkflowProblem

@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from skills_core.errors import did_you_mean, similar_to
+from skills_core.run.workflow.parse_errors import TextError
 from skills_core.run.workflow.references import OPENING, Reference, read_reference
-from skills_core.run.workflow.texts import TextError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,8 +19,8 @@ from skills_core.run.scripts.isolation import Isolation
 from skills_core.run.scripts.process import ProcessLimits
 from skills_core.run.scripts.runner import ScriptRunner, ScriptSetup
 from skills_core.run.secrets import Secrets
+from skills_core.run.tools.allowed_tools import Permits
 from skills_core.run.tools.gate import ToolGate
-from skills_core.run.tools.permits import Permits
 from skills_core.run.tools.tool import CallContext, Effect, Perform, Role, Tool
 
 MakeTool = Callable[..., Tool]

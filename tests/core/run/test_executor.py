@@ -25,8 +25,8 @@ from skills_core.run.models import open_model, parse_model
 from skills_core.run.outcome import CallDecision, RunOutcome, RunProblem, RunStatus, Score
 from skills_core.run.ports import MemoryJournal, Nobody, Progress
 from skills_core.run.secrets import Secrets
+from skills_core.run.tools.allowed_tools import Permits
 from skills_core.run.tools.gate import ToolGate
-from skills_core.run.tools.permits import Permits
 from skills_core.run.tools.tool import CallContext, Effect, Role, Tool
 from skills_core.run.trace.store import TraceStore
 from skills_core.testing import Call, ScriptedModel, SequentialScoreEvaluator

@@ -11,7 +11,7 @@ from server.config.settings import OptionalTool, Settings
 from server.run.pool_id import pool_of
 from server.run.unfinished import conflict_details
 from skills_core.run.durable.errors import RunConflictError
-from skills_core.run.tools.names import WorkspaceTool
+from skills_core.run.tools.workspace_names import WorkspaceTool
 
 ROOTS = (Path("/skills"),)
 

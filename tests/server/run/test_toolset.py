@@ -13,8 +13,8 @@ from server.config.settings import OptionalTool, Settings
 from server.run.toolset import run_tools
 from skills_core.run.scripts.isolation import Isolation
 from skills_core.run.scripts.runner import ScriptRunner
-from skills_core.run.tools.names import WorkspaceTool
-from skills_core.run.tools.permits import Permits
+from skills_core.run.tools.allowed_tools import Permits
+from skills_core.run.tools.workspace_names import WorkspaceTool
 from tests.core.run.scripts.running import PROGRAMS, with_files
 from tests.core.run.scripts.test_isolation import WHOLE
 

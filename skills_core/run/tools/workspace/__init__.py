@@ -4,7 +4,7 @@ Each is off until it is allowed by name. `place` says what a path may be, `walk`
 `search`, `changes` and `commands` are the tools, and `offer` makes those that are allowed.
 """
 
-from skills_core.run.tools.names import WorkspaceTool
-from skills_core.run.tools.workspace.offer import workspace_tools
+from skills_core.run.tools.workspace.factory import workspace_tools
+from skills_core.run.tools.workspace_names import WorkspaceTool
 
 __all__ = ["WorkspaceTool", "workspace_tools"]

@@ -14,7 +14,7 @@ from skills_core.errors import ToolFailedError
 from skills_core.run.scripts.process import Command, Ending, ProcessLimits, run_process
 from skills_core.run.tools.command_patterns import OPERATORS
 from skills_core.run.tools.tool import Effect, Role, Tool
-from skills_core.run.tools.workspace.place import located
+from skills_core.run.tools.workspace.paths import located
 from skills_core.toolboxes import Capability
 
 if TYPE_CHECKING:

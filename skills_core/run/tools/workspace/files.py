@@ -12,7 +12,7 @@ from skills_core.disk.writing import write_file
 from skills_core.errors import FileRefusedError, ToolFailedError
 from skills_core.run.tools.path_patterns import path_matcher
 from skills_core.run.tools.tool import Effect, Role, Tool
-from skills_core.run.tools.workspace.place import PATH, located, required_text, writable
+from skills_core.run.tools.workspace.paths import PATH, located, required_text, writable
 from skills_core.run.tools.workspace.walk import walk
 from skills_core.toolboxes import Capability
 

@@ -14,7 +14,7 @@ from skills_core.errors import FileRefusedError, InvalidPatternError, ToolFailed
 from skills_core.patterns import searcher
 from skills_core.run.tools.path_patterns import path_matcher
 from skills_core.run.tools.tool import Effect, Role, Tool
-from skills_core.run.tools.workspace.place import PATH, located, required_text
+from skills_core.run.tools.workspace.paths import PATH, located, required_text
 from skills_core.run.tools.workspace.walk import walk
 from skills_core.toolboxes import Capability
 

@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from skills_core.run.durable.engine import Engine, open_engine
 from skills_core.run.durable.errors import StoreError
 from skills_core.run.durable.leases.postgres import PostgresLease
-from skills_core.run.durable.runs import RunState
+from skills_core.run.durable.recorded_run import RunState
 from skills_core.run.durable.store import make_private, store_of
-from skills_core.run.durable.terms import Terms
+from skills_core.run.durable.worker_config import Terms
 from tests.core.run.durable.conftest import CALM, QUICK
 from tests.core.run.durable.postgres import PrivateCluster
 from tests.core.run.durable.test_engine import echo, endless, until

@@ -20,9 +20,9 @@ from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.errors import RunNotDoneError, StoreError
 from skills_core.run.durable.leases.files import FileLease
 from skills_core.run.durable.leases.postgres import Observer, PostgresLease
-from skills_core.run.durable.runs import RunState
+from skills_core.run.durable.recorded_run import RunState
 from skills_core.run.durable.store import PostgresStore, SqliteStore, store_of
-from skills_core.run.durable.terms import Terms
+from skills_core.run.durable.worker_config import Terms
 from tests.core.run.durable.conftest import CALM, REPOSITORY
 from tests.core.run.durable.postgres import PrivateCluster
 

@@ -16,11 +16,11 @@ from skills_core.run.durable import client as client_module
 from skills_core.run.durable.client import Activity, open_client
 from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.errors import StoreError
-from skills_core.run.durable.launching import create_tables
-from skills_core.run.durable.runs import RunState
+from skills_core.run.durable.lifecycle import create_tables
+from skills_core.run.durable.recorded_run import RunState
 from skills_core.run.durable.store import make_private, store_of
 from skills_core.run.durable.takeover import Interrupted
-from skills_core.run.durable.terms import Terms
+from skills_core.run.durable.worker_config import Terms
 from tests.core.run.durable.conftest import QUICK
 from tests.core.run.durable.test_engine import until
 

@@ -15,7 +15,7 @@ import anyio
 
 from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.store import store_of
-from skills_core.run.durable.terms import Terms
+from skills_core.run.durable.worker_config import Terms
 from tests.core.run.durable.jobs import KINDS
 
 

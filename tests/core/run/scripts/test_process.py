@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from skills_core.run.scripts import systems
+from skills_core.run.scripts import platform_processes
 from skills_core.run.scripts.process import Command, Ending, Finished, ProcessLimits, run_process
 from tests.processes import becomes, is_alive
 
@@ -24,7 +24,7 @@ SHORT = ProcessLimits(seconds=1, output_bytes=1_000_000)
 def _waiting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for pipes as the system can, and as it is done where it cannot."""
     if request.param == "threads":
-        monkeypatch.setattr(systems, "WAITS_FOR_PIPES", False)
+        monkeypatch.setattr(platform_processes, "WAITS_FOR_PIPES", False)
     elif sys.platform == "win32":
         pytest.skip("Windows has no way to wait for pipes")
 

@@ -16,7 +16,7 @@ import pytest
 
 from skills_core.disk.removal import remove_tree
 from skills_core.errors import ScriptRefusedError, SkillChangedError, UnknownFileError
-from skills_core.run.scripts import copies
+from skills_core.run.scripts import private_copy
 from skills_core.run.scripts.isolation import Isolation
 from skills_core.run.scripts.process import Ending, ProcessLimits
 from skills_core.run.scripts.runner import ScriptResult
@@ -244,7 +244,7 @@ print('kept')
 async def test_a_folder_that_cannot_be_removed_costs_no_output_and_is_logged(
     make_runner: MakeRunner, skills: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(copies, "remove_tree", lambda root: remove_tree(root) or "x: the disk is gone")
+    monkeypatch.setattr(private_copy, "remove_tree", lambda root: remove_tree(root) or "x: the disk is gone")
     result = await make_runner().run(with_files(skills, {"a.py": "print('kept')"}), "a.py")
     assert result.finished.stdout.split() == [b"kept"]
     assert "cannot be removed" in caplog.text

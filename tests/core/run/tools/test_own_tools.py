@@ -10,7 +10,7 @@ import pytest
 
 from skills_core.run.outcome import CallDecision
 from skills_core.run.ports import Nobody
-from skills_core.run.tools.asking import ask_user_tool
+from skills_core.run.tools.ask_user import ask_user_tool
 from skills_core.run.tools.skill_files import read_skill_file_tool
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from skills_core.run.workflow.conditions import MAX_CONDITION, MAX_NESTING, Operator, parse_condition
 from skills_core.run.workflow.evaluate import Undecided, holds
+from skills_core.run.workflow.parse_errors import TextError, excerpt_at
 from skills_core.run.workflow.references import Reference, Referent
-from skills_core.run.workflow.texts import TextError, excerpt_at
 
 VALUES = {
     "text": "  3 CRITICAL findings\n",

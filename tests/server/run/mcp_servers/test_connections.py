@@ -22,8 +22,8 @@ from skills_core.guard import Guard
 from skills_core.run.limits import RunLimits
 from skills_core.run.outcome import CallDecision
 from skills_core.run.ports import Nobody
+from skills_core.run.tools.allowed_tools import Permits
 from skills_core.run.tools.gate import ToolGate
-from skills_core.run.tools.permits import Permits
 from skills_core.run.tools.tool import Effect
 
 SECOND = str(Path(__file__).with_name("second_server.py"))

@@ -15,9 +15,9 @@ from skills_core.run.outcome import CallDecision
 from skills_core.run.scripts.interpreters import Programs
 from skills_core.run.scripts.isolation import Isolation, find_isolation
 from skills_core.run.scripts.runner import ScriptSetup
-from skills_core.run.tools.names import WorkspaceTool
-from skills_core.run.tools.sandboxed import confined_commands
+from skills_core.run.tools.sandboxed_commands import confined_commands
 from skills_core.run.tools.workspace import workspace_tools
+from skills_core.run.tools.workspace_names import WorkspaceTool
 
 PROGRAMS = Programs((*map(Path, os.get_exec_path()), Path(sys.executable).parent), Path(sys.executable))
 FOUND = find_isolation(PROGRAMS, unprivileged=sys.platform == "win32" or os.geteuid() != 0)

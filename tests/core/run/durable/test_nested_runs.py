@@ -17,9 +17,9 @@ from dbos import _core
 
 from skills_core.run.durable.engine import Engine, open_engine
 from skills_core.run.durable.errors import RunNotDoneError
-from skills_core.run.durable.runs import FINISHED, RunState
+from skills_core.run.durable.recorded_run import FINISHED, RunState
 from skills_core.run.durable.store import store_of
-from skills_core.run.durable.terms import Terms, is_inner
+from skills_core.run.durable.worker_config import Terms, is_inner
 from tests.core.run.durable.conftest import CALM, QUICK
 from tests.core.run.durable.test_engine import endless, until
 

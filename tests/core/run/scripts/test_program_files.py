@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skills_core.run.scripts.installations import as_seen, needed_for
+from skills_core.run.scripts.program_files import as_seen, needed_for
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no sandboxes there")
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core.errors import InvalidSchemaError
-from skills_core.run.tools.schemas import MAX_DEPTH, MAX_VALUES, ArgumentCheck
+from skills_core.run.tools.argument_validator import MAX_DEPTH, MAX_VALUES, ArgumentCheck
 
 
 def nested(levels: int) -> Any:
@@ -89,7 +89,7 @@ def test_a_schema_that_doubles_itself_ends() -> None:
 def test_a_schema_whose_parts_multiply_with_the_arguments_is_given_up(
     schema: Any, value: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skills_core.run.tools.schemas.MAX_SECONDS", 0.1)
+    monkeypatch.setattr("skills_core.run.tools.argument_validator.MAX_SECONDS", 0.1)
     check = ArgumentCheck({"properties": {"a": schema}})
     assert "take too long to check" in check.faults({"a": value})
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from skills_core.run.scripts.groups import Groups, find_groups
+from skills_core.run.scripts.cgroups import Groups, find_groups
 from tests.core.run.scripts.running import FOUND
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="control groups are Linux's")
@@ -122,7 +122,7 @@ class TestPlaces:
         return folder
 
     def places(self, machine: Path) -> list[Path]:
-        from skills_core.run.scripts.groups import _places  # noqa: PLC0415 - no kernel makes groups in these files
+        from skills_core.run.scripts.cgroups import _places  # noqa: PLC0415 - no kernel makes groups in these files
 
         return [place.folder for place in _places(self.proc(machine))]
 

@@ -14,9 +14,9 @@ import pytest
 
 from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.errors import RunNotDoneError
-from skills_core.run.durable.runs import RunState
+from skills_core.run.durable.recorded_run import RunState
 from skills_core.run.durable.store import store_of
-from skills_core.run.durable.terms import Terms
+from skills_core.run.durable.worker_config import Terms
 from tests.core.run.durable.conftest import QUICK, StartWorker
 from tests.core.run.durable.jobs import (
     KINDS,

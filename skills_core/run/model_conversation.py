@@ -20,11 +20,11 @@ from pydantic_ai.models.instrumented import InstrumentationSettings
 from pydantic_ai.tools import ToolDefinition
 
 from skills_core.errors import SkillsError
-from skills_core.run.model_faults import model_fault
+from skills_core.run.json_codec import from_json, to_json
+from skills_core.run.model_errors import model_fault
 from skills_core.run.models import advice_on
 from skills_core.run.outcome import CallDecision, RunProblem, ToolCall, Usage
 from skills_core.run.ports import Progress
-from skills_core.run.records import from_json, to_json
 from skills_core.run.trace.events import ModelCalled, ToolCalled, now
 from skills_core.run.trace.spans import note_call, tool_span
 

@@ -12,22 +12,22 @@ import anyio
 import anyio.to_thread
 from dbos import DBOS
 
+from skills_core.run.durable.database_errors import FAULTS, faults_told
 from skills_core.run.durable.dbos_internals import refuse_what_was_launched_otherwise, stop_retrying
 from skills_core.run.durable.errors import StoreError
-from skills_core.run.durable.faults import FAULTS, faults_told
+from skills_core.run.durable.json_serializer import PlainJson
 from skills_core.run.durable.leases import LeaseLostError
 from skills_core.run.durable.leases.files import FileLease
-from skills_core.run.durable.plain_json import PlainJson
 from skills_core.run.durable.store import SCHEMA, SqliteStore, make_private
-from skills_core.run.durable.terms import INSIDE
+from skills_core.run.durable.worker_config import INSIDE
 
 if TYPE_CHECKING:
     from dbos import DBOSConfig
 
     from skills_core.run.durable.leases import Lease
     from skills_core.run.durable.store import Store
-    from skills_core.run.durable.terms import Terms
     from skills_core.run.durable.worker import Worker
+    from skills_core.run.durable.worker_config import Terms
 
 __all__ = ["begin_lease", "config_of", "create_tables", "end", "launch", "renew_first"]
 

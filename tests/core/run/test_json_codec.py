@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core.errors import InvalidRecordError
+from skills_core.run.json_codec import from_json, to_json
 from skills_core.run.outcome import (
     Attempt,
     CallDecision,
@@ -21,7 +22,6 @@ from skills_core.run.outcome import (
     ToolCall,
     Usage,
 )
-from skills_core.run.records import from_json, to_json
 from skills_core.run.workflow.model import StepKind
 from skills_core.run.workflow.outcome import StepRecord, StepStatus, WorkflowOutcome, WorkflowProblem
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from skills_core.run.scripts.confinement import run_confined
-from skills_core.run.scripts.installations import needed_for
 from skills_core.run.scripts.mounts import SCRATCH, sandbox_arguments
+from skills_core.run.scripts.program_files import needed_for
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from server.run.mcp_servers.tool_names import aliases_of, beginnings_of, tool_name
 from skills_core.format.yaml12 import JsonValue
+from skills_core.run.tools.allowed_tools import Permits, _plain
 from skills_core.run.tools.command_patterns import OPERATORS, command_matcher
 from skills_core.run.tools.path_patterns import path_matcher
-from skills_core.run.tools.permits import Permits, _plain
 from skills_core.run.tools.tool import Effect, Role, Tool
 from skills_core.toolboxes import Capability as Can
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from skills_core.run.durable.plain_json import JobFailedError
-from skills_core.run.durable.runs import FINISHED, Run, RunState
+from skills_core.run.durable.json_serializer import JobFailedError
+from skills_core.run.durable.recorded_run import FINISHED, Run, RunState
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

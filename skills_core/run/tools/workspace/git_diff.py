@@ -20,7 +20,7 @@ from skills_core.errors import ToolFailedError
 from skills_core.run.scripts.process import Command, Ending, ProcessLimits, run_process
 from skills_core.run.tools.tool import Effect, Role, Tool
 from skills_core.run.tools.workspace.commands import on_search_path
-from skills_core.run.tools.workspace.place import PATH, located, required_text
+from skills_core.run.tools.workspace.paths import PATH, located, required_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
