@@ -11,17 +11,17 @@ from io import TextIOWrapper
 import typer
 
 from server.cli.commands.guard import guard
-from server.cli.commands.init_validate import init, validate
 from server.cli.commands.reload import reload
 from server.cli.commands.remote import fetch, verify
 from server.cli.commands.runs import run, runs
-from server.cli.commands.scripts import script
+from server.cli.commands.script import script
 from server.cli.commands.search import search
 from server.cli.commands.serve import serve
 from server.cli.commands.status import activate, show, status
 from server.cli.commands.trust import trust
+from server.cli.commands.validate import init, validate
 from server.cli.commands.visibility import visibility
-from server.cli.commands.workflows import app as workflow
+from server.cli.commands.workflow import app as workflow
 from server.cli.console import WRONG_USE, fail
 from server.config.settings import ConfigurationError
 from skills_core.errors import SkillsError

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from server.config.guard_factory import guard_of
-from server.run.interruptions import log_interrupted
 from server.run.pool_id import pool_of
+from server.run.recovery_log import log_interrupted
 from server.run.service import RunService
 from server.run.skill_runner import RunnerConfig
 from server.run.trace_files import store_in, trace_store

@@ -29,7 +29,7 @@ def listed_runs() -> list[JsonObject]:
         if found:
             tell(f"{_NO_RECORD} {_AS_WRITTEN}")
         return found
-    from server.run.overview import open_overview
+    from server.run.run_list import open_overview
     from skills_core.run.durable.errors import StoreError
 
     try:
@@ -48,7 +48,7 @@ def shown_run(run_id: str) -> JsonObject:
     """
     if not has_extra():
         return trace_store().read(run_id)
-    from server.run.overview import open_overview
+    from server.run.run_list import open_overview
     from skills_core.run.durable.errors import StoreError
 
     try:
@@ -67,7 +67,7 @@ def cancelled_runs(run_ids: Sequence[str]) -> list[dict[str, Any]]:
     """
     if not has_extra():
         fail("runs cannot be cancelled without the extra `run`: pip install 'skillserve[run]'", WRONG_USE)
-    from server.run.overview import open_overview
+    from server.run.run_list import open_overview
 
     with open_overview(settings_of(Machine(current_places()), {})) as overview:
         return [asdict(overview.cancel(run_id)) for run_id in dict.fromkeys(run_ids)]

@@ -53,7 +53,7 @@ def run(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """Perform a skill with a model. The exit code is 1 where it did not complete, or something is missing."""
     values = values_of(param)
-    from server.cli.commands.run_support import open_for_runs, performed, show_outcome
+    from server.cli.commands.run_execution import open_for_runs, performed, show_outcome
 
     opened = open_for_runs(
         directories,
@@ -143,7 +143,7 @@ def resume_runs(  # noqa: PLR0913 - one parameter for each flag
     trust_workspace: TrustWorkspace = False,
 ) -> None:
     """Complete what was interrupted, of runs with the same folders, model and tools as are given here."""
-    from server.cli.commands.run_support import open_for_runs, resumed
+    from server.cli.commands.run_execution import open_for_runs, resumed
 
     opened = open_for_runs(
         directories,

@@ -17,7 +17,7 @@ import pytest
 
 pytest.importorskip("dbos", reason="the extra `run` is not installed")
 
-from server.run.overview import RunOverview
+from server.run.run_list import RunOverview
 from skills_core.run.durable.client import open_client
 from skills_core.run.durable.store import store_of
 from skills_core.run.trace.store import TraceStore

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("dbos", reason="the extra `run` is not installed")
 
 from server.cli.commands.recorded_runs import listed_runs
-from server.run.overview import RunOverview
+from server.run.run_list import RunOverview
 from skills_core.run.durable.client import open_client
 from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.store import store_of

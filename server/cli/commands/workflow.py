@@ -101,7 +101,7 @@ def run(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """Run a workflow, and print what its last skill came to. The exit code is 1 where it did not complete."""
     inputs = values_of(given, "--input")
-    from server.cli.commands.run_support import open_for_runs, performed, show_outcome
+    from server.cli.commands.run_execution import open_for_runs, performed, show_outcome
     from server.run.workflow_files import read_file
     from skills_core.run.workflow.plan import prepare
 

@@ -40,7 +40,7 @@ def validate(
     as_json: AsJson = False,
 ) -> None:
     """Check skills against the rules of their format, and say how to mend what breaks them."""
-    from server.cli.commands.validation import check, fix_all, place_of, with_faults
+    from server.cli.commands.validate_paths import check, fix_all, place_of, with_faults
 
     places = [place_of(path) for path in paths]
     mended = fix_all(places) if fix else []
