@@ -1,8 +1,8 @@
-"""A piece of work's way to its client: what it asks in the middle of a tool call, and how the answers come back.
+"""One exchange: the work of a tool call, the questions it asks its client, and the requests that bring the answers.
 
-In the handshake era a question is a request of the server on the client's connection. In the modern one it is left
-here, goes out as the result of the client's request, and is answered by the next one. The work does not see the
-difference: it waits in a task of the server's own, while requests of the client come and go.
+In the handshake era a question is a request of the server on the client's connection. In the modern era it goes out in
+the response to the client's request, and the client's next request brings the answer. The work is the same for both:
+it waits in a task of the server while the client's requests attach and detach. `lifecycle` has the states.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from server.exchange.errors import (
     CannotAskError,
     ClientRefusedError,
     ClientSilentError,
+    RunEndedError,
     UnusableAnswerError,
 )
+from server.exchange.lifecycle import ATTACHED, ENDED, OVER, Event, State, next_state
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
@@ -46,8 +48,8 @@ __all__ = ["ClientExchange", "Question"]
 _MAX_MESSAGE = 200
 # Characters of a progress message.
 
-_TELL_SECONDS = 1.0
-# A client that does not read what it is told of progress misses it.
+_PROGRESS_SECONDS = 1.0
+# A client that does not read its progress notifications misses them.
 
 _ANSWERS: dict[str, type[BaseModel]] = {
     "sampling/createMessage": types.CreateMessageResultWithTools,
@@ -56,74 +58,87 @@ _ANSWERS: dict[str, type[BaseModel]] = {
 }
 
 
-class _Raw(BaseModel):
-    """An answer as it came."""
+class _RawAnswer(BaseModel):
+    """An answer before validation."""
 
     model_config = ConfigDict(extra="allow")
 
 
 @dataclass(slots=True, eq=False)
 class Question:
-    """Something that the client is asked by the result of its request."""
+    """A question that the client receives in the response to its request."""
 
     request: Request
-    answered: anyio.Event = field(default_factory=anyio.Event)
+    closed: anyio.Event = field(default_factory=anyio.Event)
     answer: object = None
 
 
 @dataclass(slots=True, eq=False)
-class _Consent:
-    """Something that the user agrees to by a further call of the tool, or not."""
+class _ConsentQuestion:
+    """A question to the user that a further call of the tool answers; `agreed` is None without an answer."""
 
-    question: str
-    settled: anyio.Event = field(default_factory=anyio.Event)
-    agreed: bool = False
+    text: str
+    closed: anyio.Event = field(default_factory=anyio.Event)
+    agreed: bool | None = None
 
 
 class ClientExchange:
-    """The way to one client for one piece of work.
+    """The work of one tool call and its client.
 
-    The work asks, waits for consent and reports; whoever answers the client's requests lets them visit.
+    The work calls `ask`, `request_consent` and `report`; the registry attaches requests, passes answers on and stops
+    the work.
     """
 
     def __init__(self, caller: Caller, limits: ExchangeLimits) -> None:
-        """Be there for `caller`."""
+        """Prepare an exchange with `caller`; `perform` does its work."""
         self.caller = caller
-        self.token = secrets.token_urlsafe(32)
-        self.outcome: dict[str, Any] | None = None
-        self.fault: Exception | None = None
-        self.over = False
-        self.why = ""
+        self.id = secrets.token_urlsafe(32)
         self.questions: dict[str, Question] = {}
+        self.error: Exception | None = None
+        self.stop_reason = ""
+        self._outcome: dict[str, Any] | None = None
+        self._state = State.UNATTENDED
+        self._moved = anyio.Event()
         self._limits = limits
         self._scope = anyio.CancelScope()
-        self._visit: ServerRequestContext[Any, Any] | None = None
-        self._arrived = anyio.Event()
-        self._turn = anyio.Event()
-        self._sent = 0
-        self._gone = False
-        self._numbers = itertools.count(1)
-        self._consent: _Consent | None = None
-        self._consenting = anyio.Lock()
+        self._request: ServerRequestContext[Any, Any] | None = None
         self._capabilities = types.ClientCapabilities()
+        self._client_is_gone = False
+        self._in_flight = 0
+        self._numbers = itertools.count(1)
+        self._consent: _ConsentQuestion | None = None
+        self._consent_turn = anyio.Lock()
 
-    # What the work does
+    @property
+    def state(self) -> State:
+        """Where the exchange is in its life."""
+        return self._state
+
+    def _move(self, event: Event) -> None:
+        self._state = next_state(self._state, event)
+        self._notify()
+
+    def _notify(self) -> None:
+        self._moved.set()
+        self._moved = anyio.Event()
+
+    # For the work
 
     @property
     def can_sample(self) -> bool:
-        """Whether the client lets its model answer."""
+        """Whether the client offers its model."""
         return self._capabilities.sampling is not None
 
     @property
     def can_sample_with_tools(self) -> bool:
-        """Whether the client lets its model call tools when it answers."""
+        """Whether the client offers its model with tools."""
         return self._capabilities.sampling is not None and self._capabilities.sampling.tools is not None
 
     @property
     def can_elicit(self) -> bool:
-        """Whether the client asks its user to fill in a form."""
+        """Whether the client can show its user a form."""
         declared = self._capabilities.elicitation
-        # A client that names no mode means forms, as before there were others.
+        # A client that names no mode means forms, the only mode of older revisions.
         return declared is not None and (declared.form is not None or declared.url is None)
 
     @overload
@@ -139,13 +154,13 @@ class ClientExchange:
         """Return the client's answer.
 
         Raises:
-            CannotAskError: the client did not declare that it can be asked this, or there is no way to it.
-            ClientRefusedError: it answered with an error.
-            UnusableAnswerError: what it answered is no answer to this.
-            ClientSilentError: it is gone, or did not answer in time.
+            CannotAskError: the client did not declare the capability, or its connection cannot carry the question.
+            ClientRefusedError: the client answered with an error.
+            UnusableAnswerError: the answer does not fit the question.
+            ClientSilentError: the client is gone, or did not answer in time.
         """
         self._check(request)
-        raw = await (self._leave(request) if self.caller.modern else self._send(request))
+        raw = await (self._ask_by_response(request) if self.caller.modern else self._ask_by_request(request))
         try:
             answer: Any = _ANSWERS[request.method].model_validate(raw, by_name=False)
         except ValidationError as error:
@@ -154,104 +169,162 @@ class ClientExchange:
         found: Answer = answer
         return found
 
-    async def consent(self, question: str) -> bool:
-        """Return whether the user agrees, which the client says by a further call of the tool."""
-        async with self._consenting:
-            self._consent = consent = _Consent(question)
-            self._turn.set()
+    async def request_consent(self, question: str) -> bool | None:
+        """Return whether the user agrees, as a further call of the tool says; None if the exchange ends before."""
+        async with self._consent_turn:
+            if self._state in OVER:
+                return None
+            self._consent = consent = _ConsentQuestion(question)
+            self._update_state()
             try:
-                await consent.settled.wait()
+                await consent.closed.wait()
             finally:
                 self._consent = None
+                self._update_state()
             return consent.agreed
 
     async def report(self, progress: Progress) -> None:
-        """Tell the client how far the work has come, if a request of it is there and asked for it."""
-        if self._visit is None:
+        """Send a progress notification if a request is attached that asked for it."""
+        if self._request is None:
             return
         total = None if progress.total is None else float(progress.total)
-        with anyio.move_on_after(_TELL_SECONDS):
+        with anyio.move_on_after(_PROGRESS_SECONDS):
             message = one_line(progress.message)[:_MAX_MESSAGE]
-            await self._visit.session.report_progress(float(progress.done), total, message)
+            await self._request.session.report_progress(float(progress.done), total, message)
 
-    # What whoever answers the client's requests does
+    # For the registry: the work as a whole
 
     async def perform(self, work: Work) -> None:
-        """Do the work, and note what it came to. Nothing is raised."""
+        """Do the work and keep its outcome or its error; raise nothing but cancellation from outside."""
         try:
             with self._scope:
-                self.outcome = await work(self)
-            if self._scope.cancelled_caught and not self.why:
-                self.why = "nobody came back for it in time"
-        except Exception as error:  # noqa: BLE001 - it is raised for the request that waits for the outcome
-            self.fault = error
+                self._outcome = await work(self)
+        except Exception as error:  # noqa: BLE001 - `result` raises it for the request that waits for the outcome
+            self.error = error
         finally:
-            self.over = True
-            self._turn.set()
+            if self.was_cancelled:
+                by_deadline = self._scope.cancelled_caught
+                self.stop("its client did not come back in time" if by_deadline else "the server is stopping")
+                self._move(Event.CANCELLED)
+            else:
+                self._move(Event.FINISH)
+            self._close_questions()
 
-    def end(self, why: str) -> None:
-        """Cancel the work; the first `why` is what its client is told."""
-        self.why = self.why or why
-        self._scope.cancel()
+    def stop(self, reason: str) -> None:
+        """Cancel the work unless it is over; the client learns the first `reason`."""
+        if self._state not in OVER:
+            self.stop_reason = self.stop_reason or reason
+            self._move(Event.STOP)
+            self._scope.cancel()
 
-    def hang_up(self) -> None:
-        """Take note that the client will answer nothing any more."""
-        self._gone = True
-        if self.questions or self._sent or self._consent or not self.is_visited:
-            self.end("the client is gone")
+    def client_disconnected(self) -> None:
+        """Stop the work if it waits for the client, and let later questions fail."""
+        self._client_is_gone = True
+        if self._state is not State.WORKING or self._in_flight:
+            self.stop("the client is gone")
+
+    def expire(self) -> None:
+        """Discard an outcome that no request has come for."""
+        if self._state is State.UNCLAIMED:
+            self._move(Event.EXPIRE)
 
     @property
-    def is_visited(self) -> bool:
-        """Whether a request of the client is there."""
-        return self._visit is not None
+    def was_cancelled(self) -> bool:
+        """Whether the work, once it is over, has neither an outcome nor an error."""
+        return self._outcome is None and self.error is None
+
+    def result(self) -> dict[str, Any]:
+        """Return the outcome of work that is over.
+
+        Raises:
+            RunEndedError: the work was cancelled.
+            Exception: whatever the work raised.
+        """
+        if self.error is not None:
+            raise self.error
+        if self._outcome is None:
+            raise RunEndedError(f"the run was ended: {self.stop_reason}")
+        return self._outcome
+
+    async def until_ended(self) -> None:
+        """Wait until a request was answered with the outcome, or the outcome was discarded."""
+        while self._state not in ENDED:
+            await self._moved.wait()
+
+    # For the registry: the client's requests
 
     @property
-    def awaits_consent(self) -> str | None:
-        """What the user is to agree to by a further call, None where there is nothing."""
-        return self._consent.question if self._consent is not None else None
+    def is_attached(self) -> bool:
+        """Whether a request of the client is attached."""
+        return self._state in ATTACHED
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the work has ended."""
+        return self._state in OVER
+
+    @property
+    def consent_question(self) -> str | None:
+        """What a further call is to consent to, None if nothing waits for consent."""
+        return self._consent.text if self._consent is not None else None
 
     @contextmanager
-    def visited(self, ctx: ServerRequestContext[Any, Any]) -> Generator[None]:
-        """Let a request be there; without one, the work is ended after a while."""
-        self._visit = ctx
+    def attached(self, ctx: ServerRequestContext[Any, Any]) -> Generator[None]:
+        """Attach a request for the length of the block; then the deadline for the next request begins."""
+        self._move(Event.ATTACH)
+        self._request = ctx
         reachable = self.caller.modern or ctx.session.can_send_request
         declared = ctx.session.client_capabilities if reachable else None
         self._capabilities = declared or types.ClientCapabilities()
         self._scope.deadline = math.inf
-        self._arrived.set()
         try:
             yield
         finally:
-            self._visit = None
-            self._arrived = anyio.Event()
-            self._scope.deadline = anyio.current_time() + self._limits.parked
+            self._request = None
+            self._scope.deadline = anyio.current_time() + self._limits.resume_seconds
+            self._move(Event.DETACH)
 
-    async def until_turn(self) -> None:
-        """Wait until the request that is there has to be answered: the work is over, or cannot go on otherwise."""
-        while not self.over:
+    async def until_response_due(self) -> None:
+        """Wait until the attached request has to be answered: the work is over or needs input."""
+        while self._state is not State.FINISHED:
+            if self._state is not State.ASKING:
+                await self._moved.wait()
+                continue
             if self.questions:
-                await anyio.sleep(self._limits.gather)
-                if self.questions:
-                    return
-            elif self._consent is not None and not self._sent:
+                await anyio.sleep(self._limits.gather_seconds)
+            if self._state is State.ASKING:
                 return
-            else:
-                self._turn = anyio.Event()
-                await self._turn.wait()
 
-    def deliver(self, answers: Mapping[str, object]) -> None:
-        """Hand over answers to what was asked; what was not asked is ignored."""
+    def answer_questions(self, answers: Mapping[str, object]) -> None:
+        """Pass the client's answers to the questions they belong to; ignore all others."""
         for key, answer in answers.items():
             if question := self.questions.pop(key, None):
                 question.answer = answer
-                question.answered.set()
+                question.closed.set()
+        self._update_state()
 
-    def settle(self, *, agreed: bool) -> None:
-        """Record what the user has decided."""
+    def answer_consent(self, *, agreed: bool) -> None:
+        """Pass the user's decision to the work that waits for it."""
         if self._consent is not None:
             self._consent.agreed = agreed
-            self._consent.settled.set()
+            self._consent.closed.set()
             self._consent = None
+            self._update_state()
+
+    # How questions reach the client
+
+    def _update_state(self) -> None:
+        """Move to where the open questions say; a request on the client's connection is answered there."""
+        if self._state not in OVER:
+            consent_is_due = self._consent is not None and not self._in_flight
+            self._move(Event.ASK if self.questions or consent_is_due else Event.PROCEED)
+
+    def _close_questions(self) -> None:
+        """Release callers outside the work's task that still wait for an answer."""
+        for question in self.questions.values():
+            question.closed.set()
+        if self._consent is not None:
+            self._consent.closed.set()
 
     def _check(self, request: Request) -> None:
         declared = {
@@ -260,41 +333,53 @@ class ClientExchange:
             "roots/list": self._capabilities.roots is not None,
         }
         if not declared[request.method]:
-            raise CannotAskError(request.method, "it did not declare that it can, or there is no way to it")
-        if self._gone:
+            why = "it did not declare this capability, or its connection cannot carry requests of the server"
+            raise CannotAskError(request.method, why)
+        if self._client_is_gone:
             raise ClientSilentError(request.method, "the client is gone")
+        self._check_open(request.method)
 
-    async def _leave(self, request: Request) -> object:
+    def _check_open(self, method: str) -> None:
+        if self._state in OVER:
+            raise ClientSilentError(method, "the call that could ask it is over")
+
+    async def _ask_by_response(self, request: Request) -> object:
         key, question = f"q{next(self._numbers)}", Question(request)
         self.questions[key] = question
-        self._turn.set()
+        self._update_state()
         try:
-            await question.answered.wait()
+            await question.closed.wait()
+            if key in self.questions:
+                self._check_open(request.method)
         finally:
             self.questions.pop(key, None)
+            self._update_state()
         return question.answer
 
-    async def _send(self, request: Request) -> object:
-        while self._visit is None:
-            await self._arrived.wait()
-        visit, method = self._visit, request.method
-        self._sent += 1
+    async def _ask_by_request(self, request: Request) -> object:
+        method = request.method
+        while self._request is None:
+            self._check_open(method)
+            await self._moved.wait()
+        attached = self._request
+        self._in_flight += 1
+        self._update_state()
         try:
-            # The request that is there says on which stream a question goes.
-            where = ServerMessageMetadata(related_request_id=visit.request_id)
-            with anyio.fail_after(self._limits.answer):
-                answer = await visit.session.send_request(request, _Raw, metadata=where)
+            # The attached request says on which stream the question goes.
+            where = ServerMessageMetadata(related_request_id=attached.request_id)
+            with anyio.fail_after(self._limits.answer_seconds):
+                answer = await attached.session.send_request(request, _RawAnswer, metadata=where)
             return answer.model_dump()
         except NoBackChannelError:
-            raise CannotAskError(method, "its connection has no way for requests of the server") from None
+            raise CannotAskError(method, "its connection cannot carry requests of the server") from None
         except TimeoutError:
-            raise ClientSilentError(method, f"no answer within {self._limits.answer:g} seconds") from None
+            raise ClientSilentError(method, f"no answer within {self._limits.answer_seconds:g} seconds") from None
         except ValidationError:
-            raise UnusableAnswerError(method, "it is no result of this request") from None
+            raise UnusableAnswerError(method, "it is not a result of this request") from None
         except MCPError as error:
             if error.code == types.CONNECTION_CLOSED:
                 raise ClientSilentError(method, "the client is gone") from None
             raise ClientRefusedError(method, error.code, error.message) from None
         finally:
-            self._sent -= 1
-            self._turn.set()
+            self._in_flight -= 1
+            self._update_state()

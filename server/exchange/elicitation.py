@@ -87,7 +87,7 @@ class UserByCall:
 
     async def confirm(self, question: str) -> bool | None:
         """Return whether the user agrees, as the client's next call says."""
-        return await self._exchange.consent(consent_text(self._skill, question))
+        return await self._exchange.request_consent(consent_text(self._skill, question))
 
     async def ask(self, question: str, choices: Sequence[str] = ()) -> str | None:
         """Return None."""

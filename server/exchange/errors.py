@@ -1,4 +1,4 @@
-"""What can go wrong in the talk with a client: one family, each with what was asked and why there is no answer."""
+"""Errors of exchanges with clients: what the client was asked, and why there is no answer."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = [
 ]
 
 MAX_SHOWN = 300
-"""Characters that are told of what a client said."""
+"""Characters of a reason that an error message repeats; clients write some of them."""
 
 _ASKED = {
-    "sampling/createMessage": "to let its model answer",
+    "sampling/createMessage": "for an answer of its model",
     "elicitation/create": "to ask its user",
     "roots/list": "for its roots",
 }
 
 
 class ExchangeError(SkillsError):
-    """The client did not answer what it was asked; `method` names the request."""
+    """The client did not answer a question; `method` names the request."""
 
     def __init__(self, method: str, why: str) -> None:
         super().__init__(f"the client was asked {_ASKED.get(method, method)}: {one_line(why)[:MAX_SHOWN]}")
@@ -33,11 +33,11 @@ class ExchangeError(SkillsError):
 
 
 class CannotAskError(ExchangeError):
-    """The client cannot be asked this."""
+    """The client lacks the capability, or its connection cannot carry the question."""
 
 
 class ClientRefusedError(ExchangeError):
-    """The client answered with an error, as where its user said no; `code` is the error's."""
+    """The client answered with an error, for example because its user declined; `code` is the error's code."""
 
     def __init__(self, method: str, code: int, message: str) -> None:
         super().__init__(method, f"it refused ({code}): {message}")
@@ -45,7 +45,7 @@ class ClientRefusedError(ExchangeError):
 
 
 class UnusableAnswerError(ExchangeError):
-    """What came is no answer to the request."""
+    """The client's answer does not fit the question."""
 
     def __init__(self, method: str, why: str) -> None:
         super().__init__(method, f"its answer cannot be used: {why}")
@@ -56,4 +56,4 @@ class ClientSilentError(ExchangeError):
 
 
 class RunEndedError(SkillsError):
-    """What a request wants to go on with is not there, or not there for it."""
+    """The request cannot start a run, or the run that it wants to resume has ended or is not its own."""

@@ -1,4 +1,4 @@
-"""How long clients are waited for, and how much of it there may be at a time."""
+"""The time limits and sizes of exchanges with clients."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ __all__ = ["ExchangeLimits"]
 
 @dataclass(frozen=True, slots=True)
 class ExchangeLimits:
-    """Bounds of the talk with clients. Times are in seconds."""
+    """Limits of the exchanges of one server."""
 
-    parked: float = 600.0
-    """How long a piece of work waits for its client's next request, before it is ended."""
-    answer: float = 600.0
-    """How long the answer to a question may take while the client is connected; people have to read it."""
-    gather: float = 0.02
-    """How long a round is kept open for further questions, as calls of tools at the same time ask at the same time."""
-    rounds: int = 8
-    """Rounds in one call. The clients of the SDKs give a call up after ten."""
-    at_once: int = 64
-    """Pieces of work at a time, those that wait for their client included."""
+    resume_seconds: float = 600.0
+    """How long an exchange waits for its client's next request before it is stopped."""
+    answer_seconds: float = 600.0
+    """How long a connected client has to answer a question; people have to read it."""
+    gather_seconds: float = 0.02
+    """How long a response waits for further questions, because parallel tool calls ask at about the same time."""
+    questions_per_call: int = 8
+    """Responses with questions in one tool call. The SDKs' clients give up after ten."""
+    concurrent: int = 64
+    """ExchangeRegistry at a time, including those that wait for their client."""

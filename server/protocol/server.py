@@ -11,7 +11,7 @@ import mcp_types as types
 from mcp.server.lowlevel.server import NotificationOptions, Server
 
 from server import __version__
-from server.exchange.exchanges import Exchanges
+from server.exchange.registry import ExchangeRegistry
 from server.exchange.request_state import SealedState
 from server.protocol.completions import CompletionHandlers
 from server.protocol.prompts import PromptHandlers
@@ -44,7 +44,7 @@ class SkillServer(Server[Any]):
         """Build the server; `local` tells that clients see the same disk as the server."""
         self._host = host
         self.listening = ModernClients(host.bus, host.settings)
-        self.exchanges = Exchanges()
+        self.exchanges = ExchangeRegistry()
         self.runs = RunSupervisor(host)
         tools, prompts = ToolHandlers(host, self.exchanges, self.runs, local=local), PromptHandlers(host, local=local)
         handshake = self.handshake = HandshakeClients(host.bus, host.settings, tools.conversations.forget)
@@ -75,7 +75,7 @@ class SkillServer(Server[Any]):
         self.add_notification_handler("notifications/initialized", types.NotificationParams, handshake.on_initialized)
         SkillsExtension(host).register(self)
         # The SDK's own entry traces every message with OpenTelemetry; nobody collects the traces here.
-        sealed = SealedState("skillserve", self.exchanges.limits.parked)
+        sealed = SealedState("skillserve", self.exchanges.limits.resume_seconds)
         self.middleware[:] = [translate_faults, check_params, sealed]
 
     def _input_schema(self, name: str) -> dict[str, Any] | None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from server.config.settings import Settings
-    from server.exchange.exchanges import Exchanges
+    from server.exchange.registry import ExchangeRegistry
     from server.hosting.host import Host
     from server.protocol.server import SkillServer
     from server.run.supervisor import RunSupervisor
@@ -143,7 +143,7 @@ class HttpServer(_Uvicorn):
         self._server = server
 
     @property
-    def exchanges(self) -> Exchanges:
+    def exchanges(self) -> ExchangeRegistry:
         """The work that talks with clients."""
         return self._server.exchanges
 
@@ -165,7 +165,7 @@ class HttpServer(_Uvicorn):
         """End what clients hold open, so that nobody need wait for it."""
         self._server.listening.close()
         self._server.runs.close()
-        self._server.exchanges.end_all("the server is stopping")
+        self._server.exchanges.stop_all("the server is stopping")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._end_responses)
             await super().shutdown(sockets)

@@ -94,7 +94,7 @@ async def _hang_up(server: SkillServer) -> None:
         for _ in range(_LAST_WORDS):
             await anyio.sleep(0.01)
     server.runs.close()
-    server.exchanges.hang_up()
+    server.exchanges.client_disconnected()
 
 
 async def _cancel_when_asked_to_stop(server: SkillServer, scope: anyio.CancelScope) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
     from server.exchange.client_exchange import ClientExchange
-    from server.exchange.exchanges import Exchanges
+    from server.exchange.registry import ExchangeRegistry
     from server.hosting.host import Host
     from skills_core.format.frontmatter import ToolDeclaration
     from skills_core.run.ports import User
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 class DeclaredCalls:
     """The handler of all of them. What carries them out is imported when the first one is called."""
 
-    def __init__(self, host: Host, exchanges: Exchanges) -> None:
+    def __init__(self, host: Host, exchanges: ExchangeRegistry) -> None:
         """Answer from `host`; scripts run as its settings say, and users are asked by `exchanges`."""
         self._host = host
         self._exchanges = exchanges
@@ -57,7 +57,7 @@ class DeclaredCalls:
 
         key = self._declared(name)[0].key
         # The arguments are the tool's own: none of them goes on with anything.
-        return await self._exchanges.converse(ctx, {}, work)
+        return await self._exchanges.handle_call(ctx, {}, work)
 
     async def _carried_out(self, name: str, arguments: Mapping[str, Any], user: User) -> dict[str, Any]:
         # What this machine has is looked for once, and on no event loop.

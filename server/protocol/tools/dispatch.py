@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import mcp_types as types
     from mcp.server.context import ServerRequestContext
 
-    from server.exchange.exchanges import Exchanges
+    from server.exchange.registry import ExchangeRegistry
     from server.hosting.host import Host
     from server.run.supervisor import RunSupervisor
 
@@ -63,7 +63,7 @@ class ToolGroup(Protocol):
 class ToolHandlers:
     """The handlers of `tools/list` and `tools/call`."""
 
-    def __init__(self, host: Host, exchanges: Exchanges, runs: RunSupervisor, *, local: bool) -> None:
+    def __init__(self, host: Host, exchanges: ExchangeRegistry, runs: RunSupervisor, *, local: bool) -> None:
         """Answer from `host`; `local` tells that clients see the same disk.
 
         Runs are work of `exchanges`, and performed by the service of `runs`.
@@ -160,7 +160,7 @@ class ToolHandlers:
         return {**tool_result([text_block(text)]), "structuredContent": structured}
 
 
-def _scripts(host: Host, guard: GuardRequests, exchanges: Exchanges) -> Iterator[ToolGroup]:
+def _scripts(host: Host, guard: GuardRequests, exchanges: ExchangeRegistry) -> Iterator[ToolGroup]:
     if host.scripts is not None:
         # What runs programs is loaded only where programs are run.
         from server.protocol.tools.run_skill_script import ScriptCalls

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
     from server.exchange.client_exchange import ClientExchange
-    from server.exchange.exchanges import Exchanges
+    from server.exchange.registry import ExchangeRegistry
     from server.hosting.host import Host
     from server.run.supervisor import RunSupervisor
 
@@ -31,7 +31,7 @@ __all__ = ["RunRequests"]
 class RunRequests:
     """The handler of both tools. What performs is imported by the supervisor, what else a run needs when one begins."""
 
-    def __init__(self, host: Host, exchanges: Exchanges, supervisor: RunSupervisor) -> None:
+    def __init__(self, host: Host, exchanges: ExchangeRegistry, supervisor: RunSupervisor) -> None:
         """Perform the skills of `host` by the service of `supervisor`; runs are work of `exchanges`."""
         self._host = host
         self._exchanges = exchanges
@@ -48,7 +48,7 @@ class RunRequests:
 
     async def _run_skill(self, ctx: ServerRequestContext[Any, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
         if _goes_on(arguments):
-            return await self._exchanges.converse(ctx, arguments, _nothing_begun)
+            return await self._exchanges.handle_call(ctx, arguments, _nothing_begun)
         skill = invocable(self._host.snapshot.catalog, string(arguments, "name"))
         values, message = texts_of(arguments), string(arguments, "message", default="") or None
 
@@ -61,11 +61,11 @@ class RunRequests:
             participants = participants_of(exchange, skill.key, self._host.settings)
             return skill_result(await service.perform(RunRequest(skill, values, message), participants))
 
-        return await self._exchanges.converse(ctx, arguments, partial(_told, work))
+        return await self._exchanges.handle_call(ctx, arguments, partial(_told, work))
 
     async def _run_workflow(self, ctx: ServerRequestContext[Any, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
         if _goes_on(arguments):
-            return await self._exchanges.converse(ctx, arguments, _nothing_begun)
+            return await self._exchanges.handle_call(ctx, arguments, _nothing_begun)
         from server.protocol.tools.workflow_plans import listed, planned
 
         places, name = self._host.settings.workflows, string(arguments, "name", default="")
@@ -82,7 +82,7 @@ class RunRequests:
             participants = participants_of(exchange, plan.workflow.name, self._host.settings)
             return workflow_result(await service.perform_workflow(plan, participants))
 
-        return await self._exchanges.converse(ctx, arguments, partial(_told, work))
+        return await self._exchanges.handle_call(ctx, arguments, partial(_told, work))
 
 
 def _goes_on(arguments: Mapping[str, Any]) -> bool:

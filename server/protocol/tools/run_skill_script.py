@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
     from server.exchange.client_exchange import ClientExchange
-    from server.exchange.exchanges import Exchanges
+    from server.exchange.registry import ExchangeRegistry
     from server.hosting.host import Host
     from server.protocol.tools.check_tool_call import GuardRequests
     from server.scripts.report import ScriptReport
@@ -51,7 +51,7 @@ _MAX_STDIN = 1_000_000
 class ScriptCalls:
     """The handler of the tool."""
 
-    def __init__(self, host: Host, setup: ScriptSetup, guard: GuardRequests, exchanges: Exchanges) -> None:
+    def __init__(self, host: Host, setup: ScriptSetup, guard: GuardRequests, exchanges: ExchangeRegistry) -> None:
         """Answer from `host`; scripts are run as `setup` says, where `guard` allows the call.
 
         Where it wants consent, the user is asked by `exchanges`.
@@ -85,7 +85,7 @@ class ScriptCalls:
                 await _ask(ClientUser(exchange, name, in_run=False), decision.reason, dict(arguments))
             return await run()
 
-        return await self._exchanges.converse(ctx, {}, work)
+        return await self._exchanges.handle_call(ctx, {}, work)
 
     async def _reported(self, name: str, path: str, args: list[str], stdin: bytes) -> dict[str, Any]:
         report = await self._run(name, path, args, stdin)

@@ -23,8 +23,8 @@ from server.config.machine import current_environment
 from server.config.settings import Settings, Transport
 from server.exchange.client_exchange import ClientExchange
 from server.exchange.elicitation import user_of
-from server.exchange.exchanges import Exchanges
 from server.exchange.limits import ExchangeLimits
+from server.exchange.registry import ExchangeRegistry
 from server.hosting.host import Host
 from server.listing.envelope import text_block, tool_result
 from server.listing.runs import CONFIRM, CONTINUE
@@ -63,7 +63,7 @@ class TalkingServer(SkillServer):
     def __init__(self, host: Host, log: Path, limits: ExchangeLimits, *, local: bool) -> None:
         super().__init__(host, local=local)
         self._log = log
-        self.exchanges = Exchanges(limits)
+        self.exchanges = ExchangeRegistry(limits)
         self.add_request_handler("tools/list", types.PaginatedRequestParams, self._list)
         self.add_request_handler("tools/call", types.CallToolRequestParams, self._call)
 
@@ -79,7 +79,7 @@ class TalkingServer(SkillServer):
             raise InvalidRequestError("Unknown tool")
         arguments = params.arguments or {}
         try:
-            return await self.exchanges.converse(ctx, arguments, partial(self._work, arguments.get("steps", [])))
+            return await self.exchanges.handle_call(ctx, arguments, partial(self._work, arguments.get("steps", [])))
         except (SkillsError, ValueError) as error:
             return tool_result([text_block(str(error))], is_error=True)
 
@@ -187,7 +187,7 @@ async def serve(transport: str, server: TalkingServer, host: Host, *, auth: bool
         if transport == "stdio":
 
             async def hang_up() -> None:
-                server.exchanges.hang_up()
+                server.exchanges.client_disconnected()
 
             await serve_stdio(server, at_end=hang_up)
         elif auth:
@@ -216,6 +216,6 @@ def main() -> None:
     over = Transport.STDIO if transport == "stdio" else Transport.HTTP
     settings = Settings(transport=over, port=0, watch=WatchMode.OFF, usage=False)
     host = Host(Library(explicit_sources([Path(skills)]), current_environment), settings)
-    limits = ExchangeLimits(parked=float(more[0]), answer=float(more[0])) if more else ExchangeLimits()
+    limits = ExchangeLimits(resume_seconds=float(more[0]), answer_seconds=float(more[0])) if more else ExchangeLimits()
     server = TalkingServer(host, Path(log), limits, local=transport == "stdio")
     anyio.run(partial(serve, transport, server, host, auth="--auth" in sys.argv))

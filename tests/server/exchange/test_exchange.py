@@ -86,7 +86,7 @@ async def test_a_client_that_declares_nothing_is_asked_nothing(converse: Convers
     async with converse(Peer()) as talk:
         result = await talk.run({"sample": "a"})
         assert result.is_error
-        assert "the client was asked to let its model answer: it did not declare that it can" in text_of(result)
+        assert "the client was asked for an answer of its model: it did not declare this capability" in text_of(result)
         assert await talk.said({"ask": "which?"}, {"confirm": "push?", "by_call": False}) == [None, None]
 
 
@@ -134,7 +134,7 @@ async def test_an_answer_after_the_deadline_is_too_late_and_hurts_nobody(convers
 async def _expect_no_answer(talk: Talk) -> None:
     result = await talk.run({"sample": "a"})
     assert result.is_error
-    assert ("is over" if talk.era == "modern" else "no answer within 0.5 seconds") in text_of(result)
+    assert ("has ended" if talk.era == "modern" else "no answer within 0.5 seconds") in text_of(result)
 
 
 async def test_an_answer_of_another_kind_is_no_answer(converse: Converse) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from server.config.machine import current_environment
 from server.config.settings import Settings
-from server.exchange.exchanges import Exchanges
 from server.exchange.limits import ExchangeLimits
+from server.exchange.registry import ExchangeRegistry
 from server.hosting.host import Host
 from skills_core.library import Library
 from skills_core.sources import explicit_sources
@@ -25,7 +25,7 @@ def hosted(skills: Path, log: Path, limits: ExchangeLimits) -> TalkingServer:
 
 
 async def test_more_runs_than_allowed_are_refused_until_one_ends(skills: Path, log: Path) -> None:
-    server, peer = hosted(skills, log, ExchangeLimits(at_once=1)), Peer(sample=echo)
+    server, peer = hosted(skills, log, ExchangeLimits(concurrent=1)), Peer(sample=echo)
     async with server.exchanges.serving(), client_for(server, "handshake", peer) as client:
         talk = Talk(client, "handshake", peer, log)
         async with anyio.create_task_group() as tasks:
@@ -33,7 +33,7 @@ async def test_more_runs_than_allowed_are_refused_until_one_ends(skills: Path, l
             await talk.until_noted("begun")
             refused: Any = await talk.run({"sample": "a"})
             assert refused.is_error
-            assert "as many runs as there may be (1)" in refused.content[0].text
+            assert "already has 1 runs" in refused.content[0].text
             tasks.cancel_scope.cancel()
         await talk.until_noted("cancelled")
         assert await talk.said({"sample": "a"}) == ["said a"]
@@ -48,7 +48,7 @@ async def test_nothing_is_done_before_or_after_serving(skills: Path, log: Path) 
 
 
 async def test_serving_is_entered_once_at_a_time() -> None:
-    exchanges = Exchanges()
+    exchanges = ExchangeRegistry()
     async with exchanges.serving():
         with pytest.raises(RuntimeError, match="already"):
             async with exchanges.serving():

@@ -82,7 +82,7 @@ async def test_answers_that_are_given_twice_count_once(converse: Converse) -> No
         assert done.structured_content["said"] == ["one", "yes"]
         over = await talk.leg(STEPS, answers_to(second), second.request_state)
         assert over.is_error
-        assert "is over, or not here" in text_of(over)
+        assert "has ended, or is not on this server" in text_of(over)
         assert talk.noted() == ["begun", "sample: one", "sample: yes", "done"]
 
 
@@ -92,7 +92,7 @@ async def test_a_round_that_is_long_over_is_refused(converse: Converse) -> None:
         first = await talk.leg(steps)
         second = await talk.leg(steps, answers_to(first), first.request_state)
         third = await talk.leg(steps, answers_to(second), second.request_state)
-        assert "were given before" in text_of(await talk.leg(steps, answers_to(first), first.request_state))
+        assert "was used before" in text_of(await talk.leg(steps, answers_to(first), first.request_state))
         assert not (await talk.leg(steps, answers_to(third), third.request_state)).is_error
 
 
@@ -118,7 +118,7 @@ async def test_nobody_who_comes_back_too_late_goes_on(converse: Converse) -> Non
         asked = await talk.leg(STEPS)
         await talk.until_noted("cancelled")
         late = await talk.leg(STEPS, answers_to(asked), asked.request_state)
-        assert "is over, or not here" in text_of(late)
+        assert "has ended, or is not on this server" in text_of(late)
 
 
 async def test_work_that_is_over_while_the_client_is_asked_is_told_to_who_comes_back(converse: Converse) -> None:

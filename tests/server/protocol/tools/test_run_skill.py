@@ -141,7 +141,7 @@ async def test_a_client_without_a_model_is_told_so(make_skill: MakeSkill, served
         result = await client.call_tool("run_skill", {"name": "greeter"})
     assert result.is_error
     assert result.structured_content["problem"] == "model_error"
-    assert "it did not declare that it can" in result.content[0].text
+    assert "it did not declare this capability" in result.content[0].text
 
 
 async def test_a_run_that_fails_is_an_error_with_its_reason(

@@ -1,0 +1,240 @@
+"""The exchanges of one server: their tasks, and the tokens by which clients come back to them.
+
+A tool call begins an exchange and is answered when its work is over. Where the work needs input before, the response
+holds one of two kinds of resume token:
+
+- A `requestState` goes with questions for the client in the modern era. The client makes the same call again with this
+  state and its answers.
+- A `continue` or `confirm` argument is for the client's model. It makes a further call: because the client was asked
+  as often as one call allows, or to say whether the user agrees where the client has no forms.
+
+An exchange is stopped when its client cancels or closes its request, disconnects, or does not come back in time.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from server.exchange.callers import Caller, caller_of
+from server.exchange.client_exchange import ClientExchange
+from server.exchange.errors import RunEndedError
+from server.exchange.lifecycle import ENDED, State
+from server.exchange.limits import ExchangeLimits
+from server.exchange.responses import input_required, needs_consent, not_finished
+from server.listing.runs import CONFIRM, CONTINUE
+from skills_core.diagnostics import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping
+
+    from anyio.abc import TaskGroup
+    from mcp.server.context import ServerRequestContext
+    from starlette.requests import Request
+
+    from server.exchange.client_exchange import Work
+
+__all__ = ["ExchangeRegistry"]
+
+logger = logging.getLogger(__name__)
+
+_START_AGAIN = "start again with a call without it"
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    """An exchange, and the numbers of its responses with questions: of the latest, and of the latest with answers."""
+
+    exchange: ClientExchange
+    asked: int = 0
+    answered: int = 0
+    asked_in_call: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _ModelToken:
+    """What a `continue` or `confirm` token resumes; `agrees` says that the user consents by it."""
+
+    entry: _Entry
+    agrees: bool
+
+
+class ExchangeRegistry:
+    """Owns the exchanges of one server, their tasks and their resume tokens."""
+
+    def __init__(self, limits: ExchangeLimits | None = None) -> None:
+        """Keep to `limits`; work is accepted while `serving` is entered."""
+        self.limits = limits or ExchangeLimits()
+        self._tasks: TaskGroup | None = None
+        self._entries: dict[str, _Entry] = {}
+        self._model_tokens: dict[str, _ModelToken] = {}
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncGenerator[None]:
+        """Accept work within the block, and cancel all of it at the end.
+
+        Raises:
+            RuntimeError: the block is entered already.
+        """
+        if self._tasks is not None:
+            raise RuntimeError("exchanges are served already")
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            try:
+                yield
+            finally:
+                self._tasks = None
+                tasks.cancel_scope.cancel()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether any exchange has not ended."""
+        return bool(self._entries)
+
+    def stop_all(self, reason: str) -> None:
+        """Cancel all work; the attached requests are answered with `reason`."""
+        for entry in [*self._entries.values()]:
+            entry.exchange.stop(reason)
+
+    def client_disconnected(self) -> None:
+        """Stop whatever waits for the only client of the connection, which sends no more messages."""
+        for entry in [*self._entries.values()]:
+            entry.exchange.client_disconnected()
+
+    async def handle_call(
+        self, ctx: ServerRequestContext[Any, Any], arguments: Mapping[str, Any], work: Work
+    ) -> dict[str, Any]:
+        """Return the result of a tool call: the outcome of its work, or a response that asks for input.
+
+        The call resumes an exchange if the request has a `requestState`, or `arguments` a `continue` or `confirm`;
+        otherwise it begins one with `work`. What the work raises is raised.
+
+        Raises:
+            RunEndedError: there is nothing to resume, or no work can begin.
+        """
+        params = ctx.params or {}
+        caller, state = caller_of(ctx), params.get("requestState")
+        if isinstance(state, str):
+            entry = self._resume_by_state(state, caller, params.get("inputResponses") or {})
+        elif token := arguments.get(CONFIRM) or arguments.get(CONTINUE):
+            entry = self._resume_by_model_token(str(token), caller, agrees=bool(arguments.get(CONFIRM)))
+        else:
+            entry = self._begin(caller, work)
+        return await self._respond(ctx, entry, params.get("name", ""))
+
+    # The life of an exchange
+
+    def _begin(self, caller: Caller, work: Work) -> _Entry:
+        if self._tasks is None:
+            raise RunEndedError("the server accepts no runs: it is starting or stopping")
+        if len(self._entries) >= self.limits.concurrent:
+            raise RunEndedError(f"the server already has {self.limits.concurrent} runs, its limit; try again later")
+        exchange = ClientExchange(caller, self.limits)
+        entry = self._entries[exchange.id] = _Entry(exchange)
+        self._tasks.start_soon(self._perform, entry, work)
+        return entry
+
+    async def _perform(self, entry: _Entry, work: Work) -> None:
+        exchange = entry.exchange
+        try:
+            await exchange.perform(work)
+            if exchange.was_cancelled:
+                logger.info("a run was ended: %s", exchange.stop_reason)
+            with anyio.move_on_after(self.limits.resume_seconds):
+                await exchange.until_ended()
+            exchange.expire()
+            if exchange.state is State.DISCARDED and exchange.error is not None:
+                logger.error("a run failed, and its client did not come back for the error", exc_info=exchange.error)
+        finally:
+            self._entries.pop(exchange.id, None)
+            self._revoke_model_tokens(entry)
+
+    def _resume_by_state(self, state: str, caller: Caller, answers: Mapping[str, object]) -> _Entry:
+        """Find the exchange of a `requestState`, and pass the answers on."""
+        exchange_id, _, number = state.partition(".")
+        entry = self._entries.get(exchange_id)
+        if entry is None or not _is_resumable(entry, caller):
+            raise RunEndedError(f"the run of this requestState has ended, or is not on this server; {_START_AGAIN}")
+        if entry.exchange.is_attached:
+            raise RunEndedError("another request with this requestState is still in progress")
+        awaits_answers = entry.answered < entry.asked
+        if awaits_answers and number == str(entry.asked):
+            entry.answered = entry.asked
+            entry.exchange.answer_questions(answers)
+        elif not (awaits_answers and number == str(entry.answered)):
+            raise RunEndedError("this requestState was used before; use the one of the latest response")
+        # Otherwise the client sends its last answers again: it did not receive the questions that followed them.
+        return entry
+
+    def _resume_by_model_token(self, text: str, caller: Caller, *, agrees: bool) -> _Entry:
+        """Find the exchange of a `continue` or `confirm` token, which is good for one call."""
+        token, name = self._model_tokens.get(text), CONFIRM if agrees else CONTINUE
+        if token is None or token.agrees != agrees or not _is_resumable(token.entry, caller):
+            why = "the token was used, or its run has ended or is not on this server"
+            raise RunEndedError(f"no run waits for this {name}: {why}; {_START_AGAIN}")
+        entry, exchange = token.entry, token.entry.exchange
+        if exchange.is_attached:
+            raise RunEndedError("another request for this run is still in progress")
+        self._revoke_model_tokens(entry)
+        entry.asked_in_call = 0
+        if (question := exchange.consent_question) is not None:
+            logger.info("a call says that the user %s: %s", "agrees" if agrees else "declines", one_line(question))
+        exchange.answer_consent(agreed=agrees)
+        return entry
+
+    # The response to a request
+
+    async def _respond(self, ctx: ServerRequestContext[Any, Any], entry: _Entry, tool: str) -> dict[str, Any]:
+        """Attach a request until it has to be answered; if it is cancelled or closed, stop the work."""
+        exchange = entry.exchange
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_stop_when_closed, ctx, exchange)
+                with exchange.attached(ctx):
+                    await exchange.until_response_due()
+                    question = None if exchange.is_over else self._ask_for_input(entry, tool)
+                tasks.cancel_scope.cancel()
+        except anyio.get_cancelled_exc_class():
+            exchange.stop("its client cancelled it")
+            raise
+        return exchange.result() if question is None else question
+
+    def _ask_for_input(self, entry: _Entry, tool: str) -> dict[str, Any]:
+        exchange, seconds = entry.exchange, self.limits.resume_seconds
+        if exchange.questions and entry.asked_in_call < self.limits.questions_per_call:
+            if entry.answered == entry.asked:
+                entry.asked += 1
+                entry.asked_in_call += 1
+            return input_required(exchange.questions, f"{exchange.id}.{entry.asked}")
+        if (question := exchange.consent_question) is not None:
+            yes, no = self._issue_model_token(entry, agrees=True), self._issue_model_token(entry, agrees=False)
+            return needs_consent(tool, question, yes, no, seconds)
+        return not_finished(tool, self._issue_model_token(entry, agrees=False), seconds)
+
+    def _issue_model_token(self, entry: _Entry, *, agrees: bool) -> str:
+        text = secrets.token_urlsafe(32)
+        self._model_tokens[text] = _ModelToken(entry, agrees)
+        return text
+
+    def _revoke_model_tokens(self, entry: _Entry) -> None:
+        self._model_tokens = {text: token for text, token in self._model_tokens.items() if token.entry is not entry}
+
+
+def _is_resumable(entry: _Entry, caller: Caller) -> bool:
+    return entry.exchange.caller == caller and entry.exchange.state not in ENDED
+
+
+async def _stop_when_closed(ctx: ServerRequestContext[Any, Any], exchange: ClientExchange) -> None:
+    """Stop the work when the client closes its HTTP request, because it could not receive the outcome."""
+    request: Request | None = ctx.request
+    if request is None:
+        return  # over stdio the connection is closed as a whole
+    # The SDK does not watch the connection of a plain JSON response.
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    exchange.stop("its client closed the request")
