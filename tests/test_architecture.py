@@ -56,10 +56,10 @@ CORE_FLOORS = (
 RUN_FLOORS = (
     {"executor"},
     {"evaluation"},
-    {"conversation"},
+    {"model_conversation"},
     {"recipient", "trace", "workflow"},
-    {"durable", "embedded_json", "records", "tools"},
-    {"limits", "model_faults", "models", "outcome", "ports", "scripts", "secrets"},
+    {"durable", "embedded_json", "json_codec", "tools"},
+    {"limits", "model_errors", "models", "outcome", "ports", "scripts", "secrets"},
 )
 
 FLOORS = {"server": SERVER_FLOORS, "skills_core": CORE_FLOORS, "skills_core.run": RUN_FLOORS}
