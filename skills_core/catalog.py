@@ -42,7 +42,7 @@ class Catalog:
 
     `offered` are those of the active ones that a model may activate by itself: those that are always on first, then by
     key. `problems` are diagnostics about sources rather than skills; `sources` are in order of precedence; `settlement`
-    is how names came out. Build one with `decisions.build_catalog`.
+    is how names came out. Build one with `catalog_builder.build_catalog`.
     """
 
     skills: tuple[Skill, ...] = ()

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import chain, count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from skills_core.diagnostics import printable
 from skills_core.disk.scan import parent
@@ -22,16 +22,34 @@ if TYPE_CHECKING:
     from skills_core.skill import SkillContent
     from skills_core.sources import Source
 
-__all__ = ["NOTHING_SETTLED", "Candidate", "Placement", "Settlement", "settle"]
+__all__ = ["NOTHING_SETTLED", "Candidate", "Placement", "Position", "Settlement", "settle"]
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+Position: TypeAlias = tuple[int, str]
+"""The rank of a source, and the place of a skill in it."""
+
+
+class Candidate(NamedTuple):
     """A loaded content with its source; `rank` is the source's place in the precedence, 0 the highest."""
 
     rank: int
     source: Source
     content: SkillContent
+
+    @property
+    def position(self) -> Position:
+        """What tells the candidate from all others."""
+        return self.rank, self.content.place
+
+    @property
+    def name(self) -> str:
+        """The skill's name."""
+        return self.content.name
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """The names of the skills that it requires."""
+        return self.content.instructions.frontmatter.requires
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,41 +71,36 @@ class Spot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """How names came out: `placements` for the candidates that keep theirs, `holders` for those that do not.
+    """The outcome of all conflicts over names, by the candidates' positions.
 
-    Both map the candidate's position in what was settled. The outcome depends on `claims`, and on whether there
-    is `room` for what was put elsewhere than it lies on disk.
+    `placements` are those of the candidates that keep their name; `shadowing` maps each of the others to the candidate
+    that has the name. The outcome depends on `claims` (rank, place and name of each candidate), and on whether there is
+    `room` for each skill that is mapped to another path than its own.
     """
 
     claims: tuple[tuple[int, str, str], ...] = ()
     room: Mapping[Spot, bool] = field(default_factory=dict, repr=False)
-    placements: Mapping[int, Placement] = field(default_factory=dict, repr=False)
-    holders: Mapping[int, int] = field(default_factory=dict, repr=False)
+    placements: Mapping[Position, Placement] = field(default_factory=dict, repr=False)
+    shadowing: Mapping[Position, Position] = field(default_factory=dict, repr=False)
 
 
 NOTHING_SETTLED = Settlement()
 
 
 def settle(candidates: Sequence[Candidate], before: Settlement | None = None) -> Settlement:
-    """Settle names and places; `before` is the answer again where nothing that it depends on changed."""
+    """Settle names and paths; return `before` where nothing that it depends on changed."""
     claims = tuple((each.rank, each.content.place, each.content.name) for each in candidates)
     if before is not None and before.claims == claims and _same_room(candidates, before.room):
         return before
-    winners: dict[str, int] = {}
-    for number, (rank, _, name) in enumerate(claims):
-        holder = winners.get(name)
-        if holder is None or rank < claims[holder][0]:
-            winners[name] = number
-    holders: dict[int, int] = {}
-    kept: list[int] = []
-    for number, (rank, _, name) in enumerate(claims):
-        if rank == claims[winners[name]][0]:
-            kept.append(number)
-        else:
-            holders[number] = winners[name]
-    paths = _Paths([candidates[number] for number in kept])
-    placements = _place([candidates[number] for number in kept], paths.given)
-    return Settlement(claims, paths.room, dict(zip(kept, placements, strict=True)), holders)
+    winners: dict[str, Position] = {}
+    for rank, place, name in claims:
+        if name not in winners or rank < winners[name][0]:
+            winners[name] = (rank, place)
+    kept = [each for each in candidates if each.rank == winners[each.content.name][0]]
+    shadowing = {(rank, place): winners[name] for rank, place, name in claims if rank != winners[name][0]}
+    paths = _Paths(kept)
+    placements = dict(zip((each.position for each in kept), _place(kept, paths.given), strict=True))
+    return Settlement(claims, paths.room, placements, shadowing)
 
 
 def _same_room(candidates: Sequence[Candidate], room: Mapping[Spot, bool]) -> bool:

@@ -1,17 +1,15 @@
-"""Decide over everything that was loaded: which skill has a name, and whether it is served.
+"""Decide on skills: which of them has a name, and whether it is served.
 
-Order matters: what is not trusted takes no name, conflicts are settled before gates, and requirements are checked
-when it is known what is there.
+The steps, in this order: validity, trust, conflicts over names, the user's choice and gates, requirements. A skill of
+an untrusted project competes for no name, and a gate that excludes the winner of a name does not free the name.
+Pure; `catalog_builder` applies the steps to everything that was loaded, or to what changed.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from skills_core.catalog import Catalog, FoundSource, order_of
-from skills_core.conflicts import Candidate, Placement, settle
+from skills_core.conflicts import Candidate
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.gates import Environment, Exclusion, evaluate_gate, primary_credential
 from skills_core.requirements import unmet_requirements
@@ -19,122 +17,140 @@ from skills_core.skill import Skill, State
 from skills_core.sources import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Sequence
 
+    from skills_core.conflicts import Settlement
     from skills_core.loading.discovery import LoadedSource
     from skills_core.skill import SkillContent
     from skills_core.sources import Source
 
-__all__ = ["build_catalog", "exclusion_of", "is_trusted", "same_or_new"]
+__all__ = ["Decider", "Standing", "apply_requirements", "is_trusted", "standing_of"]
 
 
-def build_catalog(sources: Sequence[LoadedSource], environment: Environment, before: Catalog | None = None) -> Catalog:
-    """Decide over everything that was loaded; `sources` are in order of precedence.
+class Standing(NamedTuple):
+    """The state of a skill, and for a skill that is not active the reason."""
 
-    Skills that came out as they were `before` are the same objects.
+    state: State
+    reason: Reason | None = None
+    detail: str = ""
+
+
+ACTIVE = Standing(State.ACTIVE)
+
+
+class Decider:
+    """Decides on the skills of `sources`, which are in order of precedence, in one environment."""
+
+    def __init__(self, sources: Sequence[LoadedSource], environment: Environment) -> None:
+        """Ask once for each source whether it is trusted."""
+        self._sources = sources
+        self._environment = environment
+        self.trusted = tuple(is_trusted(loaded.source, environment) for loaded in sources)
+
+    def candidates(self) -> Iterator[Candidate]:
+        """Yield a candidate for everything that was loaded."""
+        for rank, loaded in enumerate(self._sources):
+            for content in loaded.contents.values():
+                yield Candidate(rank, loaded.source, content)
+
+    def competes(self, candidate: Candidate) -> bool:
+        """Tell whether a candidate takes part in conflicts over names."""
+        return candidate.content.instructions.fault is None and self.trusted[candidate.rank]
+
+    def standing(self, candidate: Candidate, settlement: Settlement) -> Standing:
+        """Return the standing of a candidate before requirements."""
+        content, source = candidate.content, candidate.source
+        instructions = content.instructions
+        if (fault := instructions.fault) is not None:
+            detail = next((each.message for each in instructions.diagnostics if each.code is fault), "")
+            return Standing(State.INVALID, fault, detail)
+        if not self.trusted[candidate.rank]:
+            project = printable(str(source.project))
+            detail = (
+                f"the project {project} is not trusted; if you trust what is in it, run: skillserve trust {project}"
+            )
+            return Standing(State.EXCLUDED, Reason.UNTRUSTED, detail)
+        winner = settlement.shadowing.get(candidate.position)
+        if winner is not None:
+            rank, place = winner
+            return Standing(State.SHADOWED, Reason.SHADOWED, f"shadowed by {_where(self._sources[rank].source, place)}")
+        exclusion = _exclusion_of(content, source, self._environment)
+        return Standing(State.EXCLUDED, exclusion.reason, exclusion.detail) if exclusion else ACTIVE
+
+    def skill(self, candidate: Candidate, settlement: Settlement, standing: Standing) -> Skill:
+        """Return the candidate as a skill with this standing."""
+        content, source = candidate.content, candidate.source
+        key, path = content.name, content.place or content.name
+        notes: tuple[Diagnostic, ...] = ()
+        if (placement := settlement.placements.get(candidate.position)) is not None:
+            key, path = placement.key, placement.path
+            notes = _duplicate_note(candidate, key) if placement.shares_name else ()
+        entry = self._environment.entries.get(content.skill_key.lower())
+        credential = primary_credential(content.instructions.frontmatter.primary_env, self._environment, entry)
+        return Skill(content, source, key, path, *standing, notes, credential)
+
+
+def is_trusted(source: Source, environment: Environment) -> bool:
+    """Tell whether the user trusts the project that a source belongs to; a source outside of projects is trusted."""
+    return source.project is None or environment.trusts(source.project)
+
+
+def apply_requirements(candidates: Sequence[Candidate], standings: Sequence[Standing]) -> list[Standing]:
+    """Return the standings with those candidates excluded that require a skill which is not served.
+
+    `candidates` are those that compete for names.
     """
-    candidates = [
-        Candidate(rank, loaded.source, content)
-        for rank, loaded in enumerate(sources)
-        for content in loaded.contents.values()
+    pairs = [*zip(candidates, standings, strict=True)]
+    if not any(candidate.requires for candidate in candidates):
+        return [*standings]
+    # Where several share a name, one that is served will do.
+    active = {candidate.name: candidate.requires for candidate, standing in pairs if standing.state is State.ACTIVE}
+    otherwise = {
+        candidate.name: f"is {standing.state} ({standing.detail})"
+        for candidate, standing in pairs
+        if candidate.name not in active
+    }
+    unmet = unmet_requirements(active, otherwise)
+    return [
+        Standing(State.EXCLUDED, unmet[candidate.name].reason, unmet[candidate.name].detail)
+        if standing.state is State.ACTIVE and candidate.name in unmet
+        else standing
+        for candidate, standing in pairs
     ]
-    sound = [candidate for candidate in candidates if candidate.content.instructions.fault is None]
-    # What is not trusted takes no name from anybody.
-    untrusted = {rank for rank, loaded in enumerate(sources) if not is_trusted(loaded.source, environment)}
-    valid = [candidate for candidate in sound if candidate.rank not in untrusted]
-    settlement = settle(valid, before.settlement if before else None)
-    known = {_place_of(skill): skill for skill in before.skills} if before else {}
-    skills: list[Skill] = []
-    for number, candidate in enumerate(valid):
-        placement = settlement.placements.get(number)
-        if placement is None:
-            skills.append(_shadowed(candidate, valid[settlement.holders[number]]))
-        else:
-            skills.append(_gated(candidate, placement, environment))
-    skills = _required(skills)
-    skills += [_untrusted(candidate) for candidate in sound if candidate.rank in untrusted]
-    skills += [_invalid(candidate) for candidate in candidates if candidate.content.instructions.fault is not None]
-    skills = [same_or_new(known.get(_place_of(skill)), with_credential(skill, environment)) for skill in skills]
-    skills.sort(key=order_of)
-    problems = tuple(problem for loaded in sources for problem in loaded.problems)
-    return Catalog(tuple(skills), problems + environment.problems, _found(sources, skills, environment), settlement)
 
 
-def _found(
-    sources: Sequence[LoadedSource], skills: Sequence[Skill], environment: Environment
-) -> tuple[FoundSource, ...]:
-    counts = Counter(skill.source.root for skill in skills)
-    return tuple(
-        FoundSource(
-            loaded.source,
-            exists="" in loaded.tree,
-            trusted=is_trusted(loaded.source, environment),
-            skills=counts[loaded.source.root],
-        )
-        for loaded in sources
-    )
+def standing_of(skill: Skill, *, before_requirements: bool = False) -> Standing:
+    """Return the standing that was decided for a skill, as it is or as it was before requirements."""
+    if before_requirements and (
+        skill.reason is Reason.UNMET_REQUIREMENT or skill.reason is Reason.CIRCULAR_REQUIREMENT
+    ):
+        return ACTIVE
+    return Standing(skill.state, skill.reason, skill.detail)
 
 
-def _place_of(skill: Skill) -> tuple[Path, str]:
-    return skill.source.root, skill.content.place
-
-
-def with_credential(skill: Skill, environment: Environment) -> Skill:
-    """Return the skill with what the environment knows of its credential."""
-    entry = environment.entries.get(skill.skill_key.lower())
-    credential = primary_credential(skill.frontmatter.primary_env, environment, entry)
-    return skill if credential == skill.credential else replace(skill, credential=credential)
-
-
-def same_or_new(old: Skill | None, new: Skill) -> Skill:
-    """Return the skill as it was where it is still the same, so that catalogs can be compared by identity."""
-    return old if old is not None and old == new and _look_alike(old.content, new.content) else new
-
-
-def _look_alike(old: SkillContent, new: SkillContent) -> bool:
-    """Tell whether files that are equal also look the same on disk, so that they can be served from memory."""
-    return old is new or all(old.files[path].fingerprint == file.fingerprint for path, file in new.files.items())
-
-
-def _gated(candidate: Candidate, placement: Placement, environment: Environment) -> Skill:
-    content, (key, path) = candidate.content, (placement.key, placement.path)
-    notes = _duplicate_note(candidate, key) if placement.shares_name else ()
-    exclusion = exclusion_of(content, candidate.source, environment)
-    if exclusion is None:
-        return Skill(content, candidate.source, key, path, State.ACTIVE, notes=notes)
-    reason, detail = exclusion.reason, exclusion.detail
-    return Skill(content, candidate.source, key, path, State.EXCLUDED, reason, detail, notes)
-
-
-def exclusion_of(content: SkillContent, source: Source, environment: Environment) -> Exclusion | None:
-    """Return why a skill of `source` is not served, None where neither the user's choice nor a gate is against it."""
-    front = content.instructions.frontmatter
-    name, key = content.name.lower(), content.skill_key.lower()
-    if any(_is_meant(content, source, each) for each in environment.disabled):
+def _exclusion_of(content: SkillContent, source: Source, environment: Environment) -> Exclusion | None:
+    """Return why the user's choice or a gate excludes a skill of `source`, None where neither does."""
+    if environment.disabled and any(_selects(choice, content, source) for choice in environment.disabled):
         return Exclusion(Reason.DISABLED, "the setting disabled names it")
-    if environment.enabled and not any(_is_meant(content, source, each) for each in environment.enabled):
+    if environment.enabled and not any(_selects(choice, content, source) for choice in environment.enabled):
         return Exclusion(Reason.DISABLED, "the setting enabled does not name it")
+    key = content.skill_key.lower()
     entry = environment.entries.get(key)
     if entry is not None and entry.enabled is False:
         return Exclusion(Reason.DISABLED, f"skills.json has enabled: false for {key}")
-    if (
-        source.scope is Scope.BUNDLED
-        and environment.bundled is not None
-        and environment.bundled.isdisjoint({name, key})
-    ):
+    allowed = environment.bundled if source.scope is Scope.BUNDLED else None
+    if allowed is not None and allowed.isdisjoint({content.name.lower(), key}):
         return Exclusion(Reason.BUNDLED_NOT_ALLOWED, "allowBundled in skills.json does not name it")
-    found = (evaluate_gate(gate, environment, entry, front.primary_env) for gate in front.gates)
-    return next((exclusion for exclusion in found if exclusion is not None), None)
+    front = content.instructions.frontmatter
+    for gate in front.gates:
+        exclusion = evaluate_gate(gate, environment, entry, front.primary_env)
+        if exclusion is not None:
+            return exclusion
+    return None
 
 
-def _duplicate_note(candidate: Candidate, key: str) -> tuple[Diagnostic, ...]:
-    message = f"another skill of this source is named {candidate.content.name!r} too, so this one answers to {key!r}"
-    return (Diagnostic(Severity.WARNING, Reason.DUPLICATE_NAME, message, _where(candidate)),)
-
-
-def _is_meant(content: SkillContent, source: Source, choice: str) -> bool:
-    """Tell whether a setting means a skill: by its name, `tag:` with one of its tags, `source:` with scope or path."""
+def _selects(choice: str, content: SkillContent, source: Source) -> bool:
+    """Tell whether a choice selects a skill: by its name or key, by `tag:TAG`, or by `source:` with a scope or path."""
     front = content.instructions.frontmatter
     kind, colon, value = choice.partition(":")
     if colon and kind == "tag":
@@ -144,52 +160,15 @@ def _is_meant(content: SkillContent, source: Source, choice: str) -> bool:
     return choice in {content.name, front.skill_key}
 
 
-def _required(skills: list[Skill]) -> list[Skill]:
-    """Return the skills with those excluded that require what is not served."""
-    if not any(skill.frontmatter.requires for skill in skills):
-        return skills
-    # Where several share a name, one that is served will do.
-    active = {skill.name: skill.frontmatter.requires for skill in skills if skill.state is State.ACTIVE}
-    otherwise = {skill.name: f"is {skill.state} ({skill.detail})" for skill in skills if skill.name not in active}
-    unmet = unmet_requirements(active, otherwise)
-    return [
-        replace(skill, state=State.EXCLUDED, reason=unmet[skill.name].reason, detail=unmet[skill.name].detail)
-        if skill.state is State.ACTIVE and skill.name in unmet
-        else skill
-        for skill in skills
-    ]
+def _untrusted(project: str) -> str:
+    return f"the project {project} is not trusted; if you trust what is in it, run: skillserve trust {project}"
 
 
-def is_trusted(source: Source, environment: Environment) -> bool:
-    """Tell whether what is in a source counts: it is no project's, or the user trusts the project."""
-    return source.project is None or environment.trusts(source.project)
+def _duplicate_note(candidate: Candidate, key: str) -> tuple[Diagnostic, ...]:
+    message = f"another skill of this source is named {candidate.name!r} too, so this one answers to {key!r}"
+    where = _where(candidate.source, candidate.content.place)
+    return (Diagnostic(Severity.WARNING, Reason.DUPLICATE_NAME, message, where),)
 
 
-def _untrusted(candidate: Candidate) -> Skill:
-    project = printable(str(candidate.source.project))
-    detail = f"the project {project} is not trusted; if you trust what is in it, run: skillserve trust {project}"
-    return _inactive(candidate, State.EXCLUDED, Reason.UNTRUSTED, detail)
-
-
-def _shadowed(candidate: Candidate, holder: Candidate) -> Skill:
-    detail = f"shadowed by {_where(holder)}"
-    return _inactive(candidate, State.SHADOWED, Reason.SHADOWED, detail)
-
-
-def _invalid(candidate: Candidate) -> Skill:
-    instructions = candidate.content.instructions
-    detail = next((d.message for d in instructions.diagnostics if d.code is instructions.fault), "")
-    return _inactive(candidate, State.INVALID, instructions.fault, detail)
-
-
-def _inactive(candidate: Candidate, state: State, reason: Reason | None, detail: str) -> Skill:
-    content = candidate.content
-    return Skill(content, candidate.source, content.name, _folder_path(candidate), state, reason, detail)
-
-
-def _folder_path(candidate: Candidate) -> str:
-    return candidate.content.place or candidate.content.name
-
-
-def _where(candidate: Candidate) -> str:
-    return printable("/".join(part for part in (str(candidate.source.root), candidate.content.place) if part))
+def _where(source: Source, place: str) -> str:
+    return printable("/".join(part for part in (str(source.root), place) if part))

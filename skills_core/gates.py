@@ -46,6 +46,9 @@ class SkillEntry:
     config: Mapping[str, JsonValue] = field(default_factory=dict, repr=False)
 
 
+_NO_ENTRY = SkillEntry()
+
+
 def _trusts_all(_: Path) -> bool:
     return True
 
@@ -98,7 +101,7 @@ def evaluate_gate(
 
     `entry` is what is set for the skill; its credential stands in for the variable `primary_env`.
     """
-    entry = entry or SkillEntry()
+    entry = entry or _NO_ENTRY
     if gate.os and environment.os not in gate.os:
         return Exclusion(Reason.OS_MISMATCH, f"needs {' or '.join(gate.os)}, this is {environment.os}")
     for name in gate.bins:
@@ -116,7 +119,7 @@ def primary_credential(
     name: str | None, environment: Environment, entry: SkillEntry | None = None
 ) -> Credential | None:
     """Tell of the variable `name` whether it is set where a gate would look; None where there is no name."""
-    return Credential(name, _is_set(name, environment, entry or SkillEntry(), name)) if name else None
+    return Credential(name, _is_set(name, environment, entry or _NO_ENTRY, name)) if name else None
 
 
 def _is_set(name: str, environment: Environment, entry: SkillEntry, primary_env: str | None) -> bool:

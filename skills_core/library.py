@@ -9,9 +9,9 @@ from operator import is_
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skills_core.decisions import build_catalog, is_trusted
+from skills_core.catalog_builder import build_catalog, update_catalog
+from skills_core.decisions import is_trusted
 from skills_core.loading.discovery import LoadedSource, load_source, reload_source
-from skills_core.revision import revise_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -110,9 +110,7 @@ class Library:
             before = self._catalog
             known = self._current_environment()
             loaded = self._reloaded(changed, known)
-            after = revise_catalog(before, (self._loaded, loaded), (self._known, known))
-            if after is None:
-                after = build_catalog(loaded, known, before)
+            after = update_catalog(before, (self._loaded, loaded), (self._known, known))
             change = Change.between(before, after)
             self._loaded, self._known = loaded, known
             if not _is_same(before, after):

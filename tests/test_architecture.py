@@ -40,7 +40,7 @@ CORE_FLOORS = (
     {"testing"},
     {"run", "authoring", "remote"},
     {"library", "strict", "locations", "watcher"},
-    {"context", "revision"},
+    {"context", "catalog_builder"},
     {"rendering", "decisions"},
     {"catalog"},
     {"conflicts", "loading", "guard", "model_access", "selection"},

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from server.config.machine import Machine, current_places
+from server.config.machine import Machine, ServedEnvironment, current_places
 from server.config.project_file import ProjectFile
 from server.config.settings import LogLevel, Settings, in_environment, load_settings
 from server.config.sources import sources_of
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
     from server.config.project_file import Said
     from skills_core.catalog import Catalog
-    from skills_core.gates import Environment
 
 __all__ = [
     "log_to_stderr",
@@ -73,7 +71,7 @@ def open_library(directories: Sequence[Path] | None, settings: Settings, machine
     Raises:
         InvalidSourceError: a directory is missing, or is a file.
     """
-    return Library(sources_of(directories, settings, machine.places), lambda: _environment(settings, machine))
+    return Library(sources_of(directories, settings, machine.places), _environment(settings, machine).read)
 
 
 def open_catalog(directories: Sequence[Path] | None, settings: Settings, machine: Machine) -> Catalog:
@@ -82,12 +80,11 @@ def open_catalog(directories: Sequence[Path] | None, settings: Settings, machine
     Raises:
         InvalidSourceError: a directory is missing, or is a file.
     """
-    return load_catalog(sources_of(directories, settings, machine.places), _environment(settings, machine))
+    return load_catalog(sources_of(directories, settings, machine.places), _environment(settings, machine).read())
 
 
-def _environment(settings: Settings, machine: Machine) -> Environment:
-    environment = machine.environment(trust_workspace=settings.trust_workspace)
-    return replace(environment, enabled=settings.enabled, disabled=settings.disabled)
+def _environment(settings: Settings, machine: Machine) -> ServedEnvironment:
+    return ServedEnvironment(machine, settings.trust_workspace, settings.enabled, settings.disabled)
 
 
 def open_quietly(directories: Sequence[Path] | None, **flags: object) -> Library:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from server.config.jdai import JdaiFiles
@@ -14,7 +15,7 @@ from skills_core.gates import Environment
 from skills_core.locations import Places, project_of
 from skills_core.sources import real_path
 
-__all__ = ["Machine", "current_environment", "current_places", "runtime_folders", "state_home"]
+__all__ = ["Machine", "ServedEnvironment", "current_environment", "current_places", "runtime_folders", "state_home"]
 
 _BUNDLED = Path(__file__).parents[1] / "bundled_skills"
 
@@ -82,6 +83,21 @@ class Machine:
             path = printable(str(self.trust.path))
             problem = Diagnostic(Severity.WARNING, Reason.INVALID_CONFIGURATION, str(error), path)
             return frozenset(), (problem,), error.unread
+
+
+@dataclass(frozen=True, slots=True)
+class ServedEnvironment:
+    """The environment of a server's skills: its machine as it is at each reading, with what the settings choose."""
+
+    machine: Machine
+    trust_workspace: bool = False
+    enabled: tuple[str, ...] = ()
+    disabled: tuple[str, ...] = ()
+
+    def read(self) -> Environment:
+        """Return the environment as it is now."""
+        environment = self.machine.environment(trust_workspace=self.trust_workspace)
+        return replace(environment, enabled=self.enabled, disabled=self.disabled)
 
 
 def _contains(trusted: frozenset[Path], folder: Path) -> bool:
