@@ -1,1 +1,1 @@
-"""The command line: one module for each group of commands, and what they share to print and to ask."""
+"""The command line: the commands in `commands`, and what they share to print results and to ask the user."""

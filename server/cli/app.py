@@ -1,6 +1,6 @@
-"""The command line.
+"""The command line application: register all commands and run them.
 
-Each command imports what it needs when it runs: `status` has no use for an MCP server.
+Commands import their dependencies when they run, so that `status` does not load an MCP server.
 """
 
 from __future__ import annotations
@@ -10,19 +10,22 @@ from io import TextIOWrapper
 
 import typer
 
+from server.cli.commands.activate import activate
 from server.cli.commands.guard import guard
+from server.cli.commands.init import init
 from server.cli.commands.reload import reload
 from server.cli.commands.remote import fetch, verify
 from server.cli.commands.runs import run, runs
 from server.cli.commands.script import script
 from server.cli.commands.search import search
 from server.cli.commands.serve import serve
-from server.cli.commands.status import activate, show, status
+from server.cli.commands.show import show
+from server.cli.commands.status import status
 from server.cli.commands.trust import trust
-from server.cli.commands.validate import init, validate
+from server.cli.commands.validate import validate
 from server.cli.commands.visibility import visibility
 from server.cli.commands.workflow import app as workflow
-from server.cli.console import WRONG_USE, fail
+from server.cli.console import EXIT_USAGE, fail
 from server.config.settings import ConfigurationError
 from skills_core.errors import SkillsError
 
@@ -33,7 +36,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="The reference server for Agent Skills over MCP.",
+    help="Serve Agent Skills over MCP, and check, search and run them.",
 )
 
 _COMMANDS = (
@@ -42,7 +45,7 @@ _COMMANDS = (
 )
 for command in _COMMANDS:
     app.command()(command)
-# What stands behind the script's name is the script's.
+# Options after the script's path belong to the script.
 app.command(context_settings={"allow_interspersed_args": False})(script)
 app.add_typer(runs, name="runs")
 app.add_typer(workflow, name="workflow")
@@ -51,11 +54,11 @@ app.add_typer(workflow, name="workflow")
 def main() -> None:
     """Run the command line and exit."""
     for stream in (sys.stdout, sys.stderr):
-        # Programs read UTF-8; a terminal that lacks a letter must not end a command.
+        # Pipes carry UTF-8. Escape characters that a terminal cannot print, instead of failing.
         if isinstance(stream, TextIOWrapper):
             encoding = stream.encoding if stream.isatty() else "utf-8"
             stream.reconfigure(encoding=encoding, errors="backslashreplace")
     try:
         app(prog_name="skillserve")
     except (SkillsError, ConfigurationError) as error:
-        fail(str(error), WRONG_USE)
+        fail(str(error), EXIT_USAGE)

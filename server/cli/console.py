@@ -1,6 +1,6 @@
-"""What every command does with its answer: text or one JSON object on stdout, and an exit code that tells.
+"""Print the results of commands: text or one JSON object on stdout, messages on stderr.
 
-Exit codes: 0 done, 1 the answer is no, 2 wrong use.
+Exit codes: 0 success, 1 the answer is no, 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ import typer
 
 from skills_core.diagnostics import one_line
 
-__all__ = ["NO", "WRONG_USE", "fail", "print_json", "print_text", "tell"]
+__all__ = ["EXIT_NO", "EXIT_USAGE", "fail", "print_json", "print_notice", "print_text"]
 
-NO = 1
-WRONG_USE = 2
+EXIT_NO = 1
+EXIT_USAGE = 2
 
 
 def print_text(text: str) -> None:
-    """Print for people."""
+    """Print text on stdout."""
     typer.echo(text)
 
 
 def print_json(value: object) -> None:
-    """Print for programs."""
+    """Print a JSON document on stdout."""
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 
-def tell(message: str) -> None:
-    """Say something beside the answer, on one line of stderr: it may hold words of a model, or of its provider."""
+def print_notice(message: str) -> None:
+    """Print a message on one line of stderr; escape control characters, because the text may come from a model."""
     typer.echo(f"skillserve: {one_line(message)}", err=True)
 
 
 def fail(message: str, code: int) -> NoReturn:
-    """End the command with a message on stderr, which may have several lines and hold names that a stranger chose."""
+    """Exit with a message on stderr; escape control characters in each line, because it may quote untrusted names."""
     typer.echo("\n".join(map(one_line, f"skillserve: {message}".split("\n"))), err=True)
     raise SystemExit(code)

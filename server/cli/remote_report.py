@@ -1,4 +1,4 @@
-"""What `verify` and `fetch` print. Any text may come from another server, so all of it goes through `one_line`."""
+"""Format the results of `verify` and `fetch`; `one_line` escapes control characters in text from the server."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["outcome_object", "result_lines", "summary"]
 
 
 def result_lines(result: Result) -> list[str]:
-    """Return what to tell people of one skill: one line, and one for each diagnostic."""
-    skill, diagnostics = _parts(result)
-    count, size = _extent(skill)
+    """Return the lines for one skill: its result, then one line for each diagnostic."""
+    skill, diagnostics = _skill_and_diagnostics(result)
+    count, size = _count_and_size(skill)
     name = shown(skill.name or skill.uri or "a skill without a name")
     if isinstance(result, Fetched):
         line = f"{result.state} {name}"
@@ -33,11 +33,11 @@ def result_lines(result: Result) -> list[str]:
 
 
 def summary(outcome: RemoteOutcome) -> str:
-    """Return the last line for people."""
+    """Return the summary line."""
     count = len(outcome.results)
     skills = f"{count} skill{'' if count == 1 else 's'} of {outcome.server}"
     fetched = [result for result in outcome.results if isinstance(result, Fetched)]
-    verified = sum(_parts(result)[0].sound for result in outcome.results)
+    verified = sum(_skill_and_diagnostics(result)[0].sound for result in outcome.results)
     if fetched:
         refused = sum(result.state == REFUSED for result in fetched)
         return f"{skills}: {verified} verified, {count - refused} fetched, {refused} refused"
@@ -45,22 +45,22 @@ def summary(outcome: RemoteOutcome) -> str:
 
 
 def outcome_object(outcome: RemoteOutcome) -> dict[str, Any]:
-    """Return what `--json` prints."""
-    described: dict[str, Any] = {
+    """Return the object that `--json` prints."""
+    document: dict[str, Any] = {
         "server": outcome.server,
         "protocol": outcome.protocol,
         "skills": [_result_object(result) for result in outcome.results],
         "diagnostics": [diagnostic_object(diagnostic) for diagnostic in outcome.diagnostics],
     }
-    safe: dict[str, Any] = _safe(described)
-    return safe
+    sanitized: dict[str, Any] = _sanitized(document)
+    return sanitized
 
 
 def _result_object(result: Result) -> dict[str, Any]:
-    skill, diagnostics = _parts(result)
-    count, size = _extent(skill)
-    described = {
-        # What breaks a rule may be of any length.
+    skill, diagnostics = _skill_and_diagnostics(result)
+    count, size = _count_and_size(skill)
+    document = {
+        # An invalid URI or name may be of any length.
         "uri": skill.uri if skill.entry else shown(skill.uri),
         "name": skill.name if skill.entry else shown(skill.name),
         "verified": skill.sound,
@@ -69,25 +69,25 @@ def _result_object(result: Result) -> dict[str, Any]:
         "diagnostics": [diagnostic_object(diagnostic) for diagnostic in diagnostics],
     }
     if isinstance(result, Fetched):
-        described |= {"state": str(result.state), "folder": result.folder}
-    return described
+        document |= {"state": str(result.state), "folder": result.folder}
+    return document
 
 
-def _parts(result: Result) -> tuple[RemoteSkill, tuple[Diagnostic, ...]]:
-    """Return the skill, and all there is to tell of it."""
+def _skill_and_diagnostics(result: Result) -> tuple[RemoteSkill, tuple[Diagnostic, ...]]:
+    """Return the skill, and all diagnostics of its check and download."""
     if isinstance(result, Fetched):
         return result.skill, (*result.skill.diagnostics, *result.faults)
     return result, result.diagnostics
 
 
-def _extent(skill: RemoteSkill) -> tuple[int, int]:
+def _count_and_size(skill: RemoteSkill) -> tuple[int, int]:
     return (len(skill.entry.files), skill.entry.size) if skill.entry else (0, 0)
 
 
-def _safe(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """JSON leaves some of what terminals obey as it is."""
+def _sanitized(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Escape the control characters in all strings: JSON leaves some of them unescaped."""
     if isinstance(value, str):
         return one_line(value)
     if isinstance(value, dict):
-        return {key: _safe(each) for key, each in value.items()}
-    return [_safe(each) for each in value] if isinstance(value, list) else value
+        return {key: _sanitized(each) for key, each in value.items()}
+    return [_sanitized(each) for each in value] if isinstance(value, list) else value

@@ -1,7 +1,7 @@
-"""Tables for people; apart from `report`, so that only who looks at one imports `rich`.
+"""Print skills and search results as tables; a separate module, so that only these commands import `rich`.
 
-What reads a pipe gets a line for each skill with everything on it. A terminal is narrow: there the skills stand
-under the source that they come from, and a column that says nothing is left out.
+Into a pipe, each skill goes on one line with all columns. On a terminal, skills are grouped by source to save width.
+Empty columns are omitted.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _COLOURS = {"active": "green", "excluded": "yellow", "shadowed": "yellow", "inva
 
 
 def print_status(catalog: Catalog, choice: StatusChoice, runs: Mapping[str, Any], scripts: Mapping[str, Any]) -> None:
-    """Print the skills that are asked for, below them what is wrong with them, and `runs` and `scripts` in words.
+    """Print the chosen skills, their diagnostics, and the availability of runs and scripts.
 
-    These two are as in `status --json`.
+    `runs` and `scripts` are the objects of the same names in `status --json`.
     """
     chosen = [skill for skill in catalog.skills if choice.admits(skill)]
     console = Console(highlight=False)
@@ -43,7 +43,14 @@ def print_status(catalog: Catalog, choice: StatusChoice, runs: Mapping[str, Any]
         _print_by_source(console, catalog, chosen)
     else:
         console = Console(highlight=False, width=_WIDE)
-        cells = {"skill": _key, "state": _state, "scope": _scope, "credential": _credential, "why": _why, "folder": _at}
+        cells = {
+            "skill": _key,
+            "state": _state,
+            "scope": _scope,
+            "credential": _credential,
+            "why": _why,
+            "folder": _place,
+        }
         console.print(_table(chosen, cells))
     counts = ", ".join(f"{count} {state}" for state, count in count_states(chosen).items())
     among = "" if len(chosen) == len(catalog.skills) else f" of {len(catalog.skills)}"
@@ -52,23 +59,23 @@ def print_status(catalog: Catalog, choice: StatusChoice, runs: Mapping[str, Any]
     for diagnostic in (*catalog.problems, *found):
         if diagnostic.severity is not Severity.INFO:
             console.print(escape(str(diagnostic)), soft_wrap=True)
-    console.print(escape(f"runs: {one_line(_said_of_runs(runs))}"))
+    console.print(escape(f"runs: {one_line(_runs_statement(runs))}"))
     offered = "clients can run them" if scripts["offered"] else "clients cannot run them"
     console.print(escape(f"scripts: {offered}. {one_line(scripts['statement'])}"))
 
 
-def _said_of_runs(runs: Mapping[str, Any]) -> str:
+def _runs_statement(runs: Mapping[str, Any]) -> str:
     reasons = {"run_skill": runs["reason"], "run_workflow": runs["workflow_reason"]}
-    there = " and ".join(tool for tool, reason in reasons.items() if reason is None)
-    offered = f"clients can call {there}" if there else "clients can have nothing performed"
+    available = " and ".join(tool for tool, reason in reasons.items() if reason is None)
+    offered = f"clients can call {available}" if available else "clients cannot run skills or workflows"
     model = f" (model {runs['model']})" if runs["model"] else ""
-    said = (*reasons.values(), said_of_missing(runs["missing_workflows"]))
-    why = "; ".join(dict.fromkeys(each for each in said if each))
-    return f"{offered}{model}{'; ' if there else ': '}{why}" if why else f"{offered}{model}"
+    statements = (*reasons.values(), said_of_missing(runs["missing_workflows"]))
+    why = "; ".join(dict.fromkeys(each for each in statements if each))
+    return f"{offered}{model}{'; ' if available else ': '}{why}" if why else f"{offered}{model}"
 
 
 def print_matches(matches: Sequence[Match]) -> None:
-    """Print a line for each match, best first: how well it fits, which words were found where, and what it does."""
+    """Print one row for each match, best first: score, band, matched words and description."""
     console = console_for_people()
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("skill", "score", "band", "why", "description"):
@@ -78,32 +85,34 @@ def print_matches(matches: Sequence[Match]) -> None:
         why = "; ".join(f"{field}: {' '.join(words)}" for field, words in match.why)
         cells = (_key(match.skill), f"{match.score:.2f}", band, escape(why), escape(one_line(match.skill.description)))
         table.add_row(*cells)
-    console.print(table if matches else "No skill matches: try the task, technology or file format in other words.")
+    console.print(
+        table if matches else "No skill matches. Describe the task, technology or file format in other words."
+    )
 
 
 def console_for_people() -> Console:
-    """Return a console of a terminal's width, or for what reads a pipe of any."""
+    """Return a console of the terminal's width, or of unlimited width if stdout is no terminal."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=_WIDE)
 
 
 def _print_by_source(console: Console, catalog: Catalog, chosen: Iterable[Skill]) -> None:
-    of_source: dict[object, list[Skill]] = {}
+    by_source: dict[object, list[Skill]] = {}
     for skill in chosen:
-        of_source.setdefault(skill.source.root, []).append(skill)
-    width = max((len(_key(skill)) for skills in of_source.values() for skill in skills), default=0)
+        by_source.setdefault(skill.source.root, []).append(skill)
+    width = max((len(_key(skill)) for skills in by_source.values() for skill in skills), default=0)
     for found in catalog.sources:
-        skills = of_source.get(found.source.root, [])
+        skills = by_source.get(found.source.root, [])
         if skills:
             trust = "" if found.trusted else " [yellow](not trusted)[/]"
             root = escape(one_line(str(found.source.root)))
             console.print(f"[bold]{found.source.scope.value}[/] {root}{trust}", soft_wrap=True)
-            cells = {"skill": _key, "state": _state, "place": _elsewhere, "notes": _notes}
+            cells = {"skill": _key, "state": _state, "place": _deviating_place, "notes": _notes}
             console.print(Padding(_table(skills, cells, width), (0, 0, 1, _INDENT)))
 
 
 def _table(skills: Sequence[Skill], cells: Mapping[str, Callable[[Skill], str]], width: int = 0) -> Table:
-    """Return a table with a column for each of `cells` in which anything stands; the first has at least `width`."""
+    """Return a table of the non-empty columns of `cells`; the first is at least `width` wide."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     columns = {heading: [cell(skill) for skill in skills] for heading, cell in cells.items()}
     columns = {heading: column for heading, column in columns.items() if any(column) or heading in {"skill", "state"}}
@@ -141,10 +150,10 @@ def _notes(skill: Skill) -> str:
     return "; ".join(note for note in (_why(skill), credential and f"credential {credential}") if note)
 
 
-def _at(skill: Skill) -> str:
+def _place(skill: Skill) -> str:
     return escape(one_line(shown_place(skill)))
 
 
-def _elsewhere(skill: Skill) -> str:
-    """Return the skill's place within the source, where it is not the one that the key names."""
+def _deviating_place(skill: Skill) -> str:
+    """Return the skill's place within its source, or nothing if the key already names it."""
     return "" if skill.content.place in {skill.key, skill.path} else escape(one_line(skill.content.place or "."))

@@ -1,4 +1,4 @@
-"""The person at a terminal: asked on it, and told how far a run has come; without a terminal there is nobody."""
+"""Ask the user at the terminal, and show the progress of a run there."""
 
 from __future__ import annotations
 
@@ -22,24 +22,25 @@ if TYPE_CHECKING:
 
     from skills_core.run.ports import Progress, Report, User
 
-__all__ = ["at_terminal"]
+__all__ = ["attach_terminal"]
 
 _YES = frozenset({"y", "yes"})
 
-_MOST = 65536
+_READ_BYTES = 65536
+"""Size of one read; a terminal returns at most one line, which is shorter."""
 
 _HANG_UP_SECONDS = 2.0
-# Until the signal is there that the system sends with the end of a terminal.
-"""Bytes that are read at a time; a terminal gives a line at a time, which is shorter."""
+"""Time for SIGHUP to arrive after the terminal was closed."""
 
-_NARROWEST = 20
+_MIN_WIDTH = 20
 
 
 @contextmanager
-def at_terminal(name: str) -> Iterator[tuple[User, Report]]:
-    """Return who can be asked and told, as long as the block lasts: the person at stdin and stderr, or nobody.
+def attach_terminal(name: str) -> Iterator[tuple[User, Report]]:
+    """Yield the user at the terminal and the receiver of progress reports, until the block ends.
 
-    They are asked on behalf of what they know by `name`.
+    Questions name the skill or workflow `name`. Without a terminal on stdin, questions stay unanswered; without one on
+    stderr, there is no progress report either.
     """
     if not sys.stderr.isatty():
         yield Nobody(), unheard
@@ -47,71 +48,71 @@ def at_terminal(name: str) -> Iterator[tuple[User, Report]]:
     from rich.console import Console
 
     console = Console(stderr=True, highlight=False)
-    line = console.status("beginning")
-    person = _Person(name, console, line)
-    line.start()
+    status = console.status("starting")
+    user = _TerminalUser(name, console, status)
+    status.start()
     try:
-        yield (person if sys.stdin.isatty() else Nobody()), person.told
+        yield (user if sys.stdin.isatty() else Nobody()), user.show_progress
     finally:
-        with _unless_gone():
-            line.stop()
+        with _ignoring_hang_up():
+            status.stop()
 
 
-def _unless_gone() -> suppress:
-    """Let nothing fail because the terminal was closed: a signal tells of that, and ends the run."""
+def _ignoring_hang_up() -> suppress:
+    """Ignore write errors of a closed terminal: SIGHUP follows, and ends the run."""
     return suppress(OSError)
 
 
-class _Person:
-    """Whoever sits before stdin and stderr."""
+class _TerminalUser:
+    """The user at a terminal on stdin and stderr."""
 
-    def __init__(self, name: str, console: Console, line: Status) -> None:
+    def __init__(self, name: str, console: Console, status: Status) -> None:
         self._name = name
         self._console = console
-        self._line = line
+        self._status = status
         self._keyboard = keyboard_of(sys.stdin.fileno())
 
-    async def told(self, progress: Progress) -> None:
-        """Show what the run does now."""
+    async def show_progress(self, progress: Progress) -> None:
+        """Show the current step of the run."""
         from rich.text import Text
 
-        with _unless_gone():
-            self._line.update(Text(one_line(progress.message)))
+        with _ignoring_hang_up():
+            self._status.update(Text(one_line(progress.message)))
 
     async def confirm(self, question: str) -> bool | None:
-        """Ask for consent; whatever is not yes is no, and the end of what is typed is nobody."""
-        answer = await self._asked(f"{consent_text(self._name, question)}\n[y/N] ")
+        """Ask for consent; any answer but yes is a refusal, and end of input is no answer."""
+        answer = await self._prompt(f"{consent_text(self._name, question)}\n[y/N] ")
         return None if answer is None else answer.lower() in _YES
 
     async def ask(self, question: str, choices: Sequence[str] = ()) -> str | None:
-        """Ask for a text; of choices, one may be named by its number."""
+        """Ask for a text; a choice may be given by its number."""
         listed = "".join(f"\n{MARK}{number}. {one_line(choice)}" for number, choice in enumerate(choices, 1))
-        answer = await self._asked(f"{answer_text(self._name, question)}{listed}\nYour answer: ") or ""
+        answer = await self._prompt(f"{answer_text(self._name, question)}{listed}\nYour answer: ") or ""
         if choices and answer.isdecimal() and 1 <= int(answer) <= len(choices):
             return choices[int(answer) - 1]
         return answer if answer and (not choices or answer in choices) else None
 
-    async def _asked(self, question: str) -> str | None:
-        """Return what is typed on the next line, None where nobody types any more."""
-        with _unless_gone():
-            self._line.stop()
+    async def _prompt(self, question: str) -> str | None:
+        """Show the question and return the next line of input, None at end of input."""
+        with _ignoring_hang_up():
+            self._status.stop()
         try:
-            # What was typed before is no answer to what nobody could read yet.
-            self._keyboard.forget()
-            with _unless_gone():
+            # Input typed before the question was shown is not an answer to it.
+            self._keyboard.discard_pending()
+            with _ignoring_hang_up():
                 self._show(question)
-            line = await self._keyboard.line()
+            line = await self._keyboard.read_line()
             return line.decode(sys.stdin.encoding, errors="replace").strip() if line else None
         finally:
-            with _unless_gone():
-                self._line.start()
+            with _ignoring_hang_up():
+                self._status.start()
 
     def _show(self, question: str) -> None:
-        """Print a question; where the terminal would begin a line by itself, that has the mark of its line too."""
+        """Print a question; wrap quoted lines here, so that each continuation line has the mark of quotes too."""
         from rich.cells import chop_cells
         from rich.text import Text
 
-        width = max(_NARROWEST, self._console.width) - len(MARK)
+        width = max(_MIN_WIDTH, self._console.width) - len(MARK)
         lines: list[str] = []
         for line in question.split("\n"):
             quoted = line.startswith(MARK)
@@ -120,81 +121,81 @@ class _Person:
 
 
 class Keyboard(Protocol):
-    """What a person types at a terminal."""
+    """The input of a terminal."""
 
-    def forget(self) -> None:
-        """Drop what was typed so far."""
+    def discard_pending(self) -> None:
+        """Discard input that was not read yet."""
 
-    async def line(self) -> bytes:
-        """Return the next line that is typed, empty where the terminal is gone."""
+    async def read_line(self) -> bytes:
+        """Return the next line of input, empty if the terminal is closed."""
 
 
-class ReadyKeyboard:
-    """Read once there is something to read, so that nothing is left waiting where a run is cancelled."""
+class PollingKeyboard:
+    """Read only when input is ready, so that a cancelled run leaves no blocked read."""
 
     def __init__(self, descriptor: int) -> None:
-        """Read from the terminal of this descriptor."""
+        """Read from the terminal with this file descriptor."""
         self._descriptor = descriptor
 
-    def forget(self) -> None:
-        """Drop what was typed so far."""
+    def discard_pending(self) -> None:
+        """Discard input that was not read yet."""
         if sys.platform != "win32":
             import termios
 
             with suppress(termios.error):
                 termios.tcflush(self._descriptor, termios.TCIFLUSH)
 
-    async def line(self) -> bytes:
-        """Return the next line that is typed."""
+    async def read_line(self) -> bytes:
+        """Return the next line of input."""
         line = b""
         while not line.endswith(b"\n"):
             await anyio.wait_readable(self._descriptor)
-            piece = _piece(self._descriptor)
-            if not piece:
+            chunk = _read_chunk(self._descriptor)
+            if not chunk:
                 if _has_hung_up(self._descriptor):
-                    # SIGHUP comes with it and leaves the run to be continued; an end of input would be an answer.
+                    # Wait for SIGHUP, which interrupts the run; an end of input would count as an answer.
                     await anyio.sleep(_HANG_UP_SECONDS)
                 break
-            line += piece
+            line += chunk
         return line
 
 
 class ThreadKeyboard:
-    """Read in a thread that the process does not wait for: on Windows nothing tells that a line is there."""
+    """Read in a daemon thread: on Windows a console cannot be polled for lines."""
 
     def __init__(self, descriptor: int) -> None:
-        """Read from the terminal of this descriptor."""
+        """Read from the terminal with this file descriptor."""
         self._descriptor = descriptor
         self._next: asyncio.Future[bytes] | None = None
 
-    def forget(self) -> None:
-        """Drop what was typed so far."""
+    def discard_pending(self) -> None:
+        """Discard input that was not read yet."""
         if sys.platform == "win32":
             import msvcrt
 
             while msvcrt.kbhit():
                 msvcrt.getwch()
 
-    async def line(self) -> bytes:
-        """Return the next line that is typed. A thread that an earlier question left behind reads it."""
+    async def read_line(self) -> bytes:
+        """Return the next line of input; reuse the thread of an earlier question that was cancelled."""
         if self._next is None or self._next.done():
             self._next = asyncio.get_running_loop().create_future()
             threading.Thread(target=self._read, args=(self._next,), daemon=True).start()
         return await asyncio.shield(self._next)
 
     def _read(self, line: asyncio.Future[bytes]) -> None:
-        piece = _piece(self._descriptor)
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            line.get_loop().call_soon_threadsafe(line.set_result, piece)
+        chunk = _read_chunk(self._descriptor)
+        with suppress(RuntimeError):  # the loop is closed
+            line.get_loop().call_soon_threadsafe(line.set_result, chunk)
 
 
 def keyboard_of(descriptor: int) -> Keyboard:
-    """Return what reads the terminal of this descriptor on this system."""
-    return ThreadKeyboard(descriptor) if sys.platform == "win32" else ReadyKeyboard(descriptor)
+    """Return the keyboard reader for this operating system."""
+    return ThreadKeyboard(descriptor) if sys.platform == "win32" else PollingKeyboard(descriptor)
 
 
 def _has_hung_up(descriptor: int) -> bool:
-    """Tell whether the other end of a terminal is gone; at Ctrl-D it is there."""
+    """Return whether the terminal was closed, as opposed to Ctrl-D."""
     import select
 
     poll = select.poll()
@@ -202,11 +203,11 @@ def _has_hung_up(descriptor: int) -> bool:
     return any(events & select.POLLHUP for _, events in poll.poll(0))
 
 
-def _piece(descriptor: int) -> bytes:
-    """Read a piece past Python's buffers, whose locks would hold up the end of the process."""
+def _read_chunk(descriptor: int) -> bytes:
+    """Read without Python's buffers, whose locks could block the exit of the process."""
     try:
-        # On Windows a file of its own reads the console, as UTF-8, where the descriptor alone does not.
+        # On Windows, a file object reads the console as UTF-8; reading the descriptor directly does not.
         with open(descriptor, "rb", buffering=0, closefd=False) as file:
-            return file.read(_MOST) or b""
+            return file.read(_READ_BYTES) or b""
     except OSError:
         return b""

@@ -1,4 +1,4 @@
-"""What `validate` and `show` print of skills."""
+"""Format skills and the results of their validation for `validate` and `show`."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ __all__ = ["ValidationResult", "print_skill", "validation_lines", "validation_ob
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """What the check of one skill found; `path` is its folder, or what was named, as printable text."""
+    """The result of validating one skill; `path` is its folder, or the path that the user named, as printable text."""
 
     path: str
     valid: bool
     diagnostics: tuple[Diagnostic, ...]
 
 
-def advised_lines(diagnostic: Diagnostic) -> list[str]:
-    """Return the lines that tell people of a diagnostic, and what to do about it."""
+def _diagnostic_lines(diagnostic: Diagnostic) -> list[str]:
+    """Return the lines for a diagnostic and the advice on how to fix it."""
     advice = ADVICE.get(diagnostic.code)
     return [str(diagnostic), *([f"  fix: {advice}"] if advice else [])]
 
 
-def validation_object(results: Iterable[ValidationResult], mended: Iterable[AppliedFixes]) -> dict[str, Any]:
-    """Return what `validate --json` prints."""
+def validation_object(results: Iterable[ValidationResult], applied: Iterable[AppliedFixes]) -> dict[str, Any]:
+    """Return the object that `validate --json` prints."""
     return {
         "results": [
             {
@@ -47,26 +47,26 @@ def validation_object(results: Iterable[ValidationResult], mended: Iterable[Appl
         ],
         "fixed": [
             {"path": each.path, "line": fix.line, "code": fix.code.value, "message": fix.message}
-            for each in mended
+            for each in applied
             for fix in each.fixes
         ],
     }
 
 
-def validation_lines(results: Sequence[ValidationResult], mended: Iterable[AppliedFixes]) -> Iterator[str]:
-    """Yield what `validate` prints for people."""
-    for each in mended:
+def validation_lines(results: Sequence[ValidationResult], applied: Iterable[AppliedFixes]) -> Iterator[str]:
+    """Yield the lines that `validate` prints without --json."""
+    for each in applied:
         for fix in each.fixes:
             yield one_line(f"fixed: {each.path}:{fix.line}: {fix.message}")
     for result in results:
         for diagnostic in result.diagnostics:
-            yield from advised_lines(diagnostic)
+            yield from _diagnostic_lines(diagnostic)
     valid = sum(result.valid for result in results)
     yield f"{len(results)} checked: {valid} valid, {len(results) - valid} invalid"
 
 
 def print_skill(skill: Skill) -> None:
-    """Print everything about one skill."""
+    """Print the fields, files and diagnostics of a skill."""
     front = skill.frontmatter
     rows = {
         "name": skill.name,
@@ -85,5 +85,5 @@ def print_skill(skill: Skill) -> None:
         "files:",
         *(f"  {file.size:>9}  {printable(file.path)}" for file in skill.content.files.values()),
     ]
-    lines += [line for diagnostic in skill.diagnostics for line in advised_lines(diagnostic)]
+    lines += [line for diagnostic in skill.diagnostics for line in _diagnostic_lines(diagnostic)]
     print("\n".join(lines))  # noqa: T201 - the command's answer

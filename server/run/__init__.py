@@ -1,7 +1,6 @@
-"""Runs as a server and the command line have them: settings and this machine, and the client in mid-call.
+"""Runs of skills and workflows, for servers and for the command line.
 
-`offering` says whether there are runs at all, `service` performs them. `exchanges` keeps the pieces of work that talk
-with clients in the middle of a tool call, `exchange` is such a piece's way to its client, `sealing` guards what goes
-out between two rounds, `model` and `user` are the client's model and whoever sits before it; `terminal` is the person
-at the command line. What is imported at the start of a server is light; a run imports the rest when it begins.
+`supervisor` holds the `service` of a server, which `factory` builds from the library and the settings. `skill_runner`
+runs one skill with the tools of `toolset`; `attached` tracks the callers that wait for a run. `run_list` lists recorded
+runs and their traces. A server imports only `supervisor` and `telemetry` when it starts.
 """

@@ -1,4 +1,4 @@
-"""Who waits for a run in this process, which whoever performs it asks, and which skills it began with."""
+"""Track which callers in this process wait for a recorded run, and the participants and catalog that the run uses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["AttachedRuns", "RunSession"]
 
 @dataclass(frozen=True, slots=True)
 class RunSession:
-    """Who is there for a run, and the skills that it began with."""
+    """The catalog that a run starts with, and its participants."""
 
     catalog: Catalog
     participants: RunParticipants = field(default_factory=RunParticipants)
@@ -27,41 +27,44 @@ class RunSession:
 
 @dataclass(slots=True)
 class _AttachedRun:
-    """A run that is waited for, so many times; who came first is asked and told."""
+    """A run with its number of waiting callers; `session` is that of the first caller."""
 
-    live: RunSession
-    times: int = 0
+    session: RunSession
+    waiters: int = 0
 
 
 class AttachedRuns:
-    """Who waits for which run; `catalog` gives the skills of the moment."""
+    """The runs that callers in this process wait for; `catalog` returns the current catalog."""
 
     def __init__(self, catalog: Callable[[], Catalog]) -> None:
-        """Nobody waits yet."""
+        """Start without any attached run."""
         self._catalog = catalog
-        self._awaited: dict[str, _AttachedRun] = {}
+        self._runs: dict[str, _AttachedRun] = {}
 
     @contextmanager
-    def waiting(self, run_id: str, participants: RunParticipants) -> Iterator[None]:
-        """Wait for a run as long as the block lasts."""
-        awaited = self._awaited.setdefault(run_id, _AttachedRun(self.live(participants)))
-        awaited.times += 1
+    def attach(self, run_id: str, participants: RunParticipants) -> Iterator[None]:
+        """Count the caller as a waiter of the run until the block ends."""
+        run = self._runs.setdefault(run_id, _AttachedRun(self.new_session(participants)))
+        run.waiters += 1
         try:
             yield
         finally:
-            awaited.times -= 1
-            if not awaited.times:
-                del self._awaited[run_id]
+            run.waiters -= 1
+            if not run.waiters:
+                del self._runs[run_id]
 
-    def is_last(self, run_id: str) -> bool:
-        """Tell whether one alone still waits for a run."""
-        return self._awaited[run_id].times == 1
+    def is_last_waiter(self, run_id: str) -> bool:
+        """Return whether exactly one caller waits for the run."""
+        return self._runs[run_id].waiters == 1
 
-    def live(self, participants: RunParticipants) -> RunSession:
-        """Return what a run has that begins now with this participants."""
+    def new_session(self, participants: RunParticipants) -> RunSession:
+        """Return a session with the current catalog."""
         return RunSession(self._catalog(), participants)
 
-    def of(self, run_id: str) -> RunSession:
-        """Return who waits for a run, or for the one that it is inside of; nobody waits for one that is recovered."""
-        awaited = self._awaited.get(outermost(run_id))
-        return awaited.live if awaited is not None else self.live(RunParticipants())
+    def session(self, run_id: str) -> RunSession:
+        """Return the session of a run, or of the workflow run that it is a step of.
+
+        A recovered run has no waiting caller; it gets a new session without participants.
+        """
+        run = self._runs.get(outermost(run_id))
+        return run.session if run is not None else self.new_session(RunParticipants())

@@ -1,4 +1,4 @@
-"""From a library and settings to a service that performs runs, alike for the command line and for servers."""
+"""Build the run service from a library and settings, for servers and for the command line."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from server.config.guard_factory import guard_of
-from server.run.pool_id import pool_of
+from server.run.pool_id import pool_id
 from server.run.recovery_log import log_interrupted
 from server.run.service import RunService
 from server.run.skill_runner import RunnerConfig
-from server.run.trace_files import store_in, trace_store
+from server.run.trace_files import run_store, trace_store
 from server.scripts.factory import script_runner, variables_of
 from skills_core.run.durable.takeover import ignored
 from skills_core.run.durable.worker_config import Terms
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from skills_core.library import Library
     from skills_core.run.durable.engine import Engine
 
-__all__ = ["recording", "service_of"]
+__all__ = ["create_service", "recording"]
 
 
-def service_of(library: Library, settings: Settings) -> RunService:
-    """Return what performs the skills of `library`; nothing is recorded until `recording` is entered.
+def create_service(library: Library, settings: Settings) -> RunService:
+    """Return the service that runs the skills of `library`; it records nothing until `recording` is entered.
 
-    The first time it tries out whether a sandbox works, which starts a process.
+    The first call in a process starts a subprocess to test whether a sandbox works.
     """
-    surroundings = RunnerConfig(
+    config = RunnerConfig(
         settings,
         lambda: guard_of(library.catalog.active, settings),
         trace_store(),
         script_runner(settings),
         variables_of,
     )
-    return RunService(surroundings, lambda: library.catalog)
+    return RunService(config, lambda: library.catalog)
 
 
 @asynccontextmanager
@@ -47,23 +47,22 @@ async def recording(
     settings: Settings,
     only: Iterable[str] | None = None,
     *,
-    unasked: bool = False,
+    unattended: bool = False,
 ) -> AsyncGenerator[Engine]:
-    """Let the service record its runs where settings say, and complete those that were interrupted; `only` these.
+    """Record the service's runs in the store that the settings name, and complete interrupted runs.
 
-    Where they are completed `unasked`, those that were interrupted too long ago by the settings are left alone, and the
-    log says of each what becomes of it.
+    `only` limits the recovery to these run IDs. An `unattended` recovery logs each interrupted run, and skips the runs
+    that were interrupted longer ago than the settings allow.
 
     Raises:
         StoreError: the store cannot be used.
     """
-    pool = pool_of(settings, (source.root for source in library.sources))
     terms = Terms(
-        pool=pool,
+        pool=pool_id(settings, (source.root for source in library.sources)),
         at_once=settings.runs_at_once,
         grace_seconds=settings.run_lease_seconds,
         only=None if only is None else frozenset(only),
-        resume_seconds=settings.run_resume_seconds if unasked else None,
+        resume_seconds=settings.run_resume_seconds if unattended else None,
     )
-    async with service.recording(store_in(settings), terms, log_interrupted if unasked else ignored) as engine:
+    async with service.recording(run_store(settings), terms, log_interrupted if unattended else ignored) as engine:
         yield engine

@@ -1,4 +1,4 @@
-"""The name of the pool of workers that may continue each other's runs: those with the same skills and settings."""
+"""Compute the ID of a worker pool: workers with the same skills and settings may continue each other's runs."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ if TYPE_CHECKING:
 
     from server.config.settings import Settings
 
-__all__ = ["pool_of"]
+__all__ = ["pool_id"]
 
-_DECIDE = (
+_SETTINGS = (
     *("model", "run_tools", "skill_tools", "danger_patterns", "confirm_patterns"),
     *("require_sandbox", "script_environment", "script_network", "script_package_urls", "script_uv_environment"),
 )
-# Settings by which a run may come to another end, or reach other things.
+# Settings that affect the outcome of a run, or what it can access.
 
-_PLACES = ("workspace", "mcp_servers", "script_workspace")
-# Settings that are places, which are others for whoever is elsewhere.
+_PATHS = ("workspace", "mcp_servers", "script_workspace")
+# Settings that are paths, and are resolved against the working directory.
 
 
-def pool_of(settings: Settings, roots: Iterable[Path], environment: Mapping[str, str] = os.environ) -> str:
-    """Return the name for runs by `settings` of the skills below `roots`.
+def pool_id(settings: Settings, roots: Iterable[Path], environment: Mapping[str, str] = os.environ) -> str:
+    """Return the pool ID of a process with these settings and with the skills below `roots`.
 
-    A process with another model, other tools or other folders performs other runs, and leaves these alone.
+    Processes with another model, other tools or other folders get another ID.
     """
-    decided = {name: getattr(settings, name) for name in _DECIDE}
-    places = {name: _absolute(getattr(settings, name)) for name in _PLACES}
-    # Where a provider's library finds its provider.
+    values = {name: getattr(settings, name) for name in _SETTINGS}
+    paths = {name: _absolute(getattr(settings, name)) for name in _PATHS}
+    # These variables set the addresses of model providers.
     addresses = {name: value for name, value in environment.items() if name.endswith("_BASE_URL")}
     scripts = OptionalTool.RUN_SKILL_SCRIPT in settings.tools
-    text = json.dumps([decided, places, addresses, scripts, sorted(map(str, roots))], sort_keys=True, default=list)
+    text = json.dumps([values, paths, addresses, scripts, sorted(map(str, roots))], sort_keys=True, default=list)
     return f"runs-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def _absolute(place: str | None) -> str | None:
-    return None if place is None else str(Path(place).expanduser().resolve())
+def _absolute(path: str | None) -> str | None:
+    return None if path is None else str(Path(path).expanduser().resolve())

@@ -1,4 +1,4 @@
-"""What a server logs of the interrupted runs that it comes upon."""
+"""Log the interrupted runs that a server continues or skips."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 
 def log_interrupted(interrupted: Interrupted) -> None:
-    """Log whether a run is continued or left alone: it may change things, and nobody asks for it now."""
-    run_id, what, age = interrupted.run.run_id, _name(interrupted.run), _age(interrupted.seconds)
+    """Log whether the server continues or skips a run, because a continued run may have side effects."""
+    run_id, target, age = interrupted.run.run_id, _target(interrupted.run), _age(interrupted.seconds)
     if interrupted.continued:
-        logger.warning("run %s of %s is continued: it was interrupted %s ago", run_id, what, age)
+        logger.warning("run %s of %s is continued: it was interrupted %s ago", run_id, target, age)
         return
     logger.warning(
-        "run %s of %s is left alone: it was interrupted %s ago, longer than run_resume_seconds says; "
+        "run %s of %s is not continued: it was interrupted %s ago, longer than run_resume_seconds allows; "
         "`skillserve runs resume` continues it, `skillserve runs cancel %s` ends it",
-        *(run_id, what, age, run_id),
+        *(run_id, target, age, run_id),
     )
 
 
-def _name(run: Run) -> str:
-    """Return what a run performs: a skill, or a workflow by its name."""
+def _target(run: Run) -> str:
+    """Return the kind of a run, and the name of its skill or workflow."""
     plan = run.given.get("plan")
-    named = plan.get("name") if isinstance(plan, dict) else run.given.get("skill")
-    return f"{run.kind or 'unknown kind'} {one_line(str(named))[:100]}"
+    name = plan.get("name") if isinstance(plan, dict) else run.given.get("skill")
+    return f"{run.kind or 'unknown kind'} {one_line(str(name))[:100]}"
 
 
 def _age(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""One skill performed: the tools, the guard, the model and the limits that settings give, handed to the executor."""
+"""Run one skill: give the executor the model, tools, guard and limits that the settings specify."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from server.run.toolset import run_tools, tool_secrets
+from server.run.toolset import check_tool_settings, open_toolset
 from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
 from skills_core.run.limits import RunLimits
 from skills_core.run.models import CLIENT, open_model, parse_model
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     from skills_core.run.trace.store import TraceStore
     from skills_core.skill import Skill
 
-__all__ = ["RunParticipants", "RunnerConfig", "SkillPerformance"]
+__all__ = ["RunParticipants", "RunnerConfig", "SkillRunner"]
 
 
 _SECRET = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
-# Variables of this process that are called so, such as the keys of providers.
+# Names of environment variables that hold secrets, such as the API keys of model providers.
 
 
 @dataclass(frozen=True, slots=True)
 class RunnerConfig:
-    """What all runs of a process stand on.
+    """The dependencies that all runs of a process share.
 
-    `guard` gives what decides on calls at the moment that a run begins, `variables` what the user has set for a skill.
-    Without a `runner` no script runs.
+    `guard` is called when a run starts, and returns the guard for its tool calls. `variables` returns the environment
+    variables that the user has set for a skill's scripts. Without a `runner`, no script runs.
     """
 
     settings: Settings
@@ -57,70 +57,67 @@ class RunnerConfig:
 
 @dataclass(frozen=True, slots=True)
 class RunParticipants:
-    """Who is there while a run is performed. Without a `model` of theirs, the one of the settings performs it."""
+    """The user to ask, the receiver of progress reports, and the client's model; None selects the configured model."""
 
     user: User = field(default_factory=Nobody)
     report: Report = unheard
     model: Model | None = None
 
 
-class SkillPerformance:
-    """Performs skills in their surroundings."""
+class SkillRunner:
+    """Runs skills with one configuration."""
 
-    def __init__(self, surroundings: RunnerConfig) -> None:
+    def __init__(self, config: RunnerConfig) -> None:
         """Open nothing yet."""
-        self._surroundings = surroundings
+        self._config = config
         self._model: Model | None = None
 
     async def prepare(self, skills: Iterable[Skill]) -> Secrets:
-        """See that what settings name can be used, before anything is begun or recorded.
-
-        Returns what no run of these skills may tell, as far as it is known beforehand.
+        """Check the configured model and tools before a run starts; return the known secrets of runs of these skills.
 
         Raises:
-            ModelUnavailableError: the model that settings name cannot be used.
-            ConfigurationError: the tools that settings name cannot be used.
+            ModelUnavailableError: the configured model cannot be used.
+            ConfigurationError: the configured tools cannot be used.
         """
-        around = self._surroundings
-        if around.settings.model != CLIENT:
-            self._opened()
+        if self._config.settings.model != CLIENT:
+            self._open_model()
         return await anyio.to_thread.run_sync(self._secrets, [*skills])
 
     def _secrets(self, skills: Iterable[Skill]) -> Secrets:
-        around = self._surroundings
-        of_tools, of_skills = tool_secrets(around.settings), map(around.variables, skills)
-        return Secrets(dict(ChainMap(_own_secrets(around.settings), of_tools, *map(dict, of_skills))))
+        settings = self._config.settings
+        of_tools, of_skills = check_tool_settings(settings), map(self._config.variables, skills)
+        return Secrets(dict(ChainMap(_process_secrets(settings), of_tools, *map(dict, of_skills))))
 
-    def _opened(self) -> Model:
-        """Return the model of the settings, opened once: runs at the same time share its connections."""
+    def _open_model(self) -> Model:
+        """Return the configured model, opened once: concurrent runs share its connections."""
         if self._model is None:
-            settings = self._surroundings.settings
+            settings = self._config.settings
             key = settings.model_key.get_secret_value() if settings.model_key else None
             self._model = open_model(parse_model(settings.model or ""), key)
         return self._model
 
-    async def __call__(self, request: RunRequest, journal: Journal, participants: RunParticipants) -> RunOutcome:
-        """Perform a skill to its end.
+    async def run(self, request: RunRequest, journal: Journal, participants: RunParticipants) -> RunOutcome:
+        """Run a skill to its end.
 
         Raises:
-            ModelUnavailableError: the model that settings name cannot be used.
-            ConfigurationError: the tools that settings name cannot be used.
+            ModelUnavailableError: the configured model cannot be used.
+            ConfigurationError: the configured tools cannot be used.
         """
-        around, skill = self._surroundings, request.skill
-        settings, limits, begun = around.settings, limits_of(around.settings), anyio.current_time()
+        config, skill = self._config, request.skill
+        settings, limits, started = config.settings, run_limits(config.settings), anyio.current_time()
         permits = Permits(skill.frontmatter.allowed_tools)
-        variables = await anyio.to_thread.run_sync(around.variables, skill)
-        async with run_tools(settings, skill, permits, around.runner, variables) as given:
-            # To connect to other servers takes of the run's time too.
-            limits = replace(limits, seconds=max(limits.seconds - (anyio.current_time() - begun), 0.0))
-            secrets = Secrets({**_own_secrets(settings), **variables, **given.secrets})
+        variables = await anyio.to_thread.run_sync(config.variables, skill)
+        async with open_toolset(settings, skill, permits, config.runner, variables) as toolset:
+            # The time to connect to MCP servers counts against the run's time limit.
+            limits = replace(limits, seconds=max(limits.seconds - (anyio.current_time() - started), 0.0))
+            secrets = Secrets({**_process_secrets(settings), **variables, **toolset.secrets})
 
-            def gate_of() -> ToolGate:
+            def build_gate() -> ToolGate:
                 """Compile the patterns of all skills, and the schemas of all tools."""
                 return ToolGate(
-                    given.tools,
+                    toolset.tools,
                     permits,
-                    around.guard(),
+                    config.guard(),
                     participants.user,
                     limits,
                     run_id=journal.run_id,
@@ -130,24 +127,25 @@ class SkillPerformance:
                 )
 
             context = RunContext(
-                model=participants.model or self._opened(),
+                model=participants.model or self._open_model(),
                 model_name=str(parse_model(settings.model or "")),
-                gate=await anyio.to_thread.run_sync(gate_of),
+                gate=await anyio.to_thread.run_sync(build_gate),
                 journal=journal,
                 limits=limits,
                 report=participants.report,
-                store=around.store,
+                store=config.store,
                 secrets=secrets,
             )
             return await SkillExecutor(request, context).run()
 
 
-def limits_of(settings: Settings) -> RunLimits:
-    """Return how far each run may go."""
+def run_limits(settings: Settings) -> RunLimits:
+    """Return the configured limits of each run."""
     return RunLimits(turns=settings.run_turns, tokens=settings.run_tokens, seconds=settings.run_seconds)
 
 
-def _own_secrets(settings: Settings) -> dict[str, str]:
+def _process_secrets(settings: Settings) -> dict[str, str]:
+    """Return the secrets among the settings and the environment variables, by name."""
     known = {"model_key": settings.model_key, "admin_token": settings.admin_token, "run_store": settings.run_store}
     named = {name: value for name, value in os.environ.items() if _SECRET.search(name)}
     return {**named, **{name: secret.get_secret_value() for name, secret in known.items() if secret is not None}}

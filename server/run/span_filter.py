@@ -1,4 +1,4 @@
-"""Spans without texts: what may be anybody's words does not go to a collector, whatever library wrote it on a span."""
+"""Remove free text from spans before export, because it may contain prompts, outputs or other private data."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 __all__ = ["without_texts"]
 
-_OWN: Final = "skillserve"
+_SKILLSERVE: Final = "skillserve"
 
-_MODEL: Final = "pydantic-ai"
+_PYDANTIC_AI: Final = "pydantic-ai"
 
-_PROTOCOL: Final = "mcp-python-sdk"
-# It names its spans after methods and what the other side calls its tools.
+_MCP_SDK: Final = "mcp-python-sdk"
+# The names of its spans contain tool names, which the other side chooses.
 
 _METHOD: Final = "mcp.method.name"
 
-_KEPT: Final = frozenset(
+_ALLOWED: Final = frozenset(
     {
         "error.type",
         "exception.type",
@@ -50,18 +50,18 @@ _KEPT: Final = frozenset(
 
 
 def without_texts(span: ReadableSpan) -> ReadableSpan | None:
-    """Return the span with names, numbers and decisions alone, None where nothing is known of who wrote it."""
+    """Return the span with allowed attributes only, or None if an unknown library created it."""
     scope = span.instrumentation_scope.name if span.instrumentation_scope else ""
-    if scope not in {_OWN, _MODEL, _PROTOCOL}:
+    if scope not in {_SKILLSERVE, _PYDANTIC_AI, _MCP_SDK}:
         return None
-    attributes = _kept(span.attributes or {})
+    attributes = _allowed(span.attributes or {})
     return ReadableSpan(
-        name=str(attributes.get(_METHOD, "request")) if scope == _PROTOCOL else span.name,
+        name=str(attributes.get(_METHOD, "request")) if scope == _MCP_SDK else span.name,
         context=span.context,
         parent=span.parent,
         resource=span.resource,
         attributes=attributes,
-        events=[Event(event.name, _kept(event.attributes or {}), event.timestamp) for event in span.events],
+        events=[Event(event.name, _allowed(event.attributes or {}), event.timestamp) for event in span.events],
         links=span.links,
         kind=span.kind,
         status=Status(span.status.status_code),
@@ -71,5 +71,5 @@ def without_texts(span: ReadableSpan) -> ReadableSpan | None:
     )
 
 
-def _kept(attributes: Mapping[str, AttributeValue]) -> dict[str, AttributeValue]:
-    return {key: value for key, value in attributes.items() if key in _KEPT or key.startswith(f"{_OWN}.")}
+def _allowed(attributes: Mapping[str, AttributeValue]) -> dict[str, AttributeValue]:
+    return {key: value for key, value in attributes.items() if key in _ALLOWED or key.startswith(f"{_SKILLSERVE}.")}

@@ -1,4 +1,4 @@
-"""Keeps the service that performs runs beside a server: opened in the background, closed with it."""
+"""Own the run service of a server: open it in the background, and close it with the server."""
 
 from __future__ import annotations
 
@@ -22,75 +22,75 @@ logger = logging.getLogger(__name__)
 
 
 class RunsUnavailableError(SkillsError):
-    """Runs cannot be performed here, for a reason that the log tells."""
+    """The run service failed to start; the log has the cause."""
 
     def __init__(self, kind: str) -> None:
-        super().__init__(f"Skills cannot be run here ({kind}); the server's log says why.")
+        super().__init__(f"This server cannot run skills ({kind}); its log has the cause.")
 
 
 class RunSupervisor:
-    """The service of one server, where settings offer runs."""
+    """The run service of one server, if its settings offer runs."""
 
     def __init__(self, host: Host) -> None:
-        """Perform the skills of `host`; nothing is opened before `keep` runs."""
+        """Run the skills of `host`; nothing is opened before `run` starts."""
         self._host = host
         self._ready = anyio.Event()
         self._service: RunService | None = None
-        self._fault: SkillsError | None = None
+        self._error: SkillsError | None = None
         self._closing = False
 
     def close(self) -> None:
-        """Take note that the server is about to end: runs that are cancelled from now on are continued by the next.
+        """Announce the server's end: runs cancelled from now on stay interrupted, for the next server to continue.
 
-        It has to be called before what waits for them is cancelled.
+        Call it before cancelling the requests that wait for the runs.
         """
         self._closing = True
         if self._service is not None:
             self._service.close()
 
-    async def keep(self) -> None:
-        """Open the service, complete what was interrupted, and be there until cancelled."""
+    async def run(self) -> None:
+        """Open the service, complete interrupted runs, and keep the service open until cancelled."""
         if not offers_runs(self._host.settings):
             return
         try:
-            # What performs takes a second to import, in which others want to be answered.
-            service = await anyio.to_thread.run_sync(self._made)
+            # The import takes about a second; in a thread, the server answers requests meanwhile.
+            service = await anyio.to_thread.run_sync(self._create_service)
             if self._host.settings.model == CLIENT:
                 self._open(service)
                 return
             from server.run.factory import recording
 
-            async with recording(service, self._host.library, self._host.settings, unasked=True):
+            async with recording(service, self._host.library, self._host.settings, unattended=True):
                 self._open(service)
                 await anyio.sleep_forever()
         except SkillsError as error:
-            logger.error("no skill can be run: %s", error)  # noqa: TRY400 - the message says it all
+            logger.error("skills cannot be run: %s", error)  # noqa: TRY400 - the message is complete
             self._fail(error)
         except Exception as error:
-            # Skills are served all the same.
-            logger.exception("no skill can be run")
+            # The server goes on without runs.
+            logger.exception("skills cannot be run")
             self._fail(RunsUnavailableError(type(error).__name__))
 
     def _fail(self, error: SkillsError) -> None:
-        self._fault = error
+        self._error = error
         self._ready.set()
 
     async def service(self) -> RunService:
-        """Return the service once it is open.
+        """Wait until the service is open, and return it.
 
         Raises:
-            SkillsError: it cannot be opened.
+            SkillsError: the service cannot be opened.
         """
         await self._ready.wait()
-        if self._fault is not None:
-            raise self._fault
-        assert self._service is not None  # noqa: S101 - set before the event is
+        if self._error is not None:
+            raise self._error
+        assert self._service is not None  # noqa: S101 - set before the event
         return self._service
 
-    def _made(self) -> RunService:
-        from server.run.factory import service_of
+    def _create_service(self) -> RunService:
+        from server.run.factory import create_service
 
-        return service_of(self._host.library, self._host.settings)
+        return create_service(self._host.library, self._host.settings)
 
     def _open(self, service: RunService) -> None:
         self._service = service

@@ -1,4 +1,4 @@
-"""Spans go to a collector where the usual variables of OpenTelemetry name one, and nowhere else."""
+"""Export spans to the collector that the standard OpenTelemetry environment variables name, if any."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT
 _TIMEOUTS = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT")
 
 _SECONDS = 3.0
-"""What a collector has to take spans where no variable says otherwise; a run's end waits for so long."""
+"""Default timeout of an export; the end of a run waits that long at most."""
 
 
 @contextmanager
 def traced(environment: Mapping[str, str]) -> Iterator[None]:
-    """Hand spans to the collector that `environment` names, as long as the block lasts; its end waits for the last.
+    """Export spans to the collector that `environment` names until the block ends, then flush the remaining spans.
 
-    It does not wait for longer than a collector has for one request. What did not arrive is told of on stderr.
+    The flush takes no longer than the timeout of one export. A message on stderr reports spans that were lost.
     """
     if not any(environment.get(name) for name in _ENDPOINTS) or environment.get("OTEL_TRACES_EXPORTER") == "none":
         yield
@@ -47,12 +47,12 @@ def traced(environment: Mapping[str, str]) -> Iterator[None]:
 
     class Exporter(OTLPSpanExporter):
         def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-            result = super().export([told for span in spans if (told := without_texts(span)) is not None])
+            result = super().export([filtered for span in spans if (filtered := without_texts(span)) is not None])
             if result is not SpanExportResult.SUCCESS:
                 failed.set()
             return result
 
-    # It would tell of each attempt.
+    # The exporter would log each failed attempt.
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
     seconds = _timeout(environment)
     name = environment.get("OTEL_SERVICE_NAME") or "skillserve"
@@ -63,7 +63,7 @@ def traced(environment: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     finally:
-        # Its own limit is for each batch of spans, and it may have several left.
+        # `shutdown` has a timeout for each batch of spans; this limits all batches together.
         last = threading.Thread(target=provider.shutdown, daemon=True)
         last.start()
         last.join(seconds)
@@ -72,7 +72,7 @@ def traced(environment: Mapping[str, str]) -> Iterator[None]:
 
 
 def _timeout(environment: Mapping[str, str]) -> float:
-    """Return the seconds that a variable gives, of which the exporter's own library says that they are seconds."""
+    """Return the configured timeout in seconds, the unit that the Python exporter uses for these variables."""
     for name in _TIMEOUTS:
         try:
             seconds = float(environment.get(name, ""))

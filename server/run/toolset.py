@@ -1,4 +1,4 @@
-"""The tools of one run, from everywhere that settings allow: the workspace, the user, the skill, other servers."""
+"""Assemble the tools of one run: those of the workspace, the user, the skill and MCP servers that settings allow."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from skills_core.run.tools.tool import Tool
     from skills_core.skill import Skill
 
-__all__ = ["RunTools", "run_tools", "tool_secrets", "workspace_root"]
+__all__ = ["Toolset", "check_tool_settings", "open_toolset", "workspace_root"]
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class RunTools:
-    """The tools of a run, what is not as skill or settings want it, and the secrets that its tools were given."""
+class Toolset:
+    """The tools of a run, the problems found while assembling them, and the secrets that the tools use."""
 
     tools: tuple[Tool, ...] = ()
     problems: tuple[str, ...] = ()
@@ -47,17 +47,17 @@ class RunTools:
 
 
 @asynccontextmanager
-async def run_tools(
+async def open_toolset(
     settings: Settings,
     skill: Skill,
     permits: Permits,
     runner: ScriptRunner | None = None,
     variables: Mapping[str, str] | None = None,
-) -> AsyncGenerator[RunTools]:
-    """Give the tools for a run of `skill`, as long as the block lasts; other servers live as long.
+) -> AsyncGenerator[Toolset]:
+    """Yield the tools for a run of `skill`; connections to MCP servers stay open until the block ends.
 
-    `runner` carries out what the skill declares and settings switch on, None where there is no way to; `variables` are
-    the user's for its scripts.
+    `runner` runs the skill's scripts and declared tools; without it they are left out. `variables` are the user's
+    environment variables for them.
 
     Raises:
         ConfigurationError: a setting cannot be used.
@@ -66,7 +66,7 @@ async def run_tools(
     problems = [*permits.notes]
     tools: list[Tool] = []
     if root is not None:
-        tools += _of_workspace(settings, root, runner, problems)
+        tools += _workspace_tools(settings, root, runner, problems)
     tools += [ask_user_tool(), read_skill_file_tool(skill)]
     if runner is not None and not runner.setup.refuses and OptionalTool.RUN_SKILL_SCRIPT in settings.tools:
         tools.append(run_skill_script_tool(skill, runner, variables or {}))
@@ -80,71 +80,71 @@ async def run_tools(
     async with AsyncExitStack() as stack:
         secrets = {}
         if settings.mcp_servers is not None:
-            secrets = await _connect(settings.mcp_servers, permits, stack, tools, problems)
+            secrets = await _connect_servers(settings.mcp_servers, permits, stack, tools, problems)
         problems += [f"allowed-tools: {one_line(name)[:100]}: there is no such tool" for name in permits.absent(tools)]
         for problem in problems:
             logger.info("tools of a run of %s %s: %s", one_line(skill.key), skill.digest, problem)
-        yield RunTools(tuple(tools), tuple(problems), secrets)
+        yield Toolset(tuple(tools), tuple(problems), secrets)
 
 
-def tool_secrets(settings: Settings) -> dict[str, str]:
-    """See that what settings say of tools can be used, and return what must not be told of it.
+def check_tool_settings(settings: Settings) -> dict[str, str]:
+    """Check the settings for tools, and return the secrets in them.
 
     Raises:
-        ConfigurationError: it cannot.
+        ConfigurationError: a setting cannot be used.
     """
-    from server.run.mcp_servers.config_file import read_servers, secrets_of
+    from server.run.mcp_servers.config_file import file_secrets, read_servers
 
     workspace_root(settings)
     if settings.mcp_servers is None:
         return {}
-    return secrets_of(read_servers(Path(settings.mcp_servers), os.environ))
+    return file_secrets(read_servers(Path(settings.mcp_servers), os.environ))
 
 
 def workspace_root(settings: Settings) -> Path | None:
-    """Return the folder that the tools of the workspace are bound to, None where none of them is allowed.
+    """Return the folder that confines the workspace tools, None if no workspace tool is allowed.
 
     Raises:
-        ConfigurationError: no folder is named, or it is none.
+        ConfigurationError: no folder is named, or the path is not a folder.
     """
     if not settings.run_tools:
         return None
     if settings.workspace is None:
-        named = ", ".join(settings.run_tools)
-        raise ConfigurationError(f"run_tools: {named}: say which folder they may work in, with --workspace DIR")
+        names = ", ".join(settings.run_tools)
+        raise ConfigurationError(f"run_tools: {names}: name the folder that they may use with --workspace DIR")
     root = Path(settings.workspace).expanduser().resolve()
     if not root.is_dir():
-        raise ConfigurationError(f"workspace: {root}: this is no folder")
+        raise ConfigurationError(f"workspace: {root}: expected a folder")
     return root
 
 
-def _of_workspace(settings: Settings, root: Path, runner: ScriptRunner | None, problems: list[str]) -> tuple[Tool, ...]:
+def _workspace_tools(
+    settings: Settings, root: Path, runner: ScriptRunner | None, problems: list[str]
+) -> tuple[Tool, ...]:
     allowed = list(settings.run_tools)
     if runner is None:
         return workspace_tools(root, allowed, os.environ)
     if runner.setup.refuses and WorkspaceTool.RUN_COMMAND in allowed:
         allowed.remove(WorkspaceTool.RUN_COMMAND)
-        problems.append(f"run_command is left out, as a sandbox is required: {runner.setup.isolation.fault}")
+        problems.append(f"run_command is left out because a sandbox is required: {runner.setup.isolation.fault}")
     return workspace_tools(root, allowed, os.environ, confined_commands(runner.setup, root))
 
 
-async def _connect(
+async def _connect_servers(
     file: str, permits: Permits, stack: AsyncExitStack, tools: list[Tool], problems: list[str]
 ) -> dict[str, str]:
-    """Add the tools of those servers that the skill may use; return what must not be told of them."""
-    from server.run.mcp_servers.config_file import read_servers, secrets_of
-    from server.run.mcp_servers.connections import other_servers
-    from server.run.mcp_servers.tool_names import plain
+    """Add the tools of the MCP servers that the skill may use; return the secrets in the servers' file."""
+    from server.run.mcp_servers.config_file import file_secrets, read_servers
+    from server.run.mcp_servers.connections import connect_servers
+    from server.run.mcp_servers.tool_names import prefixes_of, sanitized
 
     specs = await anyio.to_thread.run_sync(read_servers, Path(file), os.environ)
     wanted = [
         spec
         for spec in specs
-        if any(
-            permits.may_name(each) for each in (f"mcp__{plain(spec.name)}__", f"{plain(spec.name)}__", f"{spec.name}/")
-        )
+        if any(permits.may_name(prefix) for prefix in (*prefixes_of(spec.name), f"{sanitized(spec.name)}__"))
     ]
-    connected = await stack.enter_async_context(other_servers(wanted))
+    connected = await stack.enter_async_context(connect_servers(wanted))
     tools += connected.tools
     problems += connected.problems
-    return secrets_of(specs)
+    return file_secrets(specs)

@@ -1,4 +1,4 @@
-"""Where runs are recorded and where their traces are kept, and what a list tells of a trace."""
+"""Locate the record of runs and the trace files, and summarize traces for lists."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     from skills_core.run.durable.store import Store
     from skills_core.run.ports import JsonObject
 
-__all__ = ["store_in", "summaries", "trace_store"]
+__all__ = ["run_store", "summaries", "trace_store"]
 
 _SUMMARY = ("run_id", "skill", "workflow", "digest", "model", "started", "ended", "status", "problem", "message")
 
 
 def trace_store() -> TraceStore:
-    """Return the traces of this user's runs."""
+    """Return the store of the trace files on this machine."""
     return TraceStore(state_home() / "runs")
 
 
-def store_in(settings: Settings) -> Store:
-    """Return where runs are recorded."""
+def run_store(settings: Settings) -> Store:
+    """Return the store that records runs: the configured one, or a SQLite file of this user."""
     if settings.run_store is not None:
         return store_of(settings.run_store.get_secret_value())
     return SqliteStore(state_home() / "runs.sqlite")
 
 
 def summaries(traces: Iterable[JsonObject]) -> list[JsonObject]:
-    """Return what a list tells of each trace."""
+    """Return the summary fields of each trace."""
     return [{key: trace.get(key) for key in _SUMMARY} for trace in traces]

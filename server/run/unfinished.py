@@ -1,4 +1,4 @@
-"""What is told of a run that came to no outcome of its own."""
+"""Outcomes and errors for runs that did not produce an outcome of their own."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
     from skills_core.run.ports import JsonObject
     from skills_core.run.workflow.plan import Plan
 
-__all__ = ["conflict_details", "failed", "not_done", "workflow_not_done"]
+__all__ = ["conflict_details", "failed_outcome", "unfinished_outcome", "unfinished_workflow_outcome"]
 
 
-def failed(run_id: str, skill: str, problem: RunProblem, message: str, digest: str | None = None) -> RunOutcome:
-    """Return the outcome of a skill that could not be performed."""
+def failed_outcome(run_id: str, skill: str, problem: RunProblem, message: str, digest: str | None = None) -> RunOutcome:
+    """Return the outcome of a skill that could not be run."""
     return RunOutcome(
         run_id=run_id, skill=skill, digest=digest, status=RunStatus.FAILED, problem=problem, message=message
     )
 
 
-def not_done(run_id: str, skill: str, digest: str | None, error: RunNotDoneError) -> RunOutcome:
-    """Return the outcome of a skill whose run is recorded as one that will come to none."""
+def unfinished_outcome(run_id: str, skill: str, digest: str | None, error: RunNotDoneError) -> RunOutcome:
+    """Return the outcome of a skill whose run is recorded as cancelled, failed or given up."""
     if error.run.state is RunState.CANCELLED:
-        outcome = failed(run_id, skill, RunProblem.CANCELLED, str(error), digest)
+        outcome = failed_outcome(run_id, skill, RunProblem.CANCELLED, str(error), digest)
         return replace(outcome, status=RunStatus.CANCELLED)
-    return failed(run_id, skill, RunProblem.GIVEN_UP, str(error), digest)
+    return failed_outcome(run_id, skill, RunProblem.GIVEN_UP, str(error), digest)
 
 
-def workflow_not_done(run_id: str, plan: Plan, error: RunNotDoneError) -> WorkflowOutcome:
-    """Return the outcome of a workflow whose run is recorded as one that will come to none."""
+def unfinished_workflow_outcome(run_id: str, plan: Plan, error: RunNotDoneError) -> WorkflowOutcome:
+    """Return the outcome of a workflow whose run is recorded as cancelled, failed or given up."""
     cancelled = error.run.state is RunState.CANCELLED
     return WorkflowOutcome(
         run_id=run_id,
@@ -47,14 +47,14 @@ def workflow_not_done(run_id: str, plan: Plan, error: RunNotDoneError) -> Workfl
     )
 
 
-def conflict_details(error: RunConflictError, kind: str, given: JsonObject) -> RunConflictError:
-    """Return the error with what is other than it was, where that is what changed by itself."""
-    was = error.recorded
-    if was is None:
+def conflict_details(error: RunConflictError, kind: str, inputs: JsonObject) -> RunConflictError:
+    """Explain the conflict when the run belongs to another worker pool, or when only the skill's digest changed."""
+    recorded = error.recorded
+    if recorded is None:
         return RunConflictError(error.run_id, "by a process with other folders, another model or other tools")
-    if was.kind != kind or kind != "skill":
+    if recorded.kind != kind or kind != "skill":
         return error
-    if {**was.given, "digest": None} != {**given, "digest": None}:
+    if {**recorded.given, "digest": None} != {**inputs, "digest": None}:
         return error
-    changed = f"and the skill has changed since, from {was.given.get('digest')} to {given['digest']}"
-    return RunConflictError(error.run_id, changed, was)
+    changed = f"and the skill has changed since, from {recorded.given.get('digest')} to {inputs['digest']}"
+    return RunConflictError(error.run_id, changed, recorded)

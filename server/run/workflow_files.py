@@ -1,4 +1,4 @@
-"""Workflows as files: read from the disk, held against a catalog, and told of."""
+"""Read workflow files, validate them against a catalog, and format the results."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
 __all__ = [
     "UnknownWorkflowError",
-    "WorkflowResult",
-    "check_file",
-    "read_file",
+    "WorkflowValidation",
+    "read_workflow_file",
+    "validate_file",
     "workflow_files",
     "workflow_lines",
     "workflows_object",
 ]
 
-_ENDINGS = frozenset({".yaml", ".yml"})
+_SUFFIXES = frozenset({".yaml", ".yml"})
 
 
 class UnknownWorkflowError(SkillsError):
-    """There is no such workflow."""
+    """The workflow does not exist, or its file cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
-class WorkflowResult:
-    """What the check of one file found; `name` and `digest` are None where there is no workflow in it."""
+class WorkflowValidation:
+    """The result of validating one file; `name` and `digest` are None if the file contains no workflow."""
 
     path: str
     name: str | None
@@ -51,31 +51,31 @@ class WorkflowResult:
         return is_valid(self.faults)
 
 
-def check_file(path: Path, catalog: Catalog) -> WorkflowResult:
-    """Read the workflow in a file and hold it against a catalog; `found` is false where it cannot be read."""
+def validate_file(path: Path, catalog: Catalog) -> WorkflowValidation:
+    """Validate the workflow in a file against a catalog; `found` is false if the file cannot be read."""
     where = printable(str(path))
     try:
         raw = read_bounded(path, MAX_BYTES)
     except FileRefusedError as error:
         code = FaultCode.LIMIT if error.reason is Reason.TOO_LARGE else FaultCode.UNREADABLE
-        return _unread(where, code, error.message)
+        return _unreadable(where, code, error.message)
     if raw is None:
-        return _unread(where, FaultCode.UNREADABLE, "there is no such file")
-    read = validate_workflow(raw, printable(path.stem), catalog)
-    if read.workflow is None:
-        return WorkflowResult(where, None, None, read.faults)
-    return WorkflowResult(where, read.workflow.name, read.workflow.digest, read.faults)
+        return _unreadable(where, FaultCode.UNREADABLE, "there is no such file")
+    validated = validate_workflow(raw, printable(path.stem), catalog)
+    if validated.workflow is None:
+        return WorkflowValidation(where, None, None, validated.faults)
+    return WorkflowValidation(where, validated.workflow.name, validated.workflow.digest, validated.faults)
 
 
-def _unread(where: str, code: FaultCode, message: str) -> WorkflowResult:
-    return WorkflowResult(where, None, None, (WorkflowFault(Severity.ERROR, code, message),), found=False)
+def _unreadable(where: str, code: FaultCode, message: str) -> WorkflowValidation:
+    return WorkflowValidation(where, None, None, (WorkflowFault(Severity.ERROR, code, message),), found=False)
 
 
-def read_file(path: Path) -> bytes:
-    """Return the bytes of a workflow's file.
+def read_workflow_file(path: Path) -> bytes:
+    """Return the bytes of a workflow file.
 
     Raises:
-        UnknownWorkflowError: it cannot be read.
+        UnknownWorkflowError: the file cannot be read.
     """
     try:
         raw = read_bounded(path, MAX_BYTES)
@@ -87,18 +87,18 @@ def read_file(path: Path) -> bytes:
 
 
 def workflow_files(places: Iterable[str]) -> dict[str, Path]:
-    """Return the workflows that settings name, by the names of their files without the ending; the first counts."""
+    """Return the configured workflow files by their names without suffix; the first file of a name wins."""
     found: dict[str, Path] = {}
     for place in map(Path, places):
         folder = place.expanduser()
-        files = sorted(each for each in folder.iterdir() if each.suffix in _ENDINGS) if folder.is_dir() else [folder]
+        files = sorted(each for each in folder.iterdir() if each.suffix in _SUFFIXES) if folder.is_dir() else [folder]
         for file in files:
             found.setdefault(file.stem, file)
     return found
 
 
-def workflows_object(results: Iterable[WorkflowResult]) -> dict[str, Any]:
-    """Return what `workflow validate --json` prints."""
+def workflows_object(results: Iterable[WorkflowValidation]) -> dict[str, Any]:
+    """Return the object that `workflow validate --json` prints."""
     return {
         "results": [
             {
@@ -113,8 +113,8 @@ def workflows_object(results: Iterable[WorkflowResult]) -> dict[str, Any]:
     }
 
 
-def workflow_lines(results: Sequence[WorkflowResult]) -> Iterator[str]:
-    """Yield what `workflow validate` prints for people."""
+def workflow_lines(results: Sequence[WorkflowValidation]) -> Iterator[str]:
+    """Yield the lines that `workflow validate` prints without --json."""
     for result in results:
         for fault in result.faults:
             where = result.path if fault.line is None else f"{result.path}:{fault.line}"

@@ -1,4 +1,4 @@
-"""The trace of a workflow: what it was begun with and what each step came to, with the runs that performed them."""
+"""Write the trace of a workflow run: its inputs, and the outcome and run of each step."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ __all__ = ["WorkflowTrace"]
 
 
 class WorkflowTrace:
-    """Written when a workflow begins and when it ends; its steps have traces of their own."""
+    """The trace of one workflow run, written at its start and end; its steps have traces of their own."""
 
     def __init__(self, store: TraceStore, journal: Journal, plan: Plan) -> None:
-        """Begin the trace of the run that `journal` keeps; nothing is written yet."""
+        """Prepare the trace of the journal's run; nothing is written yet."""
         self._store = store
         self._journal = journal
         self._run_id = run_id = journal.run_id
@@ -50,18 +50,18 @@ class WorkflowTrace:
         }
 
     @asynccontextmanager
-    async def written(self) -> AsyncGenerator[Callable[[WorkflowOutcome], None]]:
-        """Write the trace when the block begins and when it ends.
+    async def recording(self) -> AsyncGenerator[Callable[[WorkflowOutcome], None]]:
+        """Write the trace when the block starts and when it ends; yield the function that records the outcome.
 
-        The block notes the outcome; where it does not, the run did not end by itself.
+        Without an outcome, the trace says that the run was interrupted or cancelled.
         """
-        # A run that is continued began when it first did.
-        self._trace["started"] = await self._journal.step("started", _this_moment)
+        # A continued run keeps its first start time.
+        self._trace["started"] = await self._journal.step("started", _now)
         if self._journal.epoch is None:
             self._trace["process"] = await anyio.to_thread.run_sync(self._store.presence)
         await anyio.to_thread.run_sync(partial(self._write, first=True))
         try:
-            yield self._note
+            yield self._record
         finally:
             if self._trace["ended"] is None:
                 status = RunStatus.INTERRUPTED if self._journal.interrupted else RunStatus.CANCELLED
@@ -69,19 +69,19 @@ class WorkflowTrace:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(self._write)
 
-    def _note(self, outcome: WorkflowOutcome) -> None:
-        told = {key: value for key, value in to_json(outcome).items() if key not in {"run_id", "workflow", "digest"}}
-        self._trace |= {**told, "ended": now(), "steps": [self._step(step) for step in outcome.steps]}
+    def _record(self, outcome: WorkflowOutcome) -> None:
+        fields = {key: value for key, value in to_json(outcome).items() if key not in {"run_id", "workflow", "digest"}}
+        self._trace |= {**fields, "ended": now(), "steps": [self._step(step) for step in outcome.steps]}
 
     def _step(self, step: StepRecord) -> JsonObject:
-        told = {key: value for key, value in to_json(step).items() if key != "outcome"}
-        performed = step.kind is StepKind.SKILL and step.outcome is not None
-        return {**told, "run": f"{self._run_id}{INSIDE}{self._numbers[step.name]}" if performed else None}
+        fields = {key: value for key, value in to_json(step).items() if key != "outcome"}
+        has_run = step.kind is StepKind.SKILL and step.outcome is not None
+        return {**fields, "run": f"{self._run_id}{INSIDE}{self._numbers[step.name]}" if has_run else None}
 
     def _write(self, *, first: bool = False) -> None:
         if not self._journal.fenced:
             self._store.try_write(self._run_id, self._trace, self._journal.epoch, first=first)
 
 
-async def _this_moment() -> JsonValue:
+async def _now() -> JsonValue:
     return now()

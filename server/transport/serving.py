@@ -78,7 +78,7 @@ async def _serve_stdio(host: Host) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(host.follow)
         tasks.start_soon(host.usage.keep)
-        tasks.start_soon(server.runs.keep)
+        tasks.start_soon(server.runs.run)
         tasks.start_soon(_cancel_when_asked_to_stop, server, tasks.cancel_scope)
         tasks.start_soon(_reload_when_asked, host)
         async with server.exchanges.serving():
@@ -126,7 +126,7 @@ async def _serve_http(host: Host, server: HttpServer, listener: socket.socket, a
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(host.follow)
         tasks.start_soon(host.usage.keep)
-        tasks.start_soon(server.runs.keep)
+        tasks.start_soon(server.runs.run)
         tasks.start_soon(_reload_when_asked, host)
         if admin is not None:
             tasks.start_soon(serve_locally, host, admin)

@@ -1,1 +1,1 @@
-"""The commands of the command line, one module for each thing that people come for."""
+"""The commands, one module for each command or closely related group."""

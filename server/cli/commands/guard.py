@@ -1,4 +1,4 @@
-"""The command that hosts run before each call of a tool: `guard`."""
+"""The command `guard`: a hook that agents run before each tool call."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from server.cli.commands.options import (
     Strict,
     TrustWorkspace,
 )
-from server.cli.console import WRONG_USE, fail
+from server.cli.console import EXIT_USAGE, fail
 from server.hook.options import HookOptions
 
 __all__ = ["guard"]
 
 Project = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="The project; by default the one that the call is made in.")
+    Path | None,
+    typer.Option(metavar="DIR", help="The project of the call.", show_default="the working directory of the call"),
 ]
 
 
@@ -30,11 +31,11 @@ def guard(  # noqa: PLR0913 - one parameter for each flag
     *,
     skill: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only the patterns of this skill count, and your own; may be repeated."),
+        typer.Option(metavar="NAME", help="Apply only the patterns of this skill and of your settings; repeatable."),
     ] = None,
-    no_skills: Annotated[bool, typer.Option("--no-skills", help="Only your own patterns count.")] = False,
+    no_skills: Annotated[bool, typer.Option("--no-skills", help="Apply only the patterns of your settings.")] = False,
     never_ask: Annotated[
-        bool, typer.Option("--never-ask", help="Deny what you would be asked for; for hosts whose hooks cannot ask.")
+        bool, typer.Option("--never-ask", help="Deny calls that need confirmation; for agents whose hooks cannot ask.")
     ] = False,
     project: Project = None,
     strict: Strict = False,
@@ -43,7 +44,10 @@ def guard(  # noqa: PLR0913 - one parameter for each flag
     conventions: ConventionFiles = None,
     gitignore: GitIgnored = False,
 ) -> None:
-    """Answer a host's PreToolUse hook: JSON of a call on stdin, deny or ask on stdout, nothing where it may pass."""
+    """Check a tool call as the PreToolUse hook of an agent.
+
+    Reads the call as JSON from stdin. Prints the decision deny or ask as JSON, or nothing if the call is allowed.
+    """
     options = HookOptions(
         tuple(directories or ()),
         tuple(skill or ()),
@@ -57,7 +61,7 @@ def guard(  # noqa: PLR0913 - one parameter for each flag
         gitignore=gitignore,
     )
     if options.contradiction:
-        fail(options.contradiction, WRONG_USE)
+        fail(options.contradiction, EXIT_USAGE)
     from server.hook.run import answer_call
 
     raise SystemExit(answer_call(options))

@@ -1,4 +1,4 @@
-"""Arguments and flags that several commands share."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from server.cli.console import WRONG_USE, fail
+from server.cli.console import EXIT_USAGE, fail
 from server.config.settings import Conventions
 from skills_core.run.tools.workspace_names import WorkspaceTool
 
@@ -28,64 +28,97 @@ __all__ = [
     "Strict",
     "TrustWorkspace",
     "Workspace",
-    "values_of",
+    "parse_name_values",
 ]
 
 Directories = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="DIR", help="Folders of skills, highest precedence first; by default the usual ones."),
+    typer.Argument(
+        metavar="DIR",
+        help="Folders of skills, highest precedence first.",
+        show_default="the configured and standard folders",
+    ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 FollowSymlinks = Annotated[
-    bool, typer.Option("--follow-symlinks", help="Follow links to skill folders, and links that stay where they are.")
+    bool,
+    typer.Option("--follow-symlinks", help="Follow symbolic links to skill folders, and links that stay inside one."),
 ]
 ConventionFiles = Annotated[
     Conventions | None,
-    typer.Option("--conventions", help="Where files such as AGENTS.md are skills; in directories that are named."),
+    typer.Option(
+        "--conventions",
+        help="Treat files such as AGENTS.md as skills: never (off), in the given and configured folders (named), or "
+        "also in the project (project).",
+        show_default="named",
+    ),
 ]
-GitIgnored = Annotated[bool, typer.Option("--gitignore", help="Leave out what git ignores.")]
+GitIgnored = Annotated[bool, typer.Option("--gitignore", help="Skip files that git ignores.")]
 TrustWorkspace = Annotated[
-    bool, typer.Option("--trust-workspace", help="Serve the skills of the project in the working directory.")
+    bool,
+    typer.Option("--trust-workspace", help="Trust the project in the working directory while this command runs."),
 ]
-Strict = Annotated[bool, typer.Option("--strict", help="Let every breach of a rule make a skill invalid.")]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Treat every violation of the skill format as an error, not as a warning.")
+]
 NoAdapt = Annotated[
-    bool, typer.Option("--no-adapt", help="Do not say what the tools and files that a skill names are called here.")
+    bool,
+    typer.Option("--no-adapt", help="Omit the client's own names for the tools and files that a skill mentions."),
 ]
 Model = Annotated[
     str | None,
-    typer.Option(metavar="MODEL", help="anthropic:NAME, openai:NAME, or http(s)://HOST/v1#NAME."),
+    typer.Option(
+        metavar="MODEL", help="The model to run skills with: anthropic:NAME, openai:NAME, or http(s)://HOST/v1#NAME."
+    ),
 ]
 RunId = Annotated[
     str | None,
     typer.Option(
         "--id",
-        metavar="NAME",
-        help="A name for the run: the same command with it continues the run, or gives its outcome again.",
+        metavar="ID",
+        help="An ID of your choice for the run. Repeat the command with the same ID to continue the run, or to get its "
+        "recorded result.",
+        show_default="a random ID",
     ),
 ]
-RequireSandbox = Annotated[bool, typer.Option("--require-sandbox", help="Run no script where no sandbox works.")]
-Param = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A parameter's value; may be repeated.")]
+RequireSandbox = Annotated[
+    bool, typer.Option("--require-sandbox", help="Refuse to run scripts if no complete sandbox is available.")
+]
+Param = Annotated[
+    list[str] | None, typer.Option(metavar="NAME=VALUE", help="Set a parameter of the skill; repeatable.")
+]
 
 RunTool = Annotated[
     list[WorkspaceTool] | None,
-    typer.Option("--run-tool", help="Let runs use this tool of the workspace; may be repeated."),
+    typer.Option(
+        "--run-tool",
+        metavar="TOOL",
+        help=f"Let runs use a workspace tool: {', '.join(WorkspaceTool)}; repeatable.",
+    ),
 ]
-Workspace = Annotated[str | None, typer.Option(metavar="DIR", help="The folder that these tools are bound to.")]
+Workspace = Annotated[
+    str | None, typer.Option(metavar="DIR", help="The folder that workspace tools (--run-tool) may read and write.")
+]
 McpServers = Annotated[
-    str | None, typer.Option(metavar="FILE", help="JSON that names other MCP servers whose tools runs may use.")
+    str | None,
+    typer.Option(metavar="FILE", help="A JSON file of MCP servers (mcpServers); runs may use their tools."),
 ]
 SkillTool = Annotated[
     list[str] | None,
-    typer.Option("--skill-tool", metavar="SKILL/TOOL", help="Carry out this tool of a skill; may be repeated."),
+    typer.Option(
+        "--skill-tool",
+        metavar="SKILL/TOOL",
+        help="Allow a tool that a skill declares, or all with SKILL/*; repeatable.",
+    ),
 ]
 
 
-def values_of(pairs: list[str] | None, flag: str = "--param") -> dict[str, str]:
-    """Return what a flag gives that may be repeated; one that is no NAME=VALUE ends the command."""
+def parse_name_values(pairs: list[str] | None, flag: str = "--param") -> dict[str, str]:
+    """Parse the values of a repeatable NAME=VALUE option; exit with a message if one is malformed."""
     values: dict[str, str] = {}
     for pair in pairs or ():
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            fail(f"{flag} {pair!r}: expected NAME=VALUE", WRONG_USE)
+            fail(f"{flag} {pair!r}: expected NAME=VALUE", EXIT_USAGE)
         values[key] = value
     return values

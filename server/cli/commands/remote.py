@@ -1,4 +1,4 @@
-"""The commands `verify` and `fetch`. What speaks to servers is imported only when one of them runs."""
+"""The commands `verify` and `fetch`, for the skills of another server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from server.cli.console import NO, WRONG_USE, print_json, print_text
+from server.cli.console import EXIT_NO, EXIT_USAGE, print_json, print_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,67 +18,74 @@ if TYPE_CHECKING:
 
 __all__ = ["fetch", "verify"]
 
-Url = Annotated[str, typer.Argument(metavar="URL", help="Where the server is, such as https://example.com/mcp.")]
+Url = Annotated[str, typer.Argument(metavar="URL", help="The URL of the MCP server, such as https://example.com/mcp.")]
 Names = Annotated[
-    list[str] | None, typer.Argument(metavar="NAME...", help="Skills, by name or URI; all if none is given.")
+    list[str] | None, typer.Argument(metavar="NAME...", help="Names or URIs of skills.", show_default="all skills")
 ]
 Headers = Annotated[
     list[str] | None,
-    typer.Option("--header", metavar="NAME: VALUE", help="A header for each request; may be repeated."),
+    typer.Option("--header", metavar="NAME: VALUE", help="Send this HTTP header with each request; repeatable."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 
 
 def verify(url: Url, names: Names = None, *, header: Headers = None, as_json: AsJson = False) -> None:
-    """Check that another server's skills are what it says they are."""
+    """Verify the skills of another MCP server.
+
+    Compares each file with the size and digest that the server publishes, and checks the rules of the format.
+    """
     import anyio
 
     from server.remote.address import Address
     from server.remote.operations import verify_server
 
     address = Address.parse(url, header or ())
-    _quiet()
-    _finish(anyio.run(verify_server, address, names or (), _teller(as_json=as_json)), as_json=as_json)
+    _silence_libraries()
+    _print_and_exit(anyio.run(verify_server, address, names or (), _result_printer(as_json=as_json)), as_json=as_json)
 
 
 def fetch(
     url: Url,
     names: Names = None,
     *,
-    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Where the skills' folders go.")] = Path(),
-    force: Annotated[bool, typer.Option("--force", help="Replace folders that are edited, or from elsewhere.")] = False,
+    to: Annotated[
+        Path, typer.Option("--to", metavar="DIR", help="Create the skills' folders in this folder.")
+    ] = Path(),
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace folders that were edited, or that come from another server.")
+    ] = False,
     header: Headers = None,
     as_json: AsJson = False,
 ) -> None:
-    """Verify another server's skills and write them to folders."""
+    """Verify the skills of another MCP server and download them."""
     import anyio
 
     from server.remote.address import Address
     from server.remote.operations import fetch_from
 
     address = Address.parse(url, header or ())
-    _quiet()
-    run = partial(fetch_from, address, names or (), to, _teller(as_json=as_json), force=force)
-    _finish(anyio.run(run), as_json=as_json)
+    _silence_libraries()
+    run = partial(fetch_from, address, names or (), to, _result_printer(as_json=as_json), force=force)
+    _print_and_exit(anyio.run(run), as_json=as_json)
 
 
-def _quiet() -> None:
-    """Keep the libraries' own logs, with their tracebacks, off the terminal: what matters becomes a diagnostic."""
+def _silence_libraries() -> None:
+    """Keep the logs of libraries off the terminal: diagnostics report the failures."""
     for name in ("mcp", "client", "httpx2", "httpcore2"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
-def _teller(*, as_json: bool) -> Callable[[Result], None]:
+def _result_printer(*, as_json: bool) -> Callable[[Result], None]:
     from server.cli.remote_report import result_lines
 
-    def tell(result: Result) -> None:
+    def print_result(result: Result) -> None:
         if not as_json:
             print_text("\n".join(result_lines(result)))
 
-    return tell
+    return print_result
 
 
-def _finish(outcome: RemoteOutcome, *, as_json: bool) -> None:
+def _print_and_exit(outcome: RemoteOutcome, *, as_json: bool) -> None:
     from server.cli.remote_report import outcome_object, summary
 
     if as_json:
@@ -89,6 +96,6 @@ def _finish(outcome: RemoteOutcome, *, as_json: bool) -> None:
         if outcome.results:
             print_text(summary(outcome))
     if outcome.misused:
-        raise typer.Exit(WRONG_USE)
+        raise typer.Exit(EXIT_USAGE)
     if not outcome.done:
-        raise typer.Exit(NO)
+        raise typer.Exit(EXIT_NO)

@@ -1,4 +1,4 @@
-"""What the commands that perform share: a service for folders and settings, and the person at the terminal."""
+"""Run skills and workflows for commands: open the run service, ask the user at the terminal, print the outcome."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from server.cli.console import NO, WRONG_USE, fail, print_json, print_text, tell
-from server.cli.terminal import at_terminal
+from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.cli.terminal import attach_terminal
 from server.config.bootstrap import open_with_settings
 from server.listing.runs import why_no_runs
 from server.run.telemetry import traced
@@ -30,97 +30,96 @@ if TYPE_CHECKING:
     from skills_core.run.durable.engine import Engine
     from skills_core.run.outcome import RunOutcome
 
-__all__ = ["Opened", "open_for_runs", "performed", "resumed", "show_outcome"]
+__all__ = ["RunCommandContext", "execute", "open_for_runs", "print_outcome", "resume_interrupted"]
 
 _Outcome = TypeVar("_Outcome")
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """What a command performs with."""
+class RunCommandContext:
+    """The library, settings and run service of a command."""
 
     library: Library
     settings: Settings
     service: RunService
 
 
-def open_for_runs(directories: Sequence[Path] | None, **flags: object) -> Opened:
-    """Return what performs the skills of `directories`; without a model the command ends."""
+def open_for_runs(directories: Sequence[Path] | None, **flags: object) -> RunCommandContext:
+    """Open the run service for the skills of `directories`; exit with a message if no model can be used."""
     library, settings = open_with_settings(directories, **flags)
     if (reason := why_no_runs(settings)) or settings.model == CLIENT:
-        fail(reason or "there is no client here whose model could be used; name another with --model", WRONG_USE)
-    # What performs cannot be imported without the extra.
-    from server.run.factory import service_of
+        fail(reason or "the model `client` needs a connected client; name another model with --model", EXIT_USAGE)
+    # The import fails without the extra `run`.
+    from server.run.factory import create_service
 
-    return Opened(library, settings, service_of(library, settings))
+    return RunCommandContext(library, settings, create_service(library, settings))
 
 
-def performed(
-    opened: Opened, name: str, run_id: str | None, work: Callable[[RunParticipants], Awaitable[_Outcome]]
+def execute(
+    context: RunCommandContext, name: str, run_id: str | None, work: Callable[[RunParticipants], Awaitable[_Outcome]]
 ) -> _Outcome:
-    """Do the work while its runs are recorded, with whoever is at the terminal; return what it came to.
+    """Call `work` while runs are recorded, with the user at the terminal as participant; return its outcome.
 
-    Of what others left behind, the run of this name is continued, and no other: a command is there for a moment.
-    They are asked on behalf of the skill or workflow `name`. Where a signal ends the process, what is recorded stays
-    to be continued.
+    Questions to the user name the skill or workflow `name`. Of the interrupted runs, only the one with this run ID is
+    continued. A run that a signal interrupts can be continued later.
     """
     from server.run.factory import recording
     from server.run.skill_runner import RunParticipants
 
     async def recorded(participants: RunParticipants) -> _Outcome:
         only = [] if run_id is None else [run_id]
-        async with recording(opened.service, opened.library, opened.settings, only):
+        async with recording(context.service, context.library, context.settings, only):
             return await work(participants)
 
-    with traced(os.environ), at_terminal(name) as (user, report):
-        return until_signalled(lambda: recorded(RunParticipants(user, report)), opened.service.close)
+    with traced(os.environ), attach_terminal(name) as (user, report):
+        return until_signalled(lambda: recorded(RunParticipants(user, report)), context.service.close)
 
 
-def show_outcome(outcome: RunOutcome | WorkflowOutcome, *, as_json: bool) -> None:
-    """Print what was performed, and on stderr what is wrong with a step; what is wrong with all of it ends all."""
+def print_outcome(outcome: RunOutcome | WorkflowOutcome, *, as_json: bool) -> None:
+    """Print the outcome; report the problems of steps on stderr; exit with 1 if the whole run has a problem."""
     if as_json:
         print_json(to_json(outcome))
     elif outcome.output:
         print_text(outcome.output)
     for step in outcome.steps if isinstance(outcome, WorkflowOutcome) else ():
         if step.outcome is not None and step.outcome.problem is not None:
-            tell(f"{step.name}: {step.outcome.message} (run {step.outcome.run_id})")
+            print_notice(f"{step.name}: {step.outcome.message} (run {step.outcome.run_id})")
     if outcome.problem is not None:
-        tell(f"{outcome.message} (run {outcome.run_id})")
-        raise SystemExit(NO)
+        print_notice(f"{outcome.message} (run {outcome.run_id})")
+        raise SystemExit(EXIT_NO)
 
 
-def resumed(opened: Opened) -> list[dict[str, Any]]:
-    """Complete the runs that were interrupted, and return what each came to; those that are left are told of."""
+def resume_interrupted(context: RunCommandContext) -> list[dict[str, Any]]:
+    """Continue the interrupted runs and return their outcomes; report skipped runs on stderr."""
     from server.run.factory import recording
     from server.run.service import KINDS
 
     async def work() -> list[dict[str, Any]]:
-        async with recording(opened.service, opened.library, opened.settings) as engine:
+        async with recording(context.service, context.library, context.settings) as engine:
             await engine.recover()
-            found = await engine.runs([RunState.WAITING, RunState.RUNNING], limit=10_000)
-            unfinished = [run for run in found if not is_inner(run.run_id)]
-            # What somebody wrote into the record that nobody here performs would be waited for without end.
-            ours = [run for run in unfinished if run.kind in KINDS]
-            await _tell_of_others(engine, [run.run_id for run in unfinished if run.kind not in KINDS])
-            return [await _come_to(engine, run.run_id, run.kind) for run in ours]
+            recorded_runs = await engine.runs([RunState.WAITING, RunState.RUNNING], limit=10_000)
+            unfinished = [run for run in recorded_runs if not is_inner(run.run_id)]
+            # Waiting for a run of an unknown kind would never end: no worker here runs it.
+            known = [run for run in unfinished if run.kind in KINDS]
+            await _report_skipped(engine, [run.run_id for run in unfinished if run.kind not in KINDS])
+            return [await _final_status(engine, run.run_id, run.kind) for run in known]
 
     with traced(os.environ):
-        return until_signalled(work, opened.service.close)
+        return until_signalled(work, context.service.close)
 
 
-async def _tell_of_others(engine: Engine, unknown: Iterable[str]) -> None:
-    """Name the interrupted runs that are not completed here; `unknown` are those of unknown kinds."""
+async def _report_skipped(engine: Engine, unknown: Iterable[str]) -> None:
+    """Report the interrupted runs that are not continued here; `unknown` are those of unknown kinds."""
     for run_id in unknown:
-        tell(f"{run_id} is left alone: it is of a kind that is not known here")
+        print_notice(f"{run_id} is not continued: this version does not know its kind")
     for run_id in await engine.left_alone():
-        tell(
-            f"{run_id} is left alone: it was begun with other folders, another model, other tools or settings, or by "
-            f"another version; `skillserve runs show {run_id}` tells of it"
+        print_notice(
+            f"{run_id} is not continued: it was started with other folders, another model, other tools or settings, or "
+            f"by another version; `skillserve runs show {run_id}` shows its trace"
         )
 
 
-async def _come_to(engine: Engine, run_id: str, kind: str) -> dict[str, Any]:
+async def _final_status(engine: Engine, run_id: str, kind: str) -> dict[str, Any]:
     try:
         outcome = await engine.wait(run_id)
     except RunNotDoneError as error:

@@ -1,4 +1,4 @@
-"""The commands that perform skills with a model: `run`, and `runs` for what came of it."""
+"""The commands `run` and `runs`: run skills with a model, and manage their runs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from server.cli.commands.options import (
     SkillTool,
     TrustWorkspace,
     Workspace,
-    values_of,
+    parse_name_values,
 )
-from server.cli.console import NO, fail, print_json, print_text
+from server.cli.console import EXIT_NO, fail, print_json, print_text
 from skills_core.errors import UnknownSkillError
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 __all__ = ["run", "runs"]
 
-runs = typer.Typer(help="What was performed, and what was interrupted.", no_args_is_help=True)
+runs = typer.Typer(help="List, show, cancel and resume runs.", no_args_is_help=True)
 
 
 def run(  # noqa: PLR0913 - one parameter for each flag
     name: Annotated[str, typer.Argument(help="The skill's name.")],
-    message: Annotated[str | None, typer.Argument(help="What you want of it, in your own words.")] = None,
+    message: Annotated[str | None, typer.Argument(help="What the skill should do, in your own words.")] = None,
     directories: Directories = None,
     *,
     param: Param = None,
@@ -51,11 +51,14 @@ def run(  # noqa: PLR0913 - one parameter for each flag
     follow_symlinks: FollowSymlinks = False,
     trust_workspace: TrustWorkspace = False,
 ) -> None:
-    """Perform a skill with a model. The exit code is 1 where it did not complete, or something is missing."""
-    values = values_of(param)
-    from server.cli.commands.run_execution import open_for_runs, performed, show_outcome
+    """Run a skill with a model, and print the output.
 
-    opened = open_for_runs(
+    The exit code is 1 if the skill does not exist, the run fails, or its score is below the skill's minimum.
+    """
+    values = parse_name_values(param)
+    from server.cli.commands.run_execution import execute, open_for_runs, print_outcome
+
+    context = open_for_runs(
         directories,
         model=model,
         run_tools=run_tools,
@@ -66,71 +69,75 @@ def run(  # noqa: PLR0913 - one parameter for each flag
         trust_workspace=trust_workspace,
     )
     try:
-        skill = opened.library.catalog.skill(name)
+        skill = context.library.catalog.skill(name)
     except UnknownSkillError as error:
-        fail(f"{error}{_misplaced(message, directories)}", NO)
+        fail(f"{error}{_folder_hint(message, directories)}", EXIT_NO)
     from skills_core.run.executor import RunRequest
 
     request = RunRequest(skill, values, message)
 
     async def work(participants: RunParticipants) -> RunOutcome:
-        return await opened.service.perform(request, participants, run_id)
+        return await context.service.run_skill(request, participants, run_id)
 
-    show_outcome(performed(opened, skill.key, run_id, work), as_json=as_json)
+    print_outcome(execute(context, skill.key, run_id, work), as_json=as_json)
 
 
 @runs.command("list")
 def list_runs(*, as_json: AsJson = False) -> None:
-    """List the runs that are recorded or that there are traces of, the latest first."""
-    from server.cli.commands.recorded_runs import listed_runs
+    """List runs, latest first."""
+    from server.cli.commands.recorded_runs import read_summaries
 
-    found = listed_runs()
+    summaries = read_summaries()
     if as_json:
-        print_json({"runs": found})
+        print_json({"runs": summaries})
         return
-    for each in found:
+    for each in summaries:
         name = each["skill"] or (each["workflow"] and f"workflow {each['workflow']}")
-        shown = (each["run_id"], each["started"], each["status"], name, each["problem"])
-        print_text("  ".join(str(value or "-") for value in shown))
+        columns = (each["run_id"], each["started"], each["status"], name, each["problem"])
+        print_text("  ".join(str(value or "-") for value in columns))
 
 
 @runs.command("show")
-def show_run(run_id: Annotated[str, typer.Argument(metavar="ID", help="The run, as `runs list` shows it.")]) -> None:
-    """Print the trace of a run: each call of the model and of tools, decisions, scores, and how it ended."""
-    from server.cli.commands.recorded_runs import shown_run
+def show_run(run_id: Annotated[str, typer.Argument(metavar="ID", help="The ID of the run, from `runs list`.")]) -> None:
+    """Print the trace of a run as JSON.
+
+    The trace has all model and tool calls, decisions and scores, and the result.
+    """
+    from server.cli.commands.recorded_runs import read_trace
     from skills_core.run.trace.store import UnknownTraceError, UnreadableTraceError
 
     try:
-        print_json(shown_run(run_id))
+        print_json(read_trace(run_id))
     except UnreadableTraceError as error:
-        fail(str(error), NO)
+        fail(str(error), EXIT_NO)
     except UnknownTraceError as error:
-        fail(f"{error} `skillserve runs list` shows those that there are.", NO)
+        fail(f"{error} `skillserve runs list` shows all runs.", EXIT_NO)
 
 
 @runs.command("cancel")
-def cancel_runs(
-    run_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="The runs, as `runs list` shows them.")],
+def cancel(
+    run_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="The IDs of the runs, from `runs list`.")],
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel runs that wait, are performed by any process, or were interrupted; the steps of a workflow end with it.
+    """Cancel runs that are waiting, running or interrupted.
 
-    The exit code is 1 where one of them has ended already or is not recorded.
+    Cancelling a workflow's run cancels its steps too. The exit code is 1 if a run has already ended or is not
+    recorded.
     """
-    from server.cli.commands.recorded_runs import cancelled_runs
+    from server.cli.commands.recorded_runs import cancel_runs
 
-    found = cancelled_runs(run_ids)
+    results = cancel_runs(run_ids)
     if as_json:
-        print_json({"runs": found})
-    for each in [] if as_json else found:
+        print_json({"runs": results})
+    for each in [] if as_json else results:
         print_text(f"{each['run_id']}  {each['status'] or '-'}  {each['message']}")
-    if not all(each["cancelled"] for each in found):
-        raise SystemExit(NO)
+    if not all(each["cancelled"] for each in results):
+        raise SystemExit(EXIT_NO)
 
 
 @runs.command("resume")
-def resume_runs(  # noqa: PLR0913 - one parameter for each flag
+def resume(  # noqa: PLR0913 - one parameter for each flag
     directories: Directories = None,
     *,
     model: Model = None,
@@ -142,10 +149,14 @@ def resume_runs(  # noqa: PLR0913 - one parameter for each flag
     follow_symlinks: FollowSymlinks = False,
     trust_workspace: TrustWorkspace = False,
 ) -> None:
-    """Complete what was interrupted, of runs with the same folders, model and tools as are given here."""
-    from server.cli.commands.run_execution import open_for_runs, resumed
+    """Continue interrupted runs.
 
-    opened = open_for_runs(
+    Only runs that were started with the same folders, model and tools are continued. The exit code is 1 if one of them
+    does not complete.
+    """
+    from server.cli.commands.run_execution import open_for_runs, resume_interrupted
+
+    context = open_for_runs(
         directories,
         model=model,
         run_tools=run_tools,
@@ -155,18 +166,18 @@ def resume_runs(  # noqa: PLR0913 - one parameter for each flag
         follow_symlinks=follow_symlinks,
         trust_workspace=trust_workspace,
     )
-    found = resumed(opened)
+    results = resume_interrupted(context)
     if as_json:
-        print_json({"runs": found})
-    for each in [] if as_json else found:
+        print_json({"runs": results})
+    for each in [] if as_json else results:
         print_text(f"{each['run_id']}  {each['kind']}  {each['status']}")
-    if any(each["status"] != "completed" for each in found):
-        raise SystemExit(NO)
+    if any(each["status"] != "completed" for each in results):
+        raise SystemExit(EXIT_NO)
 
 
-def _misplaced(message: str | None, directories: list[Path] | None) -> str:
-    """Return what to do where no skill was found as a folder stands in the place of the message, else nothing."""
-    # Of a text that can be no path, `Path` raises.
+def _folder_hint(message: str | None, directories: list[Path] | None) -> str:
+    """Return a hint if the user probably gave a folder in the place of the message, else an empty string."""
+    # `Path` raises for some texts that are not paths.
     if directories or not message or not os.path.isdir(message):  # noqa: PTH112
         return ""
-    return f' {message!r} was taken as the message; write a message (or "") before folders.'
+    return f' {message!r} was taken as the message; give a message (or "") before folders.'

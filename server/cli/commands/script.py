@@ -1,4 +1,4 @@
-"""The command `script`."""
+"""The command `script`: run a script of a skill."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from server.cli.commands.options import AsJson, FollowSymlinks, RequireSandbox, TrustWorkspace
-from server.cli.console import NO, fail, print_json, tell
+from server.cli.console import EXIT_NO, fail, print_json, print_notice
 from server.config.bootstrap import open_library, settings_of
 from server.config.machine import Machine, current_places
 from skills_core.diagnostics import one_line
@@ -21,31 +21,45 @@ __all__ = ["script"]
 
 SkillFolders = Annotated[
     list[Path] | None,
-    typer.Option("--dir", metavar="DIR", help="A folder of skills; may be repeated. By default the usual ones."),
+    typer.Option(
+        "--dir",
+        metavar="DIR",
+        help="A folder of skills; repeatable.",
+        show_default="the configured and standard folders",
+    ),
 ]
 Stdin = Annotated[
-    typer.FileBinaryRead | None, typer.Option(metavar="FILE", help="What the script reads; - for stdin itself.")
+    typer.FileBinaryRead | None,
+    typer.Option(metavar="FILE", help="Read the script's stdin from this file; - for stdin.", show_default="empty"),
 ]
 Workspace = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Where it is started, and may write; by default an empty folder.")
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="The working directory of the script, where it may write.",
+        show_default="an empty temporary folder",
+    ),
 ]
 
 
 def script(  # noqa: PLR0913 - one parameter for each flag
     skill: Annotated[str, typer.Argument(help="The skill's name.")],
     path: Annotated[str, typer.Argument(help="The script's path, relative to the skill's folder.")],
-    args: Annotated[list[str] | None, typer.Argument(help="What the script is given, as it stands.")] = None,
+    args: Annotated[list[str] | None, typer.Argument(help="Arguments for the script.")] = None,
     *,
     directories: SkillFolders = None,
     stdin: Stdin = None,
     workspace: Workspace = None,
-    network: Annotated[bool, typer.Option("--network", help="Let it use the network from the sandbox.")] = False,
+    network: Annotated[bool, typer.Option("--network", help="Allow network access from the sandbox.")] = False,
     require_sandbox: RequireSandbox = False,
     as_json: AsJson = False,
     follow_symlinks: FollowSymlinks = False,
     trust_workspace: TrustWorkspace = False,
 ) -> None:
-    """Run a script of a skill, in a sandbox where there is one. Flags stand before the skill's name."""
+    """Run a script of a skill, in a sandbox if available.
+
+    Options go before the skill's name. Everything after the path is passed to the script.
+    """
     from server.scripts.factory import script_setup, variables_of
     from server.scripts.report import report_of
     from server.transport.signals import until_signalled
@@ -63,22 +77,22 @@ def script(  # noqa: PLR0913 - one parameter for each flag
     runner = ScriptRunner(script_setup(settings))
     catalog = open_library(directories, settings, machine).catalog
     try:
-        found = catalog.skill(skill)
-        file = catalog.file_of(found, path)
-        given = stdin.read() if stdin else b""
+        owner = catalog.skill(skill)
+        file = catalog.file_of(owner, path)
+        data = stdin.read() if stdin else b""
         if not runner.setup.refuses and (warning := runner.setup.isolation.warning):
-            tell(f"warning: {warning}")
-        variables = variables_of(found)
-        result = until_signalled(partial(runner.run, found, file.path, args or (), stdin=given, variables=variables))
+            print_notice(f"warning: {warning}")
+        variables = variables_of(owner)
+        result = until_signalled(partial(runner.run, owner, file.path, args or (), stdin=data, variables=variables))
     except (UnknownSkillError, UnknownFileError, ScriptRefusedError, SkillChangedError) as error:
-        fail(str(error), NO)
-    report = report_of(found, file.path, runner.setup.isolation.kind, result)
+        fail(str(error), EXIT_NO)
+    report = report_of(owner, file.path, runner.setup.isolation.kind, result)
     if as_json:
         print_json({**report.facts, "stdout": report.stdout, "stderr": report.stderr})
     else:
         _print_bytes(result.finished.stdout, result.finished.stderr)
     if not report.succeeded:
-        fail(one_line(report.summary), NO)
+        fail(one_line(report.summary), EXIT_NO)
 
 
 def _print_bytes(stdout: bytes, stderr: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The command that searches skills: `search`."""
+"""The command `search`: find skills by a query."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from server.cli.commands.options import AsJson, Directories, FollowSymlinks, TrustWorkspace
-from server.cli.console import NO, print_json
+from server.cli.console import EXIT_NO, print_json
 from server.config.bootstrap import open_with_settings
 from server.hosting.reranker import load_reranker
 from server.hosting.search_results import match_object
@@ -24,28 +24,41 @@ __all__ = ["search"]
 
 
 class Ranking(StrEnum):
-    """How skills are scored."""
+    """The scoring of matches."""
 
     DEFAULT = "default"
     LEXICAL = "lexical"
 
 
 def search(  # noqa: PLR0913 - one parameter for each flag
-    query: Annotated[str, typer.Argument(help="What the skill should do; may be empty where a tag is given.")],
+    query: Annotated[str, typer.Argument(help="The task in your own words; may be empty if --tag is given.")],
     directories: Directories = None,
     *,
-    ranking: Annotated[Ranking, typer.Option(help="lexical is adk-skill's score.")] = Ranking.DEFAULT,
-    limit: Annotated[int, typer.Option(min=1, help="Most matches.")] = 10,
+    ranking: Annotated[
+        Ranking, typer.Option(help="How to score matches; lexical is the word score of adk-skill.")
+    ] = Ranking.DEFAULT,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Print at most N matches.")] = 10,
     min_score: Annotated[
-        float | None, typer.Option(help="Least score of a match; by default, all that share a word with the query.")
+        float | None,
+        typer.Option(
+            metavar="SCORE", help="Print only matches with at least this score.", show_default="any match of a word"
+        ),
     ] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="Only skills with such a tag; may be repeated.")] = None,
-    exclude_tag: Annotated[list[str] | None, typer.Option(help="No skill with this tag; may be repeated.")] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TAG", help="Search only skills with this tag, or one of several; repeatable."),
+    ] = None,
+    exclude_tag: Annotated[
+        list[str] | None, typer.Option(metavar="TAG", help="Leave out skills with this tag; repeatable.")
+    ] = None,
     as_json: AsJson = False,
     follow_symlinks: FollowSymlinks = False,
     trust_workspace: TrustWorkspace = False,
 ) -> None:
-    """Find the skills that answer a query, best first. The exit code is 1 where there is none."""
+    """Find skills that match a query, best match first.
+
+    The exit code is 1 if no skill matches.
+    """
     library, settings = open_with_settings(
         directories, follow_symlinks=follow_symlinks, trust_workspace=trust_workspace
     )
@@ -53,24 +66,26 @@ def search(  # noqa: PLR0913 - one parameter for each flag
     if ranking is Ranking.DEFAULT:
         matches = SkillSearch(load_reranker(settings.reranker)).select(library.catalog.active, query, policy)
     else:
-        matches = _by_words(library.catalog.active, query, policy, all_scores=min_score is not None)
+        matches = _lexical_matches(library.catalog.active, query, policy, all_scores=min_score is not None)
     if as_json:
-        print_json({"matches": [_object(match) for match in matches]})
+        print_json({"matches": [_match_document(match) for match in matches]})
     else:
         from server.cli.tables import print_matches
 
         print_matches(matches)
     if not matches:
-        raise SystemExit(NO)
+        raise SystemExit(EXIT_NO)
 
 
-def _by_words(skills: tuple[Skill, ...], query: str, policy: SelectionPolicy, *, all_scores: bool) -> list[Match]:
+def _lexical_matches(
+    skills: tuple[Skill, ...], query: str, policy: SelectionPolicy, *, all_scores: bool
+) -> list[Match]:
     matches = SkillIndex().extended(skills).select(query, policy)
-    # A score of nothing is one that whoever names a minimum may want, and what tags alone select has no other.
+    # Keep matches with the score 0 if a minimum was given, or if tags alone select them.
     return matches if all_scores or not query.strip() else [match for match in matches if match.score]
 
 
-def _object(match: Match) -> dict[str, Any]:
+def _match_document(match: Match) -> dict[str, Any]:
     skill = match.skill
     return {
         "name": printable(skill.name),

@@ -1,4 +1,4 @@
-"""The command `serve`."""
+"""The command `serve`: start an MCP server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from server.cli.commands.options import (
     TrustWorkspace,
     Workspace,
 )
-from server.cli.console import WRONG_USE, fail
+from server.cli.console import EXIT_USAGE, fail
 from server.config.bootstrap import open_library, settings_with_logs
 from server.config.machine import Machine, current_places, state_home
 from server.config.settings import LogLevel, OptionalTool, Transport
@@ -37,34 +37,75 @@ if TYPE_CHECKING:
 
 __all__ = ["serve"]
 
+ServedTransport = Annotated[
+    Transport | None, typer.Option(help="The transport to clients.", show_default=Transport.STDIO)
+]
+Host = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="The address to listen on over HTTP.", show_default="127.0.0.1")
+]
+Port = Annotated[int | None, typer.Option(metavar="PORT", help="The HTTP port.", show_default="8000")]
+
 AllowedHosts = Annotated[
     list[str] | None,
-    typer.Option("--allowed-host", help="A Host header to accept over HTTP beside loopback; may be repeated."),
+    typer.Option(
+        "--allowed-host",
+        metavar="HOST",
+        help="Accept HTTP requests with this Host header, besides loopback names; repeatable.",
+    ),
 ]
 
-Tools = Annotated[list[OptionalTool] | None, typer.Option("--tool", help="Offer this tool too; may be repeated.")]
+Tools = Annotated[
+    list[OptionalTool] | None,
+    typer.Option(
+        "--tool", metavar="TOOL", help=f"Offer an optional tool to clients: {', '.join(OptionalTool)}; repeatable."
+    ),
+]
 
 Pinned = Annotated[
-    list[str] | None, typer.Option("--pin", metavar="NAME", help="Offer this skill before others; may be repeated.")
+    list[str] | None, typer.Option("--pin", metavar="NAME", help="List this skill before others; repeatable.")
 ]
 
 ServedModel = Annotated[
     str | None,
-    typer.Option(metavar="MODEL", help="Perform skills by this model, or by that of the connected client: client."),
+    typer.Option(
+        metavar="MODEL",
+        help="The model to run skills with: client (the client's own model), anthropic:NAME, openai:NAME, or "
+        "http(s)://HOST/v1#NAME.",
+    ),
 ]
 
 Workflows = Annotated[
     list[str] | None,
-    typer.Option("--workflow", metavar="PATH", help="Let clients run it, or all in a folder."),
+    typer.Option(
+        "--workflow",
+        metavar="PATH",
+        help="Let clients run the workflow in this file, or all workflows in this folder; repeatable.",
+    ),
+]
+
+Watch = Annotated[
+    WatchMode | None,
+    typer.Option(
+        help="How to detect changes: with file system events (native), by polling (poll), whichever works here "
+        "(auto), or not at all (off).",
+        show_default=WatchMode.AUTO,
+    ),
+]
+WatchDebounce = Annotated[
+    int | None,
+    typer.Option(metavar="MS", help="Reload after this many milliseconds without a change.", show_default="250"),
+]
+Verbosity = Annotated[
+    LogLevel | None, typer.Option(help="The lowest level of log messages on stderr.", show_default=LogLevel.INFO)
 ]
 
 
 def serve(  # noqa: PLR0913 - one parameter for each flag
     directories: Directories = None,
     *,
-    transport: Annotated[Transport | None, typer.Option(help="stdio by default.")] = None,
-    host: Annotated[str | None, typer.Option(help="Address for HTTP; 127.0.0.1 by default.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port for HTTP; 8000 by default.")] = None,
+    transport: ServedTransport = None,
+    host: Host = None,
+    port: Port = None,
     allowed_hosts: AllowedHosts = None,
     strict: Strict = False,
     follow_symlinks: FollowSymlinks = False,
@@ -81,11 +122,14 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     mcp_servers: McpServers = None,
     skill_tools: SkillTool = None,
     pinned: Pinned = None,
-    watch: Annotated[WatchMode | None, typer.Option(help="How changes are noticed; auto by default.")] = None,
-    watch_debounce_ms: Annotated[int | None, typer.Option(help="Quiet time that ends a burst; 250.")] = None,
-    log_level: Annotated[LogLevel | None, typer.Option(help="How much goes to stderr; info by default.")] = None,
+    watch: Watch = None,
+    watch_debounce_ms: WatchDebounce = None,
+    log_level: Verbosity = None,
 ) -> None:
-    """Serve folders of skills to MCP clients, and follow every change in them."""
+    """Serve folders of skills to MCP clients.
+
+    The server watches the folders and notifies clients of changes.
+    """
     flags = {name: flag for name, flag in locals().items() if name != "directories"}
     machine = Machine(current_places())
     settings = settings_with_logs(machine, **flags)
@@ -94,7 +138,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
 
 def _require_streams(settings: Settings) -> None:
     if settings.transport is Transport.STDIO and (sys.stdin is None or sys.stdout is None):
-        fail("stdin or stdout is closed; a client speaks over both, or use --transport http", WRONG_USE)
+        fail("the stdio transport needs open stdin and stdout; to serve over HTTP, use --transport http", EXIT_USAGE)
 
 
 def _run(library: Library, settings: Settings, machine: Machine) -> None:
@@ -106,7 +150,7 @@ def _run(library: Library, settings: Settings, machine: Machine) -> None:
     gc.freeze()
     gc.enable()
     _log_inactive(library)
-    _log_unknown(library, settings)
+    _log_unknown_names(library, settings)
     usage = Usage(usage_file(state_home()) if settings.usage else None)
     try:
         run(library, settings, machine.files, usage)
@@ -114,18 +158,18 @@ def _run(library: Library, settings: Settings, machine: Machine) -> None:
         return
 
 
-def _log_unknown(library: Library, settings: Settings) -> None:
-    """Tell of names in settings that name nothing."""
+def _log_unknown_names(library: Library, settings: Settings) -> None:
+    """Log names of skills and clients in the settings that do not exist."""
     from server.clients import KNOWN_CLIENTS, UNKNOWN
 
     logger = logging.getLogger("server")
     for name in settings.pinned:
         if library.catalog.offer(name) is None:
-            logger.warning("pinned: no skill %s is offered to models now", one_line(name))
+            logger.warning("pinned: no skill %s is offered to models", one_line(name))
     known = [client.key for client in (*KNOWN_CLIENTS, UNKNOWN)]
     for key in settings.client_budgets:
         if key not in known:
-            logger.warning("client_budgets: there is no client %s; known are %s", one_line(key), ", ".join(known))
+            logger.warning("client_budgets: unknown client %s; expected one of %s", one_line(key), ", ".join(known))
 
 
 def _log_inactive(library: Library) -> None:

@@ -1,8 +1,8 @@
-"""The commands that look at skills: `status`, `show` and `activate`."""
+"""The command `status`: list all skills with their states."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -12,42 +12,36 @@ from server.cli.commands.options import (
     Directories,
     FollowSymlinks,
     GitIgnored,
-    NoAdapt,
-    Param,
     Strict,
     TrustWorkspace,
-    values_of,
 )
-from server.cli.console import NO, WRONG_USE, fail, print_json, print_text
-from server.cli.validation_report import print_skill
-from server.config.bootstrap import open_quietly, open_with_settings
-from server.hosting.status import skill_object, status_object
+from server.cli.console import print_json
+from server.config.bootstrap import open_with_settings
+from server.hosting.status import status_object
 from server.hosting.status_filter import StatusChoice
-from server.protocol.activation.recipients import known_names, recipient_called
-from skills_core.diagnostics import Reason, one_line, printable
-from skills_core.errors import UnknownSkillError, did_you_mean, similar_to
-from skills_core.rendering import activation_inputs, render_activation, render_request
+from skills_core.diagnostics import Reason
 from skills_core.skill import State
 from skills_core.sources import Scope
 
-if TYPE_CHECKING:
-    from skills_core.skill import Skill
-
-__all__ = ["activate", "show", "status"]
+__all__ = ["status"]
 
 
 def status(  # noqa: PLR0913 - one parameter for each flag
     directories: Directories = None,
     *,
-    state: Annotated[list[State] | None, typer.Option(help="Only skills in this state; may be repeated.")] = None,
+    state: Annotated[list[State] | None, typer.Option(help="List only skills in this state; repeatable.")] = None,
     reason: Annotated[
         list[Reason] | None,
-        typer.Option(metavar="CODE", help="Only skills with this reason for their state; may be repeated."),
+        typer.Option(metavar="CODE", help="List only skills with this reason code; repeatable."),
     ] = None,
-    scope: Annotated[list[Scope] | None, typer.Option(help="Only skills of such a source; may be repeated.")] = None,
+    scope: Annotated[
+        list[Scope] | None, typer.Option(help="List only skills from sources of this scope; repeatable.")
+    ] = None,
     name: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="Only skills with such a name, as in 'sql-*'; may be repeated."),
+        typer.Option(
+            metavar="PATTERN", help="List only skills whose names match a pattern such as 'sql-*'; repeatable."
+        ),
     ] = None,
     as_json: AsJson = False,
     strict: Strict = False,
@@ -56,7 +50,7 @@ def status(  # noqa: PLR0913 - one parameter for each flag
     conventions: ConventionFiles = None,
     gitignore: GitIgnored = False,
 ) -> None:
-    """Show every skill that was found, its state, and why."""
+    """List all skills with their states and the reasons for them."""
     library, settings = open_with_settings(
         directories,
         strict=strict,
@@ -75,64 +69,3 @@ def status(  # noqa: PLR0913 - one parameter for each flag
     from server.scripts.factory import script_status
 
     print_status(catalog, choice, runs_object(settings), script_status(settings))
-
-
-def show(
-    name: Annotated[str, typer.Argument(help="The skill's name.")],
-    directories: Directories = None,
-    *,
-    as_json: AsJson = False,
-    follow_symlinks: FollowSymlinks = False,
-) -> None:
-    """Show one skill: its fields, files and diagnostics."""
-    catalog = open_quietly(directories, follow_symlinks=follow_symlinks).catalog
-    found = [skill for skill in catalog.skills if name in {skill.key, skill.name, skill.path}]
-    if not found:
-        similar = similar_to(name, (skill.key for skill in catalog.skills))
-        fail(f"there is no skill {name[:200]!r}{did_you_mean(similar, '; did')}", NO)
-    if as_json:
-        print_json({"skills": [_with_files(skill_object(skill), skill) for skill in found]})
-        return
-    for skill in found:
-        print_skill(skill)
-
-
-def activate(
-    name: Annotated[str, typer.Argument(help="The skill's name.")],
-    directories: Directories = None,
-    *,
-    param: Param = None,
-    client: Annotated[
-        str | None, typer.Option(metavar="CLIENT", help="The text for this client, by its key or name; for any.")
-    ] = None,
-    follow_symlinks: FollowSymlinks = False,
-    no_adapt: NoAdapt = False,
-) -> None:
-    """Print the text that activating a skill hands to a model."""
-    given = values_of(param)
-    try:
-        library, settings = open_with_settings(directories, follow_symlinks=follow_symlinks, no_adapt=no_adapt)
-        skill = library.catalog.skill(name)
-    except UnknownSkillError as error:
-        fail(str(error), NO)
-    recipient = recipient_called(client, settings, local=True)
-    if recipient is None:
-        known = ", ".join(known_names(settings))
-        fail(f"--client {one_line(client or '')[:200]!r}: nothing is known of it; expected one of {known}", WRONG_USE)
-    values, message = activation_inputs(skill, given)
-    print_text(render_activation(skill, values, recipient))
-    if message:
-        print_text(render_request(skill, message))
-
-
-def _with_files(described: dict[str, Any], skill: Skill) -> dict[str, Any]:
-    files = [
-        {
-            "path": printable(file.path),
-            "uri": skill.file_uri(file.path),
-            "size": file.size,
-            "digest": file.digest,
-        }
-        for file in skill.content.files.values()
-    ]
-    return {**described, "frontmatter": skill.frontmatter.raw, "files": files}

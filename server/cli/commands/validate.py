@@ -1,57 +1,53 @@
-"""The commands for those who write skills: `init` and `validate`."""
+"""The command `validate`: check skills, and fix mechanical errors."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import Annotated
 
 import typer
 
 from server.cli.commands.options import AsJson, FollowSymlinks, Strict
-from server.cli.console import NO, WRONG_USE, print_json, print_text
+from server.cli.console import EXIT_NO, EXIT_USAGE, print_json, print_text
 from server.cli.validation_report import validation_lines, validation_object
 
-__all__ = ["init", "validate"]
-
-
-def init(
-    name: Annotated[str, typer.Argument(help="The skill's name: lower-case letters, digits and hyphens.")],
-    *,
-    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Where the skill's folder goes.")] = Path(),
-    description: Annotated[str | None, typer.Option(help="What it does, and when to use it.")] = None,
-) -> None:
-    """Write a new skill to begin with."""
-    from server.authoring.scaffold import write_skill
-
-    print_text(str(write_skill(to, name, description)))
+__all__ = ["validate"]
 
 
 def validate(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH...", help="Skill folders, SKILL.md files, or folders of skills."),
+        typer.Argument(metavar="PATH...", help="Folders of skills, single skill folders or SKILL.md files."),
     ],
     *,
     fix: Annotated[
-        bool, typer.Option("--fix", help="First mend what is mechanical in each SKILL.md; the body stays as it is.")
+        bool,
+        typer.Option("--fix", help="First fix mechanical errors in the frontmatter and file name of each SKILL.md."),
     ] = False,
     strict: Strict = False,
     follow_symlinks: FollowSymlinks = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check skills against the rules of their format, and say how to mend what breaks them."""
-    from server.cli.commands.validate_paths import check, fix_all, place_of, with_faults
+    """Check skills for errors, and explain how to fix them.
 
-    places = [place_of(path) for path in paths]
-    mended = fix_all(places) if fix else []
-    results = [each for place in places for each in check(place, strict=strict, follow_symlinks=follow_symlinks)]
-    results = with_faults(results, mended)
+    The exit code is 1 if a skill is invalid.
+    """
+    from server.cli.commands.validate_paths import apply_all_fixes, resolve_target, validate_target, with_write_errors
+
+    targets = [resolve_target(path) for path in paths]
+    applied = apply_all_fixes(targets) if fix else []
+    results = [
+        result
+        for target in targets
+        for result in validate_target(target, strict=strict, follow_symlinks=follow_symlinks)
+    ]
+    results = with_write_errors(results, applied)
     if as_json:
-        print_json(validation_object(results, mended))
+        print_json(validation_object(results, applied))
     else:
-        for line in validation_lines(results, mended):
+        for line in validation_lines(results, applied):
             print_text(line)
-    if all(place.fault is not None for place in places):
-        raise typer.Exit(WRONG_USE)
+    if all(target.error is not None for target in targets):
+        raise typer.Exit(EXIT_USAGE)
     if not all(result.valid for result in results):
-        raise typer.Exit(NO)
+        raise typer.Exit(EXIT_NO)

@@ -1,4 +1,4 @@
-"""What `validate` does with the paths that it is given: check the skills there, and with `--fix` fix them first."""
+"""Find the skills at the paths given to `validate`, validate them, and fix them for `--fix`."""
 
 from __future__ import annotations
 
@@ -20,80 +20,80 @@ if TYPE_CHECKING:
     from server.authoring.apply_fixes import AppliedFixes
     from skills_core.skill import Skill
 
-__all__ = ["Place", "check", "fix_all", "place_of", "with_faults"]
+__all__ = ["ValidationTarget", "apply_all_fixes", "resolve_target", "validate_target", "with_write_errors"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """What one path stands for: `folder` with the skills below it, or with `only` the one at that place in it.
+class ValidationTarget:
+    """The skills at one path: all below `folder`, or only the one at the place `only` in it.
 
-    `fault` says why there is nothing to check; then there is no folder.
+    `error` says why there is nothing to validate; then `folder` is None.
     """
 
     path: Path
     folder: Path | None
     only: str | None = None
-    fault: Diagnostic | None = None
+    error: Diagnostic | None = None
 
 
-def place_of(path: Path) -> Place:
-    """Look at a path that a user named."""
-    if os.path.isdir(path):  # noqa: PTH112 - of a path that cannot be looked at, `Path` raises
-        return Place(path, path)
+def resolve_target(path: Path) -> ValidationTarget:
+    """Return the target that a path refers to."""
+    if os.path.isdir(path):  # noqa: PTH112 - `Path` raises for paths that cannot be accessed
+        return ValidationTarget(path, path)
     where = printable(str(path))
     if not os.path.lexists(path):
-        fault = Diagnostic(Severity.ERROR, Reason.MISSING_DIRECTORY, "there is no such file or folder", where)
-        return Place(path, None, fault=fault)
+        error = Diagnostic(Severity.ERROR, Reason.MISSING_DIRECTORY, "there is no such file or folder", where)
+        return ValidationTarget(path, None, error=error)
     if path.name.lower() == "skill.md":
-        return Place(path, path.parent, only="")
+        return ValidationTarget(path, path.parent, only="")
     if may_be_document(path.absolute()):
-        return Place(path, path.parent, only=path.name)
+        return ValidationTarget(path, path.parent, only=path.name)
     message = "this is no folder, no SKILL.md, no document below .skills and no convention file"
-    return Place(path, None, fault=Diagnostic(Severity.ERROR, Reason.NOT_A_DIRECTORY, message, where))
+    return ValidationTarget(path, None, error=Diagnostic(Severity.ERROR, Reason.NOT_A_DIRECTORY, message, where))
 
 
-def check(place: Place, *, strict: bool, follow_symlinks: bool) -> list[ValidationResult]:
-    """Return the result for each skill at a place."""
-    where = printable(str(place.path))
-    if place.fault is not None:
-        return [ValidationResult(where, valid=False, diagnostics=(place.fault,))]
-    skills = _skills(place, strict=strict, follow_symlinks=follow_symlinks)
+def validate_target(target: ValidationTarget, *, strict: bool, follow_symlinks: bool) -> list[ValidationResult]:
+    """Return the result for each skill of the target."""
+    where = printable(str(target.path))
+    if target.error is not None:
+        return [ValidationResult(where, valid=False, diagnostics=(target.error,))]
+    skills = _skills(target, strict=strict, follow_symlinks=follow_symlinks)
     if not skills:
-        message = "there is no skill here" + ("" if place.only else " or in any folder below")
-        fault = Diagnostic(Severity.ERROR, Reason.MISSING_SKILL_FILE, message, where)
-        return [ValidationResult(where, valid=False, diagnostics=(fault,))]
-    # Gates and names taken elsewhere say nothing about the skill itself.
+        message = "there is no skill here" + ("" if target.only else " or in any folder below")
+        error = Diagnostic(Severity.ERROR, Reason.MISSING_SKILL_FILE, message, where)
+        return [ValidationResult(where, valid=False, diagnostics=(error,))]
+    # Only an invalid skill fails: gates and shadowing do not concern the skill itself.
     return [
         ValidationResult(shown_place(skill), skill.state is not State.INVALID, skill.diagnostics) for skill in skills
     ]
 
 
-def fix_all(places: Iterable[Place]) -> list[AppliedFixes]:
-    """Mend the skills at all places; links are not followed."""
+def apply_all_fixes(targets: Iterable[ValidationTarget]) -> list[AppliedFixes]:
+    """Fix the skills of all targets, without following symbolic links."""
     from server.authoring.apply_fixes import apply_fixes
 
     skills = {
         (skill.source.root, skill.content.folder): skill
-        for place in places
-        if place.fault is None
-        for skill in _skills(place, strict=False, follow_symlinks=False)
+        for target in targets
+        if target.error is None
+        for skill in _skills(target, strict=False, follow_symlinks=False)
     }
-    return [mended for skill in skills.values() if (mended := apply_fixes(skill)) is not None]
+    return [applied for skill in skills.values() if (applied := apply_fixes(skill)) is not None]
 
 
-def with_faults(results: Iterable[ValidationResult], mended: Iterable[AppliedFixes]) -> list[ValidationResult]:
-    """Return the results with what could not be written, each at the skill that it is of."""
-    faults = {os.path.dirname(each.path): each.fault for each in mended if each.fault is not None}  # noqa: PTH120
+def with_write_errors(results: Iterable[ValidationResult], applied: Iterable[AppliedFixes]) -> list[ValidationResult]:
+    """Return the results with the errors of fixes that could not be written added to their skills."""
+    errors = {os.path.dirname(each.path): each.fault for each in applied if each.fault is not None}  # noqa: PTH120
     return [
-        replace(result, valid=False, diagnostics=(*result.diagnostics, faults[result.path]))
-        if result.path in faults
+        replace(result, valid=False, diagnostics=(*result.diagnostics, errors[result.path]))
+        if result.path in errors
         else result
         for result in results
     ]
 
 
-def _skills(place: Place, *, strict: bool, follow_symlinks: bool) -> list[Skill]:
-    if place.folder is None:
+def _skills(target: ValidationTarget, *, strict: bool, follow_symlinks: bool) -> list[Skill]:
+    if target.folder is None:
         return []
-    library = open_quietly([place.folder], strict=strict, follow_symlinks=follow_symlinks)
-    return [skill for skill in library.catalog.skills if place.only in {None, skill.content.place}]
+    library = open_quietly([target.folder], strict=strict, follow_symlinks=follow_symlinks)
+    return [skill for skill in library.catalog.skills if target.only in {None, skill.content.place}]

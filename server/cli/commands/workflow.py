@@ -1,4 +1,4 @@
-"""The commands `workflow …`: a group of its own."""
+"""The commands `workflow validate` and `workflow run`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from server.cli.commands.options import (
     Strict,
     TrustWorkspace,
     Workspace,
-    values_of,
+    parse_name_values,
 )
-from server.cli.console import NO, WRONG_USE, fail, print_json, print_text
+from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
 
 if TYPE_CHECKING:
     from server.run.skill_runner import RunParticipants
@@ -34,20 +34,23 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="Workflows: skills performed one after another.",
+    help="Check and run workflows, which combine skills into steps.",
 )
 
 
 @app.callback()
 def workflow() -> None:
-    """Keep the commands a group, however many there are."""
+    """Make typer treat the commands as a group."""
 
 
 @app.command()
 def validate(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE... [DIR...]", help="Workflows, and folders of skills; by default the usual ones."),
+        typer.Argument(
+            metavar="FILE... [DIR...]",
+            help="Workflow files, and folders of skills to use instead of the configured and standard folders.",
+        ),
     ],
     *,
     as_json: AsJson = False,
@@ -55,39 +58,43 @@ def validate(
     follow_symlinks: FollowSymlinks = False,
     trust_workspace: TrustWorkspace = False,
 ) -> None:
-    """Check workflows, with the skills, steps and inputs that they name."""
+    """Check workflow files for errors.
+
+    Checks their syntax, and the skills, steps and inputs that they refer to.
+    """
     from server.config.bootstrap import open_quietly
-    from server.run.workflow_files import check_file, workflow_lines, workflows_object
+    from server.run.workflow_files import validate_file, workflow_lines, workflows_object
 
     folders = [path for path in paths if os.path.isdir(path)]  # noqa: PTH112 - of some paths, `Path` raises
     files = [path for path in paths if path not in folders]
     if not files:
-        fail("there is no workflow among the paths, only folders; name at least one file", WRONG_USE)
+        fail("expected at least one workflow file; all paths are folders", EXIT_USAGE)
     catalog = open_quietly(
         folders,
         strict=strict,
         follow_symlinks=follow_symlinks,
         trust_workspace=trust_workspace,
     ).catalog
-    results = [check_file(path, catalog) for path in files]
+    results = [validate_file(path, catalog) for path in files]
     if as_json:
         print_json(workflows_object(results))
     else:
         for line in workflow_lines(results):
             print_text(line)
     if not any(result.found for result in results):
-        raise typer.Exit(WRONG_USE)
+        raise typer.Exit(EXIT_USAGE)
     if not all(result.valid for result in results):
-        raise typer.Exit(NO)
+        raise typer.Exit(EXIT_NO)
 
 
 @app.command()
 def run(  # noqa: PLR0913 - one parameter for each flag
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The workflow.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The workflow file.")],
     directories: Directories = None,
     *,
-    given: Annotated[
-        list[str] | None, typer.Option("--input", metavar="NAME=VALUE", help="An input's value; may be repeated.")
+    pairs: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="NAME=VALUE", help="Set an input of the workflow; repeatable."),
     ] = None,
     model: Model = None,
     run_tools: RunTool = None,
@@ -99,13 +106,16 @@ def run(  # noqa: PLR0913 - one parameter for each flag
     follow_symlinks: FollowSymlinks = False,
     trust_workspace: TrustWorkspace = False,
 ) -> None:
-    """Run a workflow, and print what its last skill came to. The exit code is 1 where it did not complete."""
-    inputs = values_of(given, "--input")
-    from server.cli.commands.run_execution import open_for_runs, performed, show_outcome
-    from server.run.workflow_files import read_file
+    """Run a workflow, and print the output of its last skill.
+
+    The exit code is 1 if the workflow does not complete.
+    """
+    inputs = parse_name_values(pairs, "--input")
+    from server.cli.commands.run_execution import execute, open_for_runs, print_outcome
+    from server.run.workflow_files import read_workflow_file
     from skills_core.run.workflow.plan import prepare
 
-    opened = open_for_runs(
+    context = open_for_runs(
         directories,
         model=model,
         run_tools=run_tools,
@@ -115,9 +125,9 @@ def run(  # noqa: PLR0913 - one parameter for each flag
         follow_symlinks=follow_symlinks,
         trust_workspace=trust_workspace,
     )
-    plan = prepare(read_file(file), file.stem, opened.library.catalog, inputs)
+    plan = prepare(read_workflow_file(file), file.stem, context.library.catalog, inputs)
 
     async def work(participants: RunParticipants) -> WorkflowOutcome:
-        return await opened.service.perform_workflow(plan, participants, run_id)
+        return await context.service.run_workflow(plan, participants, run_id)
 
-    show_outcome(performed(opened, plan.workflow.name, run_id, work), as_json=as_json)
+    print_outcome(execute(context, plan.workflow.name, run_id, work), as_json=as_json)

@@ -59,7 +59,7 @@ class RunRequests:
 
             self._host.usage.add(skill.key)
             participants = participants_of(exchange, skill.key, self._host.settings)
-            return skill_result(await service.perform(RunRequest(skill, values, message), participants))
+            return skill_result(await service.run_skill(RunRequest(skill, values, message), participants))
 
         return await self._exchanges.handle_call(ctx, arguments, partial(_told, work))
 
@@ -80,7 +80,7 @@ class RunRequests:
             from server.protocol.tools.run_results import workflow_result
 
             participants = participants_of(exchange, plan.workflow.name, self._host.settings)
-            return workflow_result(await service.perform_workflow(plan, participants))
+            return workflow_result(await service.run_workflow(plan, participants))
 
         return await self._exchanges.handle_call(ctx, arguments, partial(_told, work))
 

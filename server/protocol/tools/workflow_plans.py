@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from server.listing.envelope import text_block, tool_result
-from server.run.workflow_files import UnknownWorkflowError, read_file, workflow_files
+from server.run.workflow_files import UnknownWorkflowError, read_workflow_file, workflow_files
 from skills_core.errors import did_you_mean, similar_to
 from skills_core.rendering.escaping import contained_json
 from skills_core.run.workflow.document import read_workflow
@@ -36,7 +36,7 @@ def planned(places: Iterable[str], name: str, catalog: Catalog, inputs: Mapping[
     if name not in files:
         hint = did_you_mean(similar_to(name, files))
         raise UnknownWorkflowError(f"There is no workflow {name[:100]!r}.{hint}")
-    return prepare(read_file(files[name]), name, catalog, inputs)
+    return prepare(read_workflow_file(files[name]), name, catalog, inputs)
 
 
 def listed(places: Iterable[str]) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def listed(places: Iterable[str]) -> dict[str, Any]:
     found: list[dict[str, Any]] = []
     for name, file in workflow_files(places).items():
         try:
-            read = read_workflow(read_file(file), name)
+            read = read_workflow(read_workflow_file(file), name)
         except UnknownWorkflowError as error:
             logger.warning("a workflow is not listed: %s", error)
             continue

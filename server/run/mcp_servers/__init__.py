@@ -1,1 +1,1 @@
-"""The tools of other MCP servers, for the time of a run."""
+"""Connect a run to the configured MCP servers, and offer it their tools."""

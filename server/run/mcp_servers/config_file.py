@@ -1,9 +1,10 @@
-"""The file that says which other MCP servers there are: `mcpServers`, as every client has it.
+"""Read the JSON file of MCP servers, in the `mcpServers` format that clients use.
 
-Clients do not agree on each word: VS Code says `servers`, Gemini CLI `httpUrl`, Windsurf `serverUrl`, Copilot `local`.
+Variants of several clients are accepted: `servers` (VS Code), `httpUrl` (Gemini CLI), `serverUrl` (Windsurf) and the
+type `local` (Copilot).
 
-Values may name variables of the environment, as in the clients that know them: `${NAME}`, `${NAME:-otherwise}` and
-`${env:NAME}`. What they hold are secrets more often than not, so no message has a value in it, only where it stands.
+Values may refer to environment variables as `${NAME}`, `${NAME:-default}` or `${env:NAME}`. Values often contain
+secrets, so error messages name the place of a value and never quote it.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 from server.config.settings import ConfigurationError
 from server.remote.address import Address, AddressError
 from server.run.mcp_servers.secrets import (
+    find_secrets,
+    header_secrets,
     is_ordinary_header,
     is_ordinary_variable,
-    names_secret,
-    secrets_in,
-    with_last_word,
+    is_secret_name,
 )
 from skills_core.diagnostics import one_line
 from skills_core.disk.bounded import read_bounded
@@ -31,29 +32,28 @@ from skills_core.errors import FileRefusedError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["ServerSpec", "parse_servers", "read_servers", "secrets_of"]
+__all__ = ["ServerSpec", "file_secrets", "parse_servers", "read_servers"]
 
 MAX_SERVERS = 50
 
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}]*))?\}|\$\{([^}]*)\}")
-# The third group is what stands in one that is none of the environment.
+# The third group matches a reference that is not to an environment variable.
 
-_NAME_ALONE = re.compile(r"[\w./][\w./-]*(?::[\w./][\w./-]*)?")
-# What may be shown: a value to fall back on may be a secret.
+_SAFE_REFERENCE = re.compile(r"[\w./][\w./-]*(?::[\w./][\w./-]*)?")
+# A reference that error messages may quote: it has no default value, which could be a secret.
 
-_PROGRAM = {"stdio", "local"}
-_HTTP = {"http", "streamable-http", "streamableHttp", "sse"}
-_ADDRESSES = ("httpUrl", "url", "serverUrl")
-# Gemini CLI takes the first of them where an entry has the second too.
+_STDIO_TYPES = {"stdio", "local"}
+_HTTP_TYPES = {"http", "streamable-http", "streamableHttp", "sse"}
+_URL_KEYS = ("httpUrl", "url", "serverUrl")
+# In order of preference: Gemini CLI prefers `httpUrl` to `url`.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSpec:
     """How to reach one server: a program to start, or an address.
 
-    `sse` says that the server speaks the transport before streamable HTTP, and needs not be asked for the newer one.
-    `trusted` says that what the server tells of its tools, that they only read, is believed. `secrets` are the values
-    of its entry that nobody is told, each with where it stands.
+    `sse` selects the HTTP+SSE transport without trying streamable HTTP first. `trusted` accepts the server's read-only
+    hints for its tools. `secrets` are the secret values of the entry, each after its place.
     """
 
     name: str
@@ -67,16 +67,16 @@ class ServerSpec:
 
 
 def read_servers(path: Path, environment: Mapping[str, str]) -> tuple[ServerSpec, ...]:
-    """Read the file.
+    """Read the file at `path`.
 
     Raises:
-        ConfigurationError: it cannot be read, or says what makes no sense.
+        ConfigurationError: the file cannot be read, or is invalid.
     """
     try:
         path = path.expanduser()
         raw = read_bounded(path)
     except RuntimeError:
-        raise ConfigurationError(f"{path}: there is no such user, so ~ stands for no home directory") from None
+        raise ConfigurationError(f"{path}: ~ cannot be expanded: there is no such user") from None
     except FileRefusedError as error:
         raise ConfigurationError(str(error)) from None
     if raw is None:
@@ -84,39 +84,39 @@ def read_servers(path: Path, environment: Mapping[str, str]) -> tuple[ServerSpec
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise ConfigurationError(f"{path}: it is no UTF-8") from None
+        raise ConfigurationError(f"{path}: expected UTF-8 text") from None
     return parse_servers(path, text, environment)
 
 
 def parse_servers(path: Path, text: str, environment: Mapping[str, str]) -> tuple[ServerSpec, ...]:
-    """Return the servers that the text of the file at `path` names and does not disable, in its order.
+    """Return the enabled servers of the file, whose content is `text`, in the file's order.
 
     Raises:
-        ConfigurationError: it makes no sense; the message says where.
+        ConfigurationError: the content is invalid; the message names the place.
     """
     try:
         found = json.loads(text)
     except ValueError as error:
-        # The text around the fault may be a secret.
-        where = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise ConfigurationError(f"{path}: it is no JSON{where}") from None
+        # The error does not quote the text, which may contain a secret.
+        where = f"{path}:{error.lineno}" if isinstance(error, json.JSONDecodeError) else path
+        raise ConfigurationError(f"{where}: expected JSON") from None
     except RecursionError:
-        raise ConfigurationError(f"{path}: it nests too deep") from None
+        raise ConfigurationError(f"{path}: the JSON is nested too deeply") from None
     keys = ("mcpServers", "servers") if isinstance(found, dict) else ()
     key, servers = next(((each, found[each]) for each in keys if found.get(each) is not None), ("", None))
     if not isinstance(servers, dict):
         raise ConfigurationError(f'{path}: expected {{"mcpServers": {{"name": {{"command": …}} or {{"url": …}}}}}}')
     if len(servers) > MAX_SERVERS:
-        raise ConfigurationError(f"{path}: {key}: at most {MAX_SERVERS} servers")
+        raise ConfigurationError(f"{path}: {key}: expected at most {MAX_SERVERS} servers")
     return tuple(
-        _Entry(f"{path}: {key}.{one_line(name)[:100]}", _given(entry), environment, path.parent).spec(name)
+        _Entry(f"{path}: {key}.{one_line(name)[:100]}", _without_nulls(entry), environment, path.parent).spec(name)
         for name, entry in servers.items()
         if not (isinstance(entry, dict) and (entry.get("disabled") is True or entry.get("enabled") is False))
     )
 
 
-def secrets_of(specs: Iterable[ServerSpec]) -> dict[str, str]:
-    """Return the values that a file keeps for servers alone, by where they stand, so that nothing records them."""
+def file_secrets(specs: Iterable[ServerSpec]) -> dict[str, str]:
+    """Return the secret values of the servers' entries by their places, for redaction."""
     found: dict[str, str] = {}
     for spec in specs:
         for where, value in dict.fromkeys(spec.secrets):
@@ -126,19 +126,19 @@ def secrets_of(specs: Iterable[ServerSpec]) -> dict[str, str]:
     return found
 
 
-def _given(entry: object) -> object:
-    """Return an entry without what is null, which is as good as absent."""
+def _without_nulls(entry: object) -> object:
+    """Return an object without its null values, which count as absent; return any other value unchanged."""
     return {key: value for key, value in entry.items() if value is not None} if isinstance(entry, dict) else entry
 
 
-def _is_text(value: object) -> bool:
-    """Tell whether a value is a text, or a number, which is the text that it is written as."""
+def _is_string(value: object) -> bool:
+    """Return whether a value is a string, or a number, which counts as its text."""
     return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One entry of the file; `where` names it in messages."""
+    """One entry of the file; error messages name it as `where`."""
 
     where: str
     raw: Any
@@ -147,43 +147,43 @@ class _Entry:
     secrets: list[tuple[str, str]] = field(default_factory=list)
 
     def spec(self, name: str) -> ServerSpec:
-        """Return what the entry says."""
+        """Parse the entry."""
         if not isinstance(self.raw, dict):
-            raise self._wrong("", "expected an object")
+            raise self._error("", "expected an object")
         if not re.search(r"[A-Za-z0-9]", name):
-            raise self._wrong("", "a name needs a letter or digit")
+            raise self._error("", "expected a name with a letter or digit")
         kind = self.raw.get("type") or ("stdio" if "command" in self.raw else "http")
         trusted = self.raw.get("trusted", False)
         if not isinstance(trusted, bool):
-            raise self._wrong("trusted", "expected true or false")
-        if not isinstance(kind, str) or kind not in _PROGRAM | _HTTP:
-            raise self._wrong("type", "expected stdio, http or sse")
-        if kind in _PROGRAM:
-            return self._program(name, trusted=trusted)
+            raise self._error("trusted", "expected true or false")
+        if not isinstance(kind, str) or kind not in _STDIO_TYPES | _HTTP_TYPES:
+            raise self._error("type", "expected stdio, http or sse")
+        if kind in _STDIO_TYPES:
+            return self._stdio_spec(name, trusted=trusted)
         address = self._address()
         return ServerSpec(name=name, address=address, sse=kind == "sse", trusted=trusted, secrets=tuple(self.secrets))
 
     def _address(self) -> Address:
-        key = next((each for each in _ADDRESSES if each in self.raw), "url")
+        key = next((each for each in _URL_KEYS if each in self.raw), "url")
         headers = [f"{name}: {value}" for name, value in self._headers().items()]
         try:
-            address = Address.parse(self._text(key), headers)
+            address = Address.parse(self._string(key), headers)
         except AddressError as error:
-            raise self._wrong(f"{key} or headers", str(error).removeprefix("--header: ")) from None
+            raise self._error(f"{key} or headers", str(error).removeprefix("--header: ")) from None
         if address.url != address.shown:
-            self._hide(key, address.url)
+            self._add_secrets(key, address.url)
         return address
 
-    def _program(self, name: str, *, trusted: bool) -> ServerSpec:
+    def _stdio_spec(self, name: str, *, trusted: bool) -> ServerSpec:
         given = self.raw.get("args", [])
-        if not isinstance(given, list) or not all(map(_is_text, given)):
-            raise self._wrong("args", "expected a list of strings")
-        arguments = [self._expanded(str(each), f"args[{number}]") for number, each in enumerate(given)]
+        if not isinstance(given, list) or not all(map(_is_string, given)):
+            raise self._error("args", "expected a list of strings")
+        arguments = [self._expand(str(each), f"args[{number}]") for number, each in enumerate(given)]
         for number, (option, value) in enumerate(pairwise(arguments), 1):
-            if option.startswith("-") and "=" not in option and names_secret(option) and not value.startswith("-"):
-                self._hide(f"args[{number}]", value)
-        directory = self._text("cwd") if "cwd" in self.raw else ""
-        command, environment = self._text("command"), self._variables()
+            if option.startswith("-") and "=" not in option and is_secret_name(option) and not value.startswith("-"):
+                self._add_secrets(f"args[{number}]", value)
+        directory = self._string("cwd") if "cwd" in self.raw else ""
+        command, environment = self._string("command"), self._variables()
         return ServerSpec(
             name=name,
             command=(command, *arguments),
@@ -194,55 +194,58 @@ class _Entry:
         )
 
     def _variables(self) -> dict[str, str]:
-        values = self._table("env")
+        values = self._strings("env")
         for name, value in values.items():
             where = f"env.{name}"
-            # What is built around a secret is one too.
-            if names_secret(name) or any(place == where for place, _ in self.secrets):
-                self._hide(where, value)
+            # A value that contains a secret is secret as a whole.
+            if is_secret_name(name) or any(place == where for place, _ in self.secrets):
+                self._add_secrets(where, value)
         return values
 
     def _headers(self) -> dict[str, str]:
-        values = self._table("headers")
+        values = self._strings("headers")
         for name, value in values.items():
             if not is_ordinary_header(name):
-                self._hide(f"headers.{name}", *with_last_word(value))
+                self._add_secrets(f"headers.{name}", *header_secrets(value))
         return values
 
-    def _hide(self, where: str, *values: str) -> None:
+    def _add_secrets(self, where: str, *values: str) -> None:
         self.secrets.extend((where, value) for value in values)
 
-    def _text(self, key: str) -> str:
+    def _string(self, key: str) -> str:
         value = self.raw.get(key)
         if not isinstance(value, str) or not value.strip():
-            raise self._wrong(key, "expected a string that is not empty")
-        return self._expanded(value, key)
+            raise self._error(key, "expected a non-empty string")
+        return self._expand(value, key)
 
-    def _table(self, key: str) -> dict[str, str]:
-        value = _given(self.raw.get(key, {}))
-        if not isinstance(value, dict) or not all(map(_is_text, value.values())):
-            raise self._wrong(key, "expected an object of strings")
-        return {name: self._expanded(str(each), f"{key}.{name}") for name, each in value.items()}
+    def _strings(self, key: str) -> dict[str, str]:
+        value = _without_nulls(self.raw.get(key, {}))
+        if not isinstance(value, dict) or not all(map(_is_string, value.values())):
+            raise self._error(key, "expected an object of strings")
+        return {name: self._expand(str(each), f"{key}.{name}") for name, each in value.items()}
 
-    def _expanded(self, text: str, key: str) -> str:
+    def _expand(self, text: str, key: str) -> str:
         def value(match: re.Match[str]) -> str:
             if match[1] is None:
-                shown = match[0] if _NAME_ALONE.fullmatch(match[3]) else "${…}"
-                raise self._wrong(key, f"{shown} is not filled in here; name a variable of the environment: ${{NAME}}")
+                shown = match[0] if _SAFE_REFERENCE.fullmatch(match[3]) else "${…}"
+                raise self._error(key, f"{shown} is not supported; refer to an environment variable: ${{NAME}}")
             found = self.environment.get(match[1], match[2])
             if found is None:
-                raise self._wrong(
-                    key, f"the environment variable {match[1]} is not set; give a value: ${{{match[1]}:-…}}"
+                raise self._error(
+                    key,
+                    f"the environment variable {match[1]} is not set; set it, or give a default: ${{{match[1]}:-…}}",
                 )
-            # A program and a folder are no secrets, and every file may name them.
-            kept = match[1] in self.environment and key not in {"command", "cwd"} and not is_ordinary_variable(match[1])
-            if kept or names_secret(match[1]):
-                self._hide(key, found)
+            # Programs and folders are not secret, and any file may name them.
+            is_secret = (
+                match[1] in self.environment and key not in {"command", "cwd"} and not is_ordinary_variable(match[1])
+            )
+            if is_secret or is_secret_name(match[1]):
+                self._add_secrets(key, found)
             return found
 
         expanded = _VARIABLE.sub(value, text)
-        self._hide(key, *secrets_in(expanded))
+        self._add_secrets(key, *find_secrets(expanded))
         return expanded
 
-    def _wrong(self, key: str, why: str) -> ConfigurationError:
+    def _error(self, key: str, why: str) -> ConfigurationError:
         return ConfigurationError(f"{self.where}{'.' if key else ''}{one_line(key)[:100]}: {why}")

@@ -1,4 +1,4 @@
-"""The result of a tool of another server as text for a model: what is no text is said to be there."""
+"""Convert the result of an MCP server's tool to text for a model; other content becomes a placeholder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BASE64 = 3 / 4
 
 
 def text_of(result: CallToolResult) -> str:
-    """Return the texts of a result, one below the other; the structured content where there are none."""
+    """Return the content blocks as lines of text, or the structured content of a result without blocks."""
     parts = [_text(block) for block in result.content]
     if not parts and result.structured_content is not None:
         return json.dumps(result.structured_content, ensure_ascii=False)
@@ -30,9 +30,9 @@ def _text(block: ContentBlock) -> str:
         case types.TextContent():
             return block.text
         case types.ImageContent():
-            return _unseen("an image", block.mime_type, block.data)
+            return _placeholder("an image", block.mime_type, block.data)
         case types.AudioContent():
-            return _unseen("a sound", block.mime_type, block.data)
+            return _placeholder("a sound", block.mime_type, block.data)
         case types.ResourceLink():
             return f"[a link to the resource {one_line(str(block.uri))[:500]}]"
         case types.EmbeddedResource():
@@ -41,9 +41,9 @@ def _text(block: ContentBlock) -> str:
 
 def _resource(resource: types.TextResourceContents | types.BlobResourceContents) -> str:
     if isinstance(resource, types.BlobResourceContents):
-        return _unseen("a file", resource.mime_type or "unknown", resource.blob)
+        return _placeholder("a file", resource.mime_type or "unknown", resource.blob)
     return f"[the resource {one_line(str(resource.uri))[:500]}]\n{resource.text}"
 
 
-def _unseen(what: str, kind: str, data: str) -> str:
+def _placeholder(what: str, kind: str, data: str) -> str:
     return f"[{what} of the type {one_line(kind)[:100]}, {int(len(data) * _BASE64)} bytes, which is not shown]"

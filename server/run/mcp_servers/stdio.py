@@ -1,7 +1,7 @@
-"""An MCP server as a child process, spoken to over its stdin and stdout, with bounds on what it may say.
+"""A bounded stdio transport to an MCP server that runs as a child process.
 
-The SDK's own transport keeps a line in memory however long it gets, and logs what it cannot parse. This one ends the
-connection where a line is too long, and passes over lines that are no messages, as some servers print other things.
+The SDK's transport buffers lines of any length and logs lines that it cannot parse. This transport closes the
+connection at a line that is too long, and skips lines that are not messages, which some servers print.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
 
     from server.run.mcp_servers.config_file import ServerSpec
 
-__all__ = ["child_server"]
+__all__ = ["open_server"]
 
 MAX_LINE = 8 * 1024 * 1024
-"""Longest message of a server, in bytes."""
+"""Longest line that a server may send, in bytes."""
 
-_MAX_OTHER = 1000
-# Lines that are no messages.
+_MAX_SKIPPED = 1000
+# Lines that are not messages; the connection ends at the next one.
 
 _GRACE_SECONDS = 2.0
-# For a server to end when nobody speaks to it any more, and again when it is asked to.
+# Time for the server to exit after its stdin is closed, and again after it is asked to terminate.
 
 
 @asynccontextmanager
-async def child_server(spec: ServerSpec) -> AsyncGenerator[tuple[Any, Any]]:
-    """Start the server, and give the streams of messages from and to it.
+async def open_server(spec: ServerSpec) -> AsyncGenerator[tuple[Any, Any]]:
+    """Start the server, and yield the streams that read and write messages.
 
-    Its environment is the SDK's short list of what is safe to inherit, and what the spec says. What it writes to
-    stderr goes nowhere.
+    The server gets the environment variables that the SDK considers safe to inherit, and those of the spec. Its stderr
+    is discarded.
 
     Raises:
-        OSError, ValueError: it cannot be started.
+        OSError, ValueError: the server cannot be started.
     """
     environment = get_default_environment() | dict(spec.environment)
     program = await anyio.to_thread.run_sync(_program, spec, environment)
@@ -74,20 +74,20 @@ async def child_server(spec: ServerSpec) -> AsyncGenerator[tuple[Any, Any]]:
 
 
 def _program(spec: ServerSpec, environment: dict[str, str]) -> str:
-    # Windows starts `npx` only by the name of the file that it is.
+    # Windows starts `npx` only by the full name of its file, such as `npx.cmd`.
     return shutil.which(spec.command[0], path=environment.get("PATH")) or spec.command[0]
 
 
 async def _receive(process: Process, incoming: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-    others = 0
-    # Closed when the server ends, so that whoever waits for an answer is told.
+    skipped = 0
+    # Closing the stream at the server's end makes pending requests fail.
     async with incoming:
         async for line in _lines(process):
             try:
                 message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValueError:
-                others += 1
-                if others > _MAX_OTHER:
+                skipped += 1
+                if skipped > _MAX_SKIPPED:
                     return
                 continue
             try:
@@ -97,7 +97,7 @@ async def _receive(process: Process, incoming: MemoryObjectSendStream[SessionMes
 
 
 async def _lines(process: Process) -> AsyncIterator[bytes]:
-    """Yield what the server writes, line by line, until it ends or a line is too long."""
+    """Yield the lines of the server's output until it ends or a line is too long."""
     if process.stdout is None:
         return
     parts: list[bytes] = []
@@ -129,12 +129,12 @@ async def _send(
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await process.stdin.send(text.encode() + b"\n")
     except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
-        # The server reads no more: whoever waits for an answer would wait for ever.
+        # The server has stopped reading: pending requests must fail instead of waiting for ever.
         await incoming.aclose()
 
 
 async def _end(process: Process) -> None:
-    """Let a server end, ask it to, and end it, with all that it started; each is waited for, but not for ever."""
+    """Close the server's pipes, ask it to exit, then kill it and its children; wait a bounded time after each."""
     for stream in (process.stdin, process.stdout):
         if stream is not None:
             with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -145,11 +145,11 @@ async def _end(process: Process) -> None:
         await ask_to_end(process.pid)
         with anyio.move_on_after(_GRACE_SECONDS):
             await process.wait()
-    # What it left running ends too.
+    # Also kills child processes that the server left running.
     await end_all(process.pid)
     with anyio.move_on_after(_GRACE_SECONDS):
         await process.wait()
-    # The event loop keeps the pipe of a server whose output nobody read to its end; only this way closes it.
+    # asyncio keeps a pipe with unread output open; only closing its transport releases it.
     transport = getattr(getattr(process, "_process", None), "_transport", None)
     if transport is not None:
         with suppress(PermissionError):

@@ -105,7 +105,7 @@ def test_a_score_below_the_minimum_exits_with_1_and_gives_the_best_attempt(
     ("arguments", "code", "says"),
     [
         (["greeter"], 2, "no model is set"),
-        (["greeter", "--model", "client"], 2, "no client here"),
+        (["greeter", "--model", "client"], 2, "needs a connected client"),
         (["greeter", "--model", "nonsense"], 2, "names no model"),
         (["greeter", "--model", "nosuch:model"], 2, "nosuch:model"),
         (["nobody", "--model", "http://127.0.0.1:9/v1#x"], 1, "no active skill"),
@@ -130,7 +130,7 @@ def test_a_folder_in_the_place_of_the_message_is_told_where_no_skill_is_found(
     endpoint.script = ["hello"]
     done = performed(endpoint, state, "only-there", skills)
     assert (done.returncode, done.stdout) == (1, "")
-    assert f"'{skills}' was taken as the message; write a message (or \"\") before folders" in done.stderr
+    assert f"'{skills}' was taken as the message; give a message (or \"\") before folders" in done.stderr
     assert "as the message" not in performed(endpoint, state, "only-there", "no folder").stderr
     assert "as the message" not in performed(endpoint, state, "nobody", skills, skills).stderr
     assert (done := performed(endpoint, state, "only-there", "", skills)).returncode == 0, done.stderr

@@ -193,7 +193,7 @@ def test_each_tool_that_performs_is_there_or_the_status_says_why_not(
     }
     (line,) = [line for line in run("status", skills, **environment).stdout.splitlines() if line.startswith("runs: ")]
     assert all(each in line for each in (reason, workflow_reason, model) if each)
-    assert ("clients can have nothing performed" in line) == (None not in (reason, workflow_reason))
+    assert ("clients cannot run skills or workflows" in line) == (None not in (reason, workflow_reason))
 
 
 def test_of_several_places_of_workflows_those_that_are_not_there_are_named(skills: Path, make_skill: MakeSkill) -> None:

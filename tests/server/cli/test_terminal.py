@@ -240,9 +240,9 @@ async def test_where_only_a_thread_can_read_a_question_that_was_left_loses_no_la
     screen, end = pty.openpty()
     keyboard = ThreadKeyboard(end)
     with anyio.move_on_after(0.1) as left:
-        await keyboard.line()
+        await keyboard.read_line()
     os.write(screen, b"later\n")
     assert left.cancelled_caught
-    assert await keyboard.line() == b"later\n"
+    assert await keyboard.read_line() == b"later\n"
     os.close(screen)
     os.close(end)

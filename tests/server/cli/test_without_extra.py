@@ -66,7 +66,7 @@ def test_status_says_that_nothing_can_be_performed_and_what_to_install(make_skil
     make_skill("fine")
     done = bare("status", skills, SKILLSERVE_MODEL=MODEL, SKILLSERVE_TOOLS="run_skill")
     assert done.returncode == 0, done.stderr
-    assert "clients can have nothing performed" in done.stdout
+    assert "clients cannot run skills or workflows" in done.stdout
     assert EXTRA in done.stdout
 
 

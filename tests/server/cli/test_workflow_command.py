@@ -111,7 +111,7 @@ def test_for_programs_there_is_the_documented_object(flows: Path, skills: Path) 
 def test_wrong_use_is_told_from_an_invalid_workflow(flows: Path, skills: Path) -> None:
     only_folders = run("workflow", "validate", skills)
     assert (only_folders.returncode, only_folders.stdout) == (2, "")
-    assert "name at least one file" in only_folders.stderr
+    assert "expected at least one workflow file" in only_folders.stderr
     assert run("workflow", "validate", flows / "none.yaml", skills).returncode == 2
     assert run("workflow", "validate").returncode == 2
     (flows / "skill.yaml").write_text("- a")

@@ -262,7 +262,7 @@ def test_what_was_interrupted_is_completed_by_resume(
     assert json.loads(other.stdout) == {"runs": []}
     (told,) = other.stderr.splitlines()
     assert told.startswith(
-        "skillserve: left is left alone: it was begun with other folders, another model, other tools"
+        "skillserve: left is not continued: it was started with other folders, another model, other tools"
     )
     done = run("runs", "resume", skills, "--model", endpoint.model, XDG_STATE_HOME=state)
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["left", "workflow", "completed"], "")

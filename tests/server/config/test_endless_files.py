@@ -13,7 +13,7 @@ from server.config.jdai import JdaiFiles
 from server.config.settings import ConfigurationError
 from server.config.trust import TrustError, TrustFile
 from server.run.mcp_servers.config_file import read_servers
-from server.run.workflow_files import UnknownWorkflowError, check_file, read_file
+from server.run.workflow_files import UnknownWorkflowError, read_workflow_file, validate_file
 from skills_core import Catalog
 from skills_core.run.trace.store import TraceStore, UnknownTraceError
 
@@ -72,11 +72,11 @@ def test_files_of_jdai(put: Put, tmp_path: Path) -> None:
 
 def test_a_workflow(put: Put, tmp_path: Path) -> None:
     path = put(tmp_path / "flow.yaml")
-    result = check_file(path, Catalog())
+    result = validate_file(path, Catalog())
     assert not result.found
     assert result.faults
     with pytest.raises(UnknownWorkflowError, match=r"flow\.yaml"):
-        read_file(path)
+        read_workflow_file(path)
 
 
 def test_a_trace(put: Put, tmp_path: Path) -> None:

@@ -193,4 +193,4 @@ def test_what_is_trusted_is_shown_without_what_moves_a_terminal(
     assert told == [f"trusted: {shown}", shown, f"no longer trusted: {shown}"]
     with pytest.raises(SystemExit):
         trust(folder, remove=True)
-    assert capsys.readouterr().err.startswith(f"skillserve: {shown} is not in the list")
+    assert capsys.readouterr().err.startswith(f"skillserve: {shown} is not trusted")

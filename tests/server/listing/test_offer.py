@@ -154,7 +154,7 @@ def test_names_in_settings_that_name_nothing_are_told(tmp_path: Path) -> None:
         env=server_environment(XDG_CONFIG_HOME=str(tmp_path / "config"), APPDATA=str(tmp_path / "config")),
     )
     assert "client_budgets: there is no client claude_code; known are claude-code, " in done.stderr
-    assert "pinned: no skill nope is offered to models now" in done.stderr
+    assert "pinned: no skill nope is offered to models" in done.stderr
     assert "no skill a " not in done.stderr
 
 

@@ -17,7 +17,7 @@ import pytest
 
 pytest.importorskip("dbos", reason="the extra `run` is not installed")
 
-from server.run.run_list import RunOverview
+from server.run.run_list import RunList
 from skills_core.run.durable.client import open_client
 from skills_core.run.durable.store import store_of
 from skills_core.run.trace.store import TraceStore
@@ -89,8 +89,8 @@ class Stage:
     def seen(self) -> dict[str, str]:
         """Return the same without a process for it."""
         with open_client(store_of(self.store)) as client:
-            overview = RunOverview(TraceStore(self.folder / "state/skillserve/runs"), client)
-            return statuses(overview.listed(pytest.fail))
+            run_list = RunList(TraceStore(self.folder / "state/skillserve/runs"), client)
+            return statuses(run_list.all(pytest.fail))
 
     def shown(self, run_id: str) -> Any:
         return json.loads(self.runs("show", run_id).stdout)
@@ -307,7 +307,7 @@ async def test_a_server_says_what_it_continues_and_leaves_alone_what_was_interru
     careful = stage.start(*serve)
     assert careful.stderr is not None
     said = await anyio.to_thread.run_sync(lambda: line_with("run one of skill stayer", careful))
-    assert re.search(r"is left alone: it was interrupted \d+ s ago, .*run_resume_seconds.*runs cancel one", said)
+    assert re.search(r"is not continued: it was interrupted \d+ s ago, .*run_resume_seconds.*runs cancel one", said)
     assert stage.listed() == {"one": "interrupted"}
     careful.terminate()
     await anyio.to_thread.run_sync(careful.communicate)

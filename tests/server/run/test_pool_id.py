@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from server.config.settings import OptionalTool, Settings
-from server.run.pool_id import pool_of
+from server.run.pool_id import pool_id
 from server.run.unfinished import conflict_details
 from skills_core.run.durable.errors import RunConflictError
 from skills_core.run.tools.workspace_names import WorkspaceTool
@@ -17,7 +17,7 @@ ROOTS = (Path("/skills"),)
 
 
 def pool(environment: dict[str, str] | None = None, roots: tuple[Path, ...] = ROOTS, **settings: Any) -> str:
-    return pool_of(Settings(**{"model": "openai:x", **settings}), roots, environment or {})
+    return pool_id(Settings(**{"model": "openai:x", **settings}), roots, environment or {})
 
 
 @pytest.mark.parametrize(

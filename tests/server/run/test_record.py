@@ -14,8 +14,8 @@ pytest.importorskip("dbos", reason="the extra `run` is not installed")
 from server.config.machine import current_environment
 from server.config.settings import Settings
 from server.run import service
-from server.run.factory import recording, service_of
-from server.run.pool_id import pool_of
+from server.run.factory import create_service, recording
+from server.run.pool_id import pool_id
 from server.run.skill_runner import RunParticipants
 from skills_core.library import Library
 from skills_core.run.durable.engine import open_engine
@@ -41,14 +41,14 @@ async def test_resuming_does_not_wait_for_what_nobody_here_performs(
         return {}
 
     store = SqliteStore(tmp_path / "state" / "skillserve" / "runs.sqlite")
-    pool = pool_of(Settings(model=endpoint.model), [skills])
+    pool = pool_id(Settings(model=endpoint.model), [skills])
     async with open_engine(store, {"of a later version": never}, Terms(pool=pool)) as engine:
         await engine.start("of a later version", "theirs", {}, here=True)
         await begun.wait()
     resume = ("runs", "resume", skills, "--model", endpoint.model)
     done = await anyio.to_thread.run_sync(lambda: run(*resume, XDG_STATE_HOME=str(tmp_path / "state")))
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    assert done.stderr == "skillserve: theirs is left alone: it is of a kind that is not known here\n"
+    assert done.stderr == "skillserve: theirs is not continued: this version does not know its kind\n"
 
 
 async def test_a_run_that_ended_long_ago_is_removed_from_the_record(
@@ -59,12 +59,12 @@ async def test_a_run_that_ended_long_ago_is_removed_from_the_record(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     library = Library(explicit_sources([skills]), current_environment)
     settings = Settings(model=endpoint.model)
-    runs = service_of(library, settings)
+    runs = create_service(library, settings)
     async with recording(runs, library, settings):
-        await runs.perform(RunRequest(library.catalog.skill("greeter"), {}, "hi"), RunParticipants(), "once")
+        await runs.run_skill(RunRequest(library.catalog.skill("greeter"), {}, "hi"), RunParticipants(), "once")
     async with recording(runs, library, settings) as engine:
         assert [each.run_id for each in await engine.runs()] == ["once"]
-    monkeypatch.setattr(service, "KEPT", timedelta(0))
+    monkeypatch.setattr(service, "RETENTION", timedelta(0))
     async with recording(runs, library, settings) as engine:
         assert await engine.runs() == ()
 

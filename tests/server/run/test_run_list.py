@@ -12,8 +12,8 @@ import pytest
 
 pytest.importorskip("dbos", reason="the extra `run` is not installed")
 
-from server.cli.commands.recorded_runs import listed_runs
-from server.run.run_list import RunOverview
+from server.cli.commands.recorded_runs import read_summaries
+from server.run.run_list import RunList
 from skills_core.run.durable.client import open_client
 from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.store import store_of
@@ -30,16 +30,16 @@ def test_a_run_that_is_not_recorded_is_interrupted_when_its_process_is_gone(tmp_
         begun = {"started": "2026-01-01", "process": name}
         store.write("begun", {"run_id": "begun", "status": "running", **begun})
         store.write("ended", {"run_id": "ended", "status": "completed", **begun})
-        overview = RunOverview(store, None)
-        assert overview.shown("begun", pytest.fail)["status"] == "running"
+        run_list = RunList(store, None)
+        assert run_list.get("begun", pytest.fail)["status"] == "running"
         process.kill()
         process.wait()
-    assert {each["run_id"]: each["status"] for each in overview.listed(pytest.fail)} == {
+    assert {each["run_id"]: each["status"] for each in run_list.all(pytest.fail)} == {
         "begun": "interrupted",
         "ended": "completed",
     }
-    assert overview.shown("begun", pytest.fail)["problem"] == "interrupted"
-    assert not overview.cancel("begun").cancelled
+    assert run_list.get("begun", pytest.fail)["problem"] == "interrupted"
+    assert not run_list.cancel("begun").cancelled
 
 
 WORSE = {
@@ -71,11 +71,11 @@ async def test_a_recorded_run_is_told_of_whatever_its_trace_holds(content: str, 
     (traces / "unrecorded.json").write_text(content)
     told: list[str] = []
     with open_client(store_of(url)) as client:
-        overview = RunOverview(TraceStore(traces), client)
-        listed = {each["run_id"]: each for each in overview.listed(told.append)}
-        assert listed["one"]["status"] == overview.shown("one", told.append)["status"] == "interrupted"
-        assert overview.cancel("one").cancelled
-        assert overview.shown("one", told.append)["status"] == "cancelled"
+        run_list = RunList(TraceStore(traces), client)
+        listed = {each["run_id"]: each for each in run_list.all(told.append)}
+        assert listed["one"]["status"] == run_list.get("one", told.append)["status"] == "interrupted"
+        assert run_list.cancel("one").cancelled
+        assert run_list.get("one", told.append)["status"] == "cancelled"
     is_trace = content.endswith("}")
     assert ("unrecorded" in listed) == is_trace
     assert {str(traces / "one.json") in each for each in told if "one.json" in each} == (set() if is_trace else {True})
@@ -93,7 +93,7 @@ def test_a_record_that_cannot_be_read_is_not_taken_for_one_without_runs(
         record = str(tmp_path / "runs.sqlite")
     monkeypatch.setenv("SKILLSERVE_RUN_STORE", record)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    assert listed_runs() == []
+    assert read_summaries() == []
     said = capsys.readouterr().err
     assert "cannot be" in said
     assert "secret" not in said
@@ -102,5 +102,5 @@ def test_a_record_that_cannot_be_read_is_not_taken_for_one_without_runs(
 def test_traces_that_cannot_be_looked_at_are_not_taken_for_absent(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("no folder")
     told: list[str] = []
-    assert RunOverview(TraceStore(tmp_path / "runs"), None).listed(told.append) == []
+    assert RunList(TraceStore(tmp_path / "runs"), None).all(told.append) == []
     assert str(tmp_path / "runs") in told[0]

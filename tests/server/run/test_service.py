@@ -13,7 +13,7 @@ import pytest
 
 from server.config.machine import current_environment
 from server.config.settings import Settings
-from server.run.factory import recording, service_of
+from server.run.factory import create_service, recording
 from server.run.service import RunService
 from server.run.skill_runner import RunParticipants
 from skills_core.library import Library
@@ -42,7 +42,7 @@ def opened(
     async def open_service(**more: Any) -> AsyncGenerator[tuple[RunService, Callable[..., RunRequest]]]:
         settings = Settings(model=endpoint.model, **more)
         library = Library(explicit_sources([skills]), current_environment)
-        service = await anyio.to_thread.run_sync(service_of, library, settings)
+        service = await anyio.to_thread.run_sync(create_service, library, settings)
 
         def request(message: str) -> RunRequest:
             return RunRequest(library.catalog.skill("greeter"), {}, message)
@@ -56,7 +56,7 @@ def opened(
 async def waited_for(service: RunService, times: int) -> None:
     """Wait until so many callers wait for the run `both`."""
     with anyio.fail_after(60):
-        while (both := service._waiters._awaited.get("both")) is None or both.times != times:  # noqa: ASYNC110
+        while (both := service._attached._runs.get("both")) is None or both.waiters != times:  # noqa: ASYNC110
             await anyio.sleep(0.01)
 
 
@@ -68,10 +68,10 @@ async def test_a_caller_that_leaves_a_run_leaves_it_to_the_others(opened: Opened
 
         async def leave() -> None:
             with leaving:
-                await service.perform(request("slow"), RunParticipants(), "both")
+                await service.run_skill(request("slow"), RunParticipants(), "both")
 
         async def stay() -> None:
-            assert (await service.perform(request("slow"), RunParticipants(), "both")).output == "the end"
+            assert (await service.run_skill(request("slow"), RunParticipants(), "both")).output == "the end"
 
         tasks.start_soon(leave)
         assert await anyio.to_thread.run_sync(endpoint.asked.wait, 60)
@@ -87,12 +87,12 @@ async def test_the_last_caller_that_leaves_a_run_cancels_it(opened: Opened, endp
     endpoint.script = [Hang()]
     async with opened() as (service, request), anyio.create_task_group() as tasks:
         for times in (1, 2):
-            tasks.start_soon(service.perform, request("slow"), RunParticipants(), "both")
+            tasks.start_soon(service.run_skill, request("slow"), RunParticipants(), "both")
             await waited_for(service, times)
         assert await anyio.to_thread.run_sync(endpoint.asked.wait, 60)
         tasks.cancel_scope.cancel()
     async with opened() as (service, request):
-        outcome = await service.perform(request("slow"), RunParticipants(), "both")
+        outcome = await service.run_skill(request("slow"), RunParticipants(), "both")
     assert endpoint.gone.is_set()
     assert outcome.status is RunStatus.CANCELLED
 
@@ -104,22 +104,22 @@ async def test_runs_at_the_same_time_share_a_model_and_none_ends_it_for_the_othe
     async with opened(run_seconds=8) as (service, request), anyio.create_task_group() as tasks:
 
         async def slow() -> None:
-            outcome = await service.perform(request("slow"), RunParticipants())
+            outcome = await service.run_skill(request("slow"), RunParticipants())
             assert outcome.problem is RunProblem.TIME_LIMIT
 
         tasks.start_soon(slow)
         assert await anyio.to_thread.run_sync(endpoint.asked.wait, 60)
         for _ in range(2):
-            assert (await service.perform(request("quick"), RunParticipants())).output == "hello"
+            assert (await service.run_skill(request("quick"), RunParticipants())).output == "hello"
             assert not endpoint.gone.is_set()
 
 
 async def test_a_run_that_reaches_its_time_closes_its_connections(opened: Opened, endpoint: ModelEndpoint) -> None:
     endpoint.reply = lambda asked: Hang() if "slow" in asked["messages"][1]["content"] else "hello"
     async with opened(run_seconds=1) as (service, request):
-        performance = service._perform
+        runner = service._runner
         for message, problem in (("quick", None), ("slow", RunProblem.TIME_LIMIT), ("quick", None)):
-            outcome = await service.perform(request(message), RunParticipants())
+            outcome = await service.run_skill(request(message), RunParticipants())
             assert outcome.problem is problem
-            client: Any = performance._opened().provider.client  # type: ignore[union-attr]
+            client: Any = runner._open_model().provider.client  # type: ignore[union-attr]
             assert client.is_closed()

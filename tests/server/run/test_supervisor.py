@@ -28,7 +28,7 @@ def supervisor(skills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 async def fault_of(supervisor: RunSupervisor) -> SkillsError:
     with anyio.fail_after(30):
-        await supervisor.keep()
+        await supervisor.run()
         with pytest.raises(SkillsError) as caught:
             await supervisor.service()
     return caught.value

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from server.config.settings import OptionalTool, Settings
-from server.run.toolset import run_tools
+from server.run.toolset import open_toolset
 from skills_core.run.scripts.isolation import Isolation
 from skills_core.run.scripts.runner import ScriptRunner
 from skills_core.run.tools.allowed_tools import Permits
@@ -63,7 +63,7 @@ async def test_a_run_that_can_start_programs_without_a_sandbox_says_so_once(
     caplog.set_level(logging.WARNING)
     skill = with_files(skills, {"a.py": ""})
     runner = make_runner(Isolation(why="a test wants none"))
-    async with run_tools(settings_for(tmp_path, **more), skill, Permits(None), runner):
+    async with open_toolset(settings_for(tmp_path, **more), skill, Permits(None), runner):
         assert caplog.text.count(WARNING) == int(warned)
 
 
@@ -72,7 +72,7 @@ async def test_a_run_in_a_whole_sandbox_warns_of_nothing(
 ) -> None:
     caplog.set_level(logging.WARNING)
     settings = settings_for(tmp_path, run_tools=(WorkspaceTool.RUN_COMMAND,))
-    async with run_tools(settings, with_files(skills, {}), Permits(None), make_runner(WHOLE)):
+    async with open_toolset(settings, with_files(skills, {}), Permits(None), make_runner(WHOLE)):
         assert caplog.text == ""
 
 
@@ -82,8 +82,8 @@ async def test_where_a_whole_sandbox_is_required_an_incomplete_one_runs_no_comma
     lacking = Isolation(Path("/usr/bin/bwrap"), lacks=("no filter",))
     settings = settings_for(tmp_path, run_tools=(WorkspaceTool.RUN_COMMAND, WorkspaceTool.READ_FILE))
     runner = make_runner(lacking, require_sandbox=True)
-    async with run_tools(settings, with_files(skills, {}), Permits(None), runner) as tools:
+    async with open_toolset(settings, with_files(skills, {}), Permits(None), runner) as tools:
         names = {tool.name for tool in tools.tools}
         assert "read_file" in names
         assert "run_command" not in names
-        assert "run_command is left out, as a sandbox is required: no filter" in tools.problems
+        assert "run_command is left out because a sandbox is required: no filter" in tools.problems

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.run.mcp_servers.tool_names import aliases_of, beginnings_of, tool_name
+from server.run.mcp_servers.tool_names import aliases_of, prefixes_of, tool_name
 from skills_core.format.yaml12 import JsonValue
 from skills_core.run.tools.allowed_tools import Permits, _plain
 from skills_core.run.tools.command_patterns import OPERATORS, command_matcher
@@ -19,7 +19,7 @@ READ = Role(frozenset({Can.READ_FILE}), path="path")
 WRITE = Role(frozenset({Can.WRITE_FILE, Can.EDIT_FILE}), path="path")
 GREP = Role(frozenset({Can.SEARCH_TEXT}), path="path", below=True)
 LIST = Role(frozenset({Can.LIST_FOLDER, Can.FIND_FILES}), path="path", below=True)
-SERVER = Role(aliases=aliases_of("github", "get_issue"), beginnings=beginnings_of("github"))
+SERVER = Role(aliases=aliases_of("github", "get_issue"), beginnings=prefixes_of("github"))
 
 
 @pytest.fixture
@@ -114,19 +114,19 @@ def test_an_entry_names_the_tools_that_do_what_the_host_tool_does(
 def test_an_entry_for_a_server_permits_no_tool_of_one_whose_name_begins_alike(
     entry: str, server: str, tool: str, make_tool: Any
 ) -> None:
-    role = Role(aliases=aliases_of(server, tool), beginnings=beginnings_of(server))
+    role = Role(aliases=aliases_of(server, tool), beginnings=prefixes_of(server))
     assert not Permits([entry]).offers(make_tool(tool_name(server, tool), role=role))
 
 
 def test_a_host_name_of_a_tool_means_no_tool_of_a_server_whose_names_only_look_so(make_tool: Any) -> None:
-    role = Role(aliases=aliases_of("mcp", "github__get_issue"), beginnings=beginnings_of("mcp"))
+    role = Role(aliases=aliases_of("mcp", "github__get_issue"), beginnings=prefixes_of("mcp"))
     tool = make_tool("mcp__github__get_issue", role=role)
     assert not Permits(["mcp__github__get_issue"]).offers(tool)
     assert Permits(["mcp__mcp__github__get_issue"]).offers(tool)
 
 
 def test_a_server_with_two_low_lines_in_its_name_has_its_tools_by_the_whole_of_it(make_tool: Any) -> None:
-    role = Role(aliases=aliases_of("git__hub", "x"), beginnings=beginnings_of("git__hub"))
+    role = Role(aliases=aliases_of("git__hub", "x"), beginnings=prefixes_of("git__hub"))
     tool = make_tool("git__hub__x", role=role)
     assert all(Permits([entry]).offers(tool) for entry in ("mcp__git__hub__*", "mcp__git__hub__x", "git__hub/*"))
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.config.settings import ConfigurationError
-from server.run.mcp_servers.config_file import ServerSpec, parse_servers, read_servers, secrets_of
+from server.run.mcp_servers.config_file import ServerSpec, file_secrets, parse_servers, read_servers
 from skills_core.run.secrets import Secrets
 
 FILE = Path("/home/me/mcp.json")
@@ -57,7 +57,7 @@ def test_variables_are_put_in_everywhere() -> None:
 def test_a_file_of_vs_code_names_its_servers_otherwise() -> None:
     (spec,) = parse_servers(FILE, '{"inputs": [], "servers": {"a": {"type": "stdio", "command": "x"}}}', {})
     assert (spec.name, spec.command) == ("a", ("x",))
-    with pytest.raises(ConfigurationError, match=r"mcp\.json: servers\.a\.command: expected a string"):
+    with pytest.raises(ConfigurationError, match=r"mcp\.json: servers\.a\.command: expected a non-empty string"):
         parse_servers(FILE, '{"servers": {"a": {"command": []}}}', {})
 
 
@@ -131,7 +131,7 @@ def test_what_only_some_other_client_fills_in_is_told_by_its_name(place: str, te
     with pytest.raises(ConfigurationError) as caught:
         parsed({"a": entries[place]}, K="k")
     assert f"mcpServers.a.{place}" in str(caught.value)
-    assert f": {named} is not filled in here" in str(caught.value)
+    assert f": {named} is not supported" in str(caught.value)
     assert "secret" not in str(caught.value)
 
 
@@ -145,8 +145,8 @@ def test_what_is_disabled_is_left_out() -> None:
         (None, "expected {"),
         ([], "expected {"),
         ({"a": 1}, "mcpServers.a: expected an object"),
-        ({"a": {}}, "mcpServers.a.url: expected a string that is not empty"),
-        ({"a": {"command": ""}}, "mcpServers.a.command: expected a string that is not empty"),
+        ({"a": {}}, "mcpServers.a.url: expected a non-empty string"),
+        ({"a": {"command": ""}}, "mcpServers.a.command: expected a non-empty string"),
         ({"a": {"command": "x", "args": "y"}}, "mcpServers.a.args: expected a list of strings"),
         ({"a": {"command": "x", "args": [None]}}, "mcpServers.a.args: expected a list of strings"),
         ({"a": {"command": "x", "env": {"K": True}}}, "mcpServers.a.env: expected an object of strings"),
@@ -156,7 +156,7 @@ def test_what_is_disabled_is_left_out() -> None:
         ({"a": {"url": "ftp://secret"}}, "mcpServers.a.url or headers: expected the URL"),
         ({"a": {"url": "http://x/", "headers": {"K": "secret\n"}}}, "expected 'Name: value'"),
         ({"a": {"command": "x", "trusted": "yes"}}, "mcpServers.a.trusted: expected true or false"),
-        ({"...": {"command": "x"}}, "a name needs a letter or digit"),
+        ({"...": {"command": "x"}}, "expected a name with a letter or digit"),
         ({str(n): {"command": "x"} for n in range(51)}, "at most 50 servers"),
     ],
 )
@@ -170,7 +170,7 @@ def test_what_makes_no_sense_is_told_with_its_place_and_without_a_value(servers:
 def test_a_file_that_is_no_json_is_told_by_its_line(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_text('{"mcpServers":\n {"a": secret}}')
-    with pytest.raises(ConfigurationError, match="it is no JSON at line 2") as caught:
+    with pytest.raises(ConfigurationError, match=r"mcp\.json:2: expected JSON") as caught:
         read_servers(file, {})
     assert "secret" not in str(caught.value)
     with pytest.raises(ConfigurationError, match="there is no such file"):
@@ -178,7 +178,7 @@ def test_a_file_that_is_no_json_is_told_by_its_line(tmp_path: Path) -> None:
 
 
 def hidden_by(text: str, servers: Any, **environment: str) -> bool:
-    return Secrets(secrets_of(parsed(servers, **environment))).hidden(text) != text
+    return Secrets(file_secrets(parsed(servers, **environment))).hidden(text) != text
 
 
 def test_what_is_secret_in_the_file_is_known_and_never_shown() -> None:
@@ -188,7 +188,7 @@ def test_what_is_secret_in_the_file_is_known_and_never_shown() -> None:
             "b": {"url": "https://x.example/mcp?k=hidden-url", "headers": {"Authorization": "Bearer hidden-header"}},
         }
     )
-    values = set(secrets_of(specs).values())
+    values = set(file_secrets(specs).values())
     assert {"hidden-arg", "hidden-env", "https://x.example/mcp?k=hidden-url"} <= values
     assert {"hidden-header", "Bearer hidden-header"} <= values
     assert "hidden" not in repr(specs)
@@ -252,7 +252,7 @@ def test_what_is_written_elsewhere_is_nobody_s_secret(entry: dict[str, Any]) -> 
 def test_all_secrets_of_one_place_are_known() -> None:
     servers = {"a": {"command": "x", "env": {"ANY": "${A} ${B} ${A}"}}, "b": {"url": "http://x/?key=one&token=other"}}
     assert {"value-a", "value-b", "value-a value-b value-a", "one", "other"} <= set(
-        secrets_of(parsed(servers, A="value-a", B="value-b")).values()
+        file_secrets(parsed(servers, A="value-a", B="value-b")).values()
     )
 
 

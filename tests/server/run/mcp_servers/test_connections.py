@@ -17,7 +17,7 @@ import anyio
 import pytest
 
 from server.run.mcp_servers.config_file import parse_servers
-from server.run.mcp_servers.connections import Connected, ServerTimeouts, other_servers
+from server.run.mcp_servers.connections import ConnectedTools, ServerTimeouts, connect_servers
 from skills_core.guard import Guard
 from skills_core.run.limits import RunLimits
 from skills_core.run.outcome import CallDecision
@@ -39,13 +39,13 @@ def odd(way: str, *further: str, **entry: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def connected(begin: float = 60.0, **servers: dict[str, Any]) -> AsyncGenerator[Connected]:
+async def connected(begin: float = 60.0, **servers: dict[str, Any]) -> AsyncGenerator[ConnectedTools]:
     specs = parse_servers(Path("mcp.json"), json.dumps({"mcpServers": servers}), {})
-    async with other_servers(specs, ServerTimeouts(begin)) as found:
+    async with connect_servers(specs, ServerTimeouts(begin)) as found:
         yield found
 
 
-def gate(found: Connected, seconds: float = 60.0) -> ToolGate:
+def gate(found: ConnectedTools, seconds: float = 60.0) -> ToolGate:
     return ToolGate(found.tools, Permits(None), Guard([]), Nobody(), RunLimits(tool_seconds=seconds), run_id="r1")
 
 
@@ -114,8 +114,8 @@ async def test_a_server_of_the_older_transport_is_found_out_without_being_told(e
 async def test_an_address_with_no_server_behind_it_is_told_by_what_each_transport_got() -> None:
     async with listening("streamable-http") as url, connected(bad={"url": f"{url}/nothing"}) as found:
         (problem,) = found.problems
-    said = "it answers with HTTP 404"
-    assert problem == f"the server bad gives no tools: {said}; over sse, the older transport: {said}"
+    status = "it answered with HTTP 404"
+    assert problem == f"the server bad provides no tools: {status}; over the older HTTP+SSE transport: {status}"
 
 
 @asynccontextmanager
@@ -168,8 +168,8 @@ async def test_a_server_that_dies_in_the_middle_costs_its_own_tools_only() -> No
         ({"command": "no-such-program-here"}, "no such file or directory"),
         (program("-c", "pass"), "connection"),
         (program("-c", "print('hello')"), "connection"),
-        (odd("no schema"), "its answer is not what the protocol demands"),
-        (odd("silent"), "did not begin within 2 seconds"),
+        (odd("no schema"), "its answer violates the protocol"),
+        (odd("silent"), "did not answer within 2 seconds"),
         ({"url": "http://127.0.0.1:9/mcp"}, "check that the server runs there"),
         ({"type": "sse", "url": "http://127.0.0.1:9/sse"}, "check that the server runs there"),
     ],
@@ -179,7 +179,7 @@ async def test_a_server_that_does_not_begin_is_told_and_the_others_work(entry: d
     begin = 2.0 if "silent" in str(entry) else 60.0
     async with connected(begin, bad=entry, good=odd("fine")) as found:
         assert len(found.problems) == 1
-        assert found.problems[0].startswith("the server bad gives no tools: ")
+        assert found.problems[0].startswith("the server bad provides no tools: ")
         assert why in found.problems[0].lower()
         assert (await gate(found).call("good__t", {}, 1)).text == "fine"
 
@@ -196,7 +196,7 @@ async def test_a_server_that_hangs_or_floods_in_a_call_is_given_up(way: str) -> 
 async def test_a_result_that_is_none_is_a_failure() -> None:
     async with connected(bad=odd("nonsense")) as found:
         call = await gate(found).call("bad__t", {}, 1)
-    assert call.text == "The server bad: its answer is not what the protocol demands"
+    assert call.text == "The server bad: its answer violates the protocol"
 
 
 async def test_a_large_result_is_cut() -> None:
@@ -226,7 +226,7 @@ async def test_names_are_brought_into_the_form_that_models_take() -> None:
     assert names[0] == "bad__with_space_and_dot"
     assert all(len(name) <= 64 and name.replace("_", "").isalnum() for name in names)
     assert len(set(names)) == len(names) == 4
-    assert found.problems == ("a second tool bad__with_space_and_dot (server bad) is left out",)
+    assert found.problems == ("a second tool named bad__with_space_and_dot (server bad) is left out",)
 
 
 @pytest.mark.parametrize(("way", "count"), [("many", 500), ("endless list", 50)])
