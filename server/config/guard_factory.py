@@ -1,4 +1,4 @@
-"""The rules of a guard: patterns of the user's settings, and those of skills."""
+"""Build a guard from the patterns in the settings and in skills."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["guard_of"]
 
 
 def guard_of(skills: Iterable[Skill], settings: Settings) -> Guard:
-    """Return the guard by the patterns of the configuration and of `skills`."""
+    """Return a guard with the patterns of the settings and of `skills`."""
     own = [
         *(Rule(pattern, Verdict.DENY) for pattern in settings.danger_patterns),
         *(Rule(pattern, Verdict.CONFIRM) for pattern in settings.confirm_patterns),

@@ -1,8 +1,8 @@
-"""What JD.AI's files say: `config.json`, whose keys gates ask for, and `skills.json`, which speaks of single skills.
+"""Read the configuration files of JD.AI: `config.json`, with keys for gates, and `skills.json`, with skill settings.
 
-Both stand in `~/.jdai` and in `.jdai` of the project. Those of a project count while it is trusted, and then their
-values win: objects are merged key by key, all else is replaced. A file that cannot be used is left out, and a
-diagnostic says so, as for each file of a project that is not trusted; that is not even opened.
+Both files may exist in `~/.jdai` and in the project's `.jdai`. The files of a trusted project override those of the
+user: objects are merged key by key, other values are replaced. A diagnostic reports each file that is ignored, because
+it is invalid or because the project is not trusted; the files of an untrusted project are not even opened.
 """
 
 from __future__ import annotations
@@ -33,19 +33,18 @@ _CONFIG = ".jdai/config.json"
 _SKILLS = ".jdai/skills.json"
 
 _MAX_DEPTH = 64
-# Objects below this are not merged any more, but replaced.
+# Objects nested more deeply are replaced instead of merged.
 
 _DEBOUNCE_MS = (50, 5000)
-# As JD.AI bounds it.
+# The bounds that JD.AI sets.
 
 
 @dataclass(frozen=True, slots=True)
 class JdaiSettings:
-    """All that the files say; None and empty where they say nothing.
+    """The settings from all files; a missing setting is None or empty.
 
-    `config` is the configuration with nested keys. `entries` maps skills' keys, in lower case. `bundled` are the
-    names and keys, in lower case, of the bundled skills that are allowed. `unread` tells that the system could not read
-    a file now, and may be able to later.
+    `config` has nested keys. `entries` maps lower-case skill keys to settings. `bundled` has the lower-case names and
+    keys of the allowed bundled skills. `unread` is true if a file could not be read, but may be readable later.
     """
 
     watch: bool | None = None
@@ -58,10 +57,10 @@ class JdaiSettings:
 
 
 class JdaiFiles:
-    """The files of a user and a project."""
+    """The JD.AI files of the user and of a project."""
 
     def __init__(self, home: Path, project: Path) -> None:
-        """Nothing is read yet."""
+        """Read nothing yet."""
         self._configs = (home / _CONFIG, project / _CONFIG)
         self._skills = (home / _SKILLS, project / _SKILLS)
         self._project = project
@@ -69,12 +68,12 @@ class JdaiFiles:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The files, whether they exist or not."""
+        """The paths of all files, whether they exist or not."""
         return (*self._configs, *self._skills)
 
     def read(self, *, trusted: bool) -> JdaiSettings:
-        """Read the user's files, and those of the project if it is `trusted`."""
-        problems = _Problems([] if trusted else [*self._left_out()])
+        """Read the files of the user, and of the project if it is `trusted`."""
+        problems = _Problems([] if trusted else [*self._untrusted_files()])
         config: JsonObject = {}
         skills: JsonObject = {}
         for path in self._configs if trusted else self._configs[:1]:
@@ -97,7 +96,7 @@ class JdaiFiles:
             unread=problems.unread,
         )
 
-    def _left_out(self) -> Iterator[Diagnostic]:
+    def _untrusted_files(self) -> Iterator[Diagnostic]:
         for path in filter(os.path.lexists, self.of_project):
             shown = printable(str(self._project))
             message = f"the project {shown} is not trusted, so this file does not count"
@@ -106,9 +105,10 @@ class JdaiFiles:
 
 
 def script_variables(home: Path, skill: Skill) -> dict[str, str]:
-    """Return what the user's own `skills.json` sets for a skill: its `env`, and its `apiKey` as the primary variable.
+    """Return the environment variables that the user's own `skills.json` sets for a skill.
 
-    It is read anew by each call. A file that came with a project has no say in what programs are started with.
+    These are its `env`, and its `apiKey` as the primary variable. Each call reads the file again. The file of a project
+    is not used: it must not control the environment of programs.
     """
     root = _read(home / _SKILLS, _Problems())
     entries = _object((_object(root.get("skills")) if "skills" in root else root).get("entries"))
@@ -119,7 +119,7 @@ def script_variables(home: Path, skill: Skill) -> dict[str, str]:
 
 @dataclass(slots=True)
 class _Problems:
-    """What is wrong with the files, and whether the system may be able to read one later that it cannot read now."""
+    """The diagnostics of the files; `unread` is true if a file could not be read, but may be readable later."""
 
     found: list[Diagnostic] = field(default_factory=list)
     unread: bool = False
@@ -159,13 +159,13 @@ def _merged(lower: JsonObject, higher: JsonObject, depth: int = 0) -> JsonObject
     for key, value in higher.items():
         below = result.get(key)
         if isinstance(below, dict) and isinstance(value, dict) and depth < _MAX_DEPTH:
-            value = _merged(below, value, depth + 1)  # noqa: PLW2901 - merged, it is still the value
+            value = _merged(below, value, depth + 1)  # noqa: PLW2901 - the merged value replaces it
         result[key] = value
     return result
 
 
 def _hides(higher: JsonObject, key: str) -> bool:
-    """Tell whether `higher` spells a key as objects inside of one another that a lower file spells with dots."""
+    """Return whether `higher` has, as nested objects, a key that a lower file writes with dots."""
     if "." not in key:
         return False
     value: JsonValue = higher

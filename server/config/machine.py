@@ -1,4 +1,4 @@
-"""What the core is not allowed to ask: the machine this process runs on and its user's files, as values."""
+"""Read the machine and the user's files on behalf of the core, which does no such access itself."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ _SYSTEMS = {"win32": "windows", "cygwin": "windows", "darwin": "macos"}
 
 def current_places() -> Places:
     """Return where this user and the project in the working directory keep skills."""
-    # Both without links, as the list of trusted folders has them: by another name the home directory would be a
-    # project, and to trust a folder in it would be to trust all of it.
+    # Resolve symbolic links, as the list of trusted folders does. Under another path, the home directory would count
+    # as a project, and trusting a folder in it would trust all of it.
     home = real_path(Path(os.path.expanduser("~")))  # noqa: PTH111 - a user without a home is no error
     try:
         here = real_path(Path.cwd())
-    except FileNotFoundError:  # somebody removed it
+    except FileNotFoundError:  # the working directory was removed
         here = home
     return Places(home, here, _config_home(home), _BUNDLED)
 
 
 class Machine:
-    """This machine and its user, as far as they decide which skills are served.
+    """The facts of this machine and its user that decide which skills are served.
 
-    Where things are is settled once: the working directory of a server may vanish under it.
+    Paths are resolved once, because the working directory of a server may be removed while it runs.
     """
 
     def __init__(self, places: Places) -> None:
-        """Nothing is read yet."""
+        """Read nothing yet."""
         self.places = places
         self._project = project_of(places.working_directory, places.home)
         self.jdai = JdaiFiles(places.home, self._project)
@@ -49,17 +49,17 @@ class Machine:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files that decide, beside the skills themselves, which of them are served."""
+        """The configuration files that affect which skills are served."""
         return (*self.jdai.paths, self.trust.path)
 
     def trusts_project(self) -> bool:
-        """Tell whether the list of the user names the project, or a folder above it, as it is now."""
+        """Return whether the list of trusted folders now contains the project, or a folder above it."""
         return _contains(self._trusted()[0], self._project)
 
     def environment(self, *, trust_workspace: bool = False) -> Environment:
-        """Describe it for gates as it is now; executables are looked up when first asked for, and once.
+        """Return the current environment for gates; each executable is looked up at most once, when first needed.
 
-        With `trust_workspace` the project is trusted whether or not the list names it.
+        `trust_workspace` trusts the project even if the list does not contain it.
         """
         trusted, problems, unread = self._trusted()
         jdai = self.jdai.read(trusted=trust_workspace or _contains(trusted, self._project))
@@ -76,7 +76,7 @@ class Machine:
         )
 
     def _trusted(self) -> tuple[frozenset[Path], tuple[Diagnostic, ...], bool]:
-        """Return the trusted folders, what is wrong with their file, and whether it may be read later."""
+        """Return the trusted folders, the diagnostics of their file, and whether reading it may succeed later."""
         try:
             return frozenset(self.trust.folders()), (), False
         except TrustError as error:
@@ -105,27 +105,27 @@ def _contains(trusted: frozenset[Path], folder: Path) -> bool:
 
 
 def _has_bin(name: str) -> bool:
-    import shutil  # noqa: PLC0415 - few gates ask for programs, and each start would pay for it
+    import shutil  # noqa: PLC0415 - few gates check programs, and the import would slow each start
 
     return shutil.which(name) is not None
 
 
 def current_environment() -> Environment:
-    """Describe this machine for gates."""
+    """Return the environment of this machine for gates."""
     return Machine(current_places()).environment()
 
 
 def runtime_folders() -> tuple[Path, ...]:
-    """Return where this user's running servers may leave what lives as long as they do, best first."""
+    """Return the folders for files that live as long as a server, such as sockets, in order of preference."""
     if sys.platform == "win32":
         return ()
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    temporary = Path(os.environ.get("TMPDIR") or "/tmp") / f"skillserve-{os.geteuid()}"  # noqa: S108 - checked there
+    temporary = Path(os.environ.get("TMPDIR") or "/tmp") / f"skillserve-{os.geteuid()}"  # noqa: S108 - its users check the owner
     return (*([Path(runtime) / "skillserve"] if runtime.startswith("/") else []), temporary)
 
 
 def state_home() -> Path:
-    """Return where what is to outlive a server is kept."""
+    """Return the user's folder for persistent state, such as traces."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or current_places().home / "AppData" / "Local") / "skillserve"
     given = os.environ.get("XDG_STATE_HOME", "")
@@ -136,5 +136,5 @@ def _config_home(home: Path) -> Path:
     if sys.platform == "win32":
         return Path(os.environ.get("APPDATA") or home / "AppData" / "Roaming")
     given = os.environ.get("XDG_CONFIG_HOME", "")
-    # The specification of these variables: a relative path is to be ignored.
+    # The XDG specification says to ignore relative paths.
     return Path(given) if given.startswith("/") else home / ".config"

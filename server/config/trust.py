@@ -1,6 +1,6 @@
-"""Which projects the user trusts: their skills reach a model, and a repository may come from anybody.
+"""The list of projects that the user trusts: only their skills reach a model, because a repository may be hostile.
 
-One file in the user's configuration holds the folders, each with all that is below it.
+One file in the user's configuration lists trusted folders; each entry includes all folders below it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _VERSION = 1
 
 
 class TrustError(SkillsError):
-    """The file cannot be read or written; `unread` tells that the system may be able to read it later."""
+    """The file cannot be read or written; `unread` is true if reading it may succeed later."""
 
     def __init__(self, message: str, *, unread: bool = False) -> None:
         super().__init__(message)
@@ -30,17 +30,17 @@ class TrustError(SkillsError):
 
 
 class TrustFile:
-    """The folders that are trusted, on disk; a missing file is an empty one."""
+    """The file of trusted folders; a missing file is an empty list."""
 
     def __init__(self, path: Path) -> None:
-        """Nothing is read yet."""
+        """Read nothing yet."""
         self.path = path
 
     def folders(self) -> tuple[Path, ...]:
-        """Return the folders in the order of their names.
+        """Return the trusted folders, sorted by path.
 
         Raises:
-            TrustError: the file is there and cannot be read or understood.
+            TrustError: the file exists, but cannot be read or is invalid.
         """
         try:
             raw = read_bounded(self.path)
@@ -60,25 +60,25 @@ class TrustFile:
         raise TrustError(f"{self.path}: {message}")
 
     def add(self, folder: Path) -> None:
-        """Trust a folder and all that is below it.
+        """Trust a folder and all folders below it.
 
         Raises:
-            TrustError: the file cannot be understood or written.
+            TrustError: the file is invalid, or cannot be written.
         """
         self._change(lambda folders: folders | {folder.resolve()})
 
     def remove(self, folder: Path) -> bool:
-        """Trust a folder no more, and tell whether it was trusted by itself.
+        """Remove a folder from the list; return whether the list contained it.
 
         Raises:
-            TrustError: the file cannot be understood or written.
+            TrustError: the file is invalid, or cannot be written.
         """
         before = self._change(lambda folders: folders - {folder.resolve()})
         return folder.resolve() in before
 
     def _change(self, change: Callable[[frozenset[Path]], frozenset[Path]]) -> frozenset[Path]:
-        """Replace the list by what `change` makes of it, and return it as it was; no other process comes in between."""
-        from skills_core.disk.files import Location  # noqa: PLC0415 - a start reads alone
+        """Apply `change` to the list under a lock between processes; return the list as it was before."""
+        from skills_core.disk.files import Location  # noqa: PLC0415 - a server's start only reads the list
         from skills_core.disk.locks import exclusive  # noqa: PLC0415
         from skills_core.disk.writing import write_file  # noqa: PLC0415
 
@@ -89,9 +89,9 @@ class TrustFile:
                 after = change(before)
                 if after != before:
                     text = json.dumps({"version": _VERSION, "trusted": sorted(map(str, after))}, indent=2) + "\n"
-                    # People keep their settings elsewhere and link to them: the link stays.
+                    # The file may be a symbolic link into a folder of settings: write its target, and keep the link.
                     place = self.path.resolve()
-                    # A reader sees the old list or the new one.
+                    # The write is atomic: readers see the old list or the new one.
                     write_file(Location(place.parent, place.name), text.encode("utf-8"), 0o600)
         except FileRefusedError as error:
             raise TrustError(f"{self.path}: cannot be written: {error.message}") from None
