@@ -1,4 +1,4 @@
-"""Runs `python -m server` in the foreground of a terminal, as a shell does: its standard input controls it."""
+"""Run `python -m server` with stdin as its controlling terminal, as a shell does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: what it prints, where, and with which exit code."""
+"""Output, streams and exit codes of the command line, and the precedence of settings."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ BOUND = "from tests.permissions import *; be_bound_by_permissions(); from server
 
 
 def run_bound_by_permissions(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run a command as a user whom permissions bind, which root is not."""
+    """Run a command as an unprivileged user: file permissions do not apply to root."""
     return subprocess.run(
         [sys.executable, "-c", BOUND, *map(str, arguments)],
         cwd=REPOSITORY,
@@ -110,7 +110,7 @@ def test_the_status_table_names_each_skill_with_state_and_reason(skills: Path, m
     assert "2 skills: 1 active, 0 excluded, 0 shadowed, 1 invalid" in done.stdout
 
 
-def test_validate_says_no_with_exit_code_one_and_prints_as_compilers_do(skills: Path, make_skill: MakeSkill) -> None:
+def test_validate_exits_with_1_and_prints_diagnostics_like_a_compiler(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("fine")
     folder = make_skill("broken", description="''")
     done = run("validate", skills)
@@ -121,7 +121,7 @@ def test_validate_says_no_with_exit_code_one_and_prints_as_compilers_do(skills: 
     assert run("validate", skills / "fine" / "SKILL.md").returncode == 0
 
 
-def test_strict_validation_lets_a_warning_count(skills: Path, make_skill: MakeSkill) -> None:
+def test_strict_validation_turns_warnings_into_errors(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("fine", fields="colour: red")
     assert run("validate", skills).returncode == 0
     done = run("validate", skills, "--strict", "--json")
@@ -132,7 +132,7 @@ def test_strict_validation_lets_a_warning_count(skills: Path, make_skill: MakeSk
     assert "did you mean 'color'" in result["diagnostics"][0]["message"]
 
 
-def test_validating_a_folder_without_skills_says_so(tmp_path: Path) -> None:
+def test_a_folder_without_skills_is_reported_as_missing_skill_file(tmp_path: Path) -> None:
     done = run("validate", tmp_path, "--json")
     assert done.returncode == 1
     assert json.loads(done.stdout)["results"][0]["diagnostics"][0]["code"] == "missing_skill_file"
@@ -147,7 +147,9 @@ def test_show_prints_files_with_digests(skills: Path, make_skill: MakeSkill) -> 
 
 
 @pytest.mark.parametrize("command", ["show", "activate"])
-def test_an_unknown_name_is_a_no_with_a_hint(command: str, skills: Path, make_skill: MakeSkill) -> None:
+def test_an_unknown_name_exits_with_1_and_suggests_a_similar_name(
+    command: str, skills: Path, make_skill: MakeSkill
+) -> None:
     make_skill("fine")
     done = run(command, "fien", skills)
     assert done.returncode == 1
@@ -155,7 +157,7 @@ def test_an_unknown_name_is_a_no_with_a_hint(command: str, skills: Path, make_sk
     assert done.stdout == ""
 
 
-def test_a_missing_directory_is_wrong_use_and_named(tmp_path: Path) -> None:
+def test_a_missing_directory_is_a_usage_error_that_names_it(tmp_path: Path) -> None:
     done = run("serve", tmp_path / "nowhere")
     assert done.returncode == 2
     assert "nowhere" in done.stderr
@@ -163,7 +165,7 @@ def test_a_missing_directory_is_wrong_use_and_named(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_file_where_a_directory_is_expected_is_wrong_use(tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_directory_is_a_usage_error(tmp_path: Path) -> None:
     file = tmp_path / "file.md"
     file.write_text("x")
     done = run("serve", file)
@@ -171,7 +173,7 @@ def test_a_file_where_a_directory_is_expected_is_wrong_use(tmp_path: Path) -> No
     assert "this is a file" in done.stderr
 
 
-def test_a_port_in_use_is_wrong_use_and_says_what_to_do(skills: Path) -> None:
+def test_a_port_in_use_is_a_usage_error_that_suggests_another_port(skills: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -186,17 +188,17 @@ def test_a_port_in_use_is_wrong_use_and_says_what_to_do(skills: Path) -> None:
 @pytest.mark.parametrize(
     "arguments", [[], ["validate"], ["serve", ".", "--port", "many"], ["activate", "x", ".", "--param", "x"]]
 )
-def test_wrong_use_has_exit_code_two(arguments: list[str]) -> None:
+def test_usage_errors_exit_with_2(arguments: list[str]) -> None:
     assert run(*arguments).returncode == 2
 
 
-def test_a_bad_setting_is_named_with_where_it_came_from(skills: Path) -> None:
+def test_an_invalid_setting_is_reported_with_its_origin(skills: Path) -> None:
     done = run("serve", skills, SKILLSERVE_WATCH_DEBOUNCE_MS="soon")
     assert done.returncode == 2
     assert "SKILLSERVE_WATCH_DEBOUNCE_MS" in done.stderr
 
 
-def test_bad_files_are_diagnosed_and_nothing_else_is_affected(skills: Path, make_skill: MakeSkill) -> None:
+def test_invalid_files_get_diagnostics_and_do_not_affect_other_skills(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("fine")
     bad = {
         "empty": b"",
@@ -223,7 +225,9 @@ def test_bad_files_are_diagnosed_and_nothing_else_is_affected(skills: Path, make
 
 
 @pytest.mark.skipif(not CAN_BE_BOUND, reason="needs a user whom permissions bind")
-def test_an_unreadable_skill_is_diagnosed_and_nothing_else_is_affected(skills: Path, make_skill: MakeSkill) -> None:
+def test_an_unreadable_skill_gets_a_diagnostic_and_does_not_affect_other_skills(
+    skills: Path, make_skill: MakeSkill
+) -> None:
     make_skill("fine")
     (make_skill("secret") / "SKILL.md").chmod(0)
     done = run_bound_by_permissions("status", skills, "--json")
@@ -231,7 +235,7 @@ def test_an_unreadable_skill_is_diagnosed_and_nothing_else_is_affected(skills: P
     assert sorted(found) == [("fine", "active", None), ("secret", "invalid", "permission_denied")]
 
 
-def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
+def test_options_override_the_environment_which_overrides_files_and_defaults(tmp_path: Path) -> None:
     own = tmp_path / "config" / "skillserve" / "skillserve.toml"
     own.parent.mkdir(parents=True)
     own.write_text('port = 1\nhost = "file"\npage_size = 7\nallowed_hosts = ["a", "b"]\n')
@@ -243,7 +247,7 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("text", ["no_such = 1", "port = 'x'", "port = ", "port = 70000"])
-def test_a_bad_settings_file_is_named(tmp_path: Path, text: str) -> None:
+def test_an_error_in_a_settings_file_names_the_file(tmp_path: Path, text: str) -> None:
     own = tmp_path / "config" / "skillserve" / "skillserve.toml"
     own.parent.mkdir(parents=True)
     own.write_text(text)

@@ -1,4 +1,4 @@
-"""A new skill, and a reload that is asked for by a signal."""
+"""`skillserve init`, and the reload of a server on SIGHUP."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("description", [None, 'Says "no": always.\n Use when asked.', "x" * 1024])
-def test_a_new_skill_keeps_every_rule(description: str | None, tmp_path: Path) -> None:
+def test_a_new_skill_is_valid_in_strict_mode(description: str | None, tmp_path: Path) -> None:
     flags = [] if description is None else ["--description", description]
     made = run("init", "my-skill", "--to", str(tmp_path), *flags)
     assert (made.returncode, made.stdout.strip()) == (0, str(tmp_path / "my-skill" / "SKILL.md"))
@@ -38,18 +38,18 @@ def test_a_new_skill_keeps_every_rule(description: str | None, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["", "Upper", "a--b", "-a", "a_b", "../a", "a/b", "été", "x" * 65, "."])
-def test_a_name_that_breaks_a_rule_makes_nothing(name: str, tmp_path: Path) -> None:
+def test_an_invalid_name_creates_nothing(name: str, tmp_path: Path) -> None:
     assert run("init", name, "--to", str(tmp_path)).returncode == 2
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("description", ["", " \n", "x" * 1025])
-def test_a_description_that_breaks_a_rule_makes_nothing(description: str, tmp_path: Path) -> None:
+def test_an_invalid_description_creates_nothing(description: str, tmp_path: Path) -> None:
     assert run("init", "a", "--to", str(tmp_path), "--description", description).returncode == 2
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_there_already_stays_as_it_is(tmp_path: Path) -> None:
+def test_an_existing_skill_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "SKILL.md").write_text("mine")
     assert run("init", "mine", "--to", str(tmp_path)).returncode == 2
@@ -57,7 +57,7 @@ def test_what_is_there_already_stays_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there is no such signal")
-async def test_a_server_that_watches_nothing_reloads_when_it_is_asked_to(skills: Path, make_skill: MakeSkill) -> None:
+async def test_a_server_without_a_watcher_reloads_on_sighup(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("one")
     command = server_command(skills, "--transport", "http", "--port", "0", "--watch", "off", "--log-level", "info")
     async with await anyio.open_process(

@@ -1,4 +1,4 @@
-"""`skillserve run` and `skillserve runs` as a user meets them, with a model's endpoint over real HTTP."""
+"""`skillserve run` and `skillserve runs`, with a model endpoint over HTTP."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def state(tmp_path: Path) -> str:
     return str(tmp_path / "state")
 
 
-def performed(endpoint: ModelEndpoint, state: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+def run_skill(endpoint: ModelEndpoint, state: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     return run("run", *arguments, "--model", endpoint.model, XDG_STATE_HOME=state)
 
 
@@ -31,7 +31,7 @@ def test_the_output_goes_to_stdout_and_the_trace_can_be_read_afterwards(
 ) -> None:
     make_skill("greeter", body="Greet in {{language}}.")
     endpoint.script = ["Bonjour"]
-    done = performed(endpoint, state, "greeter", "politely", skills, "--param", "language=French")
+    done = run_skill(endpoint, state, "greeter", "politely", skills, "--param", "language=French")
     assert (done.returncode, done.stdout, done.stderr) == (0, "Bonjour\n", "")
     assert "Greet in French." in endpoint.requests[0]["messages"][0]["content"]
     listed = json.loads(run("runs", "list", "--json", XDG_STATE_HOME=state).stdout)["runs"]
@@ -41,12 +41,12 @@ def test_the_output_goes_to_stdout_and_the_trace_can_be_read_afterwards(
     assert trace["events"][0]["kind"] == "model"
 
 
-def test_as_json_a_run_is_one_documented_object(
+def test_json_output_is_the_documented_object(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
 ) -> None:
     make_skill("greeter")
     endpoint.script = ["hello"]
-    outcome: dict[str, Any] = json.loads(performed(endpoint, state, "greeter", "hi", skills, "--json").stdout)
+    outcome: dict[str, Any] = json.loads(run_skill(endpoint, state, "greeter", "hi", skills, "--json").stdout)
     assert outcome.keys() == {
         "run_id",
         "skill",
@@ -63,18 +63,18 @@ def test_as_json_a_run_is_one_documented_object(
     assert outcome["usage"] == {"requests": 1, "input_tokens": 100, "output_tokens": 10}
 
 
-def test_a_run_that_fails_says_why_on_stderr_and_exits_with_1(
+def test_a_failed_run_reports_the_cause_on_stderr_and_exits_with_1(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
 ) -> None:
     make_skill("greeter")
     endpoint.script = [Raw(b'{"error": {"message": "no such model"}}', 404)]
-    done = performed(endpoint, state, "greeter", "hi", skills)
+    done = run_skill(endpoint, state, "greeter", "hi", skills)
     assert (done.returncode, done.stdout) == (1, "")
     assert "no such model" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_an_address_behind_openai_that_knows_no_responses_is_told_of_with_what_to_try(
+def test_an_openai_address_without_the_responses_api_is_reported_with_an_alternative(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
 ) -> None:
     make_skill("greeter")
@@ -91,12 +91,12 @@ def test_an_address_behind_openai_that_knows_no_responses_is_told_of_with_what_t
     assert "openai-chat:" not in done.stderr
 
 
-def test_a_score_below_the_minimum_exits_with_1_and_gives_the_best_attempt(
+def test_a_score_below_the_minimum_exits_with_1_and_prints_the_best_attempt(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
 ) -> None:
     make_skill("greeter", fields="evaluation: {enabled: true, minScore: 0.9, maxRetries: 0}")
     endpoint.script = ["hello", json.dumps({"overall": 0.4, "finding": "too short"})]
-    done = performed(endpoint, state, "greeter", "hi", skills)
+    done = run_skill(endpoint, state, "greeter", "hi", skills)
     assert (done.returncode, done.stdout) == (1, "hello\n")
     assert "0.4" in done.stderr
 
@@ -112,7 +112,7 @@ def test_a_score_below_the_minimum_exits_with_1_and_gives_the_best_attempt(
         (["greeter", "--model", "http://127.0.0.1:9/v1#x", "--param", "x"], 2, "NAME=VALUE"),
     ],
 )
-def test_what_cannot_be_run_is_said_at_once(
+def test_invalid_arguments_are_reported_before_the_run(
     make_skill: MakeSkill, skills: Path, state: str, arguments: list[str], code: int, says: str
 ) -> None:
     make_skill("greeter")
@@ -123,21 +123,21 @@ def test_what_cannot_be_run_is_said_at_once(
     assert "Traceback" not in done.stderr
 
 
-def test_a_folder_in_the_place_of_the_message_is_told_where_no_skill_is_found(
+def test_a_folder_in_place_of_the_message_is_reported_if_the_skill_is_unknown(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
 ) -> None:
     make_skill("only-there")
     endpoint.script = ["hello"]
-    done = performed(endpoint, state, "only-there", skills)
+    done = run_skill(endpoint, state, "only-there", skills)
     assert (done.returncode, done.stdout) == (1, "")
     assert f"'{skills}' was taken as the message; give a message (or \"\") before folders" in done.stderr
-    assert "as the message" not in performed(endpoint, state, "only-there", "no folder").stderr
-    assert "as the message" not in performed(endpoint, state, "nobody", skills, skills).stderr
-    assert (done := performed(endpoint, state, "only-there", "", skills)).returncode == 0, done.stderr
+    assert "as the message" not in run_skill(endpoint, state, "only-there", "no folder").stderr
+    assert "as the message" not in run_skill(endpoint, state, "nobody", skills, skills).stderr
+    assert (done := run_skill(endpoint, state, "only-there", "", skills)).returncode == 0, done.stderr
     assert "/only-there" in endpoint.requests[0]["messages"][1]["content"]
 
 
-def test_an_attempt_below_the_minimum_exits_with_1_whatever_came_after_it(
+def test_an_attempt_below_the_minimum_exits_with_1_even_if_the_next_one_fails(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
 ) -> None:
     make_skill("greeter", fields="evaluation: {enabled: true, minScore: 0.7, maxRetries: 1}")
@@ -145,53 +145,53 @@ def test_an_attempt_below_the_minimum_exits_with_1_whatever_came_after_it(
     for last in ([Raw(b'{"error": {"message": "no more"}}', 404)], ["hello again", "no score"]):
         endpoint.requests.clear()
         endpoint.script = ["hello", low, *last]
-        done = performed(endpoint, state, "greeter", "hi", skills, "--json")
+        done = run_skill(endpoint, state, "greeter", "hi", skills, "--json")
         outcome = json.loads(done.stdout)
         assert (outcome["status"], outcome["score"]["overall"]) == ("completed", 0.1)
         assert outcome["problem"] in {"model_error", "not_scored"}
         assert done.returncode == 1
 
 
-def test_an_output_that_could_not_be_scored_is_given_and_exits_with_1(
+def test_an_output_that_could_not_be_scored_is_printed_and_exits_with_1(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
 ) -> None:
     make_skill("greeter", fields="evaluation: {enabled: true, minScore: 0.7}")
     endpoint.script = ["hello", *["no score"] * 5]
-    done = performed(endpoint, state, "greeter", "hi", skills)
+    done = run_skill(endpoint, state, "greeter", "hi", skills)
     assert (done.returncode, done.stdout) == (1, "hello\n")
     assert "score" in done.stderr
 
 
-def test_words_of_a_provider_reach_the_terminal_as_one_harmless_line(
+def test_a_provider_error_is_printed_on_one_line_with_control_characters_escaped(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
 ) -> None:
     make_skill("greeter")
     endpoint.script = [
         Raw(json.dumps({"error": {"message": "no\x1b]0;owned\x07\nskillserve: all is well"}}).encode(), 404)
     ]
-    done = performed(endpoint, state, "greeter", "hi", skills)
+    done = run_skill(endpoint, state, "greeter", "hi", skills)
     assert done.returncode == 1
     assert "\x1b" not in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_trace_that_cannot_be_read_does_not_hide_the_others(
+def test_an_unreadable_trace_does_not_hide_other_runs(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
 ) -> None:
     make_skill("greeter")
     endpoint.script = ["hello"]
-    performed(endpoint, state, "greeter", "hi", skills)
+    run_skill(endpoint, state, "greeter", "hi", skills)
     folder = Path(state, "skillserve", "runs")
     for name, text in (("empty", ""), ("half", '{"run_id": "ha'), ("list", "[]")):
         (folder / f"{name}.json").write_text(text)
     done = run("runs", "list", "--json", XDG_STATE_HOME=state)
     assert done.returncode == 0
     assert [each["skill"] for each in json.loads(done.stdout)["runs"]] == ["greeter"]
-    told = sorted(done.stderr.splitlines())
-    assert [name in line for name, line in zip(("empty", "half", "list"), told, strict=True)] == [True] * 3
+    lines = sorted(done.stderr.splitlines())
+    assert [name in line for name, line in zip(("empty", "half", "list"), lines, strict=True)] == [True] * 3
 
 
-def test_a_run_that_there_is_not_is_an_answer_of_no(state: str) -> None:
+def test_an_unknown_run_exits_with_1(state: str) -> None:
     for name in ("none", "../../etc/passwd"):
         done = run("runs", "show", name, XDG_STATE_HOME=state)
         assert (done.returncode, done.stdout) == (1, "")
@@ -199,7 +199,7 @@ def test_a_run_that_there_is_not_is_an_answer_of_no(state: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
-def test_ctrl_c_ends_a_run_at_once_and_the_trace_says_so(
+def test_ctrl_c_cancels_a_run_and_its_trace_records_it(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: str
 ) -> None:
     make_skill("greeter")
@@ -214,7 +214,7 @@ def test_ctrl_c_ends_a_run_at_once_and_the_trace_says_so(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # Whoever runs the tests in the background has it ignored, and what is ignored is handed down.
+        # A shell ignores SIGINT for background jobs, and child processes inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     ) as process:
         assert endpoint.asked.wait(120)

@@ -1,4 +1,4 @@
-"""`skillserve search` as a user meets it."""
+"""`skillserve search`: output, filters and rerankers."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_search_takes_tags_and_a_limit_in_either_ranking(skills: Path, ranking: 
     assert names("zebra") == []
 
 
-def test_people_get_a_table_or_are_told_that_nothing_matches(skills: Path) -> None:
+def test_text_output_is_a_table_or_says_that_nothing_matches(skills: Path) -> None:
     done = run("search", "leak", skills)
     assert done.returncode == 0
     assert done.stdout.splitlines()[1].split()[0] == "gas-leak"
@@ -92,15 +92,15 @@ def test_people_get_a_table_or_are_told_that_nothing_matches(skills: Path) -> No
     assert "No skill matches" in done.stdout
 
 
-def test_an_unknown_ranking_is_wrong_use(skills: Path) -> None:
+def test_an_unknown_ranking_is_a_usage_error(skills: Path) -> None:
     assert run("search", "leak", skills, "--ranking", "best").returncode == 2
 
 
-def test_a_second_opinion_is_asked_where_a_setting_names_it(tmp_path: Path) -> None:
+def test_the_configured_reranker_orders_the_matches(tmp_path: Path) -> None:
     skills = tmp_path / "two"
     write_skill(skills, "pdf-forms", description="Fill in forms.")
     write_skill(skills, "travel", description="Plan a trip.")
-    (tmp_path / "opinions.py").write_text(
+    (tmp_path / "rerankers.py").write_text(
         "def backwards(query, skills):\n    return sorted(skills, key=lambda skill: skill.name, reverse=True)\n"
         "nothing = 3\n"
     )
@@ -111,14 +111,14 @@ def test_a_second_opinion_is_asked_where_a_setting_names_it(tmp_path: Path) -> N
         environment = server_environment(SKILLSERVE_RERANKER=reranker, **path)
         return subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
 
-    assert [match["name"] for match in json.loads(found("opinions:backwards").stdout)["matches"]] == [
+    assert [match["name"] for match in json.loads(found("rerankers:backwards").stdout)["matches"]] == [
         "pdf-forms",
         "travel",
     ]
     assert [match["name"] for match in json.loads(found("").stdout)["matches"]] == ["pdf-forms"]
     for wrong, why in {
-        "opinions:nothing": "expected a function",
-        "opinions:gone": "AttributeError",
+        "rerankers:nothing": "expected a function",
+        "rerankers:gone": "AttributeError",
         "no_such_module:f": "ModuleNotFoundError",
         "not a name": "reranker",
     }.items():
@@ -141,22 +141,22 @@ def slow(query, skills):
 """
 
 
-async def test_searches_that_wait_for_a_second_opinion_keep_nobody_from_a_file(
+async def test_searches_that_wait_for_a_reranker_do_not_block_file_reads(
     skills: Path, in_memory: ConnectHosted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "slow_opinions.py").write_text(SLOW)
+    (tmp_path / "slow_rerankers.py").write_text(SLOW)
     monkeypatch.syspath_prepend(tmp_path)
-    async with in_memory(skills, watch=False, reranker="slow_opinions:slow") as session:
-        opinions = sys.modules["slow_opinions"]
+    async with in_memory(skills, watch=False, reranker="slow_rerankers:slow") as session:
+        rerankers = sys.modules["slow_rerankers"]
         async with anyio.create_task_group() as tasks:
             for _ in range(60):
                 tasks.start_soon(session.client.call_tool, "find_skills", {"query": "forms"})
             await anyio.wait_all_tasks_blocked()
             try:
                 with anyio.fail_after(10):
-                    await anyio.to_thread.run_sync(opinions.asked.acquire)
+                    await anyio.to_thread.run_sync(rerankers.asked.acquire)
                     await session.host.reload()
                     path = {"skill": "gas-leak", "path": "SKILL.md"}
                     assert "gas-leak" in (await session.client.call_tool("read_skill_file", path)).content[0].text
             finally:
-                opinions.go_on.set()
+                rerankers.go_on.set()

@@ -1,4 +1,4 @@
-"""States and status at the command line: every skill found, its state and why, chosen by filters."""
+"""`skillserve status`: states, reasons, sources, filters and the availability of runs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def credential(name: str) -> str:
 
 @pytest.fixture
 def four_states(tmp_path: Path, skills: Path, make_skill: MakeSkill) -> tuple[Path, Path]:
-    """A skill in each state, and a second source above the first."""
+    """Skills in all states, from two sources; the first has the higher precedence."""
     make_skill("fine")
     make_skill("taken")
     make_skill("gated", fields="when:\n  requires:\n    env: [SKILLSERVE_NO_SUCH_VARIABLE]")
@@ -59,7 +59,7 @@ def four_states(tmp_path: Path, skills: Path, make_skill: MakeSkill) -> tuple[Pa
     return higher, skills
 
 
-def test_a_skill_is_described_with_source_key_and_who_may_invoke_it(skills: Path, make_skill: MakeSkill) -> None:
+def test_status_has_the_source_key_credential_and_invocability_of_a_skill(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("plain")
     make_skill("for-users", fields=f"disable-model-invocation: true\n{credential('SOME_TOKEN')}")
     make_skill("for-models", fields="user-invocable: false")
@@ -77,7 +77,7 @@ def test_a_skill_is_described_with_source_key_and_who_may_invoke_it(skills: Path
     assert {skill["source"] for skill in status(skills)["skills"]} == {str(skills.resolve())}
 
 
-def test_each_source_is_described_though_no_skill_of_it_is_asked_for(four_states: tuple[Path, Path]) -> None:
+def test_filters_do_not_hide_sources(four_states: tuple[Path, Path]) -> None:
     higher, skills = four_states
     fields = {"scope": "explicit", "strictness": "lenient", "trusted": True, "exists": True}
     assert status(*four_states, "--name", "nothing")["sources"] == [
@@ -87,7 +87,7 @@ def test_each_source_is_described_though_no_skill_of_it_is_asked_for(four_states
 
 
 @posix
-def test_sources_that_are_missing_or_not_trusted_are_told_of(tmp_path: Path) -> None:
+def test_missing_and_untrusted_sources_are_reported(tmp_path: Path) -> None:
     project = tmp_path.resolve() / "project"
     write_skill(project / ".agents" / "skills", "theirs")
     done = subprocess.run(
@@ -123,7 +123,7 @@ FILTERS: dict[str, tuple[list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize(("flags", "names"), FILTERS.values(), ids=FILTERS)
-def test_filters_of_one_kind_add_up_and_kinds_narrow_each_other(
+def test_values_of_one_filter_add_up_and_filters_narrow_each_other(
     flags: list[str], names: list[str], four_states: tuple[Path, Path]
 ) -> None:
     assert [skill["name"] for skill in status(*four_states, *flags)["skills"]] == names
@@ -132,22 +132,22 @@ def test_filters_of_one_kind_add_up_and_kinds_narrow_each_other(
 @pytest.mark.parametrize(
     ("flag", "value"), [("--state", "on"), ("--reason", "bad_weather"), ("--scope", "mars"), ("--state", "")]
 )
-def test_a_filter_with_an_unknown_value_is_wrong_use(flag: str, value: str, skills: Path) -> None:
+def test_a_filter_with_an_unknown_value_is_a_usage_error(flag: str, value: str, skills: Path) -> None:
     done = run("status", skills, flag, value)
     assert done.returncode == 2
     assert flag in done.stderr
 
 
-def test_a_pipe_gets_one_line_a_skill_with_scope_and_credential(skills: Path, make_skill: MakeSkill) -> None:
+def test_piped_output_has_one_line_per_skill_with_scope_and_credential(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("with-one", fields=credential("SOME_TOKEN"))
     make_skill("without")
-    lines = run("status", skills, SOME_TOKEN="x").stdout.splitlines()  # noqa: S106 - a value nobody may see
+    lines = run("status", skills, SOME_TOKEN="x").stdout.splitlines()  # noqa: S106 - not a real secret
     assert lines[0].split() == ["skill", "state", "scope", "credential", "folder"]
     assert lines[1].split()[:6] == ["with-one", "active", "explicit", "SOME_TOKEN", "is", "set"]
     assert lines[2].split()[:3] == ["without", "active", "explicit"]
 
 
-def test_the_table_counts_what_is_shown_among_all(four_states: tuple[Path, Path]) -> None:
+def test_the_table_counts_shown_and_all_skills(four_states: tuple[Path, Path]) -> None:
     done = run("status", *four_states, "--state", "excluded")
     assert "2 of 6 skills: 0 active, 2 excluded, 0 shadowed, 0 invalid" in done.stdout
     assert "missing_description" not in done.stdout
@@ -177,15 +177,15 @@ MODEL = "http://127.0.0.1:9/v1#m"
         ({"MODEL": MODEL, "TOOLS": "run_skill,run_workflow", "WORKFLOWS": "/nowhere/at/all"}, None, GONE),
     ],
 )
-def test_each_tool_that_performs_is_there_or_the_status_says_why_not(
+def test_status_gives_the_reason_for_each_unavailable_run_tool(
     skills: Path, make_skill: MakeSkill, settings: dict[str, str], reason: str | None, workflow_reason: str | None
 ) -> None:
     make_skill("fine")
     environment = {f"SKILLSERVE_{name}": value for name, value in settings.items()}
-    told = status(skills, **environment)["runs"]
-    model = told.pop("model")
-    assert told.pop("missing_workflows") == (["/nowhere/at/all"] if workflow_reason == GONE else [])
-    assert told == {
+    runs_status = status(skills, **environment)["runs"]
+    model = runs_status.pop("model")
+    assert runs_status.pop("missing_workflows") == (["/nowhere/at/all"] if workflow_reason == GONE else [])
+    assert runs_status == {
         "run_skill": reason is None,
         "reason": reason,
         "run_workflow": workflow_reason is None,
@@ -196,19 +196,19 @@ def test_each_tool_that_performs_is_there_or_the_status_says_why_not(
     assert ("clients cannot run skills or workflows" in line) == (None not in (reason, workflow_reason))
 
 
-def test_of_several_places_of_workflows_those_that_are_not_there_are_named(skills: Path, make_skill: MakeSkill) -> None:
+def test_missing_workflow_paths_are_named(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("fine")
     given = {"MODEL": MODEL, "TOOLS": "run_workflow", "WORKFLOWS": "docs/workflows,/nowhere/at/all"}
     environment = {f"SKILLSERVE_{name}": value for name, value in given.items()}
-    told = status(skills, **environment)["runs"]
-    assert (told["run_workflow"], told["missing_workflows"]) == (True, ["/nowhere/at/all"])
+    runs_status = status(skills, **environment)["runs"]
+    assert (runs_status["run_workflow"], runs_status["missing_workflows"]) == (True, ["/nowhere/at/all"])
     (line,) = [line for line in run("status", skills, **environment).stdout.splitlines() if line.startswith("runs: ")]
     assert "clients can call run_workflow" in line
     assert GONE in line
 
 
 @pytest.mark.parametrize(("model", "key"), [("openai:x", "OPENAI_API_KEY"), ("anthropic:x", "ANTHROPIC_API_KEY")])
-def test_a_model_whose_provider_lacks_its_key_performs_nothing_and_the_key_is_named(
+def test_a_model_without_its_api_key_is_unavailable_and_the_key_is_named(
     skills: Path, make_skill: MakeSkill, model: str, key: str
 ) -> None:
     make_skill("fine")
@@ -219,14 +219,14 @@ def test_a_model_whose_provider_lacks_its_key_performs_nothing_and_the_key_is_na
     assert status(skills, **given, **{key: "sk-1"})["runs"]["run_skill"]
 
 
-def test_a_model_of_openai_behind_another_address_needs_no_key(skills: Path, make_skill: MakeSkill) -> None:
+def test_an_openai_model_at_another_address_needs_no_key(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("fine")
     given = {"SKILLSERVE_TOOLS": "run_skill", "OPENAI_API_KEY": "", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
     assert status(skills, SKILLSERVE_MODEL="openai-chat:x", **given)["runs"]["run_skill"]
 
 
 @posix
-def test_a_terminal_of_eighty_columns_holds_every_row_under_its_source(skills: Path, make_skill: MakeSkill) -> None:
+def test_rows_are_grouped_by_source_and_fit_a_terminal_of_eighty_columns(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("a-name-of-some-length", fields=credential("A_TOKEN_WITH_A_LONG_NAME"))
     make_skill("gated", fields="when:\n  requires:\n    env: [SKILLSERVE_NO_SUCH_VARIABLE]")
     make_skill("deep/below/named", fields="license: MIT")
@@ -254,20 +254,20 @@ def _read(terminal: int) -> bytes:
         return b""
 
 
-def names_chosen(choice: StatusChoice, library: Library) -> list[str]:
+def chosen_names(choice: StatusChoice, library: Library) -> list[str]:
     return [skill.name for skill in library.catalog.skills if choice.admits(skill)]
 
 
-def test_arguments_of_a_call_choose_as_flags_do(skills: Path, make_skill: MakeSkill) -> None:
+def test_tool_arguments_filter_like_command_line_options(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("a/refunds")
     make_skill("b/refunds")
     make_skill("broken", description="''")
     library = Library(explicit_sources([skills]), lambda: Environment(os="linux", has_bin=lambda _: True))
     parse = StatusChoice.parse
-    assert names_chosen(parse({}), library) == ["broken", "refunds", "refunds"]
-    assert names_chosen(parse({"state": "invalid"}), library) == ["broken"]
-    assert names_chosen(parse({"reason": ["missing_description"], "scope": ["explicit"]}), library) == ["broken"]
-    assert names_chosen(parse({"name": ["a/*"], "state": None}), library) == ["refunds"]
+    assert chosen_names(parse({}), library) == ["broken", "refunds", "refunds"]
+    assert chosen_names(parse({"state": "invalid"}), library) == ["broken"]
+    assert chosen_names(parse({"reason": ["missing_description"], "scope": ["explicit"]}), library) == ["broken"]
+    assert chosen_names(parse({"name": ["a/*"], "state": None}), library) == ["refunds"]
     everything = {"state": [*State], "reason": [*Reason], "scope": [*Scope], "name": ["*"]}
     parse({key: [str(each) for each in values][:50] for key, values in everything.items()})
 
@@ -285,14 +285,14 @@ def test_arguments_of_a_call_choose_as_flags_do(skills: Path, make_skill: MakeSk
         ({"names": ["x"]}, "unknown argument 'names'"),
     ],
 )
-def test_arguments_that_choose_nothing_are_answered_with_what_was_expected(
-    arguments: dict[str, object], said: str
+def test_invalid_tool_arguments_are_rejected_with_the_expected_values(
+    arguments: dict[str, object], expected: str
 ) -> None:
-    with pytest.raises(ChoiceError, match=said):
+    with pytest.raises(ChoiceError, match=expected):
         StatusChoice.parse(arguments)
 
 
 @given(st.dictionaries(st.text(), st.none() | st.text() | st.lists(st.text() | st.integers())))
-def test_any_arguments_are_read_or_refused(arguments: dict[str, object]) -> None:
+def test_arbitrary_tool_arguments_are_accepted_or_rejected(arguments: dict[str, object]) -> None:
     with suppress(ChoiceError):
         StatusChoice.parse(arguments)

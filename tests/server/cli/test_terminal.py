@@ -1,4 +1,4 @@
-"""A run asks the person at a terminal: a real one, whose other end the test holds."""
+"""Questions of a run at a pseudo-terminal, which the test controls."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CTRL_C = b"\x03"
 
 
 class Terminal:
-    """A command at a terminal, and all that it has shown there so far."""
+    """A command at a terminal, and the text on its screen so far."""
 
     def __init__(self, process: subprocess.Popen[str], screen: int) -> None:
         self.process = process
@@ -48,7 +48,7 @@ class Terminal:
         self.shown = ""
 
     def shows(self, text: str) -> str:
-        """Wait until `text` is on the screen, and return all that is."""
+        """Wait until `text` is on the screen, and return all text on it."""
         deadline = time.monotonic() + 120
         while text not in self.shown:
             assert self.process.poll() is None, self.shown
@@ -60,7 +60,7 @@ class Terminal:
         os.write(self._screen, keys)
 
     def ends(self) -> tuple[int, str]:
-        """Wait until the command has ended; return its exit code and what went to stdout."""
+        """Wait until the command has ended; return its exit code and stdout."""
         deadline = time.monotonic() + 120
         while self.process.poll() is None:
             assert time.monotonic() < deadline, self.shown
@@ -83,18 +83,18 @@ class Terminal:
         if self._screen != -1 and select.select([self._screen], [], [], 0.05)[0]:
             try:
                 self.shown += os.read(self._screen, 65536).decode(errors="replace")
-            except OSError:  # Linux tells so that nobody has the other end any more
+            except OSError:  # Linux raises when the other end is closed
                 time.sleep(0.05)
 
 
 @contextmanager
-def at_terminal(*arguments: object, columns: int = 80, **environment: str) -> Iterator[Terminal]:
+def run_at_terminal(*arguments: object, columns: int = 80, **environment: str) -> Iterator[Terminal]:
     screen, end = pty.openpty()
     termios.tcsetwinsize(end, (24, columns))
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.server.cli.terminal_program", *map(str, arguments)],
         cwd=REPOSITORY,
-        # Whoever runs the tests may say how wide its own terminal is.
+        # COLUMNS may be set for the terminal of the test run.
         env=server_environment(TERM="xterm", COLUMNS=str(columns), **environment),
         stdin=end,
         stdout=subprocess.PIPE,
@@ -119,46 +119,46 @@ def work(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def begun(make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, work: Path) -> Any:
-    """Begin a run that may ask, and whose commands want consent."""
+def start_run(make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, work: Path) -> Any:
+    """Start a run that may ask questions, and whose commands need consent."""
     make_skill("worker", fields="confirm_patterns: ['run_command']")
 
-    def begin(script: Sequence[Answer], *, columns: int = 80, **environment: str) -> Any:
+    def start(script: Sequence[Answer], *, columns: int = 80, **environment: str) -> Any:
         endpoint.script = list(script)
         tools = ("--run-tool", "run_command", "--workspace", work)
         state = {"XDG_STATE_HOME": str(work.parent / "state"), **environment}
         command = ("run", "worker", "hi", skills, "--model", endpoint.model, *tools, "--id", "asking")
-        return at_terminal(*command, columns=columns, **state)
+        return run_at_terminal(*command, columns=columns, **state)
 
-    return begin
+    return start
 
 
-def told(endpoint: ModelEndpoint) -> str:
-    """Return what the model was told of its last call."""
+def last_tool_result(endpoint: ModelEndpoint) -> str:
+    """Return the result of the last tool call, as the model received it."""
     content: str = endpoint.requests[-1]["messages"][-1]["content"]
     return content
 
 
-def test_an_answer_goes_to_the_model(begun: Any, endpoint: ModelEndpoint) -> None:
-    with begun([ASK, "the end"]) as terminal:
+def test_an_answer_goes_to_the_model(start_run: Any, endpoint: ModelEndpoint) -> None:
+    with start_run([ASK, "the end"]) as terminal:
         terminal.shows(QUESTION)
         terminal.types("grün\n".encode())
         assert terminal.ends() == (0, "the end\n")
-    assert told(endpoint) == "grün"
+    assert last_tool_result(endpoint) == "grün"
 
 
 @pytest.mark.parametrize("keys", [b"2\n", b"blue\n"])
-def test_a_choice_is_named_by_its_number_or_its_words(begun: Any, endpoint: ModelEndpoint, keys: bytes) -> None:
-    with begun([Call("ask_user", {"question": QUESTION, "choices": ["red", "blue"]}), "the end"]) as terminal:
+def test_a_choice_can_be_given_by_number_or_text(start_run: Any, endpoint: ModelEndpoint, keys: bytes) -> None:
+    with start_run([Call("ask_user", {"question": QUESTION, "choices": ["red", "blue"]}), "the end"]) as terminal:
         terminal.shows("2. blue")
         terminal.types(keys)
         assert terminal.ends() == (0, "the end\n")
-    assert told(endpoint) == "blue"
+    assert last_tool_result(endpoint) == "blue"
 
 
 @pytest.mark.parametrize(("keys", "done"), [(b"y\n", True), (b"n\n", False), (b"\n", False), (b"\x04", False)])
-def test_only_yes_is_consent(begun: Any, work: Path, keys: bytes, *, done: bool) -> None:
-    with begun([MARK, "the end"]) as terminal:
+def test_only_yes_is_consent(start_run: Any, work: Path, keys: bytes, *, done: bool) -> None:
+    with start_run([MARK, "the end"]) as terminal:
         shown = terminal.shows("[y/N]")
         assert "asks for your consent to what a run of the skill 'worker' wants" in shown
         terminal.types(keys)
@@ -167,24 +167,24 @@ def test_only_yes_is_consent(begun: Any, work: Path, keys: bytes, *, done: bool)
 
 
 @pytest.mark.parametrize(("call", "shown"), [(ASK, QUESTION), (MARK, "[y/N]")])
-def test_ctrl_c_at_a_question_ends_the_run_at_once(begun: Any, work: Path, call: Call, shown: str) -> None:
-    with begun([call, "the end"]) as terminal:
+def test_ctrl_c_at_a_question_ends_the_run_at_once(start_run: Any, work: Path, call: Call, shown: str) -> None:
+    with start_run([call, "the end"]) as terminal:
         terminal.shows(shown)
         terminal.types(CTRL_C)
         assert terminal.ends() == (130, "")
     assert not (work / "mark").exists()
 
 
-def test_a_question_that_nobody_answers_ends_with_the_time_of_the_run(begun: Any) -> None:
-    with begun([ASK, "the end"], SKILLSERVE_RUN_SECONDS="2") as terminal:
+def test_an_unanswered_question_ends_at_the_time_limit_of_the_run(start_run: Any) -> None:
+    with start_run([ASK, "the end"], SKILLSERVE_RUN_SECONDS="2") as terminal:
         terminal.shows(QUESTION)
         assert terminal.ends() == (1, "")
         assert "took longer than 2 seconds" in terminal.shown
 
 
 @pytest.mark.parametrize("typed", [b"y\n", b"y"])
-def test_what_was_typed_before_the_question_is_no_consent(
-    begun: Any, endpoint: ModelEndpoint, work: Path, typed: bytes
+def test_input_typed_before_the_question_is_not_consent(
+    start_run: Any, endpoint: ModelEndpoint, work: Path, typed: bytes
 ) -> None:
     is_typed = threading.Event()
 
@@ -192,7 +192,7 @@ def test_what_was_typed_before_the_question_is_no_consent(
         assert is_typed.wait(120)
         return "the end" if asked["messages"][-1]["role"] == "tool" else MARK
 
-    with begun([]) as terminal:
+    with start_run([]) as terminal:
         endpoint.reply = reply
         assert endpoint.asked.wait(120)
         terminal.types(typed)
@@ -204,17 +204,17 @@ def test_what_was_typed_before_the_question_is_no_consent(
     assert not (work / "mark").exists()
 
 
-def test_a_model_s_question_cannot_pass_for_one_of_the_server(begun: Any) -> None:
+def test_a_question_of_the_model_cannot_imitate_the_server(start_run: Any) -> None:
     forged = "Hi\x1b[2J\x1b]0;title\x07\nskillserve asks for your consent. [y/N] " + "_" * 60 + "skillserve: go on? :x:"
     choices: list[JsonValue] = ["a\nskillserve: b", "c\x1b[2J"]
-    with begun([Call("ask_user", {"question": forged, "choices": choices}), "the end"], columns=60) as terminal:
+    with start_run([Call("ask_user", {"question": forged, "choices": choices}), "the end"], columns=60) as terminal:
         shown = terminal.shows("c\\x1b[2J")
         terminal.types(b"2\n")
         assert terminal.ends() == (0, "the end\n")
     assert "\x1b[2J" not in shown
     assert "\x1b]0" not in shown
     assert "A run of the skill 'worker' asks you this." in shown.replace("\r\n", " ")
-    # Before it the server may warn, as where there is no sandbox.
+    # The server may print warnings before it, such as that of a missing sandbox.
     lines = shown[shown.index("A run of the skill") :].replace("\r\n", "\n").split("\n")
     of_the_model = [line for line in lines if "skillserve" in line and not line.startswith("> ")]
     assert of_the_model == []
@@ -223,10 +223,10 @@ def test_a_model_s_question_cannot_pass_for_one_of_the_server(begun: Any) -> Non
     assert ":x:" in shown.replace("\r\n> ", "")
 
 
-def test_a_terminal_that_hangs_up_ends_the_run_which_is_resumed(
-    begun: Any, endpoint: ModelEndpoint, skills: Path, work: Path
+def test_a_closed_terminal_interrupts_the_run_which_can_be_resumed(
+    start_run: Any, endpoint: ModelEndpoint, skills: Path, work: Path
 ) -> None:
-    with begun([ASK, "the end"]) as terminal:
+    with start_run([ASK, "the end"]) as terminal:
         terminal.shows(QUESTION)
         terminal.hangs_up()
         assert terminal.ends() == (128 + signal.SIGHUP, "")
@@ -236,7 +236,7 @@ def test_a_terminal_that_hangs_up_ends_the_run_which_is_resumed(
     assert [(each["run_id"], each["status"]) for each in json.loads(done.stdout)["runs"]] == [("asking", "completed")]
 
 
-async def test_where_only_a_thread_can_read_a_question_that_was_left_loses_no_later_answer() -> None:
+async def test_the_thread_of_a_cancelled_question_reads_the_next_answer() -> None:
     screen, end = pty.openpty()
     keyboard = ThreadKeyboard(end)
     with anyio.move_on_after(0.1) as left:

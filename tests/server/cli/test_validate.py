@@ -1,4 +1,4 @@
-"""`skillserve validate` as a user meets it: advice, several paths, and what `--fix` writes."""
+"""`skillserve validate`: advice, several paths, and the changes that `--fix` writes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ licence: MIT  # the usual
 Body\u200b: {}
 """
 
-MENDED = """\
+FIXED = """\
 ---
 # what it is
 name: faulty
@@ -48,7 +48,7 @@ def faulty(skills: Path) -> Path:
     return file
 
 
-def answer(*arguments: object) -> dict[str, Any]:
+def validate_json(*arguments: object) -> dict[str, Any]:
     result: dict[str, Any] = json.loads(run("validate", "--json", *arguments).stdout)
     return result
 
@@ -57,17 +57,17 @@ def files_below(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_below_each_diagnostic_stands_how_to_mend_it(skills: Path, make_skill: MakeSkill) -> None:
+def test_each_diagnostic_is_followed_by_advice_on_how_to_fix_it(skills: Path, make_skill: MakeSkill) -> None:
     folder = make_skill("broken", description="''")
     lines = run("validate", skills).stdout.splitlines()
     assert lines[0].startswith(f"{folder / 'SKILL.md'}:3: error[missing_description]:")
     assert lines[1] == "  fix: Add a description that says what the skill does and when to use it."
-    (diagnostic,) = answer(skills)["results"][0]["diagnostics"]
+    (diagnostic,) = validate_json(skills)["results"][0]["diagnostics"]
     assert f"  fix: {diagnostic['fix']}" == lines[1]
     assert run("show", "broken", skills).stdout.splitlines()[-1] == lines[1]
 
 
-def test_a_path_that_is_missing_is_a_result_of_its_own_and_the_others_are_checked(
+def test_a_missing_path_has_a_result_of_its_own_and_other_paths_are_checked(
     tmp_path: Path, skills: Path, make_skill: MakeSkill
 ) -> None:
     make_skill("fine")
@@ -83,14 +83,14 @@ def test_a_path_that_is_missing_is_a_result_of_its_own_and_the_others_are_checke
     assert done.returncode == 1
 
 
-def test_it_is_wrong_use_where_none_of_the_paths_can_be_checked(tmp_path: Path) -> None:
+def test_it_is_a_usage_error_if_no_path_can_be_checked(tmp_path: Path) -> None:
     done = run("validate", tmp_path / "nowhere", tmp_path / "nor" / "here")
     assert done.returncode == 2
     assert done.stdout.count("error[missing_directory]") == 2
     assert "Traceback" not in done.stderr
 
 
-def test_fix_mends_what_is_mechanical_tells_each_and_checks_again(faulty: Path) -> None:
+def test_fix_applies_and_reports_mechanical_fixes_and_validates_again(faulty: Path) -> None:
     done = run("validate", faulty.parent, "--fix", "--strict")
     main = faulty.with_name("SKILL.md")
     assert done.stdout.splitlines()[:5] == [
@@ -101,35 +101,35 @@ def test_fix_mends_what_is_mechanical_tells_each_and_checks_again(faulty: Path) 
         f"fixed: {main}:6: renamed the field 'licence' to 'license'",
     ]
     assert done.returncode == 0
-    assert files_below(faulty.parent) == {"SKILL.md": MENDED.encode()}
+    assert files_below(faulty.parent) == {"SKILL.md": FIXED.encode()}
     again = run("validate", faulty.parent, "--fix")
     assert "fixed:" not in again.stdout
 
 
 def test_without_fix_nothing_is_written(faulty: Path) -> None:
     before = files_below(faulty.parent)
-    assert answer(faulty.parent)["fixed"] == []
+    assert validate_json(faulty.parent)["fixed"] == []
     assert files_below(faulty.parent) == before
 
 
-def test_the_object_tells_what_was_fixed_and_what_is_left(faulty: Path) -> None:
+def test_json_output_lists_the_fixes_and_the_remaining_diagnostics(faulty: Path) -> None:
     faulty.write_bytes(faulty.read_bytes().replace(b"---\n# what", b"---\nnobody: knows\n# what"))
-    told = answer(faulty, "--fix")
-    codes = [fix["code"] for fix in told["fixed"]]
+    output = validate_json(faulty, "--fix")
+    codes = [fix["code"] for fix in output["fixed"]]
     assert codes == ["file_name_case", "name_mismatch", "yaml_repaired", "invalid_field", "unknown_field"]
-    assert {fix["path"] for fix in told["fixed"]} == {str(faulty.with_name("SKILL.md"))}
-    assert [fix["line"] for fix in told["fixed"]] == [1, 4, 5, 6, 7]
-    (result,) = told["results"]
+    assert {fix["path"] for fix in output["fixed"]} == {str(faulty.with_name("SKILL.md"))}
+    assert [fix["line"] for fix in output["fixed"]] == [1, 4, 5, 6, 7]
+    (result,) = output["results"]
     assert [each["code"] for each in result["diagnostics"]] == ["unknown_field", "hidden_characters"]
 
 
-def test_the_exit_code_is_that_of_what_is_left(faulty: Path) -> None:
+def test_the_exit_code_depends_on_the_remaining_errors(faulty: Path) -> None:
     faulty.write_bytes(faulty.read_bytes().replace(b"description", b"x-description"))
     assert run("validate", faulty.parent, "--fix").returncode == 1
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes are of other systems")
-def test_a_mended_file_keeps_its_mode_and_leaves_nothing_beside_it(faulty: Path) -> None:
+def test_a_fixed_file_keeps_its_mode_and_leaves_no_temporary_file(faulty: Path) -> None:
     faulty.chmod(0o640)
     run("validate", faulty.parent, "--fix")
     assert stat.S_IMODE(faulty.with_name("SKILL.md").stat().st_mode) == 0o640
@@ -138,7 +138,7 @@ def test_a_mended_file_keeps_its_mode_and_leaves_nothing_beside_it(faulty: Path)
 
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege")
 @pytest.mark.parametrize("follow", ["false", "true"])
-def test_nothing_is_written_through_a_link(tmp_path: Path, skills: Path, faulty: Path, follow: str) -> None:
+def test_nothing_is_written_through_a_symbolic_link(tmp_path: Path, skills: Path, faulty: Path, follow: str) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "linked").mkdir()
@@ -148,46 +148,46 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, skills: Path, faulty:
     (skills / "file" / "SKILL.md").symlink_to(outside / "linked" / "SKILL.md")
     inner = skills / "within"
     inner.symlink_to(faulty.parent)
-    told = json.loads(run("validate", "--json", skills, "--fix", SKILLSERVE_FOLLOW_SYMLINKS=follow).stdout)
-    assert len(told["results"]) == (4 if follow == "true" else 2)
-    assert {fix["path"] for fix in told["fixed"]} == {str(faulty.with_name("SKILL.md"))}
+    output = json.loads(run("validate", "--json", skills, "--fix", SKILLSERVE_FOLLOW_SYMLINKS=follow).stdout)
+    assert len(output["results"]) == (4 if follow == "true" else 2)
+    assert {fix["path"] for fix in output["fixed"]} == {str(faulty.with_name("SKILL.md"))}
     assert files_below(outside) == {"linked/SKILL.md": FAULTY.encode()}
     assert (skills / "file" / "SKILL.md").is_symlink()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="names differ in more than case there")
-def test_a_skill_file_in_small_letters_beside_the_right_one_stays(skills: Path, faulty: Path) -> None:
+def test_a_lower_case_skill_file_beside_skill_md_stays_unchanged(skills: Path, faulty: Path) -> None:
     main = faulty.with_name("SKILL.md")
     main.write_bytes(FAULTY.encode())
     if faulty.samefile(main):
         pytest.skip("this disk ignores case")
     run("validate", skills, "--fix")
     assert faulty.read_bytes() == FAULTY.encode()
-    assert main.read_bytes() == MENDED.encode()
+    assert main.read_bytes() == FIXED.encode()
 
 
-def test_every_skill_below_the_paths_is_mended_once(skills: Path, make_skill: MakeSkill, faulty: Path) -> None:
+def test_every_skill_below_the_paths_is_fixed_once(skills: Path, make_skill: MakeSkill, faulty: Path) -> None:
     make_skill("outer/inner", fields="version: 2")
-    told = answer(skills, skills / "outer", faulty.parent, "--fix")
-    assert sorted(fix["code"] for fix in told["fixed"] if "inner" in fix["path"]) == ["invalid_field"]
-    assert len(told["fixed"]) == 6
+    output = validate_json(skills, skills / "outer", faulty.parent, "--fix")
+    assert sorted(fix["code"] for fix in output["fixed"] if "inner" in fix["path"]) == ["invalid_field"]
+    assert len(output["fixed"]) == 6
 
 
-def test_a_file_that_came_meanwhile_is_not_written_over(skills: Path, faulty: Path) -> None:
+def test_a_file_created_meanwhile_is_not_overwritten(skills: Path, faulty: Path) -> None:
     (skill,) = Library(explicit_sources([skills]), current_environment).catalog.skills
     main = faulty.with_name("SKILL.md")
     if main.exists():
         pytest.skip("this disk ignores case")
     main.write_bytes(b"new")
-    mended = apply_fixes(skill)
-    assert mended is not None
-    assert mended.fault is not None
-    assert (mended.fault.code, mended.fixes) == (Reason.UNWRITABLE, ())
+    applied = apply_fixes(skill)
+    assert applied is not None
+    assert applied.fault is not None
+    assert (applied.fault.code, applied.fixes) == (Reason.UNWRITABLE, ())
     assert files_below(faulty.parent) == {"skill.md": FAULTY.encode(), "SKILL.md": b"new"}
 
 
 @pytest.mark.skipif(not CAN_BE_BOUND, reason="needs a user whom permissions bind")
-def test_a_folder_that_cannot_be_written_is_told_and_the_answer_is_no(faulty: Path) -> None:
+def test_a_read_only_folder_is_reported_and_exits_with_1(faulty: Path) -> None:
     faulty.parent.chmod(0o555)
     try:
         done = run_bound_by_permissions("validate", faulty.parent, "--fix")
@@ -198,14 +198,14 @@ def test_a_folder_that_cannot_be_written_is_told_and_the_answer_is_no(faulty: Pa
     assert faulty.read_bytes() == FAULTY.encode()
 
 
-def test_single_files_that_are_skills_can_be_checked_by_their_names(tmp_path: Path) -> None:
+def test_single_documents_and_convention_files_can_be_validated(tmp_path: Path) -> None:
     (tmp_path / ".skills").mkdir()
     paths = {name: tmp_path / ".skills" / f"{name}.md" for name in ("good", "bad", "text")}
     paths["good"].write_text("---\nname: good\ndescription: d\n---\n", encoding="utf-8")
     paths["bad"].write_text("---\nname: bad\n---\n", encoding="utf-8")
     paths["text"].write_text("# Supporting text\n", encoding="utf-8")
     (tmp_path / "AGENTS.md").write_text("# How we work\n", encoding="utf-8")
-    found = answer(*paths.values(), tmp_path / "AGENTS.md")["results"]
+    found = validate_json(*paths.values(), tmp_path / "AGENTS.md")["results"]
     assert [(Path(each["path"]).name, each["valid"]) for each in found] == [
         ("good.md", True),
         ("bad.md", False),
@@ -216,6 +216,6 @@ def test_single_files_that_are_skills_can_be_checked_by_their_names(tmp_path: Pa
     assert [each["code"] for each in found[2]["diagnostics"]] == ["missing_skill_file"]
 
 
-def test_any_other_file_is_no_skill(tmp_path: Path) -> None:
+def test_any_other_file_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("---\nname: a\ndescription: d\n---\n", encoding="utf-8")
     assert run("validate", tmp_path / "notes.md").returncode == 2

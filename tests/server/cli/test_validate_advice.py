@@ -1,4 +1,4 @@
-"""Whatever `validate` finds fault with, it says what to do about it."""
+"""`validate` gives advice for every diagnostic."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MANY_FILES = {f"f{number}": b"" for number in range(4100)}
 
 
 def document(text: str | bytes, name: str = "SKILL.md") -> Recipe:
-    """Return what writes the one file of a skill."""
+    """Return a recipe that writes a skill with one file."""
 
     def write(root: Path) -> None:
         (root / "one").mkdir()
@@ -42,7 +42,7 @@ def skill(**parts: Any) -> Recipe:
 
 
 def beside_a_skill(add: Recipe) -> Recipe:
-    """Return what writes a good skill, and then does something in its folder."""
+    """Return a recipe that writes a valid skill, and then changes its folder with `add`."""
     return lambda root: add(write_skill(root, "one"))
 
 
@@ -95,23 +95,23 @@ RECIPES: dict[Reason, Recipe] = {
     Reason.DUPLICATE_NAME: lambda root: (write_skill(root / "a", "one"), write_skill(root / "b", "one")),
     Reason.NOT_PUBLISHED: skill(name="One Two"),
 }
-"""For each reason a folder that `validate` finds fault with for it."""
+"""For each reason code, a function that writes a folder with that fault."""
 
-OF_POSIX = {Reason.SYMLINK, Reason.SYMLINK_OUTSIDE, Reason.SPECIAL_FILE}
-OF_PERMISSIONS = {Reason.PERMISSION_DENIED, Reason.UNWRITABLE}
+POSIX_ONLY = {Reason.SYMLINK, Reason.SYMLINK_OUTSIDE, Reason.SPECIAL_FILE}
+NEED_PERMISSIONS = {Reason.PERMISSION_DENIED, Reason.UNWRITABLE}
 FLAGS = {Reason.UNWRITABLE: ["--fix"], Reason.SYMLINK_OUTSIDE: ["--follow-symlinks"]}
 
-OF_THIS_MACHINE = {
+STATUS_REASONS = {
     *(Reason.SHADOWED, Reason.DISABLED, Reason.UNTRUSTED, Reason.BUNDLED_NOT_ALLOWED, Reason.CONFIG_DISABLED),
     *(Reason.OS_MISMATCH, Reason.MISSING_BIN, Reason.MISSING_ENV, Reason.INVALID_CONFIGURATION),
     *(Reason.UNMET_REQUIREMENT, Reason.CIRCULAR_REQUIREMENT),
 }
-"""Reasons that say nothing of the skill itself: `status` gives them."""
+"""Reason codes of `status` that do not concern the skill itself."""
 
-OF_A_MOMENT = {Reason.UNREADABLE}
-"""What the system cannot do at the moment: `tests/core/test_system_faults.py` provokes it."""
+TRANSIENT_REASONS = {Reason.UNREADABLE}
+"""Temporary faults of the system, tested in `tests/core/test_system_faults.py`."""
 
-OF_OTHER_SERVERS = {
+REMOTE_REASONS = {
     *(Reason.UNREACHABLE, Reason.TIMED_OUT, Reason.ACCESS_DENIED, Reason.NOT_MCP, Reason.NO_SKILLS_EXTENSION),
     *(Reason.SERVER_ERROR, Reason.INVALID_LISTING, Reason.UNKNOWN_SKILL, Reason.AMBIGUOUS_NAME, Reason.INVALID_ENTRY),
     *(Reason.INVALID_URI, Reason.OUTSIDE_SKILL, Reason.DUPLICATE_FILE, Reason.DYNAMIC_SKILL, Reason.INCOMPLETE_ENTRY),
@@ -119,18 +119,18 @@ OF_OTHER_SERVERS = {
     *(Reason.DIGEST_MISMATCH, Reason.FRONTMATTER_MISMATCH, Reason.UNSUPPORTED_NAME, Reason.NAME_COLLISION),
     *(Reason.FOLDER_TAKEN, Reason.EDITED_COPY),
 }
-"""Reasons that `verify` and `fetch` give."""
+"""Reason codes of `verify` and `fetch`."""
 
 
 @pytest.mark.parametrize("reason", RECIPES)
-def test_each_fault_is_shown_with_its_advice(reason: Reason, skills: Path) -> None:
-    if os.name == "nt" and reason in OF_POSIX | OF_PERMISSIONS:
+def test_each_diagnostic_has_its_advice(reason: Reason, skills: Path) -> None:
+    if os.name == "nt" and reason in POSIX_ONLY | NEED_PERMISSIONS:
         pytest.skip("links, pipes and permissions of POSIX")
-    if reason in OF_PERMISSIONS and not CAN_BE_BOUND:
+    if reason in NEED_PERMISSIONS and not CAN_BE_BOUND:
         pytest.skip("root is refused nothing")
     RECIPES[reason](skills)
     try:
-        validate = run_bound_by_permissions if reason in OF_PERMISSIONS else run
+        validate = run_bound_by_permissions if reason in NEED_PERMISSIONS else run
         results = json.loads(validate("validate", skills, "--json", *FLAGS.get(reason, [])).stdout)["results"]
     finally:
         for folder in skills.glob("*/"):
@@ -153,7 +153,7 @@ VALUES = st.recursive(
     st.binary(max_size=40),
     st.sampled_from(Strictness),
 )
-def test_whatever_a_skill_file_holds_each_fault_has_its_advice(
+def test_diagnostics_of_arbitrary_skill_files_have_advice(
     fields: dict[str, Any], body: bytes, strictness: Strictness
 ) -> None:
     lines = "".join(f"{key}: {json.dumps(value)}\n" for key, value in fields.items())
@@ -163,6 +163,6 @@ def test_whatever_a_skill_file_holds_each_fault_has_its_advice(
     assert [each for each in shown["results"][0]["diagnostics"] if not each["fix"]] == []
 
 
-def test_every_reason_is_one_of_a_check_or_is_known_to_be_none() -> None:
-    assert set(RECIPES) == set(ADVICE) - OF_A_MOMENT
-    assert set(ADVICE) == set(Reason) - OF_THIS_MACHINE - OF_OTHER_SERVERS
+def test_every_reason_code_has_advice_or_does_not_concern_validation() -> None:
+    assert set(RECIPES) == set(ADVICE) - TRANSIENT_REASONS
+    assert set(ADVICE) == set(Reason) - STATUS_REASONS - REMOTE_REASONS

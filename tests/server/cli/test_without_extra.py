@@ -1,4 +1,4 @@
-"""skillserve as it is installed without the extra `run`: skills are served, and what performs says what is missing."""
+"""skillserve without the extra `run`: it serves skills, and names the extra where a run needs it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.server.sessions import REPOSITORY, server_environment
 MODEL = "http://127.0.0.1:9/v1#m"
 EXTRA = "pip install 'skillserve[run]'"
 
-# What is None there can neither be found nor imported, as if it were not installed.
+# Modules that are None in `sys.modules` cannot be imported, as if they were not installed.
 WITHOUT = """\
 import sys
 sys.modules.update(dict.fromkeys(("pydantic_ai", "dbos", "jsonschema")))
@@ -25,7 +25,7 @@ main()
 """
 
 
-def bare(*arguments: object, **settings: str) -> subprocess.CompletedProcess[str]:
+def run_without_extra(*arguments: object, **settings: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", WITHOUT, *map(str, arguments)],
         cwd=REPOSITORY,
@@ -48,29 +48,31 @@ def bare(*arguments: object, **settings: str) -> subprocess.CompletedProcess[str
     ],
     ids=" ".join,
 )
-def test_a_command_that_performs_says_what_to_install(command: list[str], make_skill: MakeSkill, skills: Path) -> None:
+def test_a_command_that_runs_skills_says_what_to_install(
+    command: list[str], make_skill: MakeSkill, skills: Path
+) -> None:
     make_skill("fine")
-    done = bare(*command, skills, "--model", MODEL)
+    done = run_without_extra(*command, skills, "--model", MODEL)
     assert (done.returncode, done.stdout) == (2, "")
     assert EXTRA in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_what_was_performed_can_be_looked_at() -> None:
-    done = bare("runs", "list", "--json")
+def test_runs_can_be_listed() -> None:
+    done = run_without_extra("runs", "list", "--json")
     assert done.returncode == 0, done.stderr
     assert "runs" in json.loads(done.stdout)
 
 
-def test_status_says_that_nothing_can_be_performed_and_what_to_install(make_skill: MakeSkill, skills: Path) -> None:
+def test_status_says_that_skills_cannot_be_run_and_what_to_install(make_skill: MakeSkill, skills: Path) -> None:
     make_skill("fine")
-    done = bare("status", skills, SKILLSERVE_MODEL=MODEL, SKILLSERVE_TOOLS="run_skill")
+    done = run_without_extra("status", skills, SKILLSERVE_MODEL=MODEL, SKILLSERVE_TOOLS="run_skill")
     assert done.returncode == 0, done.stderr
     assert "clients cannot run skills or workflows" in done.stdout
     assert EXTRA in done.stdout
 
 
-async def test_skills_are_served_all_the_same(make_skill: MakeSkill, skills: Path) -> None:
+async def test_skills_are_served_without_run_tools(make_skill: MakeSkill, skills: Path) -> None:
     make_skill("fine")
     flags = ["--model", MODEL, "--tool", "run_skill", "--tool", "run_workflow", "--workflow", "docs/workflows"]
     arguments = ["-c", WITHOUT, "serve", str(skills), *flags]

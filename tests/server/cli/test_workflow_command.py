@@ -1,4 +1,4 @@
-"""`skillserve workflow validate` as a user meets it, and what its documentation says."""
+"""`skillserve workflow validate`, and the documentation of workflows."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def flows(tmp_path: Path, make_skill: MakeSkill) -> Path:
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
-def test_the_samples_are_valid_with_the_sample_skills_without_a_word(path: Path) -> None:
+def test_the_sample_workflows_have_no_diagnostics(path: Path) -> None:
     done = run("workflow", "validate", path, REPOSITORY / "sample_skills")
     assert (done.returncode, done.stdout) == (0, "1 checked: 1 valid, 0 invalid\n")
 
@@ -76,7 +76,7 @@ def test_the_example_of_the_documentation_is_valid(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "1 checked: 1 valid, 0 invalid\n")
 
 
-def test_each_fault_has_a_line_and_a_place_in_the_file(flows: Path, skills: Path) -> None:
+def test_each_diagnostic_has_a_line_and_an_excerpt(flows: Path, skills: Path) -> None:
     done = run("workflow", "validate", flows / "bad.yaml", flows / "good.yaml", skills)
     assert done.returncode == 1
     target, condition, text, caret, count = done.stdout.splitlines()
@@ -93,7 +93,7 @@ def test_each_fault_has_a_line_and_a_place_in_the_file(flows: Path, skills: Path
     assert count == "2 checked: 1 valid, 1 invalid"
 
 
-def test_for_programs_there_is_the_documented_object(flows: Path, skills: Path) -> None:
+def test_json_output_is_the_documented_object(flows: Path, skills: Path) -> None:
     done = run("workflow", "validate", "--json", skills, flows / "bad.yaml", flows / "good.yaml", flows / "none.yaml")
     assert done.returncode == 1
     printed = json.loads(done.stdout)
@@ -108,7 +108,7 @@ def test_for_programs_there_is_the_documented_object(flows: Path, skills: Path) 
     ]
 
 
-def test_wrong_use_is_told_from_an_invalid_workflow(flows: Path, skills: Path) -> None:
+def test_usage_errors_and_invalid_workflows_have_different_exit_codes(flows: Path, skills: Path) -> None:
     only_folders = run("workflow", "validate", skills)
     assert (only_folders.returncode, only_folders.stdout) == (2, "")
     assert "expected at least one workflow file" in only_folders.stderr
@@ -118,7 +118,7 @@ def test_wrong_use_is_told_from_an_invalid_workflow(flows: Path, skills: Path) -
     assert run("workflow", "validate", flows / "skill.yaml", skills).returncode == 1
 
 
-def test_what_a_terminal_would_act_on_is_shown_as_an_escape(flows: Path, skills: Path) -> None:
+def test_control_characters_are_escaped(flows: Path, skills: Path) -> None:
     (flows / "odd.yaml").write_text('"\\e[31m": 1\nsteps: [{kind: skill, name: A, target: "\\e[2J"}]\n')
     done = run("workflow", "validate", flows / "odd.yaml", skills)
     assert done.returncode == 1
@@ -138,10 +138,10 @@ def test_what_a_terminal_would_act_on_is_shown_as_an_escape(flows: Path, skills:
         f"{MAX_LEVELS} levels deep",
     ],
 )
-def test_the_documentation_has_every_word_of_the_format(word: str) -> None:
+def test_every_keyword_of_the_format_is_documented(word: str) -> None:
     assert word in DOCUMENTATION
 
 
-def test_the_documentation_has_the_problems_that_come_of_a_change() -> None:
+def test_the_problems_caused_by_changes_are_documented() -> None:
     changes = [problem for problem in WorkflowProblem if problem.endswith("_changed")]
     assert [problem for problem in changes if f"`{problem}`" not in DOCUMENTATION] == []

@@ -1,4 +1,4 @@
-"""`skillserve workflow run` and `runs resume` over real processes, killed and begun again, with a model over HTTP."""
+"""`skillserve workflow run` and `runs resume` with processes that are killed and restarted, and a model over HTTP."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def flow(file: Path, skills: Path, state: str, model: str, *more: str) -> subpro
 @pytest.mark.parametrize(
     ("review", "taken", "left"), [("CRITICAL: x", "Escalate", "Praise"), ("ok", "Praise", "Escalate")]
 )
-def test_a_workflow_takes_the_branch_that_its_condition_says(
+def test_a_workflow_takes_the_branch_of_its_condition(
     branching: Path, skills: Path, state: str, endpoint: ModelEndpoint, review: str, taken: str, left: str
 ) -> None:
     endpoint.script = [review, "the end"]
@@ -83,7 +83,7 @@ def test_a_workflow_takes_the_branch_that_its_condition_says(
     ("flags", "says"),
     [((), "change"), (("--input", "chnage=x", "--input", "change=x"), "chnage"), (("--input", "x"), "NAME=VALUE")],
 )
-def test_what_is_wrong_is_told_before_the_first_step(
+def test_errors_are_reported_before_the_first_step(
     branching: Path, skills: Path, state: str, endpoint: ModelEndpoint, flags: tuple[str, ...], says: str
 ) -> None:
     done = flow(branching, skills, state, endpoint.model, *flags)
@@ -92,7 +92,7 @@ def test_what_is_wrong_is_told_before_the_first_step(
     assert endpoint.requests == []
 
 
-def test_a_step_that_fails_ends_the_workflow_with_what_there_is(
+def test_a_failed_step_ends_the_workflow_with_the_results_so_far(
     branching: Path, skills: Path, state: str, endpoint: ModelEndpoint
 ) -> None:
     endpoint.script = ["CRITICAL", " "]
@@ -102,7 +102,7 @@ def test_a_step_that_fails_ends_the_workflow_with_what_there_is(
     assert "no_output" in done.stderr
 
 
-def test_a_step_with_a_score_that_is_too_low_is_told_of_and_the_workflow_goes_on(
+def test_a_step_with_a_low_score_is_reported_and_the_workflow_continues(
     branching: Path, skills: Path, state: str, endpoint: ModelEndpoint, make_skill: MakeSkill
 ) -> None:
     make_skill("reviewer", body="Review.", fields="evaluation: {enabled: true, minScore: 0.9, maxRetries: 0}")
@@ -113,7 +113,7 @@ def test_a_step_with_a_score_that_is_too_low_is_told_of_and_the_workflow_goes_on
     assert "0.4" in done.stderr
 
 
-def test_a_name_stands_for_one_run_whose_outcome_is_given_again(
+def test_the_same_run_id_returns_the_recorded_outcome(
     branching: Path, skills: Path, state: str, endpoint: ModelEndpoint
 ) -> None:
     endpoint.script = ["ok", "the end"]
@@ -137,7 +137,7 @@ with open(effects / "begun", "a") as log:
 whole = effects / f"half-{os.getpid()}"
 whole.write_text(given["step"])
 try:
-    os.link(whole, effects / key)  # at once: whoever is killed leaves all of it or nothing
+    os.link(whole, effects / key)  # atomic: a killed process leaves the whole file or none
 except FileExistsError:
     pass
 whole.unlink()
@@ -203,7 +203,7 @@ def chain_process(file: Path, skills: Path, state: str, endpoint: ModelEndpoint,
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
-def test_a_workflow_that_is_killed_again_and_again_has_each_effect_once_and_comes_to_its_end(
+def test_a_repeatedly_killed_workflow_completes_with_each_effect_once(
     chain: Path, skills: Path, state: str, endpoint: ModelEndpoint, tmp_path: Path
 ) -> None:
     answer_in_turn(endpoint)
@@ -233,7 +233,7 @@ def test_a_workflow_that_is_killed_again_and_again_has_each_effect_once_and_come
     assert len(endpoint.requests) <= 2 * STEPS + kills
 
 
-def test_what_was_interrupted_is_completed_by_resume(
+def test_resume_completes_an_interrupted_workflow(
     branching: Path, skills: Path, state: str, endpoint: ModelEndpoint
 ) -> None:
     endpoint.script = ["ok", Hang()]
@@ -260,8 +260,8 @@ def test_what_was_interrupted_is_completed_by_resume(
     endpoint.script = ["never again", "never again", "resumed"]
     other = run("runs", "resume", skills, "--model", f"{endpoint.address}#other", "--json", XDG_STATE_HOME=state)
     assert json.loads(other.stdout) == {"runs": []}
-    (told,) = other.stderr.splitlines()
-    assert told.startswith(
+    (line,) = other.stderr.splitlines()
+    assert line.startswith(
         "skillserve: left is not continued: it was started with other folders, another model, other tools"
     )
     done = run("runs", "resume", skills, "--model", endpoint.model, XDG_STATE_HOME=state)

@@ -1,4 +1,4 @@
-"""However the process of a run ends, its record, its trace and the list agree on what became of it."""
+"""However the process of a run ends, its record, its trace and the list of runs agree on its status."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ pytestmark = [
 
 FLOW = "name: flow\nsteps:\n  - {kind: skill, name: Stay, target: stayer}\n"
 
-# It says that it has begun, and stays unless it was told to go.
+# Appends to the file `begun`, then waits for the file `go`.
 STAY = """\
 import os, time
 open("begun", "a").write("x")
@@ -47,7 +47,7 @@ while not os.path.exists("go"):
 
 
 class Stage:
-    """Commands on one store, with a skill whose run stands still where a test wants it."""
+    """Commands on one store, with a skill whose tool call waits until `go` is called."""
 
     def __init__(self, folder: Path, skills: Path, endpoint: ModelEndpoint, store: str) -> None:
         self.folder, self.skills, self.endpoint, self.store = folder, skills, endpoint, store
@@ -71,8 +71,8 @@ class Stage:
         self.processes.append(process)
         return process
 
-    def perform(self, kind: str) -> subprocess.Popen[str]:
-        """Begin the run `one`, of a skill or of a workflow with that one skill."""
+    def start_run(self, kind: str) -> subprocess.Popen[str]:
+        """Start the run `one` of a skill, or of a workflow with that skill as its only step."""
         what = ("run", "stayer", "hi") if kind == "skill" else ("workflow", "run", self.folder / "flow.yaml")
         return self.start(*what, self.skills, *self.flags, "--id", "one")
 
@@ -82,36 +82,36 @@ class Stage:
     def runs(self, *arguments: object) -> subprocess.CompletedProcess[str]:
         return run("runs", *arguments, **self.environment)
 
-    def listed(self) -> dict[str, str]:
-        """Return what the command prints."""
+    def listed_statuses(self) -> dict[str, str]:
+        """Return the statuses that `runs list` prints."""
         return statuses(json.loads(self.runs("list", "--json").stdout)["runs"])
 
-    def seen(self) -> dict[str, str]:
-        """Return the same without a process for it."""
+    def statuses_in_process(self) -> dict[str, str]:
+        """Return the same statuses without starting a process."""
         with open_client(store_of(self.store)) as client:
             run_list = RunList(TraceStore(self.folder / "state/skillserve/runs"), client)
             return statuses(run_list.all(pytest.fail))
 
-    def shown(self, run_id: str) -> Any:
+    def show(self, run_id: str) -> Any:
         return json.loads(self.runs("show", run_id).stdout)
 
-    def written(self) -> dict[str, str]:
-        """Return what the files of traces say by themselves."""
+    def statuses_in_traces(self) -> dict[str, str]:
+        """Return the statuses in the trace files."""
         files = (self.folder / "state/skillserve/runs").glob("*.json")
         return {path.stem: json.loads(path.read_text())["status"] for path in files}
 
-    def contents(self) -> dict[str, str]:
-        """Return the files of traces."""
+    def trace_contents(self) -> dict[str, str]:
+        """Return the content of the trace files."""
         files = (self.folder / "state/skillserve/runs").iterdir()
         return {path.name: path.read_text() for path in files}
 
-    def recorded(self) -> dict[str, str]:
+    def recorded_states(self) -> dict[str, str]:
         with open_client(store_of(self.store)) as client:
             assert client is not None
             return {each.run_id: each.state.value for each in client.runs(100)}
 
     async def begins(self, times: int = 1) -> None:
-        """Wait until the tool has begun so often, in a process that goes on."""
+        """Wait until the tool was started this many times."""
         begun = self.folder / "work/begun"
         await self.until(lambda: begun.exists() and len(begun.read_text()) >= times)
 
@@ -149,12 +149,12 @@ def names(kind: str) -> list[str]:
     return ["one"] if kind == "skill" else ["one", "one.1"]
 
 
-def agree(stage: Stage, kind: str, status: str, recorded: str) -> None:
-    """See that list, each shown run and the record say the same."""
+def assert_all_agree(stage: Stage, kind: str, status: str, recorded: str) -> None:
+    """Assert that the list, the shown run and the record have the same status."""
     expected = dict.fromkeys(names(kind), status)
-    assert stage.listed() == expected
-    assert stage.shown(names(kind)[-1])["status"] == status
-    assert stage.recorded() == dict.fromkeys(names(kind), recorded)
+    assert stage.listed_statuses() == expected
+    assert stage.show(names(kind)[-1])["status"] == status
+    assert stage.recorded_states() == dict.fromkeys(names(kind), recorded)
 
 
 ON_FILE = pytest.mark.parametrize("stage", ["sqlite"], indirect=True)
@@ -178,41 +178,39 @@ ENDS = {
     ],
     indirect=["stage"],
 )
-async def test_a_run_whose_process_a_signal_ends_is_told_alike_by_record_trace_and_list(
-    stage: Stage, kind: str, how: str
-) -> None:
+async def test_record_trace_and_list_agree_after_a_signal_ends_the_process(stage: Stage, kind: str, how: str) -> None:
     status, recorded = ENDS[how]
-    process = stage.perform(kind)
+    process = stage.start_run(kind)
     await stage.begins()
-    assert stage.seen() == dict.fromkeys(names(kind), "running")
+    assert stage.statuses_in_process() == dict.fromkeys(names(kind), "running")
     process.send_signal(getattr(signal, how))
     await anyio.to_thread.run_sync(process.communicate)
-    # On PostgreSQL a worker that said nothing is dead when its lease has expired.
-    await stage.until(lambda: stage.seen() == dict.fromkeys(names(kind), status))
-    agree(stage, kind, status, recorded)
+    # On PostgreSQL, a silent worker counts as dead when its lease has expired.
+    await stage.until(lambda: stage.statuses_in_process() == dict.fromkeys(names(kind), status))
+    assert_all_agree(stage, kind, status, recorded)
     if status == "interrupted":
         stage.go()
         resumed = stage.resume()
         out, err = await anyio.to_thread.run_sync(resumed.communicate)
         assert out.split() == ["one", kind, "completed"], err
-        agree(stage, kind, "completed", "done")
-        assert stage.written() == dict.fromkeys(names(kind), "completed")
+        assert_all_agree(stage, kind, "completed", "done")
+        assert stage.statuses_in_traces() == dict.fromkeys(names(kind), "completed")
 
 
 @ON_FILE
 @pytest.mark.parametrize(("kind", "how"), [("skill", "SIGTERM"), ("workflow", "SIGKILL")])
-async def test_an_interrupted_run_that_is_cancelled_is_not_continued(stage: Stage, kind: str, how: str) -> None:
-    process = stage.perform(kind)
+async def test_a_cancelled_interrupted_run_is_not_continued(stage: Stage, kind: str, how: str) -> None:
+    process = stage.start_run(kind)
     await stage.begins()
     process.send_signal(getattr(signal, how))
     await anyio.to_thread.run_sync(process.communicate)
-    await stage.until(lambda: stage.seen() == dict.fromkeys(names(kind), "interrupted"))
+    await stage.until(lambda: stage.statuses_in_process() == dict.fromkeys(names(kind), "interrupted"))
     done = stage.runs("cancel", "one", "--json")
     assert done.returncode == 0, done.stderr
-    (told,) = json.loads(done.stdout)["runs"]
-    assert (told["run_id"], told["cancelled"], told["status"]) == ("one", True, "cancelled")
-    agree(stage, kind, "cancelled", "cancelled")
-    assert stage.written() == dict.fromkeys(names(kind), "cancelled")
+    (result,) = json.loads(done.stdout)["runs"]
+    assert (result["run_id"], result["cancelled"], result["status"]) == ("one", True, "cancelled")
+    assert_all_agree(stage, kind, "cancelled", "cancelled")
+    assert stage.statuses_in_traces() == dict.fromkeys(names(kind), "cancelled")
     asked = len(stage.endpoint.requests)
     out, err = await anyio.to_thread.run_sync(stage.resume().communicate)
     assert (out, err) == ("", "")
@@ -221,65 +219,63 @@ async def test_an_interrupted_run_that_is_cancelled_is_not_continued(stage: Stag
 
 
 @pytest.mark.parametrize(("stage", "kind"), [("sqlite", "workflow"), ("postgres", "skill")], indirect=["stage"])
-async def test_a_run_of_another_process_that_is_cancelled_ends_there(stage: Stage, kind: str) -> None:
-    process = stage.perform(kind)
+async def test_cancelling_a_run_stops_it_in_another_process(stage: Stage, kind: str) -> None:
+    process = stage.start_run(kind)
     await stage.begins()
     done = stage.runs("cancel", "one")
     assert done.returncode == 0, done.stderr
     out, err = await anyio.to_thread.run_sync(process.communicate)
     assert (process.returncode, out) == (1, ""), err
-    agree(stage, kind, "cancelled", "cancelled")
-    assert stage.written() == dict.fromkeys(names(kind), "cancelled")
+    assert_all_agree(stage, kind, "cancelled", "cancelled")
+    assert stage.statuses_in_traces() == dict.fromkeys(names(kind), "cancelled")
 
 
 @ON_FILE
-async def test_a_run_of_a_process_that_is_stopped_is_cancelled_when_the_process_goes_on(stage: Stage) -> None:
-    process = stage.perform("skill")
+async def test_a_run_of_a_suspended_process_is_cancelled_when_the_process_continues(stage: Stage) -> None:
+    process = stage.start_run("skill")
     await stage.begins()
     process.send_signal(signal.SIGSTOP)
-    assert stage.listed() == {"one": "running"}
+    assert stage.listed_statuses() == {"one": "running"}
     assert stage.runs("cancel", "one").returncode == 0
-    agree(stage, "skill", "cancelled", "cancelled")
+    assert_all_agree(stage, "skill", "cancelled", "cancelled")
     stage.go()
     process.send_signal(signal.SIGCONT)
     out, err = await anyio.to_thread.run_sync(process.communicate)
     assert (process.returncode, out) == (1, ""), err
-    agree(stage, "skill", "cancelled", "cancelled")
-    assert stage.written() == {"one": "cancelled"}
+    assert_all_agree(stage, "skill", "cancelled", "cancelled")
+    assert stage.statuses_in_traces() == {"one": "cancelled"}
     assert len(stage.endpoint.requests) == 1
 
 
 @ON_SERVER
 @KINDS
-async def test_a_worker_that_was_stopped_writes_nothing_for_a_run_that_another_completed(
-    stage: Stage, kind: str
-) -> None:
-    stopped = stage.perform(kind)
+async def test_a_suspended_worker_writes_nothing_for_a_run_that_another_completed(stage: Stage, kind: str) -> None:
+    stopped = stage.start_run(kind)
     await stage.begins()
     stopped.send_signal(signal.SIGSTOP)
-    await stage.until(lambda: stage.seen() == dict.fromkeys(names(kind), "interrupted"))
+    await stage.until(lambda: stage.statuses_in_process() == dict.fromkeys(names(kind), "interrupted"))
     stage.go()
     out, err = await anyio.to_thread.run_sync(stage.resume().communicate)
     assert out.split() == ["one", kind, "completed"], err
-    files = stage.contents()
+    files = stage.trace_contents()
     stopped.send_signal(signal.SIGCONT)
-    # It joins the run that is another's by now, and gives the outcome that this one recorded.
+    # It joins the run that the other process took over, and prints the recorded outcome.
     out, err = await anyio.to_thread.run_sync(stopped.communicate)
     assert out == "the end\n", err
-    assert stage.contents() == files
-    agree(stage, kind, "completed", "done")
-    assert stage.written() == dict.fromkeys(names(kind), "completed")
+    assert stage.trace_contents() == files
+    assert_all_agree(stage, kind, "completed", "done")
+    assert stage.statuses_in_traces() == dict.fromkeys(names(kind), "completed")
 
 
 @ON_FILE
-def test_what_cannot_be_cancelled_is_said_with_the_exit_code_for_no(stage: Stage) -> None:
+def test_a_run_that_cannot_be_cancelled_exits_with_1(stage: Stage) -> None:
     stage.go()
     performed = ("run", "stayer", "hi", stage.skills, *stage.flags, "--id", "done")
     none = stage.runs("cancel", "done")
     assert (none.returncode, "no run of this name is recorded" in none.stdout) == (1, True)
     assert run(*performed, **stage.environment).returncode == 0
-    told = json.loads(stage.runs("cancel", "done", "nowhere", "done.1", "--json").stdout)["runs"]
-    assert [(each["run_id"], each["cancelled"], each["status"]) for each in told] == [
+    results = json.loads(stage.runs("cancel", "done", "nowhere", "done.1", "--json").stdout)["runs"]
+    assert [(each["run_id"], each["cancelled"], each["status"]) for each in results] == [
         ("done", False, "completed"),
         ("nowhere", False, None),
         ("done.1", False, None),
@@ -289,15 +285,15 @@ def test_what_cannot_be_cancelled_is_said_with_the_exit_code_for_no(stage: Stage
     Path(stage.store).write_text("no database" * 100)
     damaged = stage.runs("cancel", "done")
     assert (damaged.returncode, damaged.stdout, stage.store in damaged.stderr) == (2, "", True)
-    # What traces say is shown all the same, with what is wrong with the record.
+    # The list still shows the traces, and reports the damaged record.
     listed = stage.runs("list", "--json")
     assert [each["status"] for each in json.loads(listed.stdout)["runs"]] == ["completed"]
     assert stage.store in listed.stderr
 
 
 @ON_FILE
-async def test_a_server_says_what_it_continues_and_leaves_alone_what_was_interrupted_long_ago(stage: Stage) -> None:
-    process = stage.perform("skill")
+async def test_a_server_logs_the_runs_it_continues_and_skips_old_ones(stage: Stage) -> None:
+    process = stage.start_run("skill")
     await stage.begins()
     process.send_signal(signal.SIGTERM)
     await anyio.to_thread.run_sync(process.communicate)
@@ -306,17 +302,17 @@ async def test_a_server_says_what_it_continues_and_leaves_alone_what_was_interru
     stage.environment["SKILLSERVE_RUN_RESUME_SECONDS"] = "0"
     careful = stage.start(*serve)
     assert careful.stderr is not None
-    said = await anyio.to_thread.run_sync(lambda: line_with("run one of skill stayer", careful))
-    assert re.search(r"is not continued: it was interrupted \d+ s ago, .*run_resume_seconds.*runs cancel one", said)
-    assert stage.listed() == {"one": "interrupted"}
+    logged = await anyio.to_thread.run_sync(lambda: line_with("run one of skill stayer", careful))
+    assert re.search(r"is not continued: it was interrupted \d+ s ago, .*run_resume_seconds.*runs cancel one", logged)
+    assert stage.listed_statuses() == {"one": "interrupted"}
     careful.terminate()
     await anyio.to_thread.run_sync(careful.communicate)
     assert len(stage.endpoint.requests) == 1
     del stage.environment["SKILLSERVE_RUN_RESUME_SECONDS"]
     server = stage.start(*serve)
-    said = await anyio.to_thread.run_sync(lambda: line_with("run one of skill stayer", server))
-    assert re.search(r"is continued: it was interrupted \d+ s ago", said)
-    await stage.until(lambda: stage.seen() == {"one": "completed"})
+    logged = await anyio.to_thread.run_sync(lambda: line_with("run one of skill stayer", server))
+    assert re.search(r"is continued: it was interrupted \d+ s ago", logged)
+    await stage.until(lambda: stage.statuses_in_process() == {"one": "completed"})
 
 
 def line_with(text: str, process: subprocess.Popen[str]) -> str:
@@ -324,7 +320,7 @@ def line_with(text: str, process: subprocess.Popen[str]) -> str:
     return next(line for line in process.stderr if text in line)
 
 
-# The one run that it performs at a time does not end, so the other one waits.
+# It runs one run at a time; the first never ends, so the other one waits.
 ENQUEUE = """
 import asyncio, sys
 from skills_core.run.durable.engine import open_engine
@@ -344,11 +340,11 @@ asyncio.run(main())
 
 
 @ON_FILE
-def test_a_run_that_waits_is_listed_shown_and_cancelled(stage: Stage) -> None:
+def test_a_waiting_run_is_listed_shown_and_cancelled(stage: Stage) -> None:
     command = [sys.executable, "-c", ENQUEUE, stage.store]
     subprocess.run(command, cwd=REPOSITORY, env=stage.environment, check=True, timeout=120)
-    assert stage.listed() == {"first": "interrupted", "later": "waiting"}
-    assert (stage.shown("later")["skill"], stage.shown("later")["status"]) == ("stayer", "waiting")
+    assert stage.listed_statuses() == {"first": "interrupted", "later": "waiting"}
+    assert (stage.show("later")["skill"], stage.show("later")["status"]) == ("stayer", "waiting")
     assert stage.runs("cancel", "later", "first").returncode == 0
-    assert stage.listed() == {"first": "cancelled", "later": "cancelled"}
-    assert stage.recorded() == {"first": "cancelled", "later": "cancelled"}
+    assert stage.listed_statuses() == {"first": "cancelled", "later": "cancelled"}
+    assert stage.recorded_states() == {"first": "cancelled", "later": "cancelled"}

@@ -1,4 +1,4 @@
-"""Which processes continue each other's runs: those that would come to the same end, in the same places."""
+"""Only processes with the same skills, settings and folders share a worker pool."""
 
 from __future__ import annotations
 
@@ -42,15 +42,17 @@ def pool(environment: dict[str, str] | None = None, roots: tuple[Path, ...] = RO
     ],
     ids=lambda settings: next(iter(settings)),
 )
-def test_whoever_would_do_otherwise_leaves_a_run_alone(settings: dict[str, Any]) -> None:
+def test_settings_that_affect_runs_change_the_pool(settings: dict[str, Any]) -> None:
     assert pool(**settings) != pool()
 
 
-def test_what_does_not_matter_for_a_run_makes_no_other_pool() -> None:
+def test_other_settings_do_not_change_the_pool() -> None:
     assert pool(port=9000, log_level="debug", runs_at_once=9, environment={"PATH": "/bin"}) == pool()
 
 
-def test_a_place_is_meant_wherever_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_paths_are_resolved_against_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     monkeypatch.chdir(tmp_path / "a")
@@ -59,6 +61,6 @@ def test_a_place_is_meant_wherever_it_is_said(tmp_path: Path, monkeypatch: pytes
     assert here == absolute != pool(workspace=".")
 
 
-def test_a_run_of_another_pool_is_told_by_what_makes_pools_differ() -> None:
+def test_a_conflict_with_another_pool_names_the_possible_differences() -> None:
     error = conflict_details(RunConflictError("one", "by another pool"), "skill", {})
     assert "by a process with other folders, another model or other tools" in str(error)

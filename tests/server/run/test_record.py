@@ -1,4 +1,4 @@
-"""What becomes of the record of runs: what nobody here performs is left alone, what is old is removed."""
+"""The record of runs: unknown kinds are skipped, old runs are removed, secrets are redacted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.model_endpoint import ModelEndpoint
 from tests.server.cli.test_cli import run
 
 
-async def test_resuming_does_not_wait_for_what_nobody_here_performs(
+async def test_resume_does_not_wait_for_runs_of_unknown_kinds(
     make_skill: MakeSkill, skills: Path, tmp_path: Path, endpoint: ModelEndpoint
 ) -> None:
     make_skill("greeter")
@@ -51,7 +51,7 @@ async def test_resuming_does_not_wait_for_what_nobody_here_performs(
     assert done.stderr == "skillserve: theirs is not continued: this version does not know its kind\n"
 
 
-async def test_a_run_that_ended_long_ago_is_removed_from_the_record(
+async def test_old_finished_runs_are_removed_from_the_record(
     make_skill: MakeSkill, skills: Path, tmp_path: Path, endpoint: ModelEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_skill("greeter")
@@ -73,7 +73,7 @@ FLOW = "{name: flow, inputs: {what: {}}, steps: [{kind: skill, name: A, target: 
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "request_arguments",
     [
         ("run", "greeter", "with {secret}", "{skills}"),
         ("run", "greeter", "hi", "{skills}", "--param", "token={secret}"),
@@ -81,17 +81,17 @@ FLOW = "{name: flow, inputs: {what: {}}, steps: [{kind: skill, name: A, target: 
     ],
     ids=["message", "parameter", "input"],
 )
-def test_a_secret_that_somebody_says_is_in_no_record_no_trace_and_with_no_model(
-    make_skill: MakeSkill, skills: Path, tmp_path: Path, endpoint: ModelEndpoint, asked: tuple[str, ...]
+def test_a_secret_in_the_request_reaches_neither_record_nor_trace_nor_model(
+    make_skill: MakeSkill, skills: Path, tmp_path: Path, endpoint: ModelEndpoint, request_arguments: tuple[str, ...]
 ) -> None:
     secret, state = "tok_zzzzyyyy9999", tmp_path / "state"
     make_skill("greeter", body="Greet with {{token}}.")
     (tmp_path / "flow.yaml").write_text(FLOW)
     endpoint.script = ["hello", "hello"]
-    named = [each.format(secret=secret, skills=skills, flow=tmp_path / "flow.yaml") for each in asked]
-    for _ in range(2):  # what is asked again by the same name is the same run
+    arguments = [each.format(secret=secret, skills=skills, flow=tmp_path / "flow.yaml") for each in request_arguments]
+    for _ in range(2):  # the same request with the same ID is the same run
         environment = {"XDG_STATE_HOME": str(state), "MY_TOKEN": secret}
-        done = run(*named, "--model", endpoint.model, "--id", "once", **environment)
+        done = run(*arguments, "--model", endpoint.model, "--id", "once", **environment)
         assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
     assert "[secret MY_TOKEN]" in json.dumps(endpoint.requests)
     assert secret not in json.dumps(endpoint.requests)

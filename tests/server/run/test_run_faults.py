@@ -1,4 +1,4 @@
-"""Records and traces that cannot be written, and names that stand for something else: what a user is told."""
+"""Errors for records and traces that cannot be written, and for run IDs that belong to other runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def state(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_trace_that_cannot_be_written_ends_neither_run_nor_workflow(
+def test_runs_and_workflows_complete_without_a_writable_trace(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: Path, tmp_path: Path
 ) -> None:
     make_skill("greeter")
@@ -55,7 +55,7 @@ while not pathlib.Path("go").exists():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows removes no file that is open")
 @pytest.mark.parametrize("what", ["folder", "file"])
-async def test_a_record_that_is_removed_ends_the_command_that_writes_it(
+async def test_removing_the_record_ends_the_command_that_writes_it(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, tmp_path: Path, what: str
 ) -> None:
     make_skill("stayer")
@@ -75,15 +75,15 @@ async def test_a_record_that_is_removed_ends_the_command_that_writes_it(
             await anyio.to_thread.run_sync(shutil.rmtree, record.parent) if what == "folder" else record.unlink()
             (tmp_path / "work/go").touch()
             assert process.stderr is not None
-            said = b"".join([chunk async for chunk in process.stderr]).decode()
+            errors = b"".join([chunk async for chunk in process.stderr]).decode()
             assert await process.wait() == 2
     # SQLite may come first, and find the new file empty that it has made in its place.
-    assert f"{record}: the record of runs was removed" in said or f"{record} cannot be used" in said
-    assert "Traceback" not in said
+    assert f"{record}: the record of runs was removed" in errors or f"{record} cannot be used" in errors
+    assert "Traceback" not in errors
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows removes no file that is open")
-async def test_a_record_that_is_removed_costs_the_runs_and_not_the_server(
+async def test_removing_the_record_ends_the_runs_but_not_the_server(
     make_skill: MakeSkill, connect: Connect, endpoint: ModelEndpoint, state: Path, tmp_path: Path
 ) -> None:
     make_skill("greeter")
@@ -96,12 +96,12 @@ async def test_a_record_that_is_removed_costs_the_runs_and_not_the_server(
         "XDG_STATE_HOME": str(state),
     }
     async with connect(**settings) as session:
-        told: list[str] = []
+        messages: list[str] = []
 
         async def call() -> None:
             result = await session.client.call_tool("run_skill", {"name": "greeter"})
             assert result.is_error
-            told.append(result.content[0].text)
+            messages.append(result.content[0].text)
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call)
@@ -109,10 +109,10 @@ async def test_a_record_that_is_removed_costs_the_runs_and_not_the_server(
             await anyio.to_thread.run_sync(shutil.rmtree, record.parent)
         await call()
         assert "Do the thing." in await session.activate("greeter")
-    assert ["the record of runs was removed" in text for text in told] == [True, True], told
+    assert ["the record of runs was removed" in text for text in messages] == [True, True], messages
 
 
-def test_an_answer_that_cannot_be_recorded_is_no_outcome_and_the_run_is_completed_later(
+def test_an_unrecorded_answer_is_not_an_outcome_and_the_run_can_be_resumed(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, tmp_path: Path
 ) -> None:
     make_skill("greeter")
@@ -137,7 +137,7 @@ def test_an_answer_that_cannot_be_recorded_is_no_outcome_and_the_run_is_complete
     assert "completed" in resumed.stdout
 
 
-async def test_a_record_that_cannot_be_kept_costs_the_runs_and_not_the_server(
+async def test_an_unusable_record_disables_the_runs_but_not_the_server(
     make_skill: MakeSkill, connect: Connect, endpoint: ModelEndpoint, state: Path
 ) -> None:
     make_skill("greeter")
@@ -150,7 +150,7 @@ async def test_a_record_that_cannot_be_kept_costs_the_runs_and_not_the_server(
         assert "Do the thing." in await session.activate("greeter")
 
 
-def test_a_name_whose_skill_has_changed_says_so(
+def test_reusing_a_run_id_after_the_skill_changed_reports_the_change(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: Path
 ) -> None:
     make_skill("greeter")
@@ -162,7 +162,7 @@ def test_a_name_whose_skill_has_changed_says_so(
     assert (done.returncode, "the skill has changed since" in done.stderr) == (2, True)
 
 
-def test_a_name_of_another_pool_is_not_said_to_be_nobodys(
+def test_reusing_a_run_id_of_another_pool_reports_the_conflict(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, state: Path
 ) -> None:
     make_skill("greeter")

@@ -1,4 +1,4 @@
-"""A trace without a record: what its run came to when its process is gone."""
+"""Listing runs whose trace or record is missing, invalid or unreadable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skills_core.run.trace.store import TraceStore
 from tests.core.run.trace.test_trace import HOLD
 
 
-def test_a_run_that_is_not_recorded_is_interrupted_when_its_process_is_gone(tmp_path: Path) -> None:
+def test_an_unrecorded_run_is_interrupted_when_its_process_has_ended(tmp_path: Path) -> None:
     store = TraceStore(tmp_path / "runs")
     command = [sys.executable, "-c", HOLD, str(tmp_path / "runs")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -42,7 +42,7 @@ def test_a_run_that_is_not_recorded_is_interrupted_when_its_process_is_gone(tmp_
     assert not run_list.cancel("begun").cancelled
 
 
-WORSE = {
+INVALID = {
     "no JSON": "{",
     "a list": "[]",
     "nothing": "",
@@ -52,8 +52,8 @@ WORSE = {
 }
 
 
-@pytest.mark.parametrize("content", WORSE.values(), ids=[*WORSE])
-async def test_a_recorded_run_is_told_of_whatever_its_trace_holds(content: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", INVALID.values(), ids=[*INVALID])
+async def test_a_recorded_run_is_shown_whatever_its_trace_contains(content: str, tmp_path: Path) -> None:
     url, traces = str(tmp_path / "record" / "runs.sqlite"), tmp_path / "runs"
     begun = anyio.Event()
 
@@ -69,23 +69,25 @@ async def test_a_recorded_run_is_told_of_whatever_its_trace_holds(content: str, 
     traces.mkdir()
     (traces / "one.json").write_text(content)
     (traces / "unrecorded.json").write_text(content)
-    told: list[str] = []
+    messages: list[str] = []
     with open_client(store_of(url)) as client:
         run_list = RunList(TraceStore(traces), client)
-        listed = {each["run_id"]: each for each in run_list.all(told.append)}
-        assert listed["one"]["status"] == run_list.get("one", told.append)["status"] == "interrupted"
+        listed = {each["run_id"]: each for each in run_list.all(messages.append)}
+        assert listed["one"]["status"] == run_list.get("one", messages.append)["status"] == "interrupted"
         assert run_list.cancel("one").cancelled
-        assert run_list.get("one", told.append)["status"] == "cancelled"
+        assert run_list.get("one", messages.append)["status"] == "cancelled"
     is_trace = content.endswith("}")
     assert ("unrecorded" in listed) == is_trace
-    assert {str(traces / "one.json") in each for each in told if "one.json" in each} == (set() if is_trace else {True})
-    assert bool(told) != is_trace
+    assert {str(traces / "one.json") in each for each in messages if "one.json" in each} == (
+        set() if is_trace else {True}
+    )
+    assert bool(messages) != is_trace
 
 
 @pytest.mark.parametrize(
     "record", ["no database" * 100, "postgresql://me:secret@127.0.0.1:1/x", "mysql://me:secret@h/x"]
 )
-def test_a_record_that_cannot_be_read_is_not_taken_for_one_without_runs(
+def test_an_unreadable_record_is_not_treated_as_empty(
     record: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if "://" not in record:
@@ -94,13 +96,13 @@ def test_a_record_that_cannot_be_read_is_not_taken_for_one_without_runs(
     monkeypatch.setenv("SKILLSERVE_RUN_STORE", record)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     assert read_summaries() == []
-    said = capsys.readouterr().err
-    assert "cannot be" in said
-    assert "secret" not in said
+    message = capsys.readouterr().err
+    assert "cannot be" in message
+    assert "secret" not in message
 
 
-def test_traces_that_cannot_be_looked_at_are_not_taken_for_absent(tmp_path: Path) -> None:
+def test_unreadable_traces_are_not_treated_as_absent(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("no folder")
-    told: list[str] = []
-    assert RunList(TraceStore(tmp_path / "runs"), None).all(told.append) == []
-    assert str(tmp_path / "runs") in told[0]
+    messages: list[str] = []
+    assert RunList(TraceStore(tmp_path / "runs"), None).all(messages.append) == []
+    assert str(tmp_path / "runs") in messages[0]

@@ -1,4 +1,4 @@
-"""The service that performs runs, in this process: who shares what, and what becomes of those who wait for one run."""
+"""The run service within one process: shared runs and models, and callers that leave."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from skills_core.sources import explicit_sources
 from tests.conftest import MakeSkill
 from tests.model_endpoint import Hang, ModelEndpoint
 
-Opened = Callable[..., contextlib.AbstractAsyncContextManager[tuple[RunService, Callable[..., RunRequest]]]]
+OpenService = Callable[..., contextlib.AbstractAsyncContextManager[tuple[RunService, Callable[..., RunRequest]]]]
 
 
 @pytest.fixture
-def opened(
+def open_run_service(
     make_skill: MakeSkill,
     skills: Path,
     endpoint: ModelEndpoint,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Opened:
-    """Open a service that records, with the skill `greeter`."""
+) -> OpenService:
+    """Open a recording service with the skill `greeter`."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     make_skill("greeter")
 
@@ -53,17 +53,19 @@ def opened(
     return open_service
 
 
-async def waited_for(service: RunService, times: int) -> None:
-    """Wait until so many callers wait for the run `both`."""
+async def wait_for_waiters(service: RunService, times: int) -> None:
+    """Wait until this many callers wait for the run `both`."""
     with anyio.fail_after(60):
         while (both := service._attached._runs.get("both")) is None or both.waiters != times:  # noqa: ASYNC110
             await anyio.sleep(0.01)
 
 
-async def test_a_caller_that_leaves_a_run_leaves_it_to_the_others(opened: Opened, endpoint: ModelEndpoint) -> None:
+async def test_a_run_continues_for_other_callers_when_one_leaves(
+    open_run_service: OpenService, endpoint: ModelEndpoint
+) -> None:
     answer = Hang(then="the end")
     endpoint.script = [answer]
-    async with opened() as (service, request), anyio.create_task_group() as tasks:
+    async with open_run_service() as (service, request), anyio.create_task_group() as tasks:
         leaving = anyio.CancelScope()
 
         async def leave() -> None:
@@ -76,32 +78,34 @@ async def test_a_caller_that_leaves_a_run_leaves_it_to_the_others(opened: Opened
         tasks.start_soon(leave)
         assert await anyio.to_thread.run_sync(endpoint.asked.wait, 60)
         tasks.start_soon(stay)
-        await waited_for(service, 2)
+        await wait_for_waiters(service, 2)
         leaving.cancel()
-        await waited_for(service, 1)
+        await wait_for_waiters(service, 1)
         answer.go.set()
     assert not endpoint.gone.is_set()
 
 
-async def test_the_last_caller_that_leaves_a_run_cancels_it(opened: Opened, endpoint: ModelEndpoint) -> None:
+async def test_a_run_is_cancelled_when_its_last_caller_leaves(
+    open_run_service: OpenService, endpoint: ModelEndpoint
+) -> None:
     endpoint.script = [Hang()]
-    async with opened() as (service, request), anyio.create_task_group() as tasks:
+    async with open_run_service() as (service, request), anyio.create_task_group() as tasks:
         for times in (1, 2):
             tasks.start_soon(service.run_skill, request("slow"), RunParticipants(), "both")
-            await waited_for(service, times)
+            await wait_for_waiters(service, times)
         assert await anyio.to_thread.run_sync(endpoint.asked.wait, 60)
         tasks.cancel_scope.cancel()
-    async with opened() as (service, request):
+    async with open_run_service() as (service, request):
         outcome = await service.run_skill(request("slow"), RunParticipants(), "both")
     assert endpoint.gone.is_set()
     assert outcome.status is RunStatus.CANCELLED
 
 
-async def test_runs_at_the_same_time_share_a_model_and_none_ends_it_for_the_others(
-    opened: Opened, endpoint: ModelEndpoint
+async def test_concurrent_runs_share_a_model_and_none_closes_it_for_the_others(
+    open_run_service: OpenService, endpoint: ModelEndpoint
 ) -> None:
     endpoint.reply = lambda asked: Hang() if "slow" in asked["messages"][1]["content"] else "hello"
-    async with opened(run_seconds=8) as (service, request), anyio.create_task_group() as tasks:
+    async with open_run_service(run_seconds=8) as (service, request), anyio.create_task_group() as tasks:
 
         async def slow() -> None:
             outcome = await service.run_skill(request("slow"), RunParticipants())
@@ -114,9 +118,11 @@ async def test_runs_at_the_same_time_share_a_model_and_none_ends_it_for_the_othe
             assert not endpoint.gone.is_set()
 
 
-async def test_a_run_that_reaches_its_time_closes_its_connections(opened: Opened, endpoint: ModelEndpoint) -> None:
+async def test_a_run_at_its_time_limit_closes_its_connections(
+    open_run_service: OpenService, endpoint: ModelEndpoint
+) -> None:
     endpoint.reply = lambda asked: Hang() if "slow" in asked["messages"][1]["content"] else "hello"
-    async with opened(run_seconds=1) as (service, request):
+    async with open_run_service(run_seconds=1) as (service, request):
         runner = service._runner
         for message, problem in (("quick", None), ("slow", RunProblem.TIME_LIMIT), ("quick", None)):
             outcome = await service.run_skill(request(message), RunParticipants())

@@ -1,4 +1,4 @@
-"""The supervisor of the service that performs runs: whatever is wrong with it, skills are served."""
+"""The server keeps serving skills if the run service fails to start."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def supervisor(skills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return RunSupervisor(Host(Library(explicit_sources([skills]), current_environment), settings))
 
 
-async def fault_of(supervisor: RunSupervisor) -> SkillsError:
+async def error_of(supervisor: RunSupervisor) -> SkillsError:
     with anyio.fail_after(30):
         await supervisor.run()
         with pytest.raises(SkillsError) as caught:
@@ -34,17 +34,15 @@ async def fault_of(supervisor: RunSupervisor) -> SkillsError:
     return caught.value
 
 
-async def test_what_performs_runs_and_cannot_be_loaded_costs_the_runs_alone(
-    supervisor: RunSupervisor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failed_import_disables_runs_only(supervisor: RunSupervisor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "server.run.factory", None)
-    assert isinstance(await fault_of(supervisor), RunsUnavailableError)
+    assert isinstance(await error_of(supervisor), RunsUnavailableError)
 
 
-async def test_a_dbos_of_another_kind_costs_the_runs_alone(
+async def test_an_incompatible_dbos_disables_runs_only(
     supervisor: RunSupervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(_serialization, "DefaultSerializer")
-    fault = await fault_of(supervisor)
+    fault = await error_of(supervisor)
     assert isinstance(fault, StoreError)
     assert "Install dbos" in str(fault)

@@ -1,4 +1,4 @@
-"""Spans of a run reach the collector that the usual variables name, over real HTTP."""
+"""Export of a run's spans over HTTP to the collector that the OpenTelemetry variables name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Collected = tuple[str, list[ExportTraceServiceRequest]]
 
 @pytest.fixture
 def collected() -> Iterator[Collected]:
-    """A collector's address, and what it was sent."""
+    """The address of a collector, and the requests that it received."""
     sent: list[ExportTraceServiceRequest] = []
 
     class Collector(BaseHTTPRequestHandler):
@@ -49,7 +49,7 @@ def collected() -> Iterator[Collected]:
         thread.join()
 
 
-def test_a_collector_that_is_not_there_is_told_of_in_one_line(
+def test_an_unreachable_collector_is_reported_on_one_line(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, tmp_path: Path
 ) -> None:
     make_skill("greeter")
@@ -61,7 +61,7 @@ def test_a_collector_that_is_not_there_is_told_of_in_one_line(
             done = run(*arguments, XDG_STATE_HOME=str(tmp_path), OTEL_EXPORTER_OTLP_ENDPOINT=address, **more)
             assert (done.returncode, done.stdout) == (0, "hello\n")
             assert done.stderr == "skillserve: spans did not reach the collector\n"
-            # It takes connections the first time, and says nothing; then there is nobody.
+            # The first time, the port accepts connections without an answer; afterwards it is closed.
             server.close()
 
 
@@ -75,7 +75,7 @@ def spans_in(sent: list[ExportTraceServiceRequest]) -> list[Span]:
     ]
 
 
-def test_a_run_is_a_trace_at_the_collector_without_its_texts(
+def test_a_run_is_exported_as_a_trace_without_free_text(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, tmp_path: Path, collected: Collected
 ) -> None:
     address, sent = collected
@@ -97,21 +97,21 @@ def test_a_run_is_a_trace_at_the_collector_without_its_texts(
         XDG_STATE_HOME=str(tmp_path / "state"),
         OTEL_EXPORTER_OTLP_ENDPOINT=address,
     )
-    told, spans = json.loads(done.stdout), spans_in(sent)
-    assert [call["decision"] for call in told["tool_calls"]] == ["unknown_tool", "failed", "done", "failed"]
+    outcome, spans = json.loads(done.stdout), spans_in(sent)
+    assert [call["decision"] for call in outcome["tool_calls"]] == ["unknown_tool", "failed", "done", "failed"]
     calls = {"execute_tool", "execute_tool read_skill_file", "execute_tool second__add", "execute_tool second__fail"}
     others = {"initialize", "server/discover", "tools/list", "tools/call"}
     names = {span.name for span in spans}
     assert names - others == {"invoke_agent greeter", "chat scripted", *calls}
     assert "tools/call" in names
-    assert {span.trace_id.hex() for span in spans if span.name not in others - {"tools/call"}} == {told["run_id"]}
+    assert {span.trace_id.hex() for span in spans if span.name not in others - {"tools/call"}} == {outcome["run_id"]}
     everything = "".join(str(request) for request in sent)
-    # Of the skill, the user, the model, its calls, and what tools are described by and say.
+    # Texts of the skill, the user and the model, tool arguments, descriptions and results.
     for text in ("xyzzy", "plugh", "hello", "plover", "frotz", "Read a file", "Add two", "description", "not work"):
         assert text not in everything
 
 
-async def test_a_run_that_a_client_asks_a_server_for_is_a_trace_too(
+async def test_a_run_for_a_client_is_exported_too(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, tmp_path: Path, collected: Collected
 ) -> None:
     address, sent = collected
@@ -124,15 +124,15 @@ async def test_a_run_that_a_client_asks_a_server_for_is_a_trace_too(
         "OTEL_EXPORTER_OTLP_ENDPOINT": address,
     }
     async with http_server(skills, **settings) as url, open_session(url, "modern", ()) as session:
-        told = await session.client.call_tool("run_skill", {"name": "greeter", "message": "xyzzy"})
-    assert told.structured_content is not None
+        outcome = await session.client.call_tool("run_skill", {"name": "greeter", "message": "xyzzy"})
+    assert outcome.structured_content is not None
     (span,) = [each for each in spans_in(sent) if each.name == "invoke_agent greeter"]
-    assert span.trace_id.hex() == told.structured_content["run_id"]
+    assert span.trace_id.hex() == outcome.structured_content["run_id"]
     assert "xyzzy" not in "".join(map(str, sent))
 
 
 @pytest.mark.parametrize("name", [(), ("--id", "nightly-1")], ids=["unnamed", "named"])
-def test_the_runs_of_a_workflow_are_one_trace_with_the_number_that_its_file_has(
+def test_the_runs_of_a_workflow_share_the_trace_id_of_its_trace_file(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, tmp_path: Path, collected: Collected, name: Any
 ) -> None:
     address, sent = collected
@@ -142,8 +142,8 @@ def test_the_runs_of_a_workflow_are_one_trace_with_the_number_that_its_file_has(
     (tmp_path / "flow.yaml").write_text(f"name: flow\nsteps:\n{steps}")
     state = {"XDG_STATE_HOME": str(tmp_path / "state")}
     arguments = ("workflow", "run", tmp_path / "flow.yaml", skills, "--model", endpoint.model, "--json")
-    told = json.loads(run(*arguments, *name, **state, OTEL_EXPORTER_OTLP_ENDPOINT=address).stdout)
-    runs = [told["run_id"], *(step["outcome"]["run_id"] for step in told["steps"])]
+    outcome = json.loads(run(*arguments, *name, **state, OTEL_EXPORTER_OTLP_ENDPOINT=address).stdout)
+    runs = [outcome["run_id"], *(step["outcome"]["run_id"] for step in outcome["steps"])]
     numbers = {json.loads(run("runs", "show", each, **state).stdout)["trace_id"] for each in runs}
     assert len(runs) == 3
     assert numbers == {span.trace_id.hex() for span in spans_in(sent)}

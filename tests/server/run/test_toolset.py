@@ -1,4 +1,4 @@
-"""The tools of a run, and what its log says of how they are kept in."""
+"""The tools of a run, and the warnings about their sandbox."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def make_runner(tmp_path: Path) -> Callable[..., ScriptRunner]:
         ({"run_tools": (WorkspaceTool.READ_FILE,)}, False),
     ],
 )
-async def test_a_run_that_can_start_programs_without_a_sandbox_says_so_once(
+async def test_a_run_that_can_start_programs_without_a_sandbox_warns_once(
     more: dict[str, Any],
     warned: bool,  # noqa: FBT001 - a parameter of the test
     skills: Path,
@@ -67,7 +67,7 @@ async def test_a_run_that_can_start_programs_without_a_sandbox_says_so_once(
         assert caplog.text.count(WARNING) == int(warned)
 
 
-async def test_a_run_in_a_whole_sandbox_warns_of_nothing(
+async def test_a_run_in_a_complete_sandbox_logs_no_warning(
     skills: Path, tmp_path: Path, make_runner: Callable[..., ScriptRunner], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -76,7 +76,7 @@ async def test_a_run_in_a_whole_sandbox_warns_of_nothing(
         assert caplog.text == ""
 
 
-async def test_where_a_whole_sandbox_is_required_an_incomplete_one_runs_no_command(
+async def test_an_incomplete_sandbox_disables_run_command_if_a_sandbox_is_required(
     skills: Path, tmp_path: Path, make_runner: Callable[..., ScriptRunner]
 ) -> None:
     lacking = Isolation(Path("/usr/bin/bwrap"), lacks=("no filter",))

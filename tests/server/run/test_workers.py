@@ -1,4 +1,4 @@
-"""Several servers on one PostgreSQL: what one of them leaves behind, another completes."""
+"""Servers on one PostgreSQL database complete each other's interrupted runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TOOL = """tools:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
-async def test_a_run_of_a_server_that_was_killed_is_finished_by_another(
+async def test_another_server_finishes_the_run_of_a_killed_server(
     cluster: PrivateCluster, make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, tmp_path: Path
 ) -> None:
     notes = tmp_path / "notes"
@@ -68,13 +68,13 @@ async def test_a_run_of_a_server_that_was_killed_is_finished_by_another(
         tasks.cancel_scope.cancel()
     (trace,) = found
     assert trace["output"] == "it is noted"
-    # What was recorded was neither asked nor done again.
+    # The recorded model answer and tool call were not repeated.
     assert len(endpoint.requests) == 3
     assert notes.read_text() == "noted\n"
 
 
 async def _call(url: str) -> None:
-    # The server dies while it answers, which is an error of the connection.
+    # The server is killed before it answers, so the connection fails.
     with suppress(Exception):
         async with Client(url, mode="2026-07-28", cache=None) as client:
             await client.call_tool("run_skill", {"name": "noter", "message": "now"})
@@ -82,7 +82,7 @@ async def _call(url: str) -> None:
 
 @asynccontextmanager
 async def _server(skills: Path, settings: dict[str, str]) -> AsyncGenerator[tuple[anyio.abc.Process, str]]:
-    """Run a server process; yields it and its URL."""
+    """Run a server process; yield it and its URL."""
     command = server_command(skills, "--transport", "http", "--port", "0")
     async with await anyio.open_process(
         command, cwd=REPOSITORY, env=server_environment(**settings), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE

@@ -1,4 +1,4 @@
-"""An MCP server that misbehaves, in a way that its argument names; it speaks the protocol by hand, over stdio."""
+"""A faulty MCP server over stdio without the SDK; its first argument selects the fault."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def flood(piece: str) -> None:
         sys.stdout.write(piece)
 
 
-def called() -> dict[str, Any]:
+def call_result() -> dict[str, Any]:
     if WAY == "hang":
         time.sleep(600)
     if WAY == "endless line":
@@ -78,7 +78,7 @@ def answer(message: dict[str, Any]) -> dict[str, Any]:
         if WAY == "endless list":
             return {"tools": DEFAULT, "nextCursor": str(time.time())}
         return {"tools": TOOLS.get(WAY, DEFAULT)}
-    return called()
+    return call_result()
 
 
 def main() -> None:
@@ -89,9 +89,9 @@ def main() -> None:
         if "id" not in message:
             continue
         if message["method"] == WAY:
-            # Long enough that whoever cuts it cuts the token.
-            said = f"bad token {os.environ['TOKEN']} {'x' * int(sys.argv[2])}{os.environ['TOKEN']}"
-            send({"id": message["id"], "error": {"code": -32000, "message": said}})
+            # Long enough that truncation would cut the token.
+            text = f"bad token {os.environ['TOKEN']} {'x' * int(sys.argv[2])}{os.environ['TOKEN']}"
+            send({"id": message["id"], "error": {"code": -32000, "message": text}})
         elif message["method"] in {"initialize", "tools/list", "tools/call"}:
             send({"id": message["id"], "result": answer(message)})
         else:

@@ -1,3 +1,5 @@
+"""The file of MCP servers: accepted formats, error messages and recognized secrets."""
+
 from __future__ import annotations
 
 import json
@@ -19,21 +21,21 @@ def parsed(servers: Any, **environment: str) -> tuple[ServerSpec, ...]:
     return parse_servers(FILE, json.dumps({"mcpServers": servers}), environment)
 
 
-def test_a_program_is_read_with_its_arguments_environment_and_directory() -> None:
+def test_a_program_has_arguments_environment_and_directory() -> None:
     (spec,) = parsed({"a": {"command": "npx", "args": ["-y", "x"], "env": {"K": "v"}, "cwd": "sub"}})
     assert (spec.name, spec.command, spec.environment) == ("a", ("npx", "-y", "x"), {"K": "v"})
     assert spec.directory == Path("/home/me/sub")
 
 
 @pytest.mark.parametrize("kind", [{}, {"type": "http"}, {"type": "streamable-http"}, {"type": "sse"}])
-def test_an_address_is_read_with_its_headers(kind: dict[str, str]) -> None:
+def test_an_address_has_headers(kind: dict[str, str]) -> None:
     (spec,) = parsed({"a": {**kind, "url": "https://x.example/mcp", "headers": {"A": "b"}}})
     assert spec.address is not None
     assert (spec.address.url, spec.address.headers) == ("https://x.example/mcp", (("A", "b"),))
     assert spec.sse is (kind == {"type": "sse"})
 
 
-def test_variables_are_put_in_everywhere() -> None:
+def test_environment_variables_are_expanded_in_all_values() -> None:
     a, b = parsed(
         {
             "a": {
@@ -54,7 +56,7 @@ def test_variables_are_put_in_everywhere() -> None:
     assert b.address.headers == (("Authorization", "Bearer key"),)
 
 
-def test_a_file_of_vs_code_names_its_servers_otherwise() -> None:
+def test_the_format_of_vs_code_is_accepted() -> None:
     (spec,) = parse_servers(FILE, '{"inputs": [], "servers": {"a": {"type": "stdio", "command": "x"}}}', {})
     assert (spec.name, spec.command) == ("a", ("x",))
     with pytest.raises(ConfigurationError, match=r"mcp\.json: servers\.a\.command: expected a non-empty string"):
@@ -62,7 +64,7 @@ def test_a_file_of_vs_code_names_its_servers_otherwise() -> None:
 
 
 @pytest.mark.parametrize("key", ["url", "httpUrl", "serverUrl"])
-def test_an_address_has_the_name_that_some_client_gives_it(key: str) -> None:
+def test_the_url_keys_of_all_clients_are_accepted(key: str) -> None:
     (spec,) = parsed({"a": {key: "https://x.example/mcp?k=${K}"}}, K="hidden-key")
     assert spec.address is not None
     assert spec.address.url == "https://x.example/mcp?k=hidden-key"
@@ -71,18 +73,18 @@ def test_an_address_has_the_name_that_some_client_gives_it(key: str) -> None:
         parsed({"a": {key: "ftp://x"}})
 
 
-def test_of_two_addresses_the_one_for_streamable_http_counts() -> None:
+def test_the_key_for_streamable_http_is_preferred() -> None:
     (spec,) = parsed({"a": {"url": "https://x.example/sse", "httpUrl": "https://x.example/mcp"}})
     assert spec.address is not None
     assert spec.address.url == "https://x.example/mcp"
 
 
-def test_a_local_server_is_a_program() -> None:
+def test_the_type_local_is_a_program() -> None:
     (spec,) = parsed({"a": {"type": "local", "command": "x", "args": [], "tools": ["*"]}})
     assert spec.command == ("x",)
 
 
-def test_a_number_is_the_text_that_it_is_written_as() -> None:
+def test_numbers_count_as_their_text() -> None:
     a, b = parsed(
         {
             "a": {"command": "x", "args": ["--port", 3000, -1.5], "env": {"PORT": 3000, "SOME_TOKEN": 123456}},
@@ -95,7 +97,7 @@ def test_a_number_is_the_text_that_it_is_written_as() -> None:
     assert b.address.headers == (("X-Version", "2"),)
 
 
-def test_null_is_as_good_as_absent() -> None:
+def test_null_values_count_as_absent() -> None:
     nothing = dict.fromkeys(("type", "url", "cwd", "args", "env", "headers", "trusted", "disabled"))
     a, b = parsed(
         {
@@ -121,7 +123,7 @@ def test_null_is_as_good_as_absent() -> None:
     ],
 )
 @pytest.mark.parametrize("place", ["args", "env", "url", "headers"])
-def test_what_only_some_other_client_fills_in_is_told_by_its_name(place: str, text: str, named: str) -> None:
+def test_unsupported_references_are_reported_without_their_values(place: str, text: str, named: str) -> None:
     entries: dict[str, dict[str, Any]] = {
         "args": {"command": "x", "args": [text]},
         "env": {"command": "x", "env": {"E": text}},
@@ -135,7 +137,7 @@ def test_what_only_some_other_client_fills_in_is_told_by_its_name(place: str, te
     assert "secret" not in str(caught.value)
 
 
-def test_what_is_disabled_is_left_out() -> None:
+def test_disabled_servers_are_left_out() -> None:
     assert parsed({"a": {"command": "x", "disabled": True}, "b": {"command": "x", "enabled": False}}) == ()
 
 
@@ -160,14 +162,14 @@ def test_what_is_disabled_is_left_out() -> None:
         ({str(n): {"command": "x"} for n in range(51)}, "at most 50 servers"),
     ],
 )
-def test_what_makes_no_sense_is_told_with_its_place_and_without_a_value(servers: Any, why: str) -> None:
+def test_errors_name_the_place_and_not_the_value(servers: Any, why: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         parsed(servers)
     assert why in str(caught.value)
     assert "secret" not in str(caught.value)
 
 
-def test_a_file_that_is_no_json_is_told_by_its_line(tmp_path: Path) -> None:
+def test_a_json_error_names_the_line(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_text('{"mcpServers":\n {"a": secret}}')
     with pytest.raises(ConfigurationError, match=r"mcp\.json:2: expected JSON") as caught:
@@ -177,11 +179,11 @@ def test_a_file_that_is_no_json_is_told_by_its_line(tmp_path: Path) -> None:
         read_servers(tmp_path / "none.json", {})
 
 
-def hidden_by(text: str, servers: Any, **environment: str) -> bool:
+def is_redacted(text: str, servers: Any, **environment: str) -> bool:
     return Secrets(file_secrets(parsed(servers, **environment))).hidden(text) != text
 
 
-def test_what_is_secret_in_the_file_is_known_and_never_shown() -> None:
+def test_secrets_in_the_file_are_known_and_not_in_the_repr() -> None:
     specs = parsed(
         {
             "a": {"command": "x", "args": ["--key", "hidden-arg"], "env": {"API_KEY": "hidden-env"}},
@@ -205,8 +207,8 @@ def test_what_is_secret_in_the_file_is_known_and_never_shown() -> None:
         {"url": "https://x.example/mcp", "headers": {"Accept": "a/b;${T}"}},
     ],
 )
-def test_what_a_variable_holds_is_secret_wherever_it_is_put(entry: dict[str, Any]) -> None:
-    assert hidden_by("it says value-of-t.", {"a": entry}, T="value-of-t")
+def test_values_of_environment_variables_are_secret_everywhere(entry: dict[str, Any]) -> None:
+    assert is_redacted("it says value-of-t.", {"a": entry}, T="value-of-t")
 
 
 @pytest.mark.parametrize(
@@ -227,8 +229,8 @@ def test_what_a_variable_holds_is_secret_wherever_it_is_put(entry: dict[str, Any
         {"url": "https://x.example/mcp", "headers": {"X-Any": "Scheme written"}},
     ],
 )
-def test_what_is_written_where_secrets_are_kept_is_secret(entry: dict[str, Any]) -> None:
-    assert hidden_by("it says written.", {"a": entry})
+def test_values_in_typical_places_of_secrets_are_secret(entry: dict[str, Any]) -> None:
+    assert is_redacted("it says written.", {"a": entry})
 
 
 @pytest.mark.parametrize(
@@ -244,9 +246,9 @@ def test_what_is_written_where_secrets_are_kept_is_secret(entry: dict[str, Any])
         {"url": "https://production/mcp", "headers": {"Accept": "production", "Content-Type": "production"}},
     ],
 )
-def test_what_is_written_elsewhere_is_nobody_s_secret(entry: dict[str, Any]) -> None:
+def test_values_in_other_places_are_not_secret(entry: dict[str, Any]) -> None:
     variables = dict.fromkeys(("HOME", "PWD", "TOOLS"), "/production")
-    assert not hidden_by("for production in /production, --mode=production", {"a": entry}, **variables)
+    assert not is_redacted("for production in /production, --mode=production", {"a": entry}, **variables)
 
 
 def test_all_secrets_of_one_place_are_known() -> None:
@@ -267,7 +269,7 @@ def test_all_secrets_of_one_place_are_known() -> None:
         ),
     )
 )
-def test_no_content_raises_anything_else(content: Any) -> None:
+def test_arbitrary_content_raises_only_configuration_errors(content: Any) -> None:
     for text in (json.dumps(content), json.dumps({"mcpServers": {"a": content}}), str(content)):
         try:
             specs = parse_servers(FILE, text, {})

@@ -1,4 +1,4 @@
-"""The tools of other MCP servers in a run: real servers as processes, well-behaved and not, over each transport."""
+"""Tools of MCP servers in a run: correct and faulty server processes over each transport."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def odd(way: str, *further: str, **entry: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def connected(begin: float = 60.0, **servers: dict[str, Any]) -> AsyncGenerator[ConnectedTools]:
+async def connected(connect_seconds: float = 60.0, **servers: dict[str, Any]) -> AsyncGenerator[ConnectedTools]:
     specs = parse_servers(Path("mcp.json"), json.dumps({"mcpServers": servers}), {})
-    async with connect_servers(specs, ServerTimeouts(begin)) as found:
+    async with connect_servers(specs, ServerTimeouts(connect_seconds)) as found:
         yield found
 
 
@@ -58,9 +58,9 @@ def free_port() -> int:
 
 @asynccontextmanager
 async def listening(kind: str) -> AsyncIterator[str]:
-    """Start the second server over HTTP, and give its URL."""
+    """Start the second server over HTTP, and yield its URL."""
     port = free_port()
-    process = subprocess.Popen(  # noqa: ASYNC220 - nobody waits for this loop
+    process = subprocess.Popen(  # noqa: ASYNC220 - nothing else runs in this loop
         [sys.executable, SECOND, kind, str(port)], stderr=subprocess.DEVNULL
     )
     try:
@@ -105,13 +105,13 @@ async def test_tools_are_called_over_every_transport(kind: str) -> None:
 
 
 @pytest.mark.parametrize("entry", [{}, {"type": "http"}])
-async def test_a_server_of_the_older_transport_is_found_out_without_being_told(entry: dict[str, str]) -> None:
+async def test_a_server_with_only_http_sse_is_detected(entry: dict[str, str]) -> None:
     async with listening("sse") as url, connected(second={**entry, "url": url}) as found:
         assert found.problems == ()
         assert (await gate(found).call("second__add", {"a": 2, "b": 3}, 1)).text == "5"
 
 
-async def test_an_address_with_no_server_behind_it_is_told_by_what_each_transport_got() -> None:
+async def test_an_address_without_a_server_reports_the_status_of_each_transport() -> None:
     async with listening("streamable-http") as url, connected(bad={"url": f"{url}/nothing"}) as found:
         (problem,) = found.problems
     status = "it answered with HTTP 404"
@@ -123,14 +123,14 @@ async def _nowhere() -> AsyncIterator[str]:
     yield ""
 
 
-async def test_a_tool_writes_unless_its_server_is_trusted_and_says_otherwise() -> None:
+async def test_read_only_hints_count_only_for_trusted_servers() -> None:
     async with connected(a=program(SECOND, "stdio"), b=program(SECOND, "stdio", trusted=True)) as found:
         effects = {tool.name: tool.effect for tool in found.tools}
     assert (effects["a__add"], effects["b__add"]) == (Effect.WRITES, Effect.READS)
     assert effects["b__fail"] is Effect.WRITES
 
 
-async def test_a_server_gets_a_short_environment_and_what_its_entry_says(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_gets_a_minimal_environment_and_that_of_its_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SKILLSERVE_ADMIN_TOKEN", "secret")
     monkeypatch.setenv("AWS_SECRET", "secret")
     async with connected(second=program(SECOND, "stdio", env={"TOKEN": "x"})) as found:
@@ -139,7 +139,7 @@ async def test_a_server_gets_a_short_environment_and_what_its_entry_says(monkeyp
     assert not {"SKILLSERVE_ADMIN_TOKEN", "AWS_SECRET"} & set(names)
 
 
-async def test_skills_name_the_tools_as_their_hosts_do() -> None:
+async def test_skills_can_use_the_tool_names_of_other_clients() -> None:
     servers = {"my second": program(SECOND, "stdio")}
     async with connected(60.0, **servers) as found:
         for allowed in (
@@ -153,7 +153,7 @@ async def test_skills_name_the_tools_as_their_hosts_do() -> None:
             assert "my_second__add" in [tool.name for tool in found.tools if permits.offers(tool)]
 
 
-async def test_a_server_that_dies_in_the_middle_costs_its_own_tools_only() -> None:
+async def test_a_server_that_dies_loses_only_its_own_tools() -> None:
     async with connected(a=program(SECOND, "stdio"), b=program(SECOND, "stdio")) as found:
         tools = gate(found)
         call = await tools.call("a__die", {}, 1)
@@ -175,9 +175,9 @@ async def test_a_server_that_dies_in_the_middle_costs_its_own_tools_only() -> No
     ],
     ids=["not there", "ends", "says nonsense and ends", "no schema", "silent", "nobody listens", "nobody listens, sse"],
 )
-async def test_a_server_that_does_not_begin_is_told_and_the_others_work(entry: dict[str, Any], why: str) -> None:
-    begin = 2.0 if "silent" in str(entry) else 60.0
-    async with connected(begin, bad=entry, good=odd("fine")) as found:
+async def test_a_server_that_fails_to_start_is_reported_and_the_others_work(entry: dict[str, Any], why: str) -> None:
+    connect_seconds = 2.0 if "silent" in str(entry) else 60.0
+    async with connected(connect_seconds, bad=entry, good=odd("fine")) as found:
         assert len(found.problems) == 1
         assert found.problems[0].startswith("the server bad provides no tools: ")
         assert why in found.problems[0].lower()
@@ -185,7 +185,7 @@ async def test_a_server_that_does_not_begin_is_told_and_the_others_work(entry: d
 
 
 @pytest.mark.parametrize("way", ["hang", "notifications", "endless line", "endless lines"])
-async def test_a_server_that_hangs_or_floods_in_a_call_is_given_up(way: str) -> None:
+async def test_a_call_that_hangs_or_floods_fails_within_its_limits(way: str) -> None:
     async with connected(bad=odd(way), good=odd("fine")) as found:
         tools = gate(found, 2.0)
         call = await tools.call("bad__t", {}, 1)
@@ -193,24 +193,24 @@ async def test_a_server_that_hangs_or_floods_in_a_call_is_given_up(way: str) -> 
         assert (await tools.call("good__t", {}, 2)).text == "fine"
 
 
-async def test_a_result_that_is_none_is_a_failure() -> None:
+async def test_an_invalid_result_is_a_failed_call() -> None:
     async with connected(bad=odd("nonsense")) as found:
         call = await gate(found).call("bad__t", {}, 1)
     assert call.text == "The server bad: its answer violates the protocol"
 
 
-async def test_a_large_result_is_cut() -> None:
+async def test_a_large_result_is_truncated() -> None:
     async with connected(bad=odd("large")) as found:
         call = await gate(found).call("bad__t", {}, 1)
     assert call.text.endswith("[2950000 more characters are not shown]")
 
 
-async def test_what_a_server_prints_beside_the_protocol_is_passed_over() -> None:
+async def test_output_that_is_not_a_message_is_skipped() -> None:
     async with connected(bad=odd("talks")) as found:
         assert (await gate(found).call("bad__t", {}, 1)).text == "fine"
 
 
-async def test_schemas_that_lie_cost_their_tools_and_never_time() -> None:
+async def test_hostile_schemas_disable_their_tools_and_take_no_time() -> None:
     async with connected(bad=odd("schemas")) as found:
         tools = gate(found)
         assert [tool.name for tool in tools.offered] == ["bad__slow", "bad__slow_result"]
@@ -220,7 +220,7 @@ async def test_schemas_that_lie_cost_their_tools_and_never_time() -> None:
         assert call.decision is CallDecision.DONE
 
 
-async def test_names_are_brought_into_the_form_that_models_take() -> None:
+async def test_tool_names_are_sanitized_for_models() -> None:
     async with connected(bad=odd("names")) as found:
         names = [tool.name for tool in found.tools]
     assert names[0] == "bad__with_space_and_dot"
@@ -230,13 +230,13 @@ async def test_names_are_brought_into_the_form_that_models_take() -> None:
 
 
 @pytest.mark.parametrize(("way", "count"), [("many", 500), ("endless list", 50)])
-async def test_a_list_without_end_is_not_read_to_its_end(way: str, count: int) -> None:
+async def test_an_endless_list_of_tools_is_cut_off(way: str, count: int) -> None:
     async with connected(bad=odd(way)) as found:
         assert 1 <= len(found.tools) <= count
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked up in /proc")
-async def test_nothing_that_a_server_started_is_left(tmp_path: Path) -> None:
+async def test_child_processes_of_a_server_are_killed(tmp_path: Path) -> None:
     mark = str(tmp_path / "mark")
     async with connected(bad=odd("child", mark)) as found:
         assert (await gate(found).call("bad__t", {}, 1)).text == "fine"
@@ -258,13 +258,13 @@ def _processes_with(mark: str) -> list[str]:
     return found
 
 
-async def test_what_the_run_raises_comes_out_as_it_was() -> None:
+async def test_exceptions_of_the_run_are_not_wrapped() -> None:
     with pytest.raises(KeyError):
         async with connected(good=odd("fine")):
             raise KeyError("of the run")
 
 
-async def test_no_secret_of_the_file_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_secrets_of_the_file_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     secret = "s3cr3t-value"  # noqa: S105 - what is looked for
     headers = {"Authorization": f"Bearer {secret}"}
@@ -280,17 +280,15 @@ async def test_no_secret_of_the_file_is_logged(caplog: pytest.LogCaptureFixture)
 
 
 @pytest.mark.parametrize("method", ["initialize", "tools/list", "tools/call"])
-async def test_a_server_that_refuses_with_a_secret_in_its_words_is_told_without_it(
-    method: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_secrets_in_a_server_s_error_message_are_redacted(method: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     secret = "s3cr3t-value"  # noqa: S105 - what is looked for
     entry = odd(method, "460", env={"TOKEN": secret})
     async with connected(a=entry, b=odd("fine")) as found:
-        said = "".join(found.problems)
+        message = "".join(found.problems)
         if method == "tools/call":
-            said = (await gate(found).call("a__t", {}, 1)).text
-        assert "bad token [secret mcpServers.a.env.TOKEN] xxx" in said
+            message = (await gate(found).call("a__t", {}, 1)).text
+        assert "bad token [secret mcpServers.a.env.TOKEN] xxx" in message
         assert (await gate(found).call("b__t", {}, 2)).text == "fine"
     # Nor what is left of it where the message is cut.
-    assert secret[:3] not in said + caplog.text
+    assert secret[:3] not in message + caplog.text
