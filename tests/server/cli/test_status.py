@@ -273,7 +273,7 @@ def test_tool_arguments_filter_like_command_line_options(skills: Path, make_skil
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         ({"state": ["on"]}, "active, excluded, shadowed, invalid"),
         ({"reason": ["missing_envs"]}, "'missing_env'"),
