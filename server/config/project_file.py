@@ -1,7 +1,7 @@
-"""The `skillserve.toml` of a project, which may have come with a repository: what of it counts, and what is left out.
+"""Read the `skillserve.toml` of a project, which may come from an untrusted repository.
 
-Before the project is trusted nothing of it counts. After that it says what `ProjectSettings` has fields for, of the
-project's own skills and of nothing else. What is left out is named, with what to do about it.
+The file of an untrusted project is ignored. In a trusted project, the settings of `ProjectSettings` apply to the
+project's own skills only. Notices name each ignored setting, and say what to do.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TABLE: Final = re.compile(r"""[ \t]*\[{1,2}[ \t]*["']?([A-Za-z_]+)(?![\w-])""")
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What counts of a project's file; `ignored` are the names of the settings in it that do not, `notices` say so."""
+    """The accepted settings of a project's file, the names of the ignored ones, and notices about them."""
 
     settings: ProjectSettings | None = None
     ignored: tuple[str, ...] = ()
@@ -48,22 +48,22 @@ class Said:
 
 
 class ProjectFile:
-    """The file of settings in the working directory."""
+    """The settings file in the working directory."""
 
     def __init__(self, places: Places) -> None:
-        """Nothing is read yet."""
+        """Read nothing yet."""
         self.path = places.working_directory / FILE_NAME
         self._own = own_file(places.config_home)
-        # Who works in the folder of their own settings reads them once, as their own.
+        # If the working directory is the folder of the user's own settings, they are read there, not here.
         self._is_own = real_path(self.path.parent) == real_path(self._own.parent)
         self._project = project_of(places.working_directory, places.home)
-        # To trust these would be to trust all projects.
+        # Trusting the home directory, or a folder above it, would trust all projects.
         self._can_be_trusted = not real_path(places.home).is_relative_to(real_path(self._project))
 
     def untrusted(self, others: Iterable[Path] = ()) -> Said:
-        """Say what is left out while the project is not trusted: all of it, and all of the `others` that are there.
+        """Return notices for an untrusted project: its whole file and those of `others` that exist are ignored.
 
-        A stranger wrote the file, so it is not even parsed: what parses it takes minutes for some.
+        The file is not parsed, because parsing a hostile file may take minutes.
         """
         notices = [f"{self._ignored(path)}.{self._trust('it')}" for path in others if os.path.lexists(path)]
         try:
@@ -101,7 +101,7 @@ class ProjectFile:
         return Said(settings, tuple(ignored), notices)
 
     def _sources(self, given: list[object]) -> tuple[list[object], list[str]]:
-        """Return the sources without what a project may not say of them, and the names of what was left out."""
+        """Return the sources with only the keys that a project may set, and the names of the removed keys."""
         sources: list[object] = []
         left_out: list[str] = []
         for number, source in enumerate(given):
@@ -112,7 +112,7 @@ class ProjectFile:
             if isinstance(path, str) and path and not self._is_inside(path):
                 left_out.append(f"sources.{number} (it lies outside of the project)")
                 continue
-            # What is misspelt is told as everywhere; what is known of a user's source is not for a project to say.
+            # Keys that only the user may set are removed; unknown keys stay, and cause the usual error.
             odd = [key for key in _NOT_OF_PROJECT if key in source]
             left_out += [f"sources.{number}.{key}" for key in odd]
             sources.append({key: value for key, value in source.items() if key not in odd})
