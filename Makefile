@@ -10,7 +10,7 @@ PEERS_STAMP := $(PEERS)/.installed
 DIR ?= sample_skills
 PORT ?= 8000
 
-.PHONY: install serve test lint format types bench soak conformance check clean
+.PHONY: install serve test lint format types reference bench soak conformance check clean
 
 install: $(STAMP)
 
@@ -38,6 +38,10 @@ format: install
 
 types: install
 	$(BIN)/mypy
+
+# The pages of docs/reference that are made from the settings and the command line; a test compares them.
+reference: install
+	$(BIN)/python -m tools.reference
 
 bench: install
 	$(BIN)/python bench/run.py

@@ -19,6 +19,6 @@ def budget_for(client: ClientProfile, settings: Settings) -> ListingBudget:
     The budget that is set for the client is taken as it is; else it is no more than the client is known to show, and
     than is set for all.
     """
-    own = settings.client_budgets.get(client.key)
-    catalog = own or min(client.description_budget or settings.catalog_budget, settings.catalog_budget)
+    own = settings.clients.budgets.get(client.key)
+    catalog = own or min(client.description_budget or settings.catalog.budget, settings.catalog.budget)
     return ListingBudget(catalog, client.schema.value if client.schema else None)

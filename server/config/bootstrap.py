@@ -11,7 +11,8 @@ from msgspec import structs
 
 from server.config.machine import Machine, ServedEnvironment, current_places
 from server.config.project_file import ProjectFile
-from server.config.settings import LogLevel, Settings, in_environment, load_settings
+from server.config.settings import LoggingSettings, LogLevel, Settings, load_settings
+from server.config.settings.layers import from_environment, from_flags
 from server.config.sources import sources_of
 from skills_core.library import Library, load_catalog
 from skills_core.sources import Strictness
@@ -47,19 +48,19 @@ def settings_with_logs(machine: Machine, **flags: object) -> Settings:
         ConfigurationError: a setting cannot be used.
     """
     settings, said = settings_in_project(machine, user_settings(machine, flags), flags)
-    log_to_stderr(settings)
+    log_to_stderr(settings.logging)
     _tell(said)
     return settings
 
 
-def log_to_stderr(settings: Settings) -> None:
+def log_to_stderr(settings: LoggingSettings) -> None:
     """Let logs go to stderr, as much as the settings say."""
     logging.basicConfig(
         stream=sys.stderr,
-        level=settings.log_level.upper(),
+        level=settings.level.upper(),
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    if settings.log_level is LogLevel.INFO:
+    if settings.level is LogLevel.INFO:
         # What the libraries find worth telling at this level is about themselves.
         for library in ("uvicorn", "mcp"):
             logging.getLogger(library).setLevel(logging.WARNING)
@@ -84,7 +85,9 @@ def open_catalog(directories: Sequence[Path] | None, settings: Settings, machine
 
 
 def _environment(settings: Settings, machine: Machine) -> ServedEnvironment:
-    return ServedEnvironment(machine, settings.trust_workspace, settings.enabled, settings.disabled)
+    return ServedEnvironment(
+        machine, settings.discovery.trust_workspace, settings.catalog.enabled, settings.catalog.disabled
+    )
 
 
 def open_quietly(directories: Sequence[Path] | None, **flags: object) -> Library:
@@ -112,7 +115,7 @@ def open_with_settings(directories: Sequence[Path] | None, **flags: object) -> t
 def settings_of(machine: Machine, flags: Mapping[str, object]) -> Settings:
     """Return the settings with `flags` on top, of which one that is false, None or empty counts as not given.
 
-    They are named as settings are; a list stands for a tuple. What a file of the project says counts if the project is
+    They are named as options are; a list stands for a tuple. What a file of the project says counts if the project is
     trusted and is told on stderr if not.
 
     Raises:
@@ -142,10 +145,10 @@ def settings_in_project(machine: Machine, own: Settings, flags: Mapping[str, obj
         ConfigurationError: a setting of a trusted project cannot be used.
     """
     file = ProjectFile(machine.places)
-    if not (own.trust_workspace or machine.trusts_project()):
+    if not (own.discovery.trust_workspace or machine.trusts_project()):
         return own, file.untrusted(machine.jdai.of_project)
     given = _given(flags)
-    said = file.trusted({*given, *in_environment(os.environ)})
+    said = file.trusted({*from_flags(given), *from_environment(os.environ)})
     jdai = machine.jdai.read(trusted=True)
     if (jdai.watch, jdai.watch_debounce_ms) != (None, None):
         own = load_settings(given, os.environ, machine.places.config_home, jdai)

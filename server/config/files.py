@@ -51,15 +51,25 @@ def read_settings_file(file: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{file}: {error}") from None
     if "project" in found:
         raise ConfigurationError(f"{file}: project: unknown")
-    if isinstance(found.get("sources"), list):
-        found["sources"] = [_source(source, file.parent) for source in found["sources"]]
-    if isinstance(found.get("workflows"), list):
-        found["workflows"] = [_located(place, file.parent) for place in found["workflows"]]
-    if "mcp_servers" in found:
-        found["mcp_servers"] = _located(found["mcp_servers"], file.parent)
-    if "run_store" in found and "://" not in str(found["run_store"]):
-        found["run_store"] = _located(found["run_store"], file.parent)
+    if isinstance(discovery := found.get("discovery"), dict):
+        _locate_sources(discovery, file.parent)
+    if isinstance(runs := found.get("runs"), dict):
+        _locate_files_of_runs(runs, file.parent)
     return found
+
+
+def _locate_sources(discovery: dict[str, Any], folder: Path) -> None:
+    if isinstance(discovery.get("sources"), list):
+        discovery["sources"] = [_source(source, folder) for source in discovery["sources"]]
+
+
+def _locate_files_of_runs(runs: dict[str, Any], folder: Path) -> None:
+    if isinstance(runs.get("workflows"), list):
+        runs["workflows"] = [_located(place, folder) for place in runs["workflows"]]
+    if "mcp_servers" in runs:
+        runs["mcp_servers"] = _located(runs["mcp_servers"], folder)
+    if "store" in runs and "://" not in str(runs["store"]):
+        runs["store"] = _located(runs["store"], folder)
 
 
 def _source(source: object, folder: Path) -> object:

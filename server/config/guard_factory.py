@@ -9,13 +9,13 @@ from skills_core.guard import Guard, Rule, Verdict, rules_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from server.config.settings import Settings
+    from server.config.settings import GuardSettings
     from skills_core.skill import Skill
 
 __all__ = ["guard_of"]
 
 
-def guard_of(skills: Iterable[Skill], settings: Settings) -> Guard:
+def guard_of(skills: Iterable[Skill], settings: GuardSettings) -> Guard:
     """Return a guard with the patterns of the settings and of `skills`."""
     own = [
         *(Rule(pattern, Verdict.DENY) for pattern in settings.danger_patterns),

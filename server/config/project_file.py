@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import Struct
+
 from server.config.files import FILE_NAME, ConfigurationError, own_file, read_settings_file
-from server.config.settings import ProjectSettings, ProjectSource, Settings, SourceSettings
+from server.config.settings import ProjectDiscovery, ProjectSettings, ProjectSource, SourceSettings
+from server.config.settings.names import BY_OPTION, BY_PATH, SECTIONS, entries, fault_of
 from server.config.values import InvalidValueError, read
 from skills_core.diagnostics import one_line
 from skills_core.disk.bounded import read_bounded
@@ -23,23 +25,25 @@ from skills_core.locations import project_of
 from skills_core.sources import real_path
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
+    from server.config.settings.names import Path as Way
     from skills_core.locations import Places
 
 __all__ = ["ProjectFile", "Said"]
 
-_ALLOWED: Final = ProjectSettings.__struct_fields__
-_KNOWN: Final = frozenset(Settings.__struct_fields__) - {"project"}
+_ALLOWED: Final = frozenset(("discovery", key) for key in ProjectDiscovery.__struct_fields__)
 
 _NOT_OF_PROJECT: Final = sorted({*SourceSettings.__struct_fields__} - {*ProjectSource.__struct_fields__})
 
-_KEY: Final = re.compile(r"""[ \t]*["']?([A-Za-z_]+)(?![\w-])""")
-_TABLE: Final = re.compile(r"""[ \t]*\[{1,2}[ \t]*["']?([A-Za-z_]+)(?![\w-])""")
+_WAY: Final = r"""["']?([A-Za-z_]+)["']?(?:[ \t]*\.[ \t]*["']?([A-Za-z_]+))?(?![\w-])"""
+_TABLE: Final = rf"[ \t]*\[{{1,2}}[ \t]*{_WAY}"
+_KEY: Final = rf"[ \t]*{_WAY}"
+_INLINE: Final = r"""[{,][ \t]*["']?([A-Za-z_]+)(?![\w-])"""
+# Compiled when they are used: few starts meet the file of a project that is not trusted.
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(Struct, frozen=True):
     """The accepted settings of a project's file, the names of the ignored ones, and notices about them."""
 
     settings: ProjectSettings | None = None
@@ -73,29 +77,40 @@ class ProjectFile:
         if raw is None:
             return Said(notices=tuple(notices))
         names = _names_in(raw)
-        helped = [name for name in names if name in _ALLOWED and self._can_be_trusted]
+        helped = [name for name in names if tuple(name.split(".")) in _ALLOWED and self._can_be_trusted]
         unhelped = [name for name in names if name not in helped]
         notice = f"{self._ignored(self.path)}: it sets {', '.join(names) or 'nothing that is known'}."
         notice += self._trust(", ".join(helped)) if helped else ""
         notice += f" {self._elsewhere(unhelped)}" if unhelped else ""
         return Said(None, tuple(names), (notice, *notices))
 
-    def trusted(self, overridden: Collection[str]) -> Said:
+    def trusted(self, overridden: Collection[Way]) -> Said:
         """Return what counts once the project is trusted, but for settings that are `overridden` by the user.
 
         Raises:
             ConfigurationError: the file cannot be read, or a setting that would count has a value that does not fit.
         """
-        found = {} if self._is_own else read_settings_file(self.path)
-        ignored = sorted(found.keys() - set(_ALLOWED))
-        kept: dict[str, Any] = {name: found[name] for name in _ALLOWED if name in found and name not in overridden}
+        kept: dict[str, Any] = {}
+        ignored: list[str] = []
+        for way, value in entries({} if self._is_own else read_settings_file(self.path)):
+            meant = _meant(way)
+            if meant in _ALLOWED:
+                if way != meant:
+                    raise ConfigurationError(f"{self.path}: {fault_of(way)}")
+                if way not in overridden:
+                    kept[way[1]] = value
+            elif way == ("discovery",):
+                raise ConfigurationError(f"{self.path}: {fault_of(way)}")
+            else:
+                ignored.append(".".join(meant))
+        ignored.sort()
         if isinstance(kept.get("sources"), list):
             kept["sources"], left_out = self._sources(kept["sources"])
             ignored += left_out
         try:
-            settings = read(ProjectSettings, kept)
+            settings = ProjectSettings(discovery=read(ProjectDiscovery, kept))
         except InvalidValueError as error:
-            raise ConfigurationError(f"{self.path}: {'.'.join(error.path)}: {error.message}") from None
+            raise ConfigurationError(f"{self.path}: discovery.{'.'.join(error.path)}: {error.message}") from None
         shown = [one_line(name)[:100] for name in ignored]
         notices = (f"{one_line(str(self.path))}: ignored in part. {self._elsewhere(shown)}",) if shown else ()
         return Said(settings, tuple(ignored), notices)
@@ -110,11 +125,11 @@ class ProjectFile:
                 continue
             path = source.get("path")
             if isinstance(path, str) and path and not self._is_inside(path):
-                left_out.append(f"sources.{number} (it lies outside of the project)")
+                left_out.append(f"discovery.sources.{number} (it lies outside of the project)")
                 continue
             # Keys that only the user may set are removed; unknown keys stay, and cause the usual error.
             odd = [key for key in _NOT_OF_PROJECT if key in source]
-            left_out += [f"sources.{number}.{key}" for key in odd]
+            left_out += [f"discovery.sources.{number}.{key}" for key in odd]
             sources.append({key: value for key, value in source.items() if key not in odd})
         return sources, left_out
 
@@ -137,15 +152,30 @@ class ProjectFile:
         return f"No project sets {', '.join(names)}: say it in {own}, by a flag or by a variable of the environment."
 
 
+def _meant(way: Way) -> Way:
+    """Return the way to the setting, where the file has its name outside of files at the top."""
+    setting = BY_OPTION.get(way[0]) if len(way) == 1 else None
+    return setting.path if setting else way
+
+
 def _names_in(raw: bytes) -> list[str]:
     """Return the known settings that a file most likely has, in the order of their names."""
-    found: set[str] = set()
-    pattern = _KEY
+    return sorted({".".join(way) for way in map(_meant, _ways_in(raw)) if way in BY_PATH})
+
+
+def _ways_in(raw: bytes) -> Iterator[Way]:
+    """Yield what may be the way to a setting, of each line by itself."""
+    table: Way = ()
     for line in raw.decode("utf-8", "replace").splitlines():
-        if table := _TABLE.match(line):
-            # From here on keys are those of tables.
-            pattern = _TABLE
-        match = table or pattern.match(line)
-        if match is not None and match[1] in _KNOWN:
-            found.add(match[1])
-    return sorted(found)
+        if header := re.match(_TABLE, line):
+            table = _parts(header)
+            if table[1:] or table[0] not in SECTIONS:
+                yield table
+        elif key := re.match(_KEY, line):
+            way = (*table, *_parts(key))
+            inline = re.findall(_INLINE, line) if way[0] in SECTIONS and not way[1:] else ()
+            yield from ((way[0], inner) for inner in inline) if inline else [way[:2]]
+
+
+def _parts(found: re.Match[str]) -> Way:
+    return tuple(part for part in found.groups() if part)

@@ -6,7 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from server.config.settings import Conventions, ProjectSettings, ProjectSource, Settings, SourceSettings
+from server.config.settings import (
+    Conventions,
+    DiscoverySettings,
+    ProjectDiscovery,
+    ProjectSettings,
+    ProjectSource,
+    Settings,
+    SourceSettings,
+)
 from skills_core.locations import USUAL_BOUNDS, default_sources, project_of
 from skills_core.sources import ScanBounds, Scope, SkillKind, Source, Strictness, explicit_sources, real_path
 
@@ -31,34 +39,35 @@ def sources_of(directories: Sequence[Path] | None, settings: Settings, places: P
         InvalidSourceError: a directory is missing, or is a file.
     """
     project = project_of(places.working_directory, places.home)
-    said = settings.project or ProjectSettings()
-    conventions = _first(said.conventions, settings.conventions)
+    said = (settings.project or ProjectSettings()).discovery
+    own = settings.discovery
+    conventions = _first(said.conventions, own.conventions)
     if directories:
         named = explicit_sources(
             directories,
-            settings.strictness,
-            follow_symlinks=settings.follow_symlinks,
-            conventions=settings.conventions is not Conventions.OFF,
-            gitignore=settings.gitignore,
+            own.strictness,
+            follow_symlinks=own.follow_symlinks,
+            conventions=own.conventions is not Conventions.OFF,
+            gitignore=own.gitignore,
         )
         inside = real_path(project)
-        return tuple(_as_said(each, said, settings) if each.root.is_relative_to(inside) else each for each in named)
+        return tuple(_as_said(each, said, own) if each.root.is_relative_to(inside) else each for each in named)
     added = [
-        *(_own(each, settings) for each in settings.sources),
-        *(_of_project(each, said, settings, project) for each in said.sources),
+        *(_own(each, own) for each in own.sources),
+        *(_of_project(each, said, own, project) for each in said.sources),
     ]
     usual = default_sources(
         places,
         added,
-        settings.precedence,
+        own.precedence,
         conventions=conventions is Conventions.PROJECT,
-        may_leave=settings.trust_workspace or settings.project is not None,
+        may_leave=own.trust_workspace or settings.project is not None,
     )
-    found = (source if source in added else _as_set(source, settings, said) for source in usual)
-    return tuple(replace(source, project=None) for source in found) if settings.trust_workspace else tuple(found)
+    found = (source if source in added else _as_set(source, own, said) for source in usual)
+    return tuple(replace(source, project=None) for source in found) if own.trust_workspace else tuple(found)
 
 
-def _as_said(named: Source, said: ProjectSettings, settings: Settings) -> Source:
+def _as_said(named: Source, said: ProjectDiscovery, settings: DiscoverySettings) -> Source:
     """Return a directory of the project that was named on the command line, as the project has its skills."""
     return replace(
         named,
@@ -68,7 +77,7 @@ def _as_said(named: Source, said: ProjectSettings, settings: Settings) -> Source
     )
 
 
-def _own(configured: SourceSettings, settings: Settings) -> Source:
+def _own(configured: SourceSettings, settings: DiscoverySettings) -> Source:
     """Return a source of the user's configuration; what it does not say is as for all others."""
     return Source(
         real_path(Path(configured.path)),
@@ -81,7 +90,9 @@ def _own(configured: SourceSettings, settings: Settings) -> Source:
     )
 
 
-def _of_project(configured: ProjectSource, said: ProjectSettings, settings: Settings, project: Path) -> Source:
+def _of_project(
+    configured: ProjectSource, said: ProjectDiscovery, settings: DiscoverySettings, project: Path
+) -> Source:
     """Return a source of the project; what it does not say is as for all others of the project."""
     conventions = _first(said.conventions, settings.conventions) is not Conventions.OFF
     return Source(
@@ -97,10 +108,10 @@ def _of_project(configured: ProjectSource, said: ProjectSettings, settings: Sett
     )
 
 
-def _as_set(source: Source, settings: Settings, said: ProjectSettings) -> Source:
+def _as_set(source: Source, settings: DiscoverySettings, said: ProjectDiscovery) -> Source:
     """Return one of the usual sources as the settings have it, or those of the project if it is the project's."""
     if source.project is None:
-        said = ProjectSettings()
+        said = ProjectDiscovery()
     is_strict = _first(said.strictness, settings.strictness) is Strictness.STRICT
     return replace(
         source,
@@ -111,7 +122,7 @@ def _as_set(source: Source, settings: Settings, said: ProjectSettings) -> Source
     )
 
 
-def _bounds(settings: Settings, depth: int | None, folders: int | None) -> ScanBounds:
+def _bounds(settings: DiscoverySettings, depth: int | None, folders: int | None) -> ScanBounds:
     """Return the bounds of a source for which others than usual may be set; the names in it grow with its folders."""
     folders = _first(folders, settings.scan_folders)
     return ScanBounds(

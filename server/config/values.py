@@ -1,4 +1,4 @@
-"""What it takes beside msgspec to read settings: secrets that no text shows, and errors that tell value and place.
+"""What settings need beside msgspec: types of fields, secrets that no text shows, errors that tell value and place.
 
 msgspec converts and checks. Its own errors tell neither the value, nor the key in a table, nor what an enum offers; so
 where it refuses, what is within the value is tried by itself.
@@ -14,7 +14,12 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 from msgspec import Meta, Struct, ValidationError, convert
 from msgspec.structs import fields
 
-__all__ = ["InvalidValueError", "SecretStr", "read"]
+__all__ = ["Depth", "Folders", "InvalidValueError", "NonEmpty", "PositiveInt", "SecretStr", "read"]
+
+NonEmpty = Annotated[str, Meta(min_length=1)]
+PositiveInt = Annotated[int, Meta(ge=1)]
+Depth = Annotated[int, Meta(ge=0, le=100)]
+Folders = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 Kind = TypeVar("Kind")
 

@@ -29,9 +29,9 @@ logger = logging.getLogger(__name__)
 def judge(call: HookCall, options: HookOptions) -> Decision:
     """Return what becomes of a call, and log it unless it is allowed."""
     there = settings_there(call.directory, options)
-    log_to_stderr(there.settings)
+    log_to_stderr(there.settings.logging)
     found = find_skills(options, there.settings, there.machine)
-    decision = guard_of(found.skills, there.settings).decide(call.tool, call.arguments)
+    decision = guard_of(found.skills, there.settings.guard).decide(call.tool, call.arguments)
     doubts = [*(shortened(doubt, _SHOWN) for doubt in there.doubts), *found.doubts]
     log_decision(call.tool, decision)
     if decision.verdict is Verdict.ALLOW and doubts:

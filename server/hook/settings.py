@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from server.config.bootstrap import settings_in_project, user_settings
 from server.config.files import own_file
 from server.config.machine import Machine, current_places
-from server.config.settings import ConfigurationError, Settings, load_settings
+from server.config.settings import ConfigurationError, GuardSettings, Settings, load_settings
+from server.config.settings.layers import Given, Layer, combine, from_flags
 from server.config.values import InvalidValueError, read
 from skills_core.diagnostics import one_line
 from skills_core.disk.bounded import read_bounded
@@ -23,11 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["SettingsThere", "settings_there"]
 
-_PATTERNS = frozenset({"danger_patterns", "confirm_patterns"})
+_PATTERNS = GuardSettings.__struct_fields__
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsThere:
+class SettingsThere(Struct, frozen=True):
     """Settings, the machine as seen from where they count, and in words what of them could not be used."""
 
     settings: Settings
@@ -47,11 +49,11 @@ def settings_there(directory: Path | None, options: HookOptions) -> SettingsTher
     settings, doubts = _settings_of_user(machine, flags)
     try:
         there = _place(options.project, directory or places.working_directory)
-        if settings.trust_workspace or machine.environment().trusts(project_of(there, places.home)):
+        if settings.discovery.trust_workspace or machine.environment().trusts(project_of(there, places.home)):
             machine = Machine(replace(places, working_directory=there))
             settings, said = settings_in_project(machine, settings, flags)
             # Whoever wrote patterns there relies on them. All else that is left out takes no pattern away.
-            doubts += () if _PATTERNS.isdisjoint(said.ignored) else said.notices
+            doubts += said.notices if any(name.partition(".")[0] == "guard" for name in said.ignored) else ()
     except (ConfigurationError, OSError) as error:
         doubts += (str(error),)
     # What is wrong with the settings of the user is wrong with them in every project.
@@ -93,9 +95,9 @@ def _settings_of_user(machine: Machine, flags: dict[str, object]) -> tuple[Setti
         # A variable may be what is wrong; then the files are as good as ever.
         return load_settings(flags, {}, places.config_home), doubts
     except ConfigurationError:
-        given = {name: flag for name, flag in flags.items() if flag is not None}
         patterns = _usable_patterns(own_file(places.config_home))
-        return read(Settings, {**given, **patterns}), doubts
+        usable: Layer = {("guard", name): Given(value, "patterns") for name, value in patterns.items()}
+        return combine(usable, from_flags(flags)), doubts
 
 
 def _usable_patterns(file: Path) -> dict[str, list[Any]]:
@@ -106,13 +108,16 @@ def _usable_patterns(file: Path) -> dict[str, list[Any]]:
         found = tomllib.loads((read_bounded(file) or b"").decode("utf-8"))
     except (FileRefusedError, ValueError, RecursionError):
         return {}
+    guard = found.get("guard")
+    # Patterns that stand outside of their section are an error, and still deny.
+    found |= guard if isinstance(guard, dict) else {}
     lists = {name: value for name in _PATTERNS if isinstance(value := found.get(name), list)}
     return {name: [each for each in value if _is_usable(name, each)] for name, value in lists.items()}
 
 
 def _is_usable(name: str, pattern: object) -> bool:
     try:
-        read(Settings, {name: [pattern]})
+        read(GuardSettings, {name: [pattern]})
     except InvalidValueError:
         return False
     return True

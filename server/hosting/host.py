@@ -78,7 +78,7 @@ class Host:
             logger.warning("%s", one_line(missing))
         self._snapshot = Snapshot(library.catalog, settings, self.usage.before, scripts=self.scripts)
         self.reader = VerifiedReader(library, self.reload)
-        self.search = SkillSearch(load_reranker(settings.reranker))
+        self.search = SkillSearch(load_reranker(settings.search.reranker))
         self.searching = anyio.CapacityLimiter(MAX_SEARCHES)
         self._reloading = anyio.Lock()
         self._announced = self._snapshot
@@ -174,13 +174,13 @@ class Host:
 
     async def _follow_files(self) -> None:
         """Evaluate the gates again when one of their files changed."""
-        async with aclosing(watch_files(self._files, self.settings.watch_options)) as changes:
+        async with aclosing(watch_files(self._files, self.settings.watch.options)) as changes:
             async for _ in changes:
                 await self.try_reload([])
 
     async def _follow(self, roots: tuple[Path, ...]) -> None:
         """Reload at every change below `roots` until it is others that have to be watched."""
-        async with aclosing(watch(roots, self.settings.watch_options)) as changes:
+        async with aclosing(watch(roots, self.settings.watch.options)) as changes:
             async for changed in changes:
                 await self.try_reload(changed)
                 if self.library.roots != roots:
@@ -196,7 +196,7 @@ def _uncancelled() -> Iterator[None]:
 
 def _script_setup(settings: Settings) -> ScriptSetup | None:
     """Return how scripts are run, None where clients can run none."""
-    if OptionalTool.RUN_SKILL_SCRIPT not in settings.tools:
+    if OptionalTool.RUN_SKILL_SCRIPT not in settings.tools.enabled:
         return None
     # What runs programs is loaded only where programs are run.
     from server.scripts.factory import offers_scripts, script_setup  # noqa: PLC0415

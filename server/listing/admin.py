@@ -28,12 +28,12 @@ _COUNT = {"type": "integer", "minimum": 0}
 def tools(settings: Settings) -> list[dict[str, Any]]:
     """Return the entries of the tools that are switched on, in one order."""
     known = {OptionalTool.SKILLS_STATUS: _STATUS, OptionalTool.RELOAD_SKILLS: _RELOAD}
-    return [known[name] for name in known if name in settings.tools]
+    return [known[name] for name in known if name in settings.tools.enabled]
 
 
 def offers_status(settings: Settings) -> bool:
     """Tell whether the status is a resource: it is where the tool is there."""
-    return OptionalTool.SKILLS_STATUS in settings.tools
+    return OptionalTool.SKILLS_STATUS in settings.tools.enabled
 
 
 def status_resource() -> dict[str, Any]:

@@ -33,7 +33,7 @@ def offers_prompt(catalog: Catalog) -> bool:
 
 def offers_tool(catalog: Catalog, settings: Settings) -> bool:
     """Tell whether the tool is there."""
-    return bool(catalog.offered) and OptionalTool.SKILL_CONTEXT in settings.tools
+    return bool(catalog.offered) and OptionalTool.SKILL_CONTEXT in settings.tools.enabled
 
 
 def prompt() -> dict[str, Any]:

@@ -15,7 +15,7 @@ from skills_core.diagnostics import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from server.config.settings import Settings
+    from server.config.settings import Settings, ToolSettings
     from skills_core.catalog import Catalog
     from skills_core.format.frontmatter import ToolDeclaration
     from skills_core.skill import Skill
@@ -25,9 +25,9 @@ __all__ = ["allows", "prefix_of", "served", "tools"]
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 
 
-def allows(settings: Settings, skill: Skill, declaration: ToolDeclaration) -> bool:
+def allows(settings: ToolSettings, skill: Skill, declaration: ToolDeclaration) -> bool:
     """Tell whether settings switch a tool on."""
-    return any(entry in {f"{skill.key}/{declaration.name}", f"{skill.key}/*"} for entry in settings.skill_tools)
+    return any(entry in {f"{skill.key}/{declaration.name}", f"{skill.key}/*"} for entry in settings.declared)
 
 
 def prefix_of(skill: Skill) -> str:
@@ -38,7 +38,7 @@ def prefix_of(skill: Skill) -> str:
 def served(catalog: Catalog, settings: Settings) -> dict[str, tuple[Skill, ToolDeclaration]]:
     """Return what clients may call, by its name; of two with one name the first of the catalog."""
     # The check of arguments comes with the extra; without it nothing can be called.
-    if not settings.skill_tools or find_spec("jsonschema") is None:
+    if not settings.tools.declared or find_spec("jsonschema") is None:
         return {}
     found: dict[str, tuple[Skill, ToolDeclaration]] = {}
     for skill in catalog.active:
@@ -52,7 +52,7 @@ def _usable(skill: Skill, settings: Settings) -> Iterator[tuple[str, ToolDeclara
 
     for declaration in skill.frontmatter.tools:
         name = f"{prefix_of(skill)}{declaration.name}"
-        if allows(settings, skill, declaration) and not why_not(skill, declaration, name):
+        if allows(settings.tools, skill, declaration) and not why_not(skill, declaration, name):
             yield name, declaration
 
 

@@ -31,8 +31,8 @@ def cacheable(settings: Settings) -> dict[str, Any]:
     Over stdio there is one user, whose disk this is: no cache may hand the answer to others. Over HTTP all who
     reach the server see the same.
     """
-    ttl = _FROZEN_MS if settings.watch is WatchMode.OFF else _WATCHED_MS
-    scope = "private" if settings.transport is Transport.STDIO else "public"
+    ttl = _FROZEN_MS if settings.watch.mode is WatchMode.OFF else _WATCHED_MS
+    scope = "private" if settings.server.transport is Transport.STDIO else "public"
     return {**COMPLETE, "ttlMs": ttl, "cacheScope": scope}
 
 

@@ -23,7 +23,7 @@ ARGUMENTS = "arguments"
 
 def offers_tool(settings: Settings) -> bool:
     """Tell whether the tool is there: it is where settings name it."""
-    return OptionalTool.CHECK_TOOL_CALL in settings.tools
+    return OptionalTool.CHECK_TOOL_CALL in settings.tools.enabled
 
 
 def tools(settings: Settings) -> list[dict[str, Any]]:

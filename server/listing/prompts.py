@@ -44,7 +44,7 @@ def pager(catalog: Catalog, settings: Settings) -> Pager[Skill | None]:
     if context.offers_prompt(catalog):
         items.append((context.WITH_SKILLS, None))
     items.sort(key=lambda item: item[0])
-    return Pager(items, settings.page_size, "prompts", _listed, cacheable(settings))
+    return Pager(items, settings.server.page_size, "prompts", _listed, cacheable(settings))
 
 
 def _listed(skill: Skill | None) -> dict[str, Any] | None:

@@ -133,7 +133,7 @@ def pager(catalog: Catalog, settings: Settings) -> Pager[Listed]:
             order = "" if file is skill.content.main else f"\x01{file.path}"
             entries[skill.file_uri(file.path)] = (f"{skill.path}\0{order}", (skill, file))
     items = sorted(entries.values(), key=lambda item: item[0])
-    return Pager(items, settings.page_size, "resources", _entry, cacheable(settings))
+    return Pager(items, settings.server.page_size, "resources", _entry, cacheable(settings))
 
 
 def _entry(listed: Listed) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from skills_core.system_faults import Fault, fault_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from server.config.settings import Settings
+    from server.config.settings import RunSettings, Settings, ToolSettings
 
 __all__ = [
     "CONFIRM",
@@ -43,7 +43,7 @@ CONFIRM = "confirm"
 """The argument by which a call says that the user agrees."""
 
 
-def why_no_runs(settings: Settings, environment: Mapping[str, str] = os.environ) -> str | None:
+def why_no_runs(settings: RunSettings, environment: Mapping[str, str] = os.environ) -> str | None:
     """Return why no skill can be performed, None where one can as far as can be told without asking the model."""
     if settings.model is None:
         return "no model is set; name one with --model"
@@ -56,13 +56,13 @@ def why_no_runs(settings: Settings, environment: Mapping[str, str] = os.environ)
 
 def offers_tool(settings: Settings) -> bool:
     """Tell whether the tool `run_skill` is there: it is where settings name it, and a model."""
-    return OptionalTool.RUN_SKILL in settings.tools and why_no_runs(settings) is None
+    return OptionalTool.RUN_SKILL in settings.tools.enabled and why_no_runs(settings.runs) is None
 
 
 def offers_workflows(settings: Settings) -> bool:
     """Tell whether the tool `run_workflow` is there: it is where settings name it, a model, and workflows."""
-    named = OptionalTool.RUN_WORKFLOW in settings.tools
-    return named and why_no_runs(settings) is None and _why_no_workflow(settings) is None
+    named = OptionalTool.RUN_WORKFLOW in settings.tools.enabled
+    return named and why_no_runs(settings.runs) is None and _why_no_workflow(settings.runs) is None
 
 
 def offers_runs(settings: Settings) -> bool:
@@ -72,32 +72,32 @@ def offers_runs(settings: Settings) -> bool:
 
 def may_ask(settings: Settings) -> bool:
     """Tell whether a tool may have to ask the user, or tell of its progress, before it answers."""
-    scripts = OptionalTool.RUN_SKILL_SCRIPT in settings.tools or bool(settings.skill_tools)
+    scripts = OptionalTool.RUN_SKILL_SCRIPT in settings.tools.enabled or bool(settings.tools.declared)
     return scripts or offers_runs(settings)
 
 
 def runs_object(settings: Settings) -> dict[str, Any]:
     """Return what status says of runs: the model, and for each tool that performs whether it is there, and why not."""
-    reason = why_no_runs(settings)
-    model = str(parse_model(settings.model)) if settings.model and reason is None else None
-    skill, workflow = reason or _not_switched_on(RUN, settings), reason or _not_switched_on(RUN_WORKFLOW, settings)
-    workflow = workflow or _why_no_workflow(settings)
+    reason = why_no_runs(settings.runs)
+    model = str(parse_model(settings.runs.model)) if settings.runs.model and reason is None else None
+    skill = reason or _not_switched_on(RUN, settings.tools)
+    workflow = reason or _not_switched_on(RUN_WORKFLOW, settings.tools) or _why_no_workflow(settings.runs)
     return {
         "model": model,
         RUN: skill is None,
         "reason": skill,
         RUN_WORKFLOW: workflow is None,
         "workflow_reason": workflow,
-        "missing_workflows": list(map(printable, _missing(settings.workflows))),
+        "missing_workflows": list(map(printable, _missing(settings.runs.workflows))),
     }
 
 
 def what_is_missing(settings: Settings) -> Iterator[str]:
     """Yield what settings ask for of runs and clients do not get, each with the reason."""
     told = runs_object(settings)
-    if RUN in settings.tools and told["reason"]:
+    if RUN in settings.tools.enabled and told["reason"]:
         yield f"{RUN} is not there: {told['reason']}"
-    if (RUN_WORKFLOW in settings.tools or settings.workflows) and told["workflow_reason"]:
+    if (RUN_WORKFLOW in settings.tools.enabled or settings.runs.workflows) and told["workflow_reason"]:
         yield f"{RUN_WORKFLOW} is not there: {told['workflow_reason']}"
     gone = said_of_missing(told["missing_workflows"])
     if gone and gone != told["workflow_reason"]:
@@ -109,7 +109,7 @@ def said_of_missing(places: Sequence[str]) -> str | None:
     return f"what --workflow names is not there: {', '.join(places)}" if places else None
 
 
-def _why_no_workflow(settings: Settings) -> str | None:
+def _why_no_workflow(settings: RunSettings) -> str | None:
     if not settings.workflows:
         return "no workflow is named; name a file or a folder with --workflow"
     missing = _missing(settings.workflows)
@@ -133,5 +133,5 @@ def _is_missing(place: str) -> bool:
     return False
 
 
-def _not_switched_on(tool: str, settings: Settings) -> str | None:
-    return None if tool in settings.tools else f"the tool {tool} is not switched on; do so with --tool {tool}"
+def _not_switched_on(tool: str, settings: ToolSettings) -> str | None:
+    return None if tool in settings.enabled else f"the tool {tool} is not switched on; do so with --tool {tool}"

@@ -52,7 +52,7 @@ def directory(catalog: Catalog, settings: Settings, uri: str) -> Pager[Child] | 
         return describe(*held) if held is not None else _folder(f"{path}/{name}", name)
 
     children = [(child[0], child) for child in found.items()]
-    return Pager(children, settings.page_size, "resources", described, COMPLETE, of=path)
+    return Pager(children, settings.server.page_size, "resources", described, COMPLETE, of=path)
 
 
 def _folder(path: str, name: str) -> dict[str, Any]:

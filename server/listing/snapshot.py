@@ -56,7 +56,7 @@ class Snapshot:
     @cached_property
     def first(self) -> tuple[Skill, ...]:
         """The skills that are offered to models before all others."""
-        return first_of(self.catalog, self.settings.pinned, self._used)
+        return first_of(self.catalog, self.settings.catalog.pinned, self._used)
 
     def tools(self, budget: ListingBudget) -> dict[str, Any]:
         """Return the result of `tools/list` for a client that has so much budget."""
@@ -67,14 +67,14 @@ class Snapshot:
     @property
     def budgets(self) -> frozenset[ListingBudget]:
         """The budgets that clients may have lists of tools for: the usual one, and those that were ever asked for."""
-        return frozenset({ListingBudget(self.settings.catalog_budget), *self._budgets, *self._tools})
+        return frozenset({ListingBudget(self.settings.catalog.budget), *self._budgets, *self._tools})
 
     @cached_property
     def tool_schemas(self) -> dict[str, dict[str, Any]]:
         """The input schema of each tool by its name, with as many names as there is budget for."""
         return {
             tool["name"]: tool["inputSchema"]
-            for tool in self.tools(ListingBudget(self.settings.catalog_budget))["tools"]
+            for tool in self.tools(ListingBudget(self.settings.catalog.budget))["tools"]
         }
 
     @cached_property

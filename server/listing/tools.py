@@ -110,7 +110,7 @@ def describe(skill: Skill) -> tuple[object, ...]:
 
 
 def _activate(catalog: Catalog, settings: Settings, first: Sequence[Skill], budget: ListingBudget) -> dict[str, Any]:
-    names = [skill.key for skill in islice(in_order(catalog, first), settings.enum_limit)]
+    names = [skill.key for skill in islice(in_order(catalog, first), settings.catalog.enum_limit)]
     schema = _activation_schema(names, len(catalog.offered))
     if budget.schema is not None and size_of(schema) > budget.schema:
         # A client that drops a tool for the size of its schema would have none for skills.
@@ -119,7 +119,7 @@ def _activate(catalog: Catalog, settings: Settings, first: Sequence[Skill], budg
     return {
         "name": ACTIVATE,
         "title": "Activate a skill",
-        "description": render_catalog(catalog, budget.catalog, first, settings.entry_limit).text,
+        "description": render_catalog(catalog, budget.catalog, first, settings.catalog.entry_limit).text,
         "inputSchema": schema,
         "annotations": hints("Activate a skill"),
         "_meta": {"anthropic/alwaysLoad": True, "anthropic/maxResultSizeChars": MAX_RESULT},

@@ -32,7 +32,7 @@ def create_service(library: Library, settings: Settings) -> RunService:
     """
     config = RunnerConfig(
         settings,
-        lambda: guard_of(library.catalog.active, settings),
+        lambda: guard_of(library.catalog.active, settings.guard),
         trace_store(),
         script_runner(settings),
         variables_of,
@@ -59,10 +59,10 @@ async def recording(
     """
     terms = Terms(
         pool=pool_id(settings, (source.root for source in library.sources)),
-        at_once=settings.runs_at_once,
-        grace_seconds=settings.run_lease_seconds,
+        at_once=settings.runs.at_once,
+        grace_seconds=settings.runs.lease_seconds,
         only=None if only is None else frozenset(only),
-        resume_seconds=settings.run_resume_seconds if unattended else None,
+        resume_seconds=settings.runs.resume_seconds if unattended else None,
     )
-    async with service.recording(run_store(settings), terms, log_interrupted if unattended else ignored) as engine:
+    async with service.recording(run_store(settings.runs), terms, log_interrupted if unattended else ignored) as engine:
         yield engine

@@ -17,27 +17,36 @@ if TYPE_CHECKING:
 
 __all__ = ["pool_id"]
 
-_SETTINGS = (
-    *("model", "run_tools", "skill_tools", "danger_patterns", "confirm_patterns"),
-    *("require_sandbox", "script_environment", "script_network", "script_package_urls", "script_uv_environment"),
-)
-# Settings that affect the outcome of a run, or what it can access.
-
-_PATHS = ("workspace", "mcp_servers", "script_workspace")
-# Settings that are paths, and are resolved against the working directory.
-
 
 def pool_id(settings: Settings, roots: Iterable[Path], environment: Mapping[str, str] = os.environ) -> str:
     """Return the pool ID of a process with these settings and with the skills below `roots`.
 
     Processes with another model, other tools or other folders get another ID.
     """
-    values = {name: getattr(settings, name) for name in _SETTINGS}
-    paths = {name: _absolute(getattr(settings, name)) for name in _PATHS}
+    runs, scripts = settings.runs, settings.scripts
+    # Settings that affect the outcome of a run, or what it can access. The keys are hashed, so they must not change.
+    values = {
+        "model": runs.model,
+        "run_tools": runs.tools,
+        "skill_tools": settings.tools.declared,
+        "danger_patterns": settings.guard.danger_patterns,
+        "confirm_patterns": settings.guard.confirm_patterns,
+        "require_sandbox": scripts.require_sandbox,
+        "script_environment": scripts.environment,
+        "script_network": scripts.network,
+        "script_package_urls": scripts.package_urls,
+        "script_uv_environment": scripts.uv_environment,
+    }
+    # Paths are resolved against the working directory.
+    paths = {
+        "workspace": _absolute(runs.workspace),
+        "mcp_servers": _absolute(runs.mcp_servers),
+        "script_workspace": _absolute(scripts.workspace),
+    }
     # These variables set the addresses of model providers.
     addresses = {name: value for name, value in environment.items() if name.endswith("_BASE_URL")}
-    scripts = OptionalTool.RUN_SKILL_SCRIPT in settings.tools
-    text = json.dumps([values, paths, addresses, scripts, sorted(map(str, roots))], sort_keys=True, default=list)
+    offered = OptionalTool.RUN_SKILL_SCRIPT in settings.tools.enabled
+    text = json.dumps([values, paths, addresses, offered, sorted(map(str, roots))], sort_keys=True, default=list)
     return f"runs-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 

@@ -67,7 +67,7 @@ def open_run_list(settings: Settings) -> Iterator[RunList]:
     Raises:
         StoreError: the record cannot be used.
     """
-    with open_client(run_store(settings)) as client:
+    with open_client(run_store(settings.runs)) as client:
         yield RunList(trace_store(), client)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pydantic_ai.models import Model
 
-    from server.config.settings import Settings
+    from server.config.settings import RunSettings, Settings
     from skills_core.guard import Guard
     from skills_core.run.outcome import RunOutcome
     from skills_core.run.ports import Journal, Report, User
@@ -79,19 +79,19 @@ class SkillRunner:
             ModelUnavailableError: the configured model cannot be used.
             ConfigurationError: the configured tools cannot be used.
         """
-        if self._config.settings.model != CLIENT:
+        if self._config.settings.runs.model != CLIENT:
             self._open_model()
         return await anyio.to_thread.run_sync(self._secrets, [*skills])
 
     def _secrets(self, skills: Iterable[Skill]) -> Secrets:
         settings = self._config.settings
-        of_tools, of_skills = check_tool_settings(settings), map(self._config.variables, skills)
+        of_tools, of_skills = check_tool_settings(settings.runs), map(self._config.variables, skills)
         return Secrets(dict(ChainMap(_process_secrets(settings), of_tools, *map(dict, of_skills))))
 
     def _open_model(self) -> Model:
         """Return the configured model, opened once: concurrent runs share its connections."""
         if self._model is None:
-            settings = self._config.settings
+            settings = self._config.settings.runs
             key = settings.model_key.get_secret_value() if settings.model_key else None
             self._model = open_model(parse_model(settings.model or ""), key)
         return self._model
@@ -104,7 +104,7 @@ class SkillRunner:
             ConfigurationError: the configured tools cannot be used.
         """
         config, skill = self._config, request.skill
-        settings, limits, started = config.settings, run_limits(config.settings), anyio.current_time()
+        settings, limits, started = config.settings, run_limits(config.settings.runs), anyio.current_time()
         permits = Permits(skill.frontmatter.allowed_tools)
         variables = await anyio.to_thread.run_sync(config.variables, skill)
         async with open_toolset(settings, skill, permits, config.runner, variables) as toolset:
@@ -128,7 +128,7 @@ class SkillRunner:
 
             context = RunContext(
                 model=participants.model or self._open_model(),
-                model_name=str(parse_model(settings.model or "")),
+                model_name=str(parse_model(settings.runs.model or "")),
                 gate=await anyio.to_thread.run_sync(build_gate),
                 journal=journal,
                 limits=limits,
@@ -139,13 +139,14 @@ class SkillRunner:
             return await SkillExecutor(request, context).run()
 
 
-def run_limits(settings: Settings) -> RunLimits:
+def run_limits(settings: RunSettings) -> RunLimits:
     """Return the configured limits of each run."""
-    return RunLimits(turns=settings.run_turns, tokens=settings.run_tokens, seconds=settings.run_seconds)
+    return RunLimits(turns=settings.turns, tokens=settings.tokens, seconds=settings.seconds)
 
 
 def _process_secrets(settings: Settings) -> dict[str, str]:
     """Return the secrets among the settings and the environment variables, by name."""
-    known = {"model_key": settings.model_key, "admin_token": settings.admin_token, "run_store": settings.run_store}
+    runs = settings.runs
+    known = {"model_key": runs.model_key, "admin_token": settings.admin.token, "run_store": runs.store}
     named = {name: value for name, value in os.environ.items() if _SECRET.search(name)}
     return {**named, **{name: secret.get_secret_value() for name, secret in known.items() if secret is not None}}

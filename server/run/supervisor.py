@@ -55,7 +55,7 @@ class RunSupervisor:
         try:
             # The import takes about a second; in a thread, the server answers requests meanwhile.
             service = await anyio.to_thread.run_sync(self._create_service)
-            if self._host.settings.model == CLIENT:
+            if self._host.settings.runs.model == CLIENT:
                 self._open(service)
                 return
             from server.run.factory import recording

@@ -26,7 +26,7 @@ from skills_core.toolboxes import Capability
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
-    from server.config.settings import Settings
+    from server.config.settings import RunSettings, Settings
     from skills_core.run.scripts.runner import ScriptRunner
     from skills_core.run.tools.allowed_tools import Permits
     from skills_core.run.tools.tool import Tool
@@ -62,16 +62,16 @@ async def open_toolset(
     Raises:
         ConfigurationError: a setting cannot be used.
     """
-    root = await anyio.to_thread.run_sync(workspace_root, settings)
+    root = await anyio.to_thread.run_sync(workspace_root, settings.runs)
     problems = [*permits.notes]
     tools: list[Tool] = []
     if root is not None:
-        tools += _workspace_tools(settings, root, runner, problems)
+        tools += _workspace_tools(settings.runs, root, runner, problems)
     tools += [ask_user_tool(), read_skill_file_tool(skill)]
-    if runner is not None and not runner.setup.refuses and OptionalTool.RUN_SKILL_SCRIPT in settings.tools:
+    if runner is not None and not runner.setup.refuses and OptionalTool.RUN_SKILL_SCRIPT in settings.tools.enabled:
         tools.append(run_skill_script_tool(skill, runner, variables or {}))
     if runner is not None:
-        declared = declared_tools(skill, runner, variables, allows=lambda each: allows(settings, skill, each))
+        declared = declared_tools(skill, runner, variables, allows=lambda each: allows(settings.tools, skill, each))
         tools += declared.tools
         problems += declared.problems
         starts_programs = declared.tools or any(Capability.RUN_COMMAND in tool.role.capabilities for tool in tools)
@@ -79,15 +79,15 @@ async def open_toolset(
             logger.warning("tools of a run of %s %s: %s", one_line(skill.key), skill.digest, warning)
     async with AsyncExitStack() as stack:
         secrets = {}
-        if settings.mcp_servers is not None:
-            secrets = await _connect_servers(settings.mcp_servers, permits, stack, tools, problems)
+        if settings.runs.mcp_servers is not None:
+            secrets = await _connect_servers(settings.runs.mcp_servers, permits, stack, tools, problems)
         problems += [f"allowed-tools: {one_line(name)[:100]}: there is no such tool" for name in permits.absent(tools)]
         for problem in problems:
             logger.info("tools of a run of %s %s: %s", one_line(skill.key), skill.digest, problem)
         yield Toolset(tuple(tools), tuple(problems), secrets)
 
 
-def check_tool_settings(settings: Settings) -> dict[str, str]:
+def check_tool_settings(settings: RunSettings) -> dict[str, str]:
     """Check the settings for tools, and return the secrets in them.
 
     Raises:
@@ -101,27 +101,27 @@ def check_tool_settings(settings: Settings) -> dict[str, str]:
     return file_secrets(read_servers(Path(settings.mcp_servers), os.environ))
 
 
-def workspace_root(settings: Settings) -> Path | None:
+def workspace_root(settings: RunSettings) -> Path | None:
     """Return the folder that confines the workspace tools, None if no workspace tool is allowed.
 
     Raises:
         ConfigurationError: no folder is named, or the path is not a folder.
     """
-    if not settings.run_tools:
+    if not settings.tools:
         return None
     if settings.workspace is None:
-        names = ", ".join(settings.run_tools)
-        raise ConfigurationError(f"run_tools: {names}: name the folder that they may use with --workspace DIR")
+        names = ", ".join(settings.tools)
+        raise ConfigurationError(f"runs.tools: {names}: name the folder that they may use with --workspace DIR")
     root = Path(settings.workspace).expanduser().resolve()
     if not root.is_dir():
-        raise ConfigurationError(f"workspace: {root}: expected a folder")
+        raise ConfigurationError(f"runs.workspace: {root}: expected a folder")
     return root
 
 
 def _workspace_tools(
-    settings: Settings, root: Path, runner: ScriptRunner | None, problems: list[str]
+    settings: RunSettings, root: Path, runner: ScriptRunner | None, problems: list[str]
 ) -> tuple[Tool, ...]:
-    allowed = list(settings.run_tools)
+    allowed = list(settings.tools)
     if runner is None:
         return workspace_tools(root, allowed, os.environ)
     if runner.setup.refuses and WorkspaceTool.RUN_COMMAND in allowed:

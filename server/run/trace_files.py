@@ -11,7 +11,7 @@ from skills_core.run.trace.store import TraceStore
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from server.config.settings import Settings
+    from server.config.settings import RunSettings
     from skills_core.run.durable.store import Store
     from skills_core.run.ports import JsonObject
 
@@ -25,10 +25,10 @@ def trace_store() -> TraceStore:
     return TraceStore(state_home() / "runs")
 
 
-def run_store(settings: Settings) -> Store:
+def run_store(settings: RunSettings) -> Store:
     """Return the store that records runs: the configured one, or a SQLite file of this user."""
-    if settings.run_store is not None:
-        return store_of(settings.run_store.get_secret_value())
+    if settings.store is not None:
+        return store_of(settings.store.get_secret_value())
     return SqliteStore(state_home() / "runs.sqlite")
 
 

@@ -26,22 +26,23 @@ __all__ = ["offers_scripts", "script_runner", "script_setup", "script_status", "
 
 def script_setup(settings: Settings) -> ScriptSetup:
     """Return how scripts are run here. The first time, it is tried out whether a sandbox works."""
+    scripts = settings.scripts
     return ScriptSetup(
         isolation=_isolation(_changeable(settings)),
         programs=_programs(_changeable(settings)),
         host=dict(os.environ),
         home=current_places().home,
         cache=state_home() / "scripts",
-        require_sandbox=settings.require_sandbox,
-        network=settings.script_network,
-        workspace=Path(settings.script_workspace).expanduser() if settings.script_workspace else None,
-        passed=settings.script_environment,
+        require_sandbox=scripts.require_sandbox,
+        network=scripts.network,
+        workspace=Path(scripts.workspace).expanduser() if scripts.workspace else None,
+        passed=scripts.environment,
         packages=PackageSetup(
-            index=settings.script_index.get_secret_value() if settings.script_index else None,
-            passed=settings.script_uv_environment,
-            any_source=settings.script_package_urls,
+            index=scripts.index.get_secret_value() if scripts.index else None,
+            passed=scripts.uv_environment,
+            any_source=scripts.package_urls,
         ),
-        limits=ProcessLimits(settings.script_seconds, settings.script_output_bytes),
+        limits=ProcessLimits(scripts.seconds, scripts.output_bytes),
     )
 
 
@@ -57,8 +58,8 @@ def variables_of(skill: Skill) -> dict[str, str]:
 
 def offers_scripts(settings: Settings) -> bool:
     """Tell whether the tool is there: it is where settings name it, and something can be run."""
-    runs = not settings.require_sandbox or not _isolation(_changeable(settings)).fault
-    return OptionalTool.RUN_SKILL_SCRIPT in settings.tools and runs
+    runs = not settings.scripts.require_sandbox or not _isolation(_changeable(settings)).fault
+    return OptionalTool.RUN_SKILL_SCRIPT in settings.tools.enabled and runs
 
 
 def script_status(settings: Settings) -> dict[str, Any]:
@@ -67,7 +68,7 @@ def script_status(settings: Settings) -> dict[str, Any]:
     return {
         "offered": offers_scripts(settings),
         "isolation": setup.isolation.kind.value,
-        "sandbox_required": settings.require_sandbox,
+        "sandbox_required": settings.scripts.require_sandbox,
         "missing": list(setup.isolation.lacks),
         "memory_limited": setup.isolation.groups is not None,
         "statement": setup.statement,
@@ -81,7 +82,7 @@ def _isolation(changeable: tuple[Path, ...]) -> Isolation:
 
 def _changeable(settings: Settings) -> tuple[Path, ...]:
     """Return the workspaces: what lies there is never run outside of the sandbox."""
-    named = dict.fromkeys(each for each in (settings.script_workspace, settings.workspace) if each)
+    named = dict.fromkeys(each for each in (settings.scripts.workspace, settings.runs.workspace) if each)
     return tuple(Path(each).expanduser().absolute() for each in named)
 
 

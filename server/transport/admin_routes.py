@@ -37,7 +37,7 @@ def open_routes(host: Host) -> list[Route]:
 
 def guarded_routes(host: Host, security: TransportSecuritySettings) -> list[Route]:
     """Return the routes for those who bring the token of the settings; none where there is no token."""
-    token = host.settings.admin_token
+    token = host.settings.admin.token
     if token is None:
         return []
     expected = token.get_secret_value().encode("ascii")

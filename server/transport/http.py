@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp
 
-    from server.config.settings import Settings
+    from server.config.settings import HttpSettings
     from server.exchange.registry import ExchangeRegistry
     from server.hosting.host import Host
     from server.protocol.server import SkillServer
@@ -50,7 +50,7 @@ class AddressInUseError(SkillsError):
     """The address cannot be listened on."""
 
 
-def listen(settings: Settings) -> socket.socket:
+def listen(settings: HttpSettings) -> socket.socket:
     """Bind the address.
 
     Raises:
@@ -81,7 +81,7 @@ def build_app(server: SkillServer, host: Host, *, streams: bool = False) -> Even
     With `streams`, requests are answered by event streams, on which clients can be asked and told of progress; a
     single JSON body, which costs less, has no room for that.
     """
-    settings = host.settings
+    settings = host.settings.http
     security = _security(settings)
 
     async def health(_: Request) -> JSONResponse:
@@ -97,12 +97,12 @@ def build_app(server: SkillServer, host: Host, *, streams: bool = False) -> Even
     return EventStreams(app, server.handshake.reachable)
 
 
-def checks_host(settings: Settings) -> bool:
+def checks_host(settings: HttpSettings) -> bool:
     """Tell whether requests are refused that name a host which is not ours."""
     return bool(settings.allowed_hosts) or settings.host in {"127.0.0.1", "localhost", "::1"}
 
 
-def _security(settings: Settings) -> TransportSecuritySettings:
+def _security(settings: HttpSettings) -> TransportSecuritySettings:
     """Guard against DNS rebinding: a browser may reach us only under names that are ours.
 
     Bound to other addresses than loopback without `allowed_hosts`, the names are not known and not checked.

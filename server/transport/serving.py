@@ -52,21 +52,21 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
     """
     # Who performs no skills has no spans that are worth the libraries for them.
     spans = traced(os.environ if offers_runs(settings) else {})
-    if settings.transport is Transport.STDIO:
+    if settings.server.transport is Transport.STDIO:
         with spans:
             anyio.run(_serve_stdio, Host(library, settings, files, usage))
         return
     from server.admin.sockets import admin_socket
     from server.transport.http import HttpServer, checks_host, listen
 
-    with listen(settings) as listener:
+    with listen(settings.http) as listener:
         port = listener.getsockname()[1]
         host = Host(library, settings, files, usage)
         server = HttpServer(SkillServer(host, local=False), host, streams=may_ask(settings))
         # A signal that ends the process does so when all else has ended: nothing is left behind.
         with server.stopped_by_signals(), spans, admin_socket(runtime_folders(), port) as admin:
             _announce(library, settings, port)
-            if not checks_host(settings):
+            if not checks_host(settings.http):
                 logger.warning("requests are taken under any Host name; name yours with --allowed-host")
             anyio.run(_serve_http, host, server, listener, admin)
 
@@ -139,8 +139,8 @@ def _announce(library: Library, settings: Settings, port: int) -> None:
     """Say on stderr what is served, where, and how to connect."""
     counts = Counter(str(skill.state) for skill in library.catalog.skills)
     states = ", ".join(f"{counts[state]} {state}" for state in ("active", "excluded", "shadowed", "invalid"))
-    name = f"[{settings.host}]" if ":" in settings.host else settings.host
-    url = f"http://{'localhost' if name in _EVERYWHERE else name}:{port}{settings.path}"
+    name = f"[{settings.http.host}]" if ":" in settings.http.host else settings.http.host
+    url = f"http://{'localhost' if name in _EVERYWHERE else name}:{port}{settings.http.path}"
     lines = [
         f"skillserve {__version__} serves {_roots(library)} ({states})",
         f"  address         {url}",

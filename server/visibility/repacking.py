@@ -65,7 +65,7 @@ class Repacker:
         """Nothing is rendered yet."""
         self._catalog = snapshot.catalog
         self._first = snapshot.first
-        self._limit = snapshot.settings.entry_limit
+        self._limit = snapshot.settings.catalog.entry_limit
         self._texts = [(skill, len(text_of(skill, self._limit))) for skill in in_order(self._catalog, self._first)]
         self._found: dict[int, Repacking] = {}
 

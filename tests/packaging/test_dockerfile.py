@@ -367,7 +367,7 @@ def test_neither_the_server_nor_its_health_check_needs_a_shell() -> None:
 
 
 def test_the_port_is_the_same_in_settings_image_health_check_and_compose() -> None:
-    port = str(Settings().port)
+    port = str(Settings().http.port)
     assert FINAL.last("EXPOSE").text == port
     assert f"'{port}'" in FINAL.last("HEALTHCHECK").text
     assert SERVICE["ports"] == [f"127.0.0.1:{port}:{port}"]

@@ -13,7 +13,6 @@ from blockbuster import blockbuster_ctx
 from mcp import Client, StdioServerParameters
 
 from server.config.machine import current_environment
-from server.config.settings import Settings
 from server.hosting.host import Host
 from server.protocol.server import SkillServer
 from skills_core.library import Library
@@ -32,6 +31,7 @@ from tests.server.sessions import (
     server_command,
     server_environment,
 )
+from tests.server.settings import make_settings
 
 BOTH: list[tuple[Transport, Era]] = [("stdio", "handshake"), ("http", "modern")]
 """Enough for what is said: each transport and each era once."""
@@ -97,7 +97,7 @@ def in_memory() -> ConnectHosted:
     async def connect(skills: Path, *, watch: bool = True, **settings: Any) -> AsyncGenerator[HostedSession]:
         library = Library(explicit_sources([skills]), current_environment)
         mode = WatchMode.AUTO if watch else WatchMode.OFF
-        host = Host(library, Settings(watch=mode, watch_debounce_ms=60, **settings))
+        host = Host(library, make_settings(watch=mode, watch_debounce_ms=60, **settings))
         session: HostedSession
 
         async def on_message(message: object) -> None:

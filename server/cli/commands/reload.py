@@ -53,7 +53,7 @@ def _by_socket(settings: Settings) -> Reloaded:
 
     if sys.platform == "win32":
         fail("Windows has no local control socket; name the server with --url", EXIT_USAGE)
-    return reload_by_socket(sockets_of(runtime_folders(), settings.port), settings.port)
+    return reload_by_socket(sockets_of(runtime_folders(), settings.http.port), settings.http.port)
 
 
 def _over_http(url: str, settings: Settings) -> Reloaded:
@@ -61,9 +61,9 @@ def _over_http(url: str, settings: Settings) -> Reloaded:
     from server.remote.address import Address
 
     address = Address.parse(url)
-    if settings.admin_token is None:
+    if settings.admin.token is None:
         fail("--url requires the admin token of the server; set SKILLSERVE_ADMIN_TOKEN", EXIT_USAGE)
-    return reload_at(address, settings.path, settings.admin_token.get_secret_value())
+    return reload_at(address, settings.http.path, settings.admin.token.get_secret_value())
 
 
 def _lines(reloaded: Reloaded) -> list[str]:

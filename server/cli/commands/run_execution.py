@@ -47,7 +47,7 @@ class RunCommandContext:
 def open_for_runs(directories: Sequence[Path] | None, **flags: object) -> RunCommandContext:
     """Open the run service for the skills of `directories`; exit with a message if no model can be used."""
     library, settings = open_with_settings(directories, **flags)
-    if (reason := why_no_runs(settings)) or settings.model == CLIENT:
+    if (reason := why_no_runs(settings.runs)) or settings.runs.model == CLIENT:
         fail(reason or "the model `client` needs a connected client; name another model with --model", EXIT_USAGE)
     # The import fails without the extra `run`.
     from server.run.factory import create_service

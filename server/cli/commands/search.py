@@ -64,7 +64,7 @@ def search(  # noqa: PLR0913 - one parameter for each flag
     )
     policy = SelectionPolicy(limit, min_score or 0.0, tuple(tag or ()), tuple(exclude_tag or ()))
     if ranking is Ranking.DEFAULT:
-        matches = SkillSearch(load_reranker(settings.reranker)).select(library.catalog.active, query, policy)
+        matches = SkillSearch(load_reranker(settings.search.reranker)).select(library.catalog.active, query, policy)
     else:
         matches = _lexical_matches(library.catalog.active, query, policy, all_scores=min_score is not None)
     if as_json:

@@ -137,7 +137,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
 
 
 def _require_streams(settings: Settings) -> None:
-    if settings.transport is Transport.STDIO and (sys.stdin is None or sys.stdout is None):
+    if settings.server.transport is Transport.STDIO and (sys.stdin is None or sys.stdout is None):
         fail("the stdio transport needs open stdin and stdout; to serve over HTTP, use --transport http", EXIT_USAGE)
 
 
@@ -151,7 +151,7 @@ def _run(library: Library, settings: Settings, machine: Machine) -> None:
     gc.enable()
     _log_inactive(library)
     _log_unknown_names(library, settings)
-    usage = Usage(usage_file(state_home()) if settings.usage else None)
+    usage = Usage(usage_file(state_home()) if settings.catalog.usage else None)
     try:
         run(library, settings, machine.files, usage)
     except KeyboardInterrupt:
@@ -163,13 +163,13 @@ def _log_unknown_names(library: Library, settings: Settings) -> None:
     from server.clients import KNOWN_CLIENTS, UNKNOWN
 
     logger = logging.getLogger("server")
-    for name in settings.pinned:
+    for name in settings.catalog.pinned:
         if library.catalog.offer(name) is None:
-            logger.warning("pinned: no skill %s is offered to models", one_line(name))
+            logger.warning("catalog.pinned: no skill %s is offered to models", one_line(name))
     known = [client.key for client in (*KNOWN_CLIENTS, UNKNOWN)]
-    for key in settings.client_budgets:
+    for key in settings.clients.budgets:
         if key not in known:
-            logger.warning("client_budgets: unknown client %s; expected one of %s", one_line(key), ", ".join(known))
+            logger.warning("clients.budgets: unknown client %s; expected one of %s", one_line(key), ", ".join(known))
 
 
 def _log_inactive(library: Library) -> None:

@@ -54,7 +54,7 @@ def visibility(
     library, settings = open_with_settings(
         directories, follow_symlinks=follow_symlinks, trust_workspace=trust_workspace
     )
-    used = read_counts(usage_file(state_home())) if settings.usage else {}
+    used = read_counts(usage_file(state_home())) if settings.catalog.usage else {}
     scripts = script_setup(settings) if offers_scripts(settings) else None
     found = overview(Snapshot(library.catalog, settings, used, scripts=scripts), clients, window)
     if as_json:

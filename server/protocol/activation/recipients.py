@@ -35,7 +35,7 @@ def recipient_called(name: str | None, settings: Settings, *, local: bool) -> Re
     profile = next((client for client in KNOWN_CLIENTS if client.key == key), profile_of(name, KNOWN_CLIENTS))
     if profile is UNKNOWN and (toolbox := toolbox_named(key)):
         profile = ClientProfile(key, toolbox.title, toolbox=key)
-    named = any(_fits(table, key, profile) for table in settings.tool_names)
+    named = any(_fits(table, key, profile) for table in settings.clients.tool_names)
     if name is not None and profile is UNKNOWN and not named:
         return None
     return _recipient(key, profile, settings, local=local)
@@ -44,27 +44,27 @@ def recipient_called(name: str | None, settings: Settings, *, local: bool) -> Re
 def known_names(settings: Settings) -> list[str]:
     """Return the keys that `recipient_called` knows, in order."""
     keys = {client.key for client in KNOWN_CLIENTS} | {toolbox.key for toolbox in PRESETS}
-    return sorted(keys | {table.lower() for table in settings.tool_names if table != ANY_CLIENT})
+    return sorted(keys | {table.lower() for table in settings.clients.tool_names if table != ANY_CLIENT})
 
 
 def _recipient(name: str, profile: ClientProfile, settings: Settings, *, local: bool) -> Recipient:
-    tables = [table for table in settings.tool_names if table == ANY_CLIENT or _fits(table, name, profile)]
+    tables = [table for table in settings.clients.tool_names if table == ANY_CLIENT or _fits(table, name, profile)]
     own: dict[str, str] = {}
     # What is said of one client wins over what is said of many: the longer the name, the closer it fits.
     for table in sorted(tables, key=lambda table: (table != ANY_CLIENT, len(table))):
-        own |= settings.tool_names[table]
+        own |= settings.clients.tool_names[table]
     return Recipient(
         local=local,
         toolbox=toolbox_named(profile.toolbox),
         reads_resources=profile.reads_resources,
         own=own,
         script_tool=_script_tool(settings),
-        adapt=settings.adapt,
+        adapt=settings.clients.adapt,
     )
 
 
 def _script_tool(settings: Settings) -> str | None:
-    if OptionalTool.RUN_SKILL_SCRIPT not in settings.tools:
+    if OptionalTool.RUN_SKILL_SCRIPT not in settings.tools.enabled:
         return None
     # What runs programs is loaded only where programs are run.
     from server.scripts.factory import offers_scripts  # noqa: PLC0415

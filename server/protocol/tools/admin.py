@@ -29,7 +29,7 @@ class AdminTools:
         self._host = host
         known = {OptionalTool.SKILLS_STATUS: self._status, OptionalTool.RELOAD_SKILLS: self._reload}
         self._calls: dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]] = {
-            name.value: known[name] for name in known if name in host.settings.tools
+            name.value: known[name] for name in known if name in host.settings.tools.enabled
         }
 
     def calls(

@@ -62,7 +62,7 @@ class GuardRequests:
     def _decide(self, tool: str, arguments: dict[str, Any]) -> Decision:
         catalog = self._host.snapshot.catalog
         if self._made is None or self._made[0] is not catalog:
-            self._made = (catalog, guard_of(catalog.active, self._host.settings))
+            self._made = (catalog, guard_of(catalog.active, self._host.settings.guard))
         decision = self._made[1].decide(tool, arguments)
         log_decision(tool, decision)
         return decision

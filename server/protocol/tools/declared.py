@@ -79,7 +79,7 @@ class DeclaredCalls:
         gate = ToolGate(
             found.tools,
             Permits(None),
-            guard_of(snapshot.catalog.active, settings),
+            guard_of(snapshot.catalog.active, settings.guard),
             user,
             USUAL_LIMITS,
             run_id=secrets.token_hex(16),

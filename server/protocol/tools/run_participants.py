@@ -20,7 +20,7 @@ def participants_of(exchange: ClientExchange, name: str, settings: Settings) -> 
     from server.run.skill_runner import RunParticipants
 
     user = user_of(exchange, name)
-    if settings.model != CLIENT:
+    if settings.runs.model != CLIENT:
         return RunParticipants(user, exchange.report)
     from server.exchange.client_model import ClientModel
 

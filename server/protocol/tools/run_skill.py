@@ -68,7 +68,7 @@ class RunRequests:
             return await self._exchanges.handle_call(ctx, arguments, _nothing_begun)
         from server.protocol.tools.workflow_plans import listed, planned
 
-        places, name = self._host.settings.workflows, string(arguments, "name", default="")
+        places, name = self._host.settings.runs.workflows, string(arguments, "name", default="")
         # Workflows are read at each call: who edits one need not restart a server.
         if not name:
             return await anyio.to_thread.run_sync(listed, places)

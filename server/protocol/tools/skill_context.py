@@ -71,7 +71,7 @@ class ContextRequests:
 
         catalog = self._host.snapshot.catalog
         ranking = partial(self._host.search.select, catalog.offered)
-        bounds = ContextBounds(injected=self._host.settings.max_injected_chars)
+        bounds = ContextBounds(injected=self._host.settings.search.max_injected_chars)
         recipient = recipient_of(ctx, self._host.settings, local=self._local)
         # A search may look at every skill, so it must not hold up the other requests.
         assemble = partial(assemble_context, message, catalog, ranking, bounds, recipient)

@@ -262,7 +262,7 @@ def test_a_socket_that_another_server_took_over_stays(runtime: Path) -> None:
 def test_a_token_that_can_be_guessed_or_stands_in_no_header_is_refused_and_never_told(
     token: str, tmp_path: Path
 ) -> None:
-    for environment, text in (({"SKILLSERVE_ADMIN_TOKEN": token}, ""), ({}, f'admin_token = "{token}"')):
+    for environment, text in (({"SKILLSERVE_ADMIN_TOKEN": token}, ""), ({}, f'admin.token = "{token}"')):
         own = tmp_path / "config" / "skillserve" / "skillserve.toml"
         own.parent.mkdir(parents=True, exist_ok=True)
         own.write_text(text, encoding="utf-8")
@@ -273,5 +273,5 @@ def test_a_token_that_can_be_guessed_or_stands_in_no_header_is_refused_and_never
 
 def test_no_text_of_the_settings_holds_the_token(tmp_path: Path) -> None:
     settings = load_settings({}, {"SKILLSERVE_ADMIN_TOKEN": TOKEN}, tmp_path / "config")
-    assert settings.admin_token is not None
-    assert TOKEN not in f"{settings!r} {settings} {asdict(settings)} {settings.admin_token}"
+    assert settings.admin.token is not None
+    assert TOKEN not in f"{settings!r} {settings} {asdict(settings.admin)} {settings.admin.token}"

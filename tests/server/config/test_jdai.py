@@ -127,10 +127,10 @@ def test_skills_json_speaks_of_watching_where_nothing_else_does(tmp_path: Path) 
     frozen = JdaiSettings(watch=False, watch_debounce_ms=100)
     config = tmp_path / "config"
     settings = load_settings({}, {}, config, frozen)
-    assert (settings.watch, settings.watch_debounce_ms) == (WatchMode.OFF, 100)
-    assert load_settings({}, {}, config, JdaiSettings(watch=True)).watch is WatchMode.AUTO
-    assert load_settings({"watch": "poll"}, {}, config, frozen).watch is WatchMode.POLL
-    assert load_settings({}, {"SKILLSERVE_WATCH": "native"}, config, frozen).watch is WatchMode.NATIVE
+    assert (settings.watch.mode, settings.watch.debounce_ms) == (WatchMode.OFF, 100)
+    assert load_settings({}, {}, config, JdaiSettings(watch=True)).watch.mode is WatchMode.AUTO
+    assert load_settings({"watch": "poll"}, {}, config, frozen).watch.mode is WatchMode.POLL
+    assert load_settings({}, {"SKILLSERVE_WATCH": "native"}, config, frozen).watch.mode is WatchMode.NATIVE
     assert load_settings({}, {}, config, JdaiSettings()) == Settings()
 
 

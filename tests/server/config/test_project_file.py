@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from server.config.bootstrap import open_library, settings_of
 from server.config.guard_factory import guard_of
 from server.config.machine import Machine
-from server.config.settings import ConfigurationError, ProjectSettings, Settings
+from server.config.settings import ConfigurationError, ProjectDiscovery, ProjectSettings, Settings
+from server.config.settings.names import BY_OPTION, BY_PATH, SECTIONS
 from skills_core import Reason, State
 from skills_core.guard.guard import Verdict
 from skills_core.locations import Places
@@ -142,7 +143,7 @@ SCALARS = (
 KEYS = st.sampled_from(["path", "scope", "a"])
 FLAT = SCALARS | st.lists(SCALARS, max_size=3) | st.dictionaries(KEYS, SCALARS, max_size=3)
 VALUES = FLAT | st.lists(FLAT, max_size=3) | st.dictionaries(KEYS, FLAT, max_size=3)
-NAMES = st.sampled_from([*Settings.__struct_fields__, "no_such"])
+NAMES = st.sampled_from([*map(".".join, BY_PATH), *SECTIONS, *BY_OPTION, "no_such"])
 ENTRIES = st.dictionaries(
     st.sampled_from(["mine", "MINE", "old"]), st.fixed_dictionaries({"enabled": SCALARS, "config": VALUES})
 )
@@ -198,81 +199,95 @@ def test_an_untrusted_project_changes_no_setting_and_no_skill_of_the_user(
 
 
 USABLE: dict[str, str] = {
-    "transport": "'http'",
-    "host": "'0.0.0.0'",
-    "port": "1",
-    "session_idle_seconds": "7",
-    "run_resume_seconds": "7",
-    "run_lease_seconds": "7",
-    "script_index": "'http://127.0.0.1/simple'",
-    "script_package_urls": "true",
-    "script_uv_environment": "['UV_INDEX_CORP_PASSWORD']",
-    "path": "'/x'",
-    "allowed_hosts": "['*']",
-    "allowed_origins": "['*']",
-    "follow_symlinks": "true",
-    "trust_workspace": "true",
-    "precedence": "['legacy']",
-    "enabled": "['old']",
-    "disabled": "['mine']",
-    "tools": "['reload_skills']",
-    "danger_patterns": "[]",
-    "confirm_patterns": "['x']",
-    "model": "'http://stranger/v1#m'",
-    "model_key": "'k'",
-    "run_turns": "1",
-    "run_tokens": "1",
-    "run_seconds": "1",
-    "runs_at_once": "1",
-    "run_store": "'/x'",
-    "workflows": "['.']",
-    "run_tools": "['run_command']",
-    "workspace": "'/'",
-    "mcp_servers": "'mcp.json'",
-    "skill_tools": "['mine/*']",
-    "admin_token": "'0123456789abcdef'",
-    "watch": "'off'",
-    "watch_debounce_ms": "1",
-    "watch_poll_ms": "50",
-    "catalog_budget": "500",
-    "entry_limit": "20",
-    "client_budgets": "{claude-code = 1}",
-    "reranker": "'os:system'",
-    "pinned": "['old']",
-    "usage": "false",
-    "enum_limit": "1",
-    "max_injected_chars": "1",
-    "adapt": "false",
-    "tool_names": "{x = {a = 'b'}}",
-    "require_sandbox": "false",
-    "script_seconds": "1",
-    "script_output_bytes": "1",
-    "script_environment": "['OPENAI_API_KEY']",
-    "script_network": "true",
-    "script_workspace": "'/'",
-    "page_size": "1",
-    "log_level": "'error'",
+    "server.transport": "'http'",
+    "http.host": "'0.0.0.0'",
+    "http.port": "1",
+    "http.session_idle_seconds": "7",
+    "runs.resume_seconds": "7",
+    "runs.lease_seconds": "7",
+    "scripts.index": "'http://127.0.0.1/simple'",
+    "scripts.package_urls": "true",
+    "scripts.uv_environment": "['UV_INDEX_CORP_PASSWORD']",
+    "http.path": "'/x'",
+    "http.allowed_hosts": "['*']",
+    "http.allowed_origins": "['*']",
+    "discovery.follow_symlinks": "true",
+    "discovery.trust_workspace": "true",
+    "discovery.precedence": "['legacy']",
+    "catalog.enabled": "['old']",
+    "catalog.disabled": "['mine']",
+    "tools.enabled": "['reload_skills']",
+    "guard.danger_patterns": "[]",
+    "guard.confirm_patterns": "['x']",
+    "runs.model": "'http://stranger/v1#m'",
+    "runs.model_key": "'k'",
+    "runs.turns": "1",
+    "runs.tokens": "1",
+    "runs.seconds": "1",
+    "runs.at_once": "1",
+    "runs.store": "'/x'",
+    "runs.workflows": "['.']",
+    "runs.tools": "['run_command']",
+    "runs.workspace": "'/'",
+    "runs.mcp_servers": "'mcp.json'",
+    "tools.declared": "['mine/*']",
+    "admin.token": "'0123456789abcdef'",
+    "watch.mode": "'off'",
+    "watch.debounce_ms": "1",
+    "watch.poll_ms": "50",
+    "catalog.budget": "500",
+    "catalog.entry_limit": "20",
+    "clients.budgets": "{claude-code = 1}",
+    "search.reranker": "'os:system'",
+    "catalog.pinned": "['old']",
+    "catalog.usage": "false",
+    "catalog.enum_limit": "1",
+    "search.max_injected_chars": "1",
+    "clients.adapt": "false",
+    "clients.tool_names": "{x = {a = 'b'}}",
+    "scripts.require_sandbox": "false",
+    "scripts.seconds": "1",
+    "scripts.output_bytes": "1",
+    "scripts.environment": "['OPENAI_API_KEY']",
+    "scripts.network": "true",
+    "scripts.workspace": "'/'",
+    "server.page_size": "1",
+    "logging.level": "'error'",
 }
-ALLOWED = {"strictness", "conventions", "gitignore", "scan_depth", "scan_folders", "sources"}
+ALLOWED = {
+    f"discovery.{name}" for name in ("strictness", "conventions", "gitignore", "scan_depth", "scan_folders", "sources")
+}
 
 
 def test_what_the_file_of_a_project_may_say_is_a_short_list() -> None:
-    assert set(ProjectSettings.__struct_fields__) == ALLOWED
-    assert USABLE.keys() | ALLOWED | {"project"} == set(Settings.__struct_fields__)
+    assert ProjectSettings.__struct_fields__ == ("discovery",)
+    assert {f"discovery.{name}" for name in ProjectDiscovery.__struct_fields__} == ALLOWED
+    assert USABLE.keys() | ALLOWED == {".".join(path) for path in BY_PATH}
 
 
+SPELT: dict[str, Callable[[str, str, str], str]] = {
+    "below its section": lambda section, key, value: f"[{section}]\n{key} = {value}\n",
+    "with dots": lambda section, key, value: f'{section} . "{key}" = {value}\n',
+    "in one line": lambda section, key, value: f"{section} = {{ {key} = {value} }}\n",
+    "without its section": lambda section, key, value: f"{BY_PATH[section, key].option} = {value}\n",
+}
+
+
+@pytest.mark.parametrize("spelt", SPELT)
 @pytest.mark.parametrize("trusted", [None, "trusted"])
 @pytest.mark.parametrize("name", USABLE)
 def test_no_project_sets_what_is_not_in_the_list_and_what_was_left_out_is_told(
     name: str,
     trusted: str | None,
+    spelt: str,
     world: World,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     if trusted:
         world.trust()
     expected = world.what_counts()
-    (world.project / "skillserve.toml").write_text(f"{name} = {USABLE[name]}\n")
+    section, _, key = name.partition(".")
+    (world.project / "skillserve.toml").write_text(SPELT[spelt](section, key, USABLE[name]))
     caplog.clear()
     assert world.settings() == expected[0]
     (told,) = caplog.messages
@@ -283,53 +298,57 @@ def test_no_project_sets_what_is_not_in_the_list_and_what_was_left_out_is_told(
 
 
 def test_what_trust_would_change_is_told_with_the_command(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    text = "strictness = 'strict'\nport = 1\nno_such = 1\n[[sources]]\npath = 'x'\nhost = 'no setting here'\n"
+    text = "http.port = 1\nno_such = 1\n[discovery]\nstrictness = 'strict'\nport = 1\n"
+    text += "[[discovery.sources]]\npath = 'x'\ngitignore = 'no setting here'\n[watch]\n"
     (world.project / "skillserve.toml").write_text(text)
     (world.project / ".jdai" / "skills.json").write_text("{}")
     assert world.settings() == Settings()
     about_settings, about_jdai = caplog.messages
-    assert "is not trusted: it sets port, sources, strictness." in about_settings
-    assert f"this lets sources, strictness count: `skillserve trust {world.project}`." in about_settings
-    assert "No project sets port: say it in " in about_settings
+    assert "is not trusted: it sets discovery.sources, discovery.strictness, http.port." in about_settings
+    assert (
+        f"this lets discovery.sources, discovery.strictness count: `skillserve trust {world.project}`."
+        in about_settings
+    )
+    assert "No project sets http.port: say it in " in about_settings
     assert f"{world.project / '.jdai' / 'skills.json'} is ignored" in about_jdai
 
 
 def test_in_the_folder_of_the_users_own_settings_there_is_no_other_file(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world.own("port = 1\nstrictness = 'strict'\n")
+    world.own("http.port = 1\ndiscovery.strictness = 'strict'\n")
     there = Machine(Places(world.home, world.home / ".config" / "skillserve", world.places.config_home))
     for trust in (False, True):
         settings = settings_of(there, {"trust_workspace": trust})
-        assert (settings.port, settings.strictness) == (1, Strictness.STRICT)
+        assert (settings.http.port, settings.discovery.strictness) == (1, Strictness.STRICT)
     assert caplog.messages == []
 
 
 def test_what_the_users_own_file_names_is_beside_it_and_not_in_a_repository(world: World) -> None:
-    world.own("mcp_servers = 'mcp.json'\nworkflows = ['flows', '~/flows', '/flows']\nrun_store = 'runs.sqlite'\n")
+    world.own("[runs]\nmcp_servers = 'mcp.json'\nworkflows = ['flows', '~/flows', '/flows']\nstore = 'runs.sqlite'\n")
     (world.project / "mcp.json").write_text('{"mcpServers": {"strange": {"command": "strange"}}}')
     folder, settings = world.home / ".config" / "skillserve", world.settings()
-    assert settings.mcp_servers == str(folder / "mcp.json")
-    assert settings.run_store is not None
-    assert settings.run_store.get_secret_value() == str(folder / "runs.sqlite")
-    assert settings.workflows == (str(folder / "flows"), str(Path("~/flows").expanduser()), str(folder / "/flows"))
+    assert settings.runs.mcp_servers == str(folder / "mcp.json")
+    assert settings.runs.store is not None
+    assert settings.runs.store.get_secret_value() == str(folder / "runs.sqlite")
+    assert settings.runs.workflows == (str(folder / "flows"), str(Path("~/flows").expanduser()), str(folder / "/flows"))
 
 
 def test_nobody_is_told_to_trust_the_folder_that_all_projects_lie_in(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (world.home / "skillserve.toml").write_text("strictness = 'strict'\n")
+    (world.home / "skillserve.toml").write_text("discovery.strictness = 'strict'\n")
     at_home = Machine(Places(world.home, world.home, world.places.config_home))
     assert settings_of(at_home, {}) == Settings()
     (told,) = caplog.messages
-    assert "No project sets strictness: say it in " in told
+    assert "No project sets discovery.strictness: say it in " in told
     assert "skillserve trust" not in told
 
 
 def test_in_a_trusted_project_its_file_speaks_of_its_own_skills_alone(world: World) -> None:
     write_skill(world.project / "know-how", "theirs", fields="wrong: 1")
     write_skill(world.home / ".agents" / "skills", "loose", fields="wrong: 1")
-    text = "strictness = 'strict'\nscan_depth = 1\nsources = ['know-how']\n"
+    text = "[discovery]\nstrictness = 'strict'\nscan_depth = 1\nsources = ['know-how']\n"
     (world.project / "skillserve.toml").write_text(text)
     world.trust()
     machine = Machine(world.places)
@@ -349,11 +368,11 @@ def test_in_a_trusted_project_its_file_speaks_of_its_own_skills_alone(world: Wor
 def test_in_a_trusted_project_its_files_of_jdai_win_as_they_do_in_jdai(world: World) -> None:
     (world.project / ".jdai" / "skills.json").write_text('{"load": {"watch": false, "watchDebounceMs": 99}}')
     (world.project / ".jdai" / "config.json").write_text('{"features": {"review": false}}')
-    assert (world.settings().watch, sorted(world.active())) == (WatchMode.AUTO, ["mine", "old"])
+    assert (world.settings().watch.mode, sorted(world.active())) == (WatchMode.AUTO, ["mine", "old"])
     shutil.rmtree(world.project / ".agents")
     world.trust()
     settings = world.settings()
-    assert (settings.watch, settings.watch_debounce_ms) == (WatchMode.OFF, 99)
+    assert (settings.watch.mode, settings.watch.debounce_ms) == (WatchMode.OFF, 99)
     catalog = open_library(None, settings, Machine(world.places)).catalog
     assert [skill.reason for skill in catalog.skills if skill.key == "mine"] == [Reason.CONFIG_DISABLED]
 
@@ -377,10 +396,12 @@ def test_trust_that_is_given_later_counts_at_the_next_reload(world: World) -> No
 def test_flags_and_variables_win_over_the_file_of_a_trusted_project(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (world.project / "skillserve.toml").write_text("strictness = 'lenient'\ngitignore = false\nscan_depth = 1\n")
+    (world.project / "skillserve.toml").write_text(
+        "[discovery]\nstrictness = 'lenient'\ngitignore = false\nscan_depth = 1\n"
+    )
     world.trust()
     monkeypatch.setenv("SKILLSERVE_GITIGNORE", "true")
-    assert world.settings(strict=True).project == ProjectSettings(scan_depth=1)
+    assert world.settings(strict=True).project == ProjectSettings(discovery=ProjectDiscovery(scan_depth=1))
 
 
 @pytest.mark.parametrize("path", ["/", "~", "~/.agents/skills", "..", "../home/.agents/skills", "link", "a\\u0000b"])
@@ -392,14 +413,14 @@ def test_a_source_out_of_a_trusted_project_is_left_out_and_told(
     (world.project / "link").symlink_to(world.home)
     world.trust()
     expected = world.active()
-    text = f'sources = [{{path = "{path}"}}, {{path = "in", scope = "explicit", follow_symlinks = true}}]\n'
+    text = f'discovery.sources = [{{path = "{path}"}}, {{path = "in", scope = "explicit", follow_symlinks = true}}]\n'
     (world.project / "skillserve.toml").write_text(text)
     project = world.settings().project
     assert project is not None
-    assert [source.path for source in project.sources] == [str(world.project / "in")]
+    assert [source.path for source in project.discovery.sources] == [str(world.project / "in")]
     assert (
-        "No project sets sources.0 (it lies outside of the project), sources.1.follow_symlinks, sources.1.scope: "
-        in caplog.text
+        "No project sets discovery.sources.0 (it lies outside of the project), "
+        "discovery.sources.1.follow_symlinks, discovery.sources.1.scope: " in caplog.text
     )
     assert world.active() == expected
 
@@ -441,17 +462,19 @@ def test_a_link_of_a_trusted_project_to_a_folder_of_the_user_leaves_that_folder_
 
 
 def test_the_users_guard_denies_in_a_strange_project_what_it_denies_elsewhere(world: World) -> None:
-    (world.project / "skillserve.toml").write_text("disabled = ['mine']\nenabled = ['old']\nstrictness = 'strict'\n")
+    (world.project / "skillserve.toml").write_text(
+        "[catalog]\ndisabled = ['mine']\nenabled = ['old']\n[discovery]\nstrictness = 'strict'\n"
+    )
     (world.project / ".jdai" / "skills.json").write_text('{"entries": {"mine": {"enabled": false}}}')
     (world.project / ".jdai" / "config.json").write_text('{"features": {"review": false}}')
     machine = Machine(world.places)
     loaded = world.settings()
-    guard = guard_of(open_library(None, loaded, machine).catalog.active, loaded)
+    guard = guard_of(open_library(None, loaded, machine).catalog.active, loaded.guard)
     assert guard.decide("Bash", {"command": "rm -rf /"}).verdict is Verdict.DENY
 
 
 def test_a_server_in_a_strange_repository_stays_at_stdio_and_says_what_it_ignored(world: World) -> None:
-    (world.project / "skillserve.toml").write_text("transport = 'http'\nhost = '0.0.0.0'\nport = 0\n")
+    (world.project / "skillserve.toml").write_text("server.transport = 'http'\n[http]\nhost = '0.0.0.0'\nport = 0\n")
     places = {"HOME": str(world.home), "USERPROFILE": str(world.home), "APPDATA": str(world.home / ".config")}
     done = subprocess.run(
         [sys.executable, "-m", "server", "serve"],
@@ -463,7 +486,7 @@ def test_a_server_in_a_strange_repository_stays_at_stdio_and_says_what_it_ignore
         timeout=60,
         check=True,
     )
-    assert "No project sets host, port, transport: say it in " in done.stderr
+    assert "No project sets http.host, http.port, server.transport: say it in " in done.stderr
 
 
 @posix

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from server.config.settings import (
+    ClientSettings,
     ConfigurationError,
     Conventions,
     OptionalTool,
@@ -17,12 +20,18 @@ from server.config.settings import (
     SourceSettings,
     load_settings,
 )
+from server.config.settings.names import BY_OPTION, BY_PATH, SECTIONS
 from server.config.values import SecretStr
 from skills_core.sources import Scope
+from tests.server.settings import make_settings
 
 SECRET = "hidden-thing-that-is-long-enough"  # noqa: S105 - planted
 
 Read = Callable[[str], Settings]
+
+
+def name_in_files(option: str) -> str:
+    return ".".join(BY_OPTION[option].path)
 
 
 @pytest.fixture
@@ -65,7 +74,7 @@ def from_variable(tmp_path: Path) -> Callable[[str, str], Settings]:
 def test_a_variable_is_text_that_is_read_by_the_type_of_its_setting(
     name: str, text: str, value: object, from_variable: Callable[[str, str], Settings]
 ) -> None:
-    read = getattr(from_variable(name, text), name)
+    read = attrgetter(name_in_files(name))(from_variable(name, text))
     assert read == value
     assert type(read) is type(value)
 
@@ -89,7 +98,7 @@ def test_a_variable_is_text_that_is_read_by_the_type_of_its_setting(
 def test_a_value_of_a_file_is_read_by_the_type_of_its_setting(
     name: str, text: str, value: object, from_file: Read
 ) -> None:
-    read = getattr(from_file(f"{name} = {text}"), name)
+    read = attrgetter(name_in_files(name))(from_file(f"{name_in_files(name)} = {text}"))
     assert read == value
     assert type(read) is type(value)
 
@@ -97,43 +106,64 @@ def test_a_value_of_a_file_is_read_by_the_type_of_its_setting(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("usage = 'maybe'", "usage: 'maybe': expected true or false"),
-        ("usage = 2", "usage: 2: expected true or false"),
-        ("port = -1", "port: -1: expected a whole number of at least 0 and at most 65535"),
-        ("port = '70000'", "port: '70000': expected a whole number of at least 0 and at most 65535"),
-        (f"port = {'9' * 30}", f"port: {'9' * 30}: expected a whole number of"),
-        (f"port = '{'9' * 5000}'", f"port: '{'9' * 79}: expected a whole number of"),
-        (f"port = 0x{'f' * 5000}", "port: a number of thousands of digits: expected a whole number of"),
-        (f"port = {'9' * 5000}", "Exceeds the limit"),
-        ("port = true", "port: True: expected a whole number"),
-        ("port = 1.5", "port: 1.5: expected a whole number"),
-        ("page_size = 'many'", "page_size: 'many': expected a whole number of at least 1 and at most 10000"),
-        ("run_tokens = 0", "run_tokens: 0: expected a whole number of at least 1"),
-        ("path = 'mcp'", "path: 'mcp': expected text that the pattern ^/[A-Za-z0-9_./-]*$ matches"),
-        ("path = 1", "path: 1: expected text that the pattern"),
-        ("reranker = 'x'", "reranker: 'x': expected text that the pattern"),
-        ("host = ''", "host: '': expected text that is not empty"),
-        ("model = ''", "model: '': expected text that is not empty"),
-        ("watch = 'maybe'", "watch: 'maybe': expected one of auto, native, poll, off"),
-        ("watch = 1", "watch: 1: expected one of auto, native, poll, off"),
-        ("pinned = 'a'", "pinned: 'a': expected a list"),
-        ("pinned = ['a', 1]", "pinned.1: 1: expected text"),
-        ("precedence = ['legacy', 'upstairs']", "precedence.1: 'upstairs': expected one of "),
-        ("danger_patterns = ['a', '(?=x)']", "danger_patterns: the pattern '(?=x)' cannot be used"),
-        ("skill_tools = ['x']", "skill_tools: 'x': expected SKILL/TOOL"),
-        ("script_environment = ['A=B']", "script_environment: 'A=B': expected a variable's name"),
-        ("sources = ['']", "sources.0.path: '': expected text that is not empty"),
-        ("sources = [{scope = 'plugin'}]", "sources.0.path: missing"),
-        ('sources = ["a\\u0000b"]', "sources: '"),
-        ("sources = [{path = '/p'}, {path = '/p', more = 1}]", "sources.1.more: unknown"),
-        ("sources = [{path = '/p', strictness = 'x'}]", "sources.0.strictness: 'x': expected one of "),
-        ("sources = [{path = '/p', gitignore = 'x'}]", "sources.0.gitignore: 'x': expected true or false"),
-        ("sources = [1]", "sources.0: 1: expected a table"),
-        ("sources = 3", "sources: 3: expected a list"),
-        ("client_budgets = {a = 1, b = 0}", "client_budgets.b: 0: expected a whole number of at least 1"),
-        ("tool_names = {a = {b = 'c'}, d = 1}", "tool_names.d: 1: expected a table"),
-        ("tool_names = {a = {b = 'c', d = 1}}", "tool_names.a.d: 1: expected text"),
-        ("nothing = 1", "nothing: unknown"),
+        ("catalog.usage = 'maybe'", "catalog.usage: 'maybe': expected true or false"),
+        ("catalog.usage = 2", "catalog.usage: 2: expected true or false"),
+        ("http.port = -1", "http.port: -1: expected a whole number of at least 0 and at most 65535"),
+        ("http.port = '70000'", "http.port: '70000': expected a whole number of at least 0 and at most 65535"),
+        (f"http.port = {'9' * 30}", f"http.port: {'9' * 30}: expected a whole number of"),
+        (f"http.port = '{'9' * 5000}'", f"http.port: '{'9' * 79}: expected a whole number of"),
+        (f"http.port = 0x{'f' * 5000}", "http.port: a number of thousands of digits: expected a whole number of"),
+        (f"http.port = {'9' * 5000}", "Exceeds the limit"),
+        ("http.port = true", "http.port: True: expected a whole number"),
+        ("http.port = 1.5", "http.port: 1.5: expected a whole number"),
+        (
+            "server.page_size = 'many'",
+            "server.page_size: 'many': expected a whole number of at least 1 and at most 10000",
+        ),
+        ("runs.tokens = 0", "runs.tokens: 0: expected a whole number of at least 1"),
+        ("http.path = 'mcp'", "http.path: 'mcp': expected text that the pattern ^/[A-Za-z0-9_./-]*$ matches"),
+        ("http.path = 1", "http.path: 1: expected text that the pattern"),
+        ("search.reranker = 'x'", "search.reranker: 'x': expected text that the pattern"),
+        ("http.host = ''", "http.host: '': expected text that is not empty"),
+        ("runs.model = ''", "runs.model: '': expected text that is not empty"),
+        ("watch.mode = 'maybe'", "watch.mode: 'maybe': expected one of auto, native, poll, off"),
+        ("watch.mode = 1", "watch.mode: 1: expected one of auto, native, poll, off"),
+        ("catalog.pinned = 'a'", "catalog.pinned: 'a': expected a list"),
+        ("catalog.pinned = ['a', 1]", "catalog.pinned.1: 1: expected text"),
+        ("discovery.precedence = ['legacy', 'upstairs']", "discovery.precedence.1: 'upstairs': expected one of "),
+        ("guard.danger_patterns = ['a', '(?=x)']", "guard.danger_patterns: the pattern '(?=x)' cannot be used"),
+        ("tools.declared = ['x']", "tools.declared: 'x': expected SKILL/TOOL"),
+        ("scripts.environment = ['A=B']", "scripts.environment: 'A=B': expected a variable's name"),
+        ("discovery.sources = ['']", "discovery.sources.0.path: '': expected text that is not empty"),
+        ("discovery.sources = [{scope = 'plugin'}]", "discovery.sources.0.path: missing"),
+        ('discovery.sources = ["a\\u0000b"]', "discovery.sources: '"),
+        ("discovery.sources = [{path = '/p'}, {path = '/p', more = 1}]", "discovery.sources.1.more: unknown"),
+        (
+            "discovery.sources = [{path = '/p', strictness = 'x'}]",
+            "discovery.sources.0.strictness: 'x': expected one of ",
+        ),
+        (
+            "discovery.sources = [{path = '/p', gitignore = 'x'}]",
+            "discovery.sources.0.gitignore: 'x': expected true or false",
+        ),
+        ("discovery.sources = [1]", "discovery.sources.0: 1: expected a table"),
+        ("discovery.sources = 3", "discovery.sources: 3: expected a list"),
+        ("clients.budgets = {a = 1, b = 0}", "clients.budgets.b: 0: expected a whole number of at least 1"),
+        ("clients.tool_names = {a = {b = 'c'}, d = 1}", "clients.tool_names.d: 1: expected a table"),
+        ("clients.tool_names = {a = {b = 'c', d = 1}}", "clients.tool_names.a.d: 1: expected text"),
+        ("nothing = 1", "nothing: unknown; the closest known name is "),
+        ("http.prot = 1", "http.prot: unknown; the closest known name is http.port"),
+        ("watching.mode = 1", "watching: unknown; the closest known name is watch."),
+        ("http.level = 1", "http.level: unknown; the closest known name is logging.level"),
+        ("http = 1", "http: expected the table [http]"),
+        ("watch_debounce_ms = 1", "watch_debounce_ms: write debounce_ms under [watch]"),
+        ("watch = 'off'", "watch: write mode under [watch]"),
+        ("tools = ['skills_status']", "tools: write enabled under [tools]"),
+        ("sources = ['x']", "sources: write sources under [discovery]"),
+        ("runs.run_turns = 1", "runs.run_turns: write turns under [runs]"),
+        ("runs.port = 1", "runs.port: write port under [http]"),
+        ("'http.port' = 1", "http.port: unknown; the closest known name is http.port"),
+        ("project.discovery.gitignore = true", "project: unknown"),
     ],
 )
 def test_a_value_that_does_not_fit_is_told_with_its_file_and_the_way_to_it(
@@ -159,34 +189,44 @@ def test_a_variable_that_does_not_fit_is_named(
     name: str, text: str, told: str, from_variable: Callable[[str, str], Settings]
 ) -> None:
     with pytest.raises(
-        ConfigurationError, match=rf"^the environment variable SKILLSERVE_{name.upper()}: {name}"
+        ConfigurationError, match=rf"^the environment variable SKILLSERVE_{name.upper()}: {name_in_files(name)}"
     ) as bad:
         from_variable(name, text)
     assert told in str(bad.value)
 
 
+def test_each_setting_has_one_name_outside_of_files_and_none_is_the_name_of_two() -> None:
+    assert len(BY_OPTION) == len(BY_PATH)
+    assert (
+        {setting.section for setting in BY_OPTION.values()}
+        == {*SECTIONS}
+        == {*Settings.__struct_fields__} - {"project"}
+    )
+
+
 def test_a_flag_that_does_not_fit_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"^--log-level: log_level: 'loud': expected one of debug, info"):
+    with pytest.raises(ConfigurationError, match=r"^--log-level: logging\.level: 'loud': expected one of debug, info"):
         load_settings({"log_level": "loud"}, {}, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["admin_token", "model_key", "run_store"])
 @pytest.mark.parametrize("value", [f"['{SECRET}']", f"{{a = '{SECRET}'}}"])
 def test_a_secret_that_does_not_fit_is_not_told(name: str, value: str, from_file: Read) -> None:
-    with pytest.raises(ConfigurationError, match=rf"{name}: expected text$"):
-        from_file(f"{name} = {value}")
+    with pytest.raises(ConfigurationError, match=rf"{name_in_files(name)}: expected text$"):
+        from_file(f"{name_in_files(name)} = {value}")
 
 
 def test_a_secret_is_in_no_text() -> None:
-    secret = SecretStr(SECRET)
-    assert SECRET not in f"{secret} {secret!r} {Settings(admin_token=secret, model_key=secret, run_store=secret)!r}"
+    settings = make_settings(admin_token=SECRET, model_key=SECRET, run_store=SECRET)
+    assert settings.admin.token == SecretStr(SECRET)
+    assert SECRET not in f"{settings.admin.token} {settings!r}"
 
 
 def test_settings_are_frozen_and_compare_by_value() -> None:
-    given: dict[str, Any] = {"pinned": ("a",), "client_budgets": {"a": 1, "b": 2}, "model_key": SecretStr(SECRET)}
-    settings = Settings(**given)
-    same = replace(settings, client_budgets={"b": 2, "a": 1}, model_key=SecretStr(SECRET))
+    given: dict[str, Any] = {"pinned": ("a",), "client_budgets": {"a": 1, "b": 2}, "model_key": SECRET}
+    settings = make_settings(**given)
+    same = replace(settings, clients=ClientSettings(budgets={"b": 2, "a": 1}), runs=copy(settings.runs))
     assert settings == same
     assert len({settings, same, Settings()}) == 2
     with pytest.raises(AttributeError):
-        settings.port = 5  # type: ignore[misc]
+        settings.http.port = 5  # type: ignore[misc]

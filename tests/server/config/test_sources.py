@@ -8,10 +8,12 @@ from msgspec.structs import replace
 
 from server.config.project_file import ProjectFile
 from server.config.settings import ConfigurationError, Conventions, Settings, load_settings
+from server.config.settings.layers import from_flags
 from server.config.sources import sources_of
 from skills_core import Environment, Library, Reason, Scope, Source, State, Strictness
 from skills_core.locations import Places
 from tests.conftest import write_skill
+from tests.server.settings import make_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +38,7 @@ def configured(places: Places) -> Callable[..., Settings]:
         (places.config_home / "skillserve" / "skillserve.toml").write_text(own)
         (places.working_directory / "skillserve.toml").write_text(project)
         settings = load_settings(flags, {}, places.config_home)
-        return replace(settings, project=ProjectFile(places).trusted(flags).settings)
+        return replace(settings, project=ProjectFile(places).trusted(from_flags(flags)).settings)
 
     return load
 
@@ -55,7 +57,7 @@ def test_a_source_of_the_user_stands_before_the_others_of_its_scope(
 ) -> None:
     write_skill(places.home / "team", "same")
     write_skill(places.home / ".agents" / "skills", "same")
-    given = configured(own='[[sources]]\npath = "../../team"\n')
+    given = configured(own='[[discovery.sources]]\npath = "../../team"\n')
     assert states(catalog_of(sources_of(None, given, places))) == {
         "team": (State.ACTIVE, None),
         "skills": (State.SHADOWED, Reason.SHADOWED),
@@ -65,7 +67,7 @@ def test_a_source_of_the_user_stands_before_the_others_of_its_scope(
 def test_the_order_of_scopes_can_be_another_one(places: Places, configured: Callable[..., Settings]) -> None:
     write_skill(places.home / ".claude" / "skills", "same")
     write_skill(places.home / ".agents" / "skills", "same")
-    for order, first in (("", ".agents"), ('precedence = ["legacy", "managed"]', ".claude")):
+    for order, first in (("", ".agents"), ('discovery.precedence = ["legacy", "managed"]', ".claude")):
         (active,) = catalog_of(sources_of(None, configured(own=order), places)).active
         assert active.source.root.parent.name == first
 
@@ -75,8 +77,8 @@ def test_each_source_may_have_its_own_strictness_even_one_of_the_usual_ones(
 ) -> None:
     write_skill(places.home / "loose", "a", fields="wrong: 1")
     write_skill(places.home / ".agents" / "skills", "b", fields="wrong: 1")
-    own = f'[[sources]]\npath = "{(places.home / ".agents" / "skills").as_posix()}"\nstrictness = "strict"\n'
-    own += f'[[sources]]\npath = "{(places.home / "loose").as_posix()}"\n'
+    own = f'[[discovery.sources]]\npath = "{(places.home / ".agents" / "skills").as_posix()}"\nstrictness = "strict"\n'
+    own += f'[[discovery.sources]]\npath = "{(places.home / "loose").as_posix()}"\n'
     assert states(catalog_of(sources_of(None, configured(own=own), places))) == {
         "skills": (State.INVALID, Reason.UNKNOWN_FIELD),
         "loose": (State.ACTIVE, None),
@@ -85,7 +87,7 @@ def test_each_source_may_have_its_own_strictness_even_one_of_the_usual_ones(
 
 def test_all_that_can_be_said_of_a_source_reaches_it(places: Places, configured: Callable[..., Settings]) -> None:
     own = """
-    sources = [
+    discovery.sources = [
         {path = "s", scope = "plugin", strictness = "required", follow_symlinks = true, gitignore = true},
         {path = "t", conventions = false},
         "u",
@@ -105,11 +107,11 @@ def test_a_source_of_the_project_needs_trust_like_all_of_the_project(
     places: Places, configured: Callable[..., Settings]
 ) -> None:
     write_skill(places.working_directory / "know-how", "theirs")
-    given = configured(project='sources = ["know-how"]')
+    given = configured(project='discovery.sources = ["know-how"]')
     sources = sources_of(None, given, places)
     assert states(catalog_of(sources)) == {"know-how": (State.EXCLUDED, Reason.UNTRUSTED)}
     assert states(catalog_of(sources, trusted=True)) == {"know-how": (State.ACTIVE, None)}
-    given = configured(project='sources = ["know-how"]', trust_workspace=True)
+    given = configured(project='discovery.sources = ["know-how"]', trust_workspace=True)
     assert states(catalog_of(sources_of(None, given, places))) == {"know-how": (State.ACTIVE, None)}
 
 
@@ -117,10 +119,11 @@ def test_a_source_of_the_project_needs_trust_like_all_of_the_project(
     ("text", "told"),
     [
         ('project = ["/"]', "project: unknown"),
-        ('[[sources]]\npath = ""', r"sources\.0\.path"),
-        ('[[sources]]\npath = "x"\nscoop = "managed"', r"sources\.0\.scoop"),
-        ("sources = [1]", r"sources\.0"),
-        ("scan_depth = -1", "scan_depth: -1"),
+        ('[[discovery.sources]]\npath = ""', r"discovery\.sources\.0\.path"),
+        ('[[discovery.sources]]\npath = "x"\nscoop = "managed"', r"discovery\.sources\.0\.scoop"),
+        ("discovery.sources = [1]", r"discovery\.sources\.0"),
+        ("discovery.scan_depth = -1", "discovery.scan_depth: -1"),
+        ("discovery = 1", "discovery: expected the table"),
     ],
 )
 def test_what_cannot_be_used_is_named_with_its_file(text: str, told: str, configured: Callable[..., Settings]) -> None:
@@ -132,7 +135,7 @@ def test_what_cannot_be_used_is_named_with_its_file(text: str, told: str, config
 def test_directories_that_are_named_stand_alone(places: Places, configured: Callable[..., Settings]) -> None:
     named = places.home / "named"
     named.mkdir()
-    given = configured(own='sources = ["other"]', gitignore=True, conventions="off")
+    given = configured(own='discovery.sources = ["other"]', gitignore=True, conventions="off")
     (source,) = sources_of([named], given, places)
     assert (source.root, source.gitignore, source.scope) == (named, True, Scope.EXPLICIT)
     assert source.kinds == Source(Path()).kinds
@@ -143,7 +146,7 @@ def test_convention_files_of_the_whole_project_on_request_and_trust(places: Plac
     (places.working_directory / "docs" / "AGENTS.md").write_text("# How we write")
     write_skill(places.working_directory / "docs" / "inner", "no-source")
     for conventions, found in ((Conventions.NAMED, set()), (Conventions.PROJECT, {"agents"})):
-        sources = sources_of(None, Settings(conventions=conventions), places)
+        sources = sources_of(None, make_settings(conventions=conventions), places)
         assert {skill.key for skill in catalog_of(sources, trusted=True).active} == found
         assert catalog_of(sources).active == ()
 
@@ -151,12 +154,12 @@ def test_convention_files_of_the_whole_project_on_request_and_trust(places: Plac
 def test_the_bounds_of_the_usual_places_can_be_others(places: Places) -> None:
     write_skill(places.home / ".agents" / "skills" / "a" / "b", "deep")
     for depth, found in ((2, set()), (3, {"deep"})):
-        catalog = catalog_of(sources_of(None, Settings(scan_depth=depth), places))
+        catalog = catalog_of(sources_of(None, make_settings(scan_depth=depth), places))
         assert {skill.key for skill in catalog.active} == found
         assert (Reason.SCAN_LIMIT in {problem.code for problem in catalog.problems}) == (not found)
 
 
 def test_strict_is_for_every_source(places: Places) -> None:
     write_skill(places.home / ".agents" / "skills", "b", fields="wrong: 1")
-    sources = sources_of(None, Settings(strictness=Strictness.STRICT), places)
+    sources = sources_of(None, make_settings(strictness=Strictness.STRICT), places)
     assert states(catalog_of(sources)) == {"skills": (State.INVALID, Reason.UNKNOWN_FIELD)}

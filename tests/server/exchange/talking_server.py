@@ -20,7 +20,7 @@ import uvicorn
 from pydantic import AnyHttpUrl, BaseModel
 
 from server.config.machine import current_environment
-from server.config.settings import Settings, Transport
+from server.config.settings import Transport
 from server.exchange.client_exchange import ClientExchange
 from server.exchange.elicitation import user_of
 from server.exchange.limits import ExchangeLimits
@@ -37,6 +37,7 @@ from skills_core.library import Library
 from skills_core.run.ports import Progress
 from skills_core.sources import explicit_sources
 from skills_core.watching import WatchMode
+from tests.server.settings import make_settings
 
 if TYPE_CHECKING:
     from mcp.server.auth.provider import AccessToken
@@ -193,14 +194,14 @@ async def serve(transport: str, server: TalkingServer, host: Host, *, auth: bool
         elif auth:
             from mcp.server.auth.settings import AuthSettings  # noqa: PLC0415 - it imports most of the SDK
 
-            with listen(host.settings) as listener:
+            with listen(host.settings.http) as listener:
                 url = AnyHttpUrl("http://127.0.0.1/")
                 settings = AuthSettings(issuer_url=url, resource_server_url=url, validate_token_resource=False)
                 app = server.streamable_http_app(auth=settings, token_verifier=Tokens())
                 announce(listener.getsockname()[1])
                 await uvicorn.Server(uvicorn.Config(app, log_config=None)).serve(sockets=[listener])
         else:
-            with listen(host.settings) as listener:
+            with listen(host.settings.http) as listener:
                 http = HttpServer(server, host, streams="--json" not in sys.argv)
                 with http.stopped_by_signals():
                     announce(listener.getsockname()[1])
@@ -214,7 +215,7 @@ def announce(port: int) -> None:
 def main() -> None:
     transport, skills, log, *more = [each for each in sys.argv[1:] if not each.startswith("--")]
     over = Transport.STDIO if transport == "stdio" else Transport.HTTP
-    settings = Settings(transport=over, port=0, watch=WatchMode.OFF, usage=False)
+    settings = make_settings(transport=over, port=0, watch=WatchMode.OFF, usage=False)
     host = Host(Library(explicit_sources([Path(skills)]), current_environment), settings)
     limits = ExchangeLimits(resume_seconds=float(more[0]), answer_seconds=float(more[0])) if more else ExchangeLimits()
     server = TalkingServer(host, Path(log), limits, local=transport == "stdio")

@@ -132,7 +132,7 @@ def test_the_usual_places_count_where_no_directory_is_named(hook: Hook) -> None:
 def test_patterns_of_the_users_settings_count_whatever_skills_do(hook: Hook, skills: Path) -> None:
     write_skill(skills, "care", fields=DENYING)
     write_skill(skills, "other", fields="danger_patterns: [ls]")
-    hook.own.write_text("danger_patterns = ['DROP TABLE']\n", encoding="utf-8")
+    hook.own.write_text("guard.danger_patterns = ['DROP TABLE']\n", encoding="utf-8")
     for words in ([skills], [skills, "--skill", "care"], ["--no-skills"]):
         assert decision(hook.ask(call("DROP TABLE x"), *words)) == "deny"
     assert decision(hook.ask(call("rm -rf /"), skills, "--skill", "care")) == "deny"
@@ -301,7 +301,8 @@ def test_an_invalid_skill_without_patterns_is_nobodys_business_here(hook: Hook, 
 
 
 @pytest.mark.parametrize(
-    "text", ["danger_patterns = ['(?=x)']", "danger_patterns = [", "no_such = 1", "scan_depth = 'deep'"]
+    "text",
+    ["guard.danger_patterns = ['(?=x)']", "guard.danger_patterns = [", "no_such = 1", "discovery.scan_depth = 'deep'"],
 )
 def test_settings_that_cannot_be_used_leave_the_call_to_the_user(hook: Hook, text: str) -> None:
     hook.own.write_text(text, encoding="utf-8")
@@ -321,7 +322,7 @@ def test_sources_that_cannot_be_read_leave_the_call_to_the_user(hook: Hook, skil
         assert why in answer[1]
 
 
-OWN = "danger_patterns = ['DROP TABLE']\nconfirm_patterns = ['git push']\n"
+OWN = "guard.danger_patterns = ['DROP TABLE']\nguard.confirm_patterns = ['git push']\n"
 
 
 def test_a_directory_that_is_missing_takes_no_pattern_away(hook: Hook, skills: Path) -> None:
@@ -340,7 +341,16 @@ def test_a_directory_that_is_missing_takes_no_pattern_away(hook: Hook, skills: P
     assert "(and 1 more)" in answer[1]
 
 
-@pytest.mark.parametrize("text", ["danger_patterns = ['x']", "garbage[", "scan_depth = 'deep'", "x = " + "[" * 9000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "guard.danger_patterns = ['x']",
+        "danger_patterns = ['x']",
+        "garbage[",
+        "discovery.scan_depth = 'deep'",
+        "x = " + "[" * 9000,
+    ],
+)
 def test_faulty_settings_of_a_project_take_no_pattern_away(hook: Hook, project: Path, text: str) -> None:
     trust(hook, project)
     write_skill(hook.home / ".agents" / "skills", "mine", fields="danger_patterns: [mkfs]")
@@ -363,7 +373,15 @@ def test_a_named_project_that_is_not_there_takes_no_pattern_away(hook: Hook, tmp
 
 
 @pytest.mark.parametrize(
-    "text", ["no_such = 1", "scan_depth = 'deep'", "sources = 3", "trust_workspace = 'maybe'", "tools = ['x']"]
+    "text",
+    [
+        "no_such = 1",
+        "discovery.scan_depth = 'deep'",
+        "discovery.sources = 3",
+        "discovery.trust_workspace = 'maybe'",
+        "tools.enabled = ['x']",
+        "tools = ['x']",
+    ],
 )
 def test_a_fault_elsewhere_in_the_users_settings_takes_no_pattern_away(hook: Hook, skills: Path, text: str) -> None:
     write_skill(skills, "care", fields="danger_patterns: ['rm -rf']")
@@ -377,14 +395,27 @@ def test_a_fault_elsewhere_in_the_users_settings_takes_no_pattern_away(hook: Hoo
     assert "more)" not in answer[1]
 
 
+def test_patterns_that_stand_outside_of_their_section_still_deny_and_leave_every_other_call_to_the_user(
+    hook: Hook,
+) -> None:
+    hook.own.write_text(OWN.replace("guard.", ""), encoding="utf-8")
+    assert decision(hook.ask(call("DROP TABLE x"))) == "deny"
+    answer = hook.ask(call("ls"))
+    assert answer is not None
+    assert answer[0] == "ask"
+    assert "write danger_patterns under [guard]" in answer[1]
+
+
 @pytest.mark.parametrize("odd", ["'(?=x)'", "3", "[]"])
 def test_a_pattern_that_cannot_be_used_takes_no_other_away(hook: Hook, odd: str) -> None:
-    hook.own.write_text(f"danger_patterns = ['DROP TABLE', {odd}]\n", encoding="utf-8")
+    hook.own.write_text(f"guard.danger_patterns = ['DROP TABLE', {odd}]\n", encoding="utf-8")
     assert decision(hook.ask(call("DROP TABLE x"))) == "deny"
     assert decision(hook.ask(call("ls"))) == "ask"
 
 
-@pytest.mark.parametrize("text", ["danger_patterns = [", "danger_patterns = 3", "[danger_patterns]\na = 1"])
+@pytest.mark.parametrize(
+    "text", ["guard.danger_patterns = [", "guard.danger_patterns = 3", "[guard.danger_patterns]\na = 1", "guard = 1"]
+)
 def test_settings_of_which_nothing_can_be_read_leave_the_skills_their_say(hook: Hook, text: str) -> None:
     write_skill(hook.home / ".agents" / "skills", "mine", fields=DENYING)
     hook.own.write_text(text, encoding="utf-8")
@@ -394,7 +425,7 @@ def test_settings_of_which_nothing_can_be_read_leave_the_skills_their_say(hook: 
 
 def test_a_faulty_variable_leaves_the_users_file_its_say(hook: Hook, tmp_path: Path) -> None:
     write_skill(tmp_path / "more", "care", fields="danger_patterns: ['rm -rf']")
-    hook.own.write_text(f"{OWN}sources = [{json.dumps(str(tmp_path / 'more'))}]\n", encoding="utf-8")
+    hook.own.write_text(f"{OWN}discovery.sources = [{json.dumps(str(tmp_path / 'more'))}]\n", encoding="utf-8")
     for command in ("DROP TABLE x", "rm -rf /"):
         assert decision(hook.ask(call(command), SKILLSERVE_PORT="x")) == "deny"
     answer = hook.ask(call("ls"), SKILLSERVE_PORT="x")
@@ -475,7 +506,7 @@ def test_a_link_to_a_trusted_project_leads_there(hook: Hook, project: Path, tmp_
 
 def test_a_project_that_is_not_trusted_switches_no_skill_of_the_user_off(hook: Hook, project: Path) -> None:
     write_skill(hook.home / ".agents" / "skills", "mine", fields="danger_patterns: [ls]")
-    (project / "skillserve.toml").write_text("disabled = ['mine']\n", encoding="utf-8")
+    (project / "skillserve.toml").write_text("catalog.disabled = ['mine']\n", encoding="utf-8")
     (project / ".jdai").mkdir()
     entries = {"skills": {"entries": {"mine": {"enabled": False}}}}
     (project / ".jdai" / "skills.json").write_text(json.dumps(entries), encoding="utf-8")
@@ -525,7 +556,9 @@ def test_settings_and_a_list_of_trust_that_are_no_files_leave_the_call_to_the_us
 
 def test_settings_that_no_project_makes_take_no_pattern_away(hook: Hook, project: Path) -> None:
     trust(hook, project)
-    (project / "skillserve.toml").write_text("port = 1\nhost = '::'\ndisabled = ['care']\n", encoding="utf-8")
+    (project / "skillserve.toml").write_text(
+        "http.port = 1\nhttp.host = '::'\ncatalog.disabled = ['care']\n", encoding="utf-8"
+    )
     assert decision(hook.ask(call("rm -rf /", cwd=str(project)))) == "deny"
     assert hook.ask(call("ls", cwd=str(project))) is None
 
@@ -828,7 +861,7 @@ def test_both_ways_to_the_options_lead_to_the_same_answer(hook: Hook, skills: Pa
 
 def test_a_call_is_answered_without_what_takes_long_to_import(hook: Hook, skills: Path) -> None:
     write_skill(skills, "care", fields=DENYING)
-    hook.own.write_text("danger_patterns = ['DROP TABLE']\n", encoding="utf-8")
+    hook.own.write_text("guard.danger_patterns = ['DROP TABLE']\n", encoding="utf-8")
     code = (
         "import os, sys\n"
         "late = ('anyio', 'asyncio', 'click', 'httpx2', 'mcp', 'pathspec', 'pydantic', 'rich', 'skills_core.context',\n"

@@ -24,7 +24,6 @@ import pytest
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ToolsListChanged
 
 from server.config.machine import Machine
-from server.config.settings import Settings
 from server.hosting.host import Host, Pauses
 from server.hosting.verified_reader import VerifiedReader
 from skills_core import Change, Environment, Library, Source, State, explicit_sources
@@ -34,6 +33,7 @@ from skills_core.watching import WatchMode
 from tests.conftest import MakeSkill
 from tests.core.test_system_faults import Faults
 from tests.server.sessions import REPOSITORY, address, open_session, server_command, server_environment
+from tests.server.settings import make_settings
 
 EVERYTHING = [ToolsListChanged(), PromptsListChanged(), ResourcesListChanged()]
 QUICK = Pauses(0.001, 0.01)
@@ -41,7 +41,7 @@ QUICK = Pauses(0.001, 0.01)
 
 def hosted(skills: Path, pauses: Pauses = QUICK) -> Host:
     library = Library(explicit_sources([skills]), lambda: Environment(os="linux", has_bin=lambda _: True))
-    return Host(library, Settings(watch=WatchMode.OFF), pauses=pauses)
+    return Host(library, make_settings(watch=WatchMode.OFF), pauses=pauses)
 
 
 class Told:

@@ -16,6 +16,7 @@ from server.listing.snapshot import Snapshot
 from skills_core import Catalog, Library, explicit_sources
 from skills_core.watching import WatchMode
 from tests.conftest import MakeSkill
+from tests.server.settings import make_settings
 
 
 def catalog_of(skills: Path) -> Catalog:
@@ -24,19 +25,22 @@ def catalog_of(skills: Path) -> Catalog:
 
 @pytest.mark.parametrize("watch", [mode for mode in WatchMode if mode is not WatchMode.OFF])
 def test_what_is_watched_may_be_kept_for_a_moment_and_what_is_frozen_for_long(watch: WatchMode) -> None:
-    watched, frozen = cacheable(Settings(watch=watch))["ttlMs"], cacheable(Settings(watch=WatchMode.OFF))["ttlMs"]
+    watched, frozen = (
+        cacheable(make_settings(watch=watch))["ttlMs"],
+        cacheable(make_settings(watch=WatchMode.OFF))["ttlMs"],
+    )
     assert 0 < watched <= 1000
     assert frozen >= 600_000
 
 
 def test_the_answers_to_one_user_are_private_and_those_to_all_who_ask_are_public() -> None:
-    assert cacheable(Settings(transport=Transport.STDIO))["cacheScope"] == "private"
-    assert cacheable(Settings(transport=Transport.HTTP))["cacheScope"] == "public"
+    assert cacheable(make_settings(transport=Transport.STDIO))["cacheScope"] == "private"
+    assert cacheable(make_settings(transport=Transport.HTTP))["cacheScope"] == "public"
 
 
 def test_every_list_says_how_long_it_may_be_kept(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("one")
-    settings = Settings(watch=WatchMode.OFF)
+    settings = make_settings(watch=WatchMode.OFF)
     snapshot = Snapshot(catalog_of(skills), settings)
     pages = [
         snapshot.prompts.page(None),

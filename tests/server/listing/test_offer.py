@@ -19,6 +19,7 @@ from server.listing.tools import MAX_INSTRUCTIONS
 from skills_core import Catalog, Environment, Library, explicit_sources
 from tests.conftest import write_skill
 from tests.server.sessions import Connect, Session, server_command, server_environment
+from tests.server.settings import make_settings
 
 CLAUDE_CODE = profile_of("claude-code", KNOWN_CLIENTS)
 
@@ -59,7 +60,7 @@ async def test_a_client_that_cuts_is_sent_what_it_shows(connect: Connect) -> Non
 
 
 async def test_no_cache_may_hand_the_list_for_one_client_to_another(fifty: Path) -> None:
-    result = Snapshot(catalog_of(fifty), Settings(transport=Transport.HTTP)).tools(ListingBudget(2000))
+    result = Snapshot(catalog_of(fifty), make_settings(transport=Transport.HTTP)).tools(ListingBudget(2000))
     assert result["cacheScope"] == "private"
 
 
@@ -67,9 +68,9 @@ async def test_no_cache_may_hand_the_list_for_one_client_to_another(fifty: Path)
     ("settings", "known", "unknown"),
     [
         (Settings(), 2048, 32_000),
-        (Settings(catalog_budget=1000), 1000, 1000),
-        (Settings(client_budgets={"claude-code": 9000}), 9000, 32_000),
-        (Settings(client_budgets={"unknown": 700}), 2048, 700),
+        (make_settings(catalog_budget=1000), 1000, 1000),
+        (make_settings(client_budgets={"claude-code": 9000}), 9000, 32_000),
+        (make_settings(client_budgets={"unknown": 700}), 2048, 700),
     ],
 )
 def test_what_is_set_for_a_client_counts_more_than_what_is_known_of_it(
@@ -82,10 +83,10 @@ def test_what_is_set_for_a_client_counts_more_than_what_is_known_of_it(
 def test_budgets_of_clients_stand_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "config" / "skillserve" / "skillserve.toml"
     file.parent.mkdir(parents=True)
-    file.write_text("[client_budgets]\nclaude-code = 4000\n")
-    assert load_settings({}, {}, tmp_path / "config").client_budgets == {"claude-code": 4000}
-    file.write_text("[client_budgets]\nclaude-code = 0\n")
-    with pytest.raises(ConfigurationError, match=r"skillserve\.toml: client_budgets\.claude-code: "):
+    file.write_text("[clients.budgets]\nclaude-code = 4000\n")
+    assert load_settings({}, {}, tmp_path / "config").clients.budgets == {"claude-code": 4000}
+    file.write_text("[clients.budgets]\nclaude-code = 0\n")
+    with pytest.raises(ConfigurationError, match=r"skillserve\.toml: clients\.budgets\.claude-code: "):
         load_settings({}, {}, tmp_path / "config")
 
 
@@ -95,7 +96,7 @@ def test_pinned_skills_come_first_then_those_always_on_then_those_used_most_then
     write_skill(skills, "always", fields="triggers: ['*']")
     write_skill(skills, "mine", fields="disable-model-invocation: true")
     used = {"c": 2, "e": 5, "gone": 9, "f": 2, "mine": 7, "g": 1}
-    settings = Settings(pinned=("g", "nobody", "b", "mine"), enum_limit=4)
+    settings = make_settings(pinned=("g", "nobody", "b", "mine"), enum_limit=4)
     (activate, *_) = Snapshot(catalog_of(skills), settings, used).tools(ListingBudget(10_000))["tools"]
     assert shown(activate["description"]) == ["g", "b", "always", "e", "c", "f", "a", "d"]
     assert activate["inputSchema"]["properties"]["name"]["enum"] == ["g", "b", "always", "e"]
@@ -104,12 +105,12 @@ def test_pinned_skills_come_first_then_those_always_on_then_those_used_most_then
 def test_shorter_entries_show_more_skills(fifty: Path) -> None:
     catalog = catalog_of(fifty)
     long, short = (
-        shown(Snapshot(catalog, Settings(entry_limit=limit)).tools(ListingBudget(2000))["tools"][0]["description"])
+        shown(Snapshot(catalog, make_settings(entry_limit=limit)).tools(ListingBudget(2000))["tools"][0]["description"])
         for limit in (1536, 30)
     )
     assert len(long) < 15
     assert len(short) > 25
-    text = Snapshot(catalog, Settings(entry_limit=30)).tools(ListingBudget(2000))["tools"][0]["description"]
+    text = Snapshot(catalog, make_settings(entry_limit=30)).tools(ListingBudget(2000))["tools"][0]["description"]
     assert '<skill name="s00">Does thing 0. Use it for that…</skill>' in text
 
 
@@ -142,7 +143,7 @@ def test_names_in_settings_that_name_nothing_are_told(tmp_path: Path) -> None:
     write_skill(tmp_path, "a")
     own = tmp_path / "config" / "skillserve" / "skillserve.toml"
     own.parent.mkdir(parents=True)
-    own.write_text("[client_budgets]\nclaude_code = 4000\n")
+    own.write_text("[clients.budgets]\nclaude_code = 4000\n")
     command = [*server_command(tmp_path), "--pin", "a", "--pin", "nope"]
     done = subprocess.run(
         command,
@@ -153,8 +154,8 @@ def test_names_in_settings_that_name_nothing_are_told(tmp_path: Path) -> None:
         cwd=tmp_path,
         env=server_environment(XDG_CONFIG_HOME=str(tmp_path / "config"), APPDATA=str(tmp_path / "config")),
     )
-    assert "client_budgets: there is no client claude_code; known are claude-code, " in done.stderr
-    assert "pinned: no skill nope is offered to models" in done.stderr
+    assert "clients.budgets: unknown client claude_code; expected one of claude-code, " in done.stderr
+    assert "catalog.pinned: no skill nope is offered to models" in done.stderr
     assert "no skill a " not in done.stderr
 
 

@@ -7,17 +7,18 @@ from typing import Any
 
 import pytest
 
-from server.config.settings import OptionalTool, Settings
+from server.config.settings import OptionalTool
 from server.run.pool_id import pool_id
 from server.run.unfinished import conflict_details
 from skills_core.run.durable.errors import RunConflictError
 from skills_core.run.tools.workspace_names import WorkspaceTool
+from tests.server.settings import make_settings
 
 ROOTS = (Path("/skills"),)
 
 
 def pool(environment: dict[str, str] | None = None, roots: tuple[Path, ...] = ROOTS, **settings: Any) -> str:
-    return pool_id(Settings(**{"model": "openai:x", **settings}), roots, environment or {})
+    return pool_id(make_settings(**{"model": "openai:x", **settings}), roots, environment or {})
 
 
 @pytest.mark.parametrize(

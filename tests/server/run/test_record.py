@@ -12,7 +12,6 @@ import pytest
 pytest.importorskip("dbos", reason="the extra `run` is not installed")
 
 from server.config.machine import current_environment
-from server.config.settings import Settings
 from server.run import service
 from server.run.factory import create_service, recording
 from server.run.pool_id import pool_id
@@ -27,6 +26,7 @@ from skills_core.sources import explicit_sources
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint
 from tests.server.cli.test_cli import run
+from tests.server.settings import make_settings
 
 
 async def test_resume_does_not_wait_for_runs_of_unknown_kinds(
@@ -41,7 +41,7 @@ async def test_resume_does_not_wait_for_runs_of_unknown_kinds(
         return {}
 
     store = SqliteStore(tmp_path / "state" / "skillserve" / "runs.sqlite")
-    pool = pool_id(Settings(model=endpoint.model), [skills])
+    pool = pool_id(make_settings(model=endpoint.model), [skills])
     async with open_engine(store, {"of a later version": never}, Terms(pool=pool)) as engine:
         await engine.start("of a later version", "theirs", {}, here=True)
         await begun.wait()
@@ -58,7 +58,7 @@ async def test_old_finished_runs_are_removed_from_the_record(
     endpoint.script = ["hello"]
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     library = Library(explicit_sources([skills]), current_environment)
-    settings = Settings(model=endpoint.model)
+    settings = make_settings(model=endpoint.model)
     runs = create_service(library, settings)
     async with recording(runs, library, settings):
         await runs.run_skill(RunRequest(library.catalog.skill("greeter"), {}, "hi"), RunParticipants(), "once")

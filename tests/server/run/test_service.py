@@ -12,7 +12,6 @@ import anyio.to_thread
 import pytest
 
 from server.config.machine import current_environment
-from server.config.settings import Settings
 from server.run.factory import create_service, recording
 from server.run.service import RunService
 from server.run.skill_runner import RunParticipants
@@ -22,6 +21,7 @@ from skills_core.run.outcome import RunProblem, RunStatus
 from skills_core.sources import explicit_sources
 from tests.conftest import MakeSkill
 from tests.model_endpoint import Hang, ModelEndpoint
+from tests.server.settings import make_settings
 
 OpenService = Callable[..., contextlib.AbstractAsyncContextManager[tuple[RunService, Callable[..., RunRequest]]]]
 
@@ -40,7 +40,7 @@ def open_run_service(
 
     @contextlib.asynccontextmanager
     async def open_service(**more: Any) -> AsyncGenerator[tuple[RunService, Callable[..., RunRequest]]]:
-        settings = Settings(model=endpoint.model, **more)
+        settings = make_settings(model=endpoint.model, **more)
         library = Library(explicit_sources([skills]), current_environment)
         service = await anyio.to_thread.run_sync(create_service, library, settings)
 

@@ -10,19 +10,20 @@ import pytest
 from dbos import _serialization
 
 from server.config.machine import current_environment
-from server.config.settings import OptionalTool, Settings
+from server.config.settings import OptionalTool
 from server.hosting.host import Host
 from server.run.supervisor import RunsUnavailableError, RunSupervisor
 from skills_core.errors import SkillsError
 from skills_core.library import Library
 from skills_core.run.durable.errors import StoreError
 from skills_core.sources import explicit_sources
+from tests.server.settings import make_settings
 
 
 @pytest.fixture
 def supervisor(skills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunSupervisor:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    settings = Settings(model="http://127.0.0.1:9/v1#m", tools=(OptionalTool.RUN_SKILL,))
+    settings = make_settings(model="http://127.0.0.1:9/v1#m", tools=(OptionalTool.RUN_SKILL,))
     return RunSupervisor(Host(Library(explicit_sources([skills]), current_environment), settings))
 
 

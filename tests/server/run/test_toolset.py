@@ -17,12 +17,13 @@ from skills_core.run.tools.allowed_tools import Permits
 from skills_core.run.tools.workspace_names import WorkspaceTool
 from tests.core.run.scripts.running import PROGRAMS, with_files
 from tests.core.run.scripts.test_isolation import WHOLE
+from tests.server.settings import make_settings
 
 WARNING = "no sandbox: it runs with all rights of the user"
 
 
 def settings_for(workspace: Path, **more: Any) -> Settings:
-    return Settings(workspace=str(workspace), **more)
+    return make_settings(workspace=str(workspace), **more)
 
 
 @pytest.fixture

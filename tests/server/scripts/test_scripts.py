@@ -387,5 +387,7 @@ class TestVariables:
     ],
 )
 def test_a_setting_of_scripts_that_cannot_be_used_is_named(tmp_path: Path, name: str, value: str) -> None:
-    with pytest.raises(ConfigurationError, match=name.removeprefix("SKILLSERVE_").lower()):
+    with pytest.raises(
+        ConfigurationError, match=f"{name}: scripts\\.{name.removeprefix('SKILLSERVE_SCRIPT_').lower()}: "
+    ):
         load_settings({}, {name: value}, tmp_path / "config")

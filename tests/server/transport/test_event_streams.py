@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
 
 from server.config.machine import current_environment
-from server.config.settings import Settings
 from server.hosting.host import Host
 from server.protocol.recent_events import RecentEvents
 from server.protocol.server import SkillServer
@@ -30,6 +29,7 @@ from skills_core import Library, explicit_sources
 from skills_core.watching import WatchMode
 from tests.conftest import MakeSkill
 from tests.server.sessions import REPOSITORY, address, server_command, server_environment
+from tests.server.settings import make_settings
 
 LISTS = [ToolsListChanged(), PromptsListChanged(), ResourcesListChanged()]
 URIS = [f"skill://{name}/SKILL.md" for name in "abc"]
@@ -113,11 +113,11 @@ class Endings:
 @asynccontextmanager
 async def serving(skills: Path, **settings: Any) -> AsyncGenerator[tuple[Host, SkillServer, str, httpx2.AsyncClient]]:
     """Serve in this process, on a real socket; yields the host, the server, its URL and a client."""
-    chosen = Settings(watch=WatchMode.OFF, port=0, **settings)
+    chosen = make_settings(watch=WatchMode.OFF, port=0, **settings)
     host = Host(Library(explicit_sources([skills]), current_environment), chosen)
     server = SkillServer(host, local=False)
-    with listen(chosen) as listener:
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}{chosen.path}"
+    with listen(chosen.http) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}{chosen.http.path}"
         running = HttpServer(server, host)
         async with anyio.create_task_group() as tasks, server.exchanges.serving():
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.config.settings import Settings
+from server.config.settings import CatalogSettings, Settings
 from server.listing.snapshot import Snapshot
 from server.visibility.repacking import Repacker, largest, text_of
 from skills_core.catalog import Catalog
@@ -16,7 +16,7 @@ TEXTS = st.lists(st.integers(1, 500).map(lambda size: "word " * (size // 5) + "x
 
 def repacker(catalog: Catalog, entry_limit: int = 1536) -> Repacker:
     # A length below what a user can set is tried all the same.
-    return Repacker(Snapshot(catalog, Settings(entry_limit=entry_limit)))
+    return Repacker(Snapshot(catalog, Settings(catalog=CatalogSettings(entry_limit=entry_limit))))
 
 
 # With a budget in which each text has room by itself: what has none is passed over, until it is short enough to have.

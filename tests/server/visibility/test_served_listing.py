@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.clients import ClientProfile, Evidence, Fact, Limit
-from server.config.settings import Settings
 from server.listing.snapshot import Snapshot
 from server.visibility.entry_state import Entry, Obstacle, tokens
 from server.visibility.served_listing import Served, entries_in, served
 from skills_core.catalog import Catalog
 from skills_core.rendering import render_catalog, render_entry
+from tests.server.settings import make_settings
 from tests.server.visibility.conftest import catalog_of, skill_of
 
 SOMEWHERE = Evidence("here", "2026-01-01")
@@ -32,7 +32,7 @@ def client_with(cut: int | None = None, schema: int | None = None, *, prompts: b
 
 
 def shown_by(catalog: Catalog, client: ClientProfile, catalog_budget: int = 32_000, enum_limit: int = 1000) -> Served:
-    return served(Snapshot(catalog, Settings(catalog_budget=catalog_budget, enum_limit=enum_limit)), client)
+    return served(Snapshot(catalog, make_settings(catalog_budget=catalog_budget, enum_limit=enum_limit)), client)
 
 
 def counts(found: Served) -> Counter[Entry]:

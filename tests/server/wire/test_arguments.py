@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from server.clients.added_arguments import ADDED_ARGUMENTS, without_additions
 from server.config.machine import current_environment
-from server.config.settings import OptionalTool, Settings
+from server.config.settings import OptionalTool
 from server.listing.offer import ListingBudget
 from server.listing.snapshot import Snapshot
 from server.protocol.tools.declared import DeclaredCalls
@@ -23,6 +23,7 @@ from server.wire.errors import InvalidRequestError
 from skills_core import Library, explicit_sources
 from tests.conftest import MakeSkill
 from tests.server.sessions import Connect, ConnectHosted
+from tests.server.settings import make_settings
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -153,7 +154,7 @@ def test_every_tool_of_ours_forbids_unknown_arguments_and_has_types_that_are_che
     skills: Path, make_skill: MakeSkill
 ) -> None:
     make_skill("one")
-    settings = Settings(tools=tuple(OptionalTool))
+    settings = make_settings(tools=tuple(OptionalTool))
     library = Library(explicit_sources([skills]), current_environment)
     listed = Snapshot(library.catalog, settings).tools(ListingBudget(1000))["tools"]
     assert len(listed) > 5

@@ -6,25 +6,26 @@ from pathlib import Path
 
 import pytest
 
-from server.config.settings import ConfigurationError, Settings, load_settings
+from server.config.settings import ConfigurationError, load_settings
 from server.protocol.activation.recipients import known_names, recipient_called
 from skills_core.rendering.recipient import Recipient
 from skills_core.toolboxes import PRESETS
 from tests.conftest import MakeSkill
 from tests.server.cli.test_cli import run
 from tests.server.sessions import Connect, ConnectHosted
+from tests.server.settings import make_settings
 
 BODY = "Ask with AskUserQuestion, run it with run_shell_command, then see references/forms.md."
 
 OWN_FILE = """
-[tool_names."*"]
+[clients.tool_names."*"]
 AskUserQuestion = "poll"
 run_shell_command = "everywhere"
 
-[tool_names."my-"]
+[clients.tool_names."my-"]
 run_shell_command = "terminal"
 
-[tool_names.claude-code]
+[clients.tool_names.claude-code]
 run_shell_command = "PowerShell"
 """
 
@@ -120,7 +121,7 @@ def test_the_command_renders_for_every_preset_and_says_which_it_knows(skills: Pa
 
 def test_the_closer_table_wins_and_others_fill_in() -> None:
     tables = {"*": {"a": "all", "b": "all", "c": "all"}, "my": {"b": "short", "c": "short"}, "My-App": {"c": "long"}}
-    settings = Settings(tool_names=tables)
+    settings = make_settings(tool_names=tables)
     recipient = recipient_called("my-app 2", settings, local=False)
     assert recipient is not None
     assert recipient.own == {"a": "all", "b": "short", "c": "long"}
@@ -133,22 +134,22 @@ def test_the_closer_table_wins_and_others_fill_in() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('[tool_names.x]\nBash = "</tool_names>"', "expected a tool's name"),
-        ('[tool_names.x]\nBash = "run this now"', "expected a tool's name"),
-        ('[tool_names.x]\nBash = ""', "expected a tool's name"),
-        (f'[tool_names.x]\nBash = "{"a" * 65}"', "expected a tool's name"),
-        ('[tool_names.x]\n"a b" = "c"', "expected a tool's name"),
-        ('[tool_names."<x>"]\nBash = "c"', "expected a client's name"),
-        ('[tool_names."a\\u202eb"]\nBash = "c"', "expected a client's name"),
-        ("[tool_names.x]\nBash = 1", "tool_names.x.Bash"),
-        ('tool_names = "x"', "tool_names"),
-        ("[tool_names.x]\n" + "\n".join(f'a{number} = "b"' for number in range(201)), "at most 200"),
+        ('[clients.tool_names.x]\nBash = "</tool_names>"', "expected a tool's name"),
+        ('[clients.tool_names.x]\nBash = "run this now"', "expected a tool's name"),
+        ('[clients.tool_names.x]\nBash = ""', "expected a tool's name"),
+        (f'[clients.tool_names.x]\nBash = "{"a" * 65}"', "expected a tool's name"),
+        ('[clients.tool_names.x]\n"a b" = "c"', "expected a tool's name"),
+        ('[clients.tool_names."<x>"]\nBash = "c"', "expected a client's name"),
+        ('[clients.tool_names."a\\u202eb"]\nBash = "c"', "expected a client's name"),
+        ("[clients.tool_names.x]\nBash = 1", "clients.tool_names.x.Bash"),
+        ('clients.tool_names = "x"', "clients.tool_names"),
+        ("[clients.tool_names.x]\n" + "\n".join(f'a{number} = "b"' for number in range(201)), "at most 200"),
     ],
 )
 def test_a_name_that_could_be_more_than_a_name_is_refused(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "config" / "skillserve" / "skillserve.toml"
     file.parent.mkdir(parents=True)
     file.write_text(text)
-    with pytest.raises(ConfigurationError, match=r"skillserve\.toml: tool_names") as raised:
+    with pytest.raises(ConfigurationError, match=r"skillserve\.toml: clients\.tool_names") as raised:
         load_settings({}, {}, tmp_path / "config")
     assert said in str(raised.value)

@@ -76,8 +76,8 @@ async def test_a_question_that_lacks_something_is_told_what(
 def test_patterns_of_the_configuration_stand_in_the_users_own_file(tmp_path: Path) -> None:
     own = tmp_path / "config" / "skillserve" / "skillserve.toml"
     own.parent.mkdir(parents=True)
-    own.write_text("danger_patterns = ['a{1,2}']\n")
-    assert load_settings({}, {}, tmp_path / "config").danger_patterns == ("a{1,2}",)
-    own.write_text("confirm_patterns = ['(?=x)']\n")
-    with pytest.raises(ConfigurationError, match=r"skillserve\.toml: confirm_patterns: .*cannot be used"):
+    own.write_text("[guard]\ndanger_patterns = ['a{1,2}']\n")
+    assert load_settings({}, {}, tmp_path / "config").guard.danger_patterns == ("a{1,2}",)
+    own.write_text("[guard]\nconfirm_patterns = ['(?=x)']\n")
+    with pytest.raises(ConfigurationError, match=r"skillserve\.toml: guard\.confirm_patterns: .*cannot be used"):
         load_settings({}, {}, tmp_path / "config")

@@ -21,6 +21,7 @@ from skills_core import Catalog, Library, explicit_sources
 from skills_core.context import MAX_INJECTED_CHARS
 from tests.conftest import MakeSkill
 from tests.server.sessions import Connect, ConnectHosted, Session
+from tests.server.settings import make_settings
 
 TOOL = {"SKILLSERVE_TOOLS": "skill_context"}
 PDF = "Fill PDF forms."
@@ -208,7 +209,7 @@ def test_the_prompt_has_its_place_on_the_pages(skills: Path, make_skill: MakeSki
     make_skill("zoo")
     catalog: Catalog = Library(explicit_sources([skills]), current_environment).catalog
     for size in range(1, 7):
-        snapshot = Snapshot(catalog, Settings(page_size=size))
+        snapshot = Snapshot(catalog, make_settings(page_size=size))
         listed, cursor = [], None
         while True:
             page = snapshot.prompts.page(cursor)
@@ -245,4 +246,4 @@ async def test_a_skill_that_a_message_calls_counts_as_used_and_one_that_is_found
 
 
 def test_the_setting_and_the_function_inject_as_much() -> None:
-    assert Settings().max_injected_chars == MAX_INJECTED_CHARS
+    assert Settings().search.max_injected_chars == MAX_INJECTED_CHARS

@@ -1,0 +1,40 @@
+"""All settings in one frozen model: a struct for each section of `skillserve.toml`."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from server.config.settings.project import ProjectSettings
+from server.config.settings.runs import RunSettings
+from server.config.settings.scripts import ScriptSettings
+from server.config.settings.serving import (
+    AdminSettings,
+    HttpSettings,
+    LoggingSettings,
+    ServerSettings,
+    WatchSettings,
+)
+from server.config.settings.skills import CatalogSettings, ClientSettings, DiscoverySettings, SearchSettings
+from server.config.settings.tools import GuardSettings, ToolSettings
+
+__all__ = ["Settings"]
+
+
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All settings of a server."""
+
+    server: ServerSettings = ServerSettings()
+    http: HttpSettings = HttpSettings()
+    discovery: DiscoverySettings = DiscoverySettings()
+    catalog: CatalogSettings = CatalogSettings()
+    clients: ClientSettings = ClientSettings()
+    search: SearchSettings = SearchSettings()
+    watch: WatchSettings = WatchSettings()
+    tools: ToolSettings = ToolSettings()
+    guard: GuardSettings = GuardSettings()
+    runs: RunSettings = RunSettings()
+    scripts: ScriptSettings = ScriptSettings()
+    admin: AdminSettings = AdminSettings()
+    logging: LoggingSettings = LoggingSettings()
+    project: ProjectSettings | None = None
+    """What the file of the project says; None unless the project is trusted. This is not a section of the user's."""

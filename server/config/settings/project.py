@@ -1,0 +1,41 @@
+"""What the settings file of a trusted project may set: options for the project's own skills alone.
+
+A setting that is added here must not open the network, run code, decide where data goes, or affect the user's own
+skills.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from server.config.settings.skills import Conventions
+from server.config.values import Depth, Folders, NonEmpty
+from skills_core.sources import Strictness
+
+__all__ = ["ProjectDiscovery", "ProjectSettings", "ProjectSource"]
+
+
+class ProjectSource(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A directory of skills within the project."""
+
+    path: NonEmpty
+    strictness: Strictness | None = None
+    conventions: bool | None = None
+    gitignore: bool | None = None
+
+
+class ProjectDiscovery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where skills of the project are looked for, and how they are read; None keeps the user's setting."""
+
+    strictness: Strictness | None = None
+    conventions: Conventions | None = None
+    gitignore: bool | None = None
+    scan_depth: Depth | None = None
+    scan_folders: Folders | None = None
+    sources: tuple[ProjectSource, ...] = ()
+
+
+class ProjectSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All sections that the file of a trusted project may have."""
+
+    discovery: ProjectDiscovery = ProjectDiscovery()

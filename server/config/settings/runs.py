@@ -1,0 +1,48 @@
+"""How the server performs skills itself: the model, the limits, the record and the tools of runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from server.config.values import NonEmpty, PositiveInt, SecretStr
+from skills_core.run.tools.workspace_names import WorkspaceTool
+
+__all__ = ["RunSettings"]
+
+
+class RunSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Runs of skills and workflows by a model; without a model there are none."""
+
+    model: NonEmpty | None = None
+    """The model that performs skills: `anthropic:NAME`, `openai:NAME`, `http(s)://HOST/v1#NAME` for a server with the
+    API of OpenAI, or `client` for the model of the connected client."""
+    model_key: SecretStr | None = None
+    """API key of a model that is named by its URL. Keys of providers are read from the providers' own variables."""
+    turns: Annotated[int, Meta(ge=1, le=1000)] = 25
+    """Number of model responses after which a run is ended. Raise it for skills with many steps."""
+    tokens: PositiveInt = 500_000
+    """Number of tokens, input and output together, after which a run is ended. Reduce it to bound the cost of a run."""
+    seconds: Annotated[int, Meta(ge=1, le=86_400)] = 900
+    """Seconds after which a run is ended."""
+    resume_seconds: Annotated[int, Meta(ge=0, le=31_536_000)] = 600
+    """A server that starts continues runs that were interrupted at most this many seconds ago; older ones wait for
+    `skillserve runs resume`. With 0 a server continues none."""
+    lease_seconds: Annotated[int, Meta(ge=3, le=3600)] = 15
+    """With PostgreSQL: seconds without a sign of life of this process after which another process takes over its runs.
+    Raise it if machines pause for longer, or clocks differ."""
+    at_once: Annotated[int, Meta(ge=1, le=1000)] = 4
+    """Number of runs that this process performs at a time; further runs wait."""
+    store: SecretStr | None = None
+    """Where runs are recorded: a SQLite file, or `postgresql://…` to share runs among machines. In a file of settings a
+    path is relative to that file. By default it is a file in the user's state folder."""
+    workflows: tuple[str, ...] = ()
+    """Workflows that clients may run, by file or folder. In a file of settings a path is relative to that file."""
+    tools: tuple[WorkspaceTool, ...] = ()
+    """Tools for the workspace that runs may use. They need `workspace`."""
+    workspace: NonEmpty | None = None
+    """The folder that these tools can read and change."""
+    mcp_servers: NonEmpty | None = None
+    """A JSON file with `mcpServers`, as MCP clients have it; runs may use the tools of these servers. In a file of
+    settings a path is relative to that file."""

@@ -1,0 +1,61 @@
+"""How scripts of skills are run: sandbox, limits, environment and packages."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from server.config.values import InvalidValueError, SecretStr
+from skills_core.run.scripts.environment import HIDDEN_PREFIX
+
+__all__ = ["ScriptSettings"]
+
+_INDEX = r"https?://[\x21-\x7e]{1,2000}"
+
+
+class ScriptSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Scripts that the tool `run_skill_script`, runs and `skillserve script` start."""
+
+    require_sandbox: bool = False
+    """Whether scripts are refused where no sandbox works. Switch it on if you serve skills that you did not review."""
+    seconds: Annotated[int, Meta(ge=1, le=86_400)] = 120
+    """Seconds after which a script is ended."""
+    output_bytes: Annotated[int, Meta(ge=1, le=1_000_000_000)] = 10_000_000
+    """Number of bytes on stdout and stderr together after which a script is ended."""
+    environment: tuple[str, ...] = ()
+    """Names of variables that scripts inherit from the server, beside a fixed list. Variables that begin with
+    `SKILLSERVE_` are never passed on."""
+    index: SecretStr | None = None
+    """URL of the package index for scripts that need Python packages; it may hold credentials. By default it is the
+    default index of uv."""
+    package_urls: bool = False
+    """Whether scripts may name indexes, URLs and paths of their own for the packages that they need."""
+    uv_environment: tuple[str, ...] = ()
+    """Names of variables that uv inherits, beside a fixed list, when it fetches packages for scripts. Set it for
+    proxies, certificates or credentials of an index."""
+    network: bool = False
+    """Whether scripts in a sandbox can use the network; without a sandbox they always can."""
+    workspace: str | None = None
+    """Absolute path of the folder that scripts start in and may write to. By default it is an empty folder that is
+    removed afterwards."""
+
+    def __post_init__(self) -> None:
+        _check_names("environment", self.environment)
+        _check_names("uv_environment", self.uv_environment)
+        if self.index is not None and not re.fullmatch(_INDEX, self.index.get_secret_value()):
+            # It may hold a password, so the message does not show it.
+            raise InvalidValueError("expected a URL that begins with https:// or http://", ("index",))
+        place = Path(self.workspace).expanduser() if self.workspace is not None else None
+        if place is not None and not (place.is_absolute() and place.is_dir()):
+            message = f"{self.workspace!r}: expected the absolute path of a folder that exists"
+            raise InvalidValueError(message, ("workspace",))
+
+
+def _check_names(key: str, names: tuple[str, ...]) -> None:
+    for name in names:
+        if name.upper().startswith(HIDDEN_PREFIX) or not name or "=" in name or "\0" in name:
+            message = f"{name[:80]!r}: expected a variable's name; none that begins with {HIDDEN_PREFIX}"
+            raise InvalidValueError(message, (key,))

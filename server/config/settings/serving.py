@@ -1,0 +1,112 @@
+"""How a server runs: transport, HTTP, administration, logs and the watching of files."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from server.config.values import InvalidValueError, NonEmpty, SecretStr
+from skills_core.watching import WatchMode, WatchOptions
+
+__all__ = [
+    "AdminSettings",
+    "HttpSettings",
+    "LogLevel",
+    "LoggingSettings",
+    "ServerSettings",
+    "Transport",
+    "WatchSettings",
+]
+
+_HEADER_TEXT = r"[\x21-\x7e]{16,1024}"
+# Fits into a header, and is too long to guess.
+
+
+class Transport(StrEnum):
+    """How clients reach the server."""
+
+    STDIO = "stdio"
+    HTTP = "http"
+
+
+class LogLevel(StrEnum):
+    """How much goes to stderr."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The protocol, whatever carries it."""
+
+    transport: Transport = Transport.STDIO
+    """What carries messages: `stdio` for one client that starts the server, `http` for many clients of a server that
+    runs by itself."""
+    page_size: Annotated[int, Meta(ge=1, le=10_000)] = 500
+    """Entries in one page of the lists of resources, prompts and directories. Reduce it for clients that reject long
+    responses."""
+
+
+class HttpSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The HTTP transport: its address, the requests it accepts and its sessions."""
+
+    host: NonEmpty = "127.0.0.1"
+    """Address to listen on. `0.0.0.0` listens on all IPv4 interfaces; set `allowed_hosts` with it."""
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 8000
+    """Port to listen on. With 0 the system chooses a free one, and the server prints it."""
+    path: Annotated[str, Meta(pattern=r"^/[A-Za-z0-9_./-]*$")] = "/mcp"
+    """Path of the MCP endpoint. Change it when a proxy in front forwards another path."""
+    allowed_hosts: tuple[str, ...] = ()
+    """`Host` headers to accept, beside those of loopback. Name the public host name here when other machines or a
+    proxy reach the server. If it is empty and `host` is not a loopback address, every `Host` header is accepted."""
+    allowed_origins: tuple[str, ...] = ()
+    """`Origin` headers to accept, beside those of the allowed hosts. Set it for web applications on other hosts that
+    connect from a browser."""
+    session_idle_seconds: Annotated[int, Meta(ge=1, le=86_400)] = 600
+    """Seconds after which an idle session of the handshake era is closed. A session is idle while it has no request in
+    progress and no open event stream. Reduce it when many clients connect and never close their sessions."""
+
+
+class AdminSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The admin endpoint of the HTTP transport, which reports the status and reloads skills."""
+
+    token: SecretStr | None = None
+    """Bearer token of the admin endpoint: 16 to 1024 printable ASCII characters without spaces. Without it the admin
+    endpoint is not served over HTTP. There is no flag for it, because other users can see command lines."""
+
+    def __post_init__(self) -> None:
+        if self.token is not None and not re.fullmatch(_HEADER_TEXT, self.token.get_secret_value()):
+            # A pattern in the type would put the value into its message.
+            raise InvalidValueError("expected from 16 to 1024 characters of ASCII, without spaces", ("token",))
+
+
+class LoggingSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Logs, which go to stderr."""
+
+    level: LogLevel = LogLevel.INFO
+    """The least severe messages that are logged. Use `debug` to include messages of the libraries."""
+
+
+class WatchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the server notices that skills change on disk."""
+
+    mode: WatchMode = WatchMode.AUTO
+    """How changes are noticed: `native` asks the operating system, `poll` scans at an interval, `auto` polls on network
+    file systems and asks the operating system elsewhere, `off` notices none. Use `poll` where changes go unnoticed.
+    In each mode SIGHUP reloads all skills."""
+    debounce_ms: Annotated[int, Meta(ge=0, le=60_000)] = 250
+    """Milliseconds without a further change after which skills are reloaded. Raise it when tools write many files one
+    after another; reduce it to announce edits sooner."""
+    poll_ms: Annotated[int, Meta(ge=50, le=3_600_000)] = 1000
+    """Milliseconds between two scans when polling. In the other modes it is the interval at which the server checks
+    whether the folders that it watches still exist."""
+
+    @property
+    def options(self) -> WatchOptions:
+        """The same for the watcher, in seconds."""
+        return WatchOptions(self.mode, self.debounce_ms / 1000, self.poll_ms / 1000)

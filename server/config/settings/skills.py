@@ -1,0 +1,159 @@
+"""Which skills are served, and how they are offered: discovery, catalog, clients and search."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
+
+from server.config.values import Depth, Folders, InvalidValueError, NonEmpty, PositiveInt
+from skills_core.catalog import MAX_ENTRY
+from skills_core.locations import USUAL_BOUNDS
+from skills_core.sources import Scope, Strictness
+
+__all__ = [
+    "CatalogSettings",
+    "ClientSettings",
+    "Conventions",
+    "DiscoverySettings",
+    "SearchSettings",
+    "SourceSettings",
+]
+
+_TOOL_NAME = r"[A-Za-z0-9_./:#@-]{1,64}"
+_CLIENT_NAME = r"[^<>\x00-\x1f\x7f]{1,64}"
+# These names stand in texts for models, and must not be able to say anything of their own there.
+
+_MAX_TOOL_NAMES = 200
+# Maximum number of clients, and of names for each.
+
+
+class Conventions(StrEnum):
+    """Where convention files such as `AGENTS.md` are skills: nowhere, in directories that are named, in the project."""
+
+    OFF = "off"
+    NAMED = "named"
+    PROJECT = "project"
+
+
+class SourceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A directory of skills that the user adds to the default ones; None takes the setting for all sources."""
+
+    path: NonEmpty
+    """The directory, absolute or relative to the file. A default directory can be named to change its settings."""
+    scope: Scope = Scope.MANAGED
+    """The scope, which decides on precedence; configured sources come first among those of the same scope."""
+    strictness: Strictness | None = None
+    """Strictness for this source."""
+    follow_symlinks: bool | None = None
+    """Whether symbolic links are followed in this source."""
+    conventions: bool | None = None
+    """Whether convention files in this source are skills; by default they are unless `conventions` is `off`."""
+    gitignore: bool | None = None
+    """Whether files that git ignores are left out of this source."""
+    scan_depth: Depth | None = None
+    """Levels of folders that are scanned in this source."""
+    scan_folders: Folders | None = None
+    """Number of folders that are scanned in this source."""
+
+
+class DiscoverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where skills are looked for, and how strictly they are read."""
+
+    strictness: Strictness = Strictness.LENIENT
+    """What a breach of the format's rules costs: with `lenient` a warning, with `required` the skill if its name or
+    description is missing, with `strict` the skill. Use `strict` for skills that you publish."""
+    follow_symlinks: bool = False
+    """Whether symbolic links to skill folders, and links that stay within their source, are followed. Switch it on if
+    you link skills from a checkout."""
+    trust_workspace: bool = False
+    """Whether the project in the working directory is trusted without `skillserve trust`. Switch it on only where you
+    know every project that the server is started in."""
+    gitignore: bool = False
+    """Whether files that git ignores are left out of skills. Switch it on if builds write into skill folders."""
+    scan_depth: Depth = USUAL_BOUNDS.depth
+    """Levels of folders that are scanned below the default directories and configured sources; directories on the
+    command line have much higher bounds. Raise it if `status` reports that a folder lies too deep."""
+    scan_folders: Folders = USUAL_BOUNDS.folders
+    """Number of folders that are scanned in each of these sources. Raise it if `status` reports that a scan stopped."""
+    conventions: Conventions = Conventions.NAMED
+    """Where convention files such as `AGENTS.md` are skills: `off` nowhere, `named` in directories on the command line
+    and in configured sources, `project` also everywhere in the project."""
+    sources: tuple[SourceSettings, ...] = ()
+    """Directories of skills to add to the default ones, as paths or as tables `[[discovery.sources]]`. They count where
+    the command line names no directory."""
+    precedence: tuple[Scope, ...] = ()
+    """Scopes in order of precedence, highest first; scopes that are left out follow in their default order. It counts
+    where the command line names no directory. Set it if skills of another scope should win when names clash."""
+
+    def __post_init__(self) -> None:
+        for source in self.sources:
+            if "\0" in source.path:
+                raise InvalidValueError(f"{source.path[:80]!r}: expected the path of a directory", ("sources",))
+
+
+class CatalogSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which skills are offered to models, in which order and at what length."""
+
+    enabled: tuple[str, ...] = ()
+    """Skills to serve, by name, `tag:NAME` or `source:SCOPE` or `source:PATH`; if it is empty, all."""
+    disabled: tuple[str, ...] = ()
+    """Skills to exclude, named as in `enabled`, which it overrides."""
+    pinned: tuple[str, ...] = ()
+    """Names of skills that stand first in the catalog, in this order. Pin the skills that a model must always see."""
+    usage: bool = True
+    """Whether the server counts how often each skill is used, in a file of the user's, to list those used most before
+    others. Switch it off for an order that never changes, or where nothing may be written."""
+    budget: Annotated[int, Meta(ge=500)] = 32_000
+    """Longest catalog in the description of `activate_skill`, in characters; four are about one token. Clients that
+    are known to cut get no more than they show. Reduce it to save context."""
+    entry_limit: Annotated[int, Meta(ge=20, le=MAX_ENTRY)] = MAX_ENTRY
+    """Longest entry of one skill in the catalog, in characters. A smaller limit shows more skills to clients that
+    cut."""
+    enum_limit: PositiveInt = 1000
+    """Number of names in the enum of `activate_skill`; further active skills can be activated all the same. Reduce it
+    for clients that reject large schemas."""
+
+
+class ClientSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How texts are adapted to single clients."""
+
+    budgets: dict[str, PositiveInt] = field(default_factory=dict)
+    """Longest catalog for single clients, in characters, by the client's key. It overrides `[catalog] budget` and what
+    is known of the client. Set it if a client shows more, or less, than `visibility` says."""
+    adapt: bool = True
+    """Whether an activation tells the model what the tools and files that a skill names are called in its client."""
+    tool_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What tools that skills name are called in a client: one table for each client, by the beginning of its name, by
+    its key or by `*` for all. Set it for clients that are not known, or for tools of your own."""
+
+    def __post_init__(self) -> None:
+        if max(len(self.tool_names), *map(len, self.tool_names.values()), 0) > _MAX_TOOL_NAMES:
+            message = f"expected at most {_MAX_TOOL_NAMES} clients, and as many names for each"
+            raise InvalidValueError(message, ("tool_names",))
+        for client in self.tool_names:
+            if not (re.fullmatch(_CLIENT_NAME, client) and client.isprintable()):
+                message = f"{client[:80]!r}: expected a client's name, up to 64 characters without < and >"
+                raise InvalidValueError(message, ("tool_names",))
+        for name in (name for table in self.tool_names.values() for pair in table.items() for name in pair):
+            if not re.fullmatch(_TOOL_NAME, name):
+                message = f"{name[:80]!r}: expected a tool's name, from 1 to 64 of A-Z a-z 0-9 _ . / : # @ -"
+                raise InvalidValueError(message, ("tool_names",))
+
+    def __hash__(self) -> int:
+        # Tables have no hash of their own.
+        return hash(self.adapt)
+
+
+class SearchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Search for skills, and skills that are put before a message."""
+
+    reranker: Annotated[str, Meta(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None = None
+    """A function that reorders search results, as `package.module:name`. Its code runs in the server. Set it to add a
+    ranking of your own, for example by embeddings."""
+    max_injected_chars: Annotated[int, Meta(ge=1, le=1_000_000)] = 2000
+    """Longest part of a skill's body that `with_skills` and `skill_context` put before a message, in Unicode code
+    points. Raise it if skills are cut off in the middle."""

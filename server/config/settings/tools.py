@@ -1,0 +1,60 @@
+"""Which tools clients get beside those for skills, and which tool calls the guard stops."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from server.config.values import InvalidValueError
+from skills_core.patterns import pattern_fault
+
+__all__ = ["GuardSettings", "OptionalTool", "ToolSettings"]
+
+
+class OptionalTool(StrEnum):
+    """Tools that are offered only where settings name them."""
+
+    SKILLS_STATUS = "skills_status"
+    RELOAD_SKILLS = "reload_skills"
+    SKILL_CONTEXT = "skill_context"
+    CHECK_TOOL_CALL = "check_tool_call"
+    RUN_SKILL_SCRIPT = "run_skill_script"
+    RUN_SKILL = "run_skill"
+    RUN_WORKFLOW = "run_workflow"
+
+
+class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Tools that are off until they are switched on."""
+
+    enabled: tuple[OptionalTool, ...] = ()
+    """Optional tools to offer. `run_skill` and `run_workflow` also need a model, `run_workflow` workflows as well."""
+    declared: tuple[str, ...] = ()
+    """Tools declared by skills that runs and clients may call: `SKILL/TOOL`, or `SKILL/*` for all tools of a skill.
+    Each starts a program of the skill, so name only what you trust."""
+
+    def __post_init__(self) -> None:
+        for entry in self.declared:
+            if not all(entry.partition("/")):
+                message = f"{entry[:80]!r}: expected SKILL/TOOL, or SKILL/* for all tools of the skill"
+                raise InvalidValueError(message, ("declared",))
+
+
+class GuardSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Patterns of the user's for tool calls, which count beside those of skills."""
+
+    danger_patterns: tuple[str, ...] = ()
+    """Regular expressions for tool calls that are denied, whatever skills say; written as in a skill's own
+    `danger_patterns`."""
+    confirm_patterns: tuple[str, ...] = ()
+    """Regular expressions for tool calls that the user has to confirm."""
+
+    def __post_init__(self) -> None:
+        _check_patterns("danger_patterns", self.danger_patterns)
+        _check_patterns("confirm_patterns", self.confirm_patterns)
+
+
+def _check_patterns(key: str, patterns: tuple[str, ...]) -> None:
+    for pattern in patterns:
+        if fault := pattern_fault(pattern):
+            raise InvalidValueError(fault, (key,))

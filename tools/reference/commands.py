@@ -1,0 +1,78 @@
+"""The reference of commands, from the command line's own help."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+from typer.main import get_command
+
+from server.cli.app import app
+from server.cli.console import EXIT_NO, EXIT_USAGE
+from server.hook.answer import BLOCKED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["commands_page"]
+
+_HEAD: Final = f"""# Commands
+
+<!-- Generated from the command line by `make reference`; do not edit. -->
+
+Arguments and options of all commands, as `--help` prints them. Options that are settings can also be set
+[by a variable or in a file](settings.md).
+
+| Exit code | Meaning |
+|---|---|
+| 0 | The command is done. |
+| {EXIT_NO} | The answer is no: a skill is invalid or unknown, nothing was found, no server answered, a run failed. |
+| {EXIT_USAGE} | Wrong use: an unknown option, a setting that cannot be used, a directory that does not exist. |
+
+A command that a signal ends has the exit code 128 plus the number of the signal.
+"""
+
+_EXIT_CODES: Final = {
+    "guard": f"Exit codes: 0 if stdout has the answer, or none because the host decides; {BLOCKED} blocks the call.",
+}
+
+
+def commands_page() -> str:
+    """Return the page."""
+    return "\n".join([_HEAD, *_group(get_command(app), "skillserve")])
+
+
+def _group(group: Any, name: str) -> Iterator[str]:  # noqa: ANN401 - typer does not export the type
+    for key, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _group(command, f"{name} {key}")
+        else:
+            yield from _command(command, f"{name} {key}")
+
+
+def _command(command: Any, name: str) -> Iterator[str]:  # noqa: ANN401
+    context = typer.Context(command, info_name=name)
+    yield f"## {name}\n\n{_text(command.help)}\n"
+    yield f"```text\n{name} {' '.join(command.collect_usage_pieces(context))}\n```\n"
+    for kind, title in (("argument", "Argument"), ("option", "Option")):
+        records = [each.get_help_record(context) for each in command.params if each.param_type_name == kind]
+        rows = [f"| `{_cell(_plain(names))}` | {_cell(_text(words))} |" for names, words in filter(None, records)]
+        if rows:
+            yield "\n".join([f"| {title} | Meaning |", "|---|---|", *rows, ""])
+    if exit_codes := _EXIT_CODES.get(name.removeprefix("skillserve ")):
+        yield f"{exit_codes}\n"
+
+
+def _text(words: str | None) -> str:
+    """Return a help text on one line, with what Markdown would take for a tag as it stands."""
+    return " ".join((words or "").split()).replace("<", "&lt;")
+
+
+def _plain(names: str) -> str:
+    """Return what stands for a value without Python's word for several, which the help text mentions."""
+    return re.sub(r"<list\[(.*)\]>", r"<\1>", names)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -1,0 +1,21 @@
+"""Which pages are generated, and by what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tools.reference.commands import commands_page
+from tools.reference.settings import settings_page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["PAGES"]
+
+_FOLDER: Final = Path(__file__).parents[2] / "docs/reference"
+
+PAGES: Final[Mapping[Path, Callable[[], str]]] = {
+    _FOLDER / "commands.md": commands_page,
+    _FOLDER / "settings.md": settings_page,
+}
