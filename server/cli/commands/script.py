@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,10 @@ from server.config.bootstrap import open_library, settings_of
 from server.config.machine import Machine, current_places
 from skills_core.diagnostics import one_line
 from skills_core.errors import ScriptRefusedError, SkillChangedError, UnknownFileError, UnknownSkillError
+
+if TYPE_CHECKING:
+    from server.scripts.report import ScriptReport
+    from skills_core.run.scripts.runner import ScriptResult
 
 __all__ = ["script"]
 
@@ -86,7 +90,10 @@ def script(  # noqa: PLR0913 - one parameter for each flag
         result = until_signalled(partial(runner.run, owner, file.path, args or (), stdin=data, variables=variables))
     except (UnknownSkillError, UnknownFileError, ScriptRefusedError, SkillChangedError) as error:
         fail(str(error), EXIT_NO)
-    report = report_of(owner, file.path, runner.setup.isolation.kind, result)
+    _print_report(report_of(owner, file.path, runner.setup.isolation.kind, result), result, as_json=as_json)
+
+
+def _print_report(report: ScriptReport, result: ScriptResult, *, as_json: bool) -> None:
     if as_json:
         print_json({**report.facts, "stdout": report.stdout, "stderr": report.stderr})
     else:
