@@ -15,7 +15,7 @@ One skill alone, or an error that says what is wrong with it:
     except InvalidSkillError as error:
         print(error.path, error.line, error.message)
 
-The core knows nothing of MCP, HTTP, the process's environment or the command line.
+The core does not depend on MCP, HTTP, the process's environment or the command line.
 """
 
 from __future__ import annotations
@@ -190,13 +190,13 @@ _HOMES = {
     "sources": "ScanBounds Scope Source Strictness explicit_sources",
     "strict": "parse_skill read_skill",
 }
-# Which module a name comes from: one is imported when one of its names is asked for.
+# The public names of each module.
 
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is asked for
-    """Import a name when it is asked for: a process that is started for one question uses few of them."""
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - the type depends on the name
+    """Import a name on first use: a short-lived process uses few of them."""
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["MAX_ENTRY", "Catalog", "FoundSource", "order_of"]
 
 MAX_ENTRY = 1536
-"""Longest text of one skill in a catalog for models, in characters: some hosts show no more of one."""
+"""Maximum length in characters of one skill's entry in a catalog for models; some hosts cut longer ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundSource:
-    """What became of a source: whether its directory is there, whether it is trusted, and how many skills it has."""
+    """A source as loaded: whether its directory exists, whether it is trusted, and its number of skills."""
 
     source: Source
     exists: bool
@@ -38,11 +38,11 @@ class FoundSource:
 
 @dataclass(frozen=True, slots=True, repr=False, weakref_slot=True)
 class Catalog:
-    """All skills found, in the order of name and path; `active` are those that are served, `conditional` have gates.
+    """All skills found, ordered by name and path; `active` are those that are served, `conditional` those with gates.
 
-    `offered` are those of the active ones that a model may activate by itself: those that are always on first, then by
-    key. `problems` are diagnostics about sources rather than skills; `sources` are in order of precedence; `settlement`
-    is how names came out. Build one with `catalog_builder.build_catalog`.
+    `offered` are the active skills that a model may activate by itself, with those that are always on first, then by
+    key. `problems` are diagnostics about sources rather than skills. `sources` are in order of precedence. `settlement`
+    is the outcome of conflicts over names. Build one with `catalog_builder.build_catalog`.
     """
 
     skills: tuple[Skill, ...] = ()
@@ -79,16 +79,16 @@ class Catalog:
         problems: tuple[Diagnostic, ...],
         sources: tuple[FoundSource, ...],
     ) -> Catalog:
-        """Return the catalog with the second skill of each pair for the first.
+        """Return the catalog with the first skill of each pair replaced by the second.
 
-        Both have the same name, place, key and state, and are offered to models alike.
+        Both must have the same name, place, key, path and state, and the same position in `offered`.
         """
         catalog = copy(self)
         for name in ("skills", "active", "conditional"):
             object.__setattr__(catalog, name, _replaced(getattr(self, name), pairs, order_of))
         object.__setattr__(catalog, "offered", _replaced(self.offered, pairs, _order_of_offer))
         served = [new for _, new in pairs if new.state is State.ACTIVE]
-        # To copy a mapping and change it is many times as fast as to build it again.
+        # Copying a mapping and changing it is many times as fast as building it again.
         by_key, by_path = self._by_key.copy(), self._by_path.copy()
         by_key |= {skill.key: skill for skill in served}
         by_path |= {skill.path: skill for skill in served}
@@ -99,17 +99,17 @@ class Catalog:
         return catalog
 
     def get(self, name: str) -> Skill | None:
-        """Return the active skill whose key or path is `name`, None where there is none."""
+        """Return the active skill whose key or path is `name`, None if there is none."""
         return self._by_key.get(name) or self._by_path.get(name)
 
     def skill(self, name: str, suggested: Iterable[Skill] | None = None) -> Skill:
-        """Return the active skill that answers to `name`: its key, its path, or the URI of its SKILL.md.
+        """Return the active skill with `name` as its key, its path, or the URI of its SKILL.md.
 
-        The error names similar ones of `suggested`, by default of all that are active: whoever may not see a skill must
-        not learn of it by a mistake.
+        The error suggests similar names from `suggested`, by default from all active skills: an error must not reveal
+        a skill to a caller who may not see it.
 
         Raises:
-            UnknownSkillError: no active skill does.
+            UnknownSkillError: no active skill has this name.
         """
         found = self.get(name)
         if found is None and name.startswith(SCHEME):
@@ -123,21 +123,21 @@ class Catalog:
         return found
 
     def at(self, path: str) -> Skill | None:
-        """Return the active skill with this path, None where there is none."""
+        """Return the active skill with this path, None if there is none."""
         return self._by_path.get(path)
 
     def offer(self, key: str) -> Skill | None:
-        """Return the skill with this key if a model may activate it, else None."""
+        """Return the active skill with this key if a model may activate it, else None."""
         skill = self._by_key.get(key)
         return skill if skill is not None and skill.model_invocable else None
 
     def file(self, uri: str) -> tuple[Skill, SkillFile] | None:
-        """Return the file of an active skill that `uri` names, with the innermost skill that has it; else None."""
+        """Return the file that `uri` names and the innermost active skill that has it, or None."""
         path = decode_path(uri)
         if path is None:
             return None
         segments = path.split("/")
-        # Only as many prefixes as the deepest skill path has: a URI of a thousand segments costs no more.
+        # No skill path is deeper, so that a URI of a thousand segments costs no more than others.
         for count in range(min(self._depth, len(segments) - 1), 0, -1):
             skill = self._by_path.get("/".join(segments[:count]))
             if skill is not None:
@@ -147,9 +147,9 @@ class Catalog:
         return None
 
     def directory(self, uri: str) -> dict[str, tuple[Skill, SkillFile] | None] | None:
-        """Return the direct children of the folder that `uri` names, by their names; None where it names none.
+        """Return the direct children of the folder that `uri` names, by name; None if there is no such folder.
 
-        A file comes with the innermost skill that has it, a folder as None. Folders above skills are folders too.
+        A file is paired with the innermost skill that has it, a folder is None. Folders above skills count as folders.
         """
         path = decode_path(uri)
         if path is None:
@@ -171,7 +171,7 @@ class Catalog:
         return dict(sorted(children.items())) if is_folder else None
 
     def file_of(self, skill: Skill, path: str) -> SkillFile:
-        """Return the file at `path` (relative to the skill's folder, a leading `./` is forgiven).
+        """Return the file at `path`, which is relative to the skill's folder and may begin with `./`.
 
         Raises:
             UnknownFileError: the skill has no such file.
@@ -183,7 +183,7 @@ class Catalog:
 
 
 def order_of(skill: Skill) -> tuple[str, str, str]:
-    """Return by what the skills of a catalog are in order: name, path, and the place of the source."""
+    """Return the sort key of the skills of a catalog: name, path, and root of the source."""
     return skill.name, skill.path, str(skill.source.root)
 
 
@@ -194,7 +194,7 @@ def _order_of_offer(skill: Skill) -> tuple[bool, str]:
 def _replaced(
     skills: tuple[Skill, ...], pairs: Sequence[tuple[Skill, Skill]], order: Callable[[Skill], Any]
 ) -> tuple[Skill, ...]:
-    """Return skills, which are in `order`, with the second of each pair for the first, where that is there."""
+    """Return skills sorted by `order` with the first of each pair, if present, replaced by the second."""
     result = list(skills)
     for old, new in pairs:
         for number in range(bisect_left(result, order(old), key=order), bisect_right(result, order(old), key=order)):
@@ -204,7 +204,7 @@ def _replaced(
 
 
 def _children(skill: Skill, inside: str) -> dict[str, tuple[Skill, SkillFile] | None]:
-    """Return what a folder within a skill holds."""
+    """Return the direct children of a folder in a skill."""
     prefix = f"{inside}/" if inside else ""
     children: dict[str, tuple[Skill, SkillFile] | None] = {}
     for folder in skill.content.folders:

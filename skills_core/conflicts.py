@@ -1,8 +1,8 @@
-"""Settle which skill answers to which name, and where each stands in URIs.
+"""Settle conflicts: which skill has a name, and which path each has in URIs.
 
-Between sources the higher precedence wins and the others are shadowed. Within one source both stay: they are
-told apart by their paths. Pure functions over what was loaded; gates come later, so a name that is won is not
-lost again because its winner is gated out.
+Between sources, the higher precedence wins and the others are shadowed. Within one source, all skills of a name are
+kept and distinguished by their paths. Pure functions; gates come later, so that a gate which excludes the winner of a
+name does not free the name.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What a candidate answers to (`key`), its skill path in URIs, and whether another one has its name."""
+    """The key of a skill that keeps its name, its path in URIs, and whether another skill shares the name."""
 
     key: str
     path: str
@@ -62,7 +62,7 @@ class Placement:
 
 
 class Spot(NamedTuple):
-    """A path below a skill's folder, where a nested skill might be put."""
+    """A path below a skill's folder to which a nested skill might be mapped."""
 
     rank: int
     place: str
@@ -111,19 +111,19 @@ def _same_room(candidates: Sequence[Candidate], room: Mapping[Spot, bool]) -> bo
 
 
 def _is_room(outer: SkillContent, inside: str) -> bool:
-    """Tell whether neither a file nor a folder of `outer` stands at the path `inside` it."""
+    """Tell whether `outer` has neither a file nor a folder at the path `inside`."""
     return not any(file == inside or file.startswith(inside + "/") for file in outer.files)
 
 
 def _place(candidates: Sequence[Candidate], paths: Sequence[str]) -> list[Placement]:
-    """Give each candidate its path and its key; the results are in the order of the candidates."""
+    """Return the placement of each candidate, in their order."""
     names = Counter(candidate.content.name for candidate in candidates)
     taken = set(paths)
     keys: set[str] = set()
     placements: list[Placement] = []
     for candidate, path in zip(candidates, paths, strict=True):
         name = candidate.content.name
-        # A name that breaks the rules may look like another skill's path.
+        # A name that breaks the rules may equal another skill's path.
         is_unique = names[name] == 1 and (name == path or name not in taken)
         key = _unused(name if is_unique else printable(path), keys)
         keys.add(key)
@@ -136,11 +136,11 @@ def _unused(key: str, keys: set[str]) -> str:
 
 
 class _Paths:
-    """Gives each candidate a path, so that no URI names two files.
+    """Assigns each candidate a path, so that no URI names two files.
 
-    The last segment of a path is the skill's name, as SEP-2640 asks. Folders that bear their skill's name, as do
-    all that enclose them, stand where they are; then the others are mapped to where there is room. Nested skills
-    stand below the path of the skill that encloses them.
+    The last segment of a path is the skill's name, as SEP-2640 requires. A skill whose folder, like those of all
+    enclosing skills, has the skill's name keeps its own path; the others are then mapped to free paths. A nested skill
+    gets a path below that of the skill that encloses it.
     """
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
@@ -154,13 +154,13 @@ class _Paths:
         self.given = [self._path_of[each.rank, each.content.place] for each in candidates]
 
     def _order(self, candidate: Candidate) -> tuple[int, bool, int, str]:
-        """Sources by rank, then what can stand where it is, then enclosing skills before nested ones."""
+        """Return the sort key: rank, then skills that keep their own path, then enclosing before nested skills."""
         content = candidate.content
         natural = all(each.place.rpartition("/")[2] == each.name for each in (content, *self._enclosing(candidate)))
         return candidate.rank, not natural, content.place.count("/") if content.place else -1, content.place
 
     def _enclosing(self, candidate: Candidate) -> Iterator[SkillContent]:
-        """Yield the contents of the folders above, the nearest first."""
+        """Yield the skills that enclose the candidate, the nearest first."""
         folder = candidate.content.place
         while folder:
             folder = parent(folder)
@@ -176,7 +176,7 @@ class _Paths:
         self._occupied.update(_prefixes(path))
 
     def _is_free(self, path: str, candidate: Candidate, enclosing: Sequence[SkillContent]) -> bool:
-        """Tell whether nothing stands at or below `path`, and above it nothing but what encloses the candidate."""
+        """Tell whether no skill has a path at or below `path`, and only enclosing skills have one above it."""
         if path in self._occupied:
             return False
         around = {(candidate.rank, each.place) for each in enclosing}
@@ -185,7 +185,7 @@ class _Paths:
         return not enclosing or self._has_room(path, candidate, enclosing[0])
 
     def _has_room(self, path: str, candidate: Candidate, outer: SkillContent) -> bool:
-        """Tell whether a place that is not the real one below `outer` is none of the files of `outer`."""
+        """Tell whether `path` is the candidate's own path below `outer`, or is not taken by files of `outer`."""
         base = self._path_of[candidate.rank, outer.place] + "/"
         inside = path.removeprefix(base)
         real = candidate.content.place.removeprefix(f"{outer.place}/")
@@ -196,7 +196,7 @@ class _Paths:
         return self.room[spot]
 
     def _choices(self, candidate: Candidate, enclosing: Sequence[SkillContent]) -> Iterator[str]:
-        """Yield paths for a candidate, the nicest first, without end."""
+        """Yield possible paths for a candidate, the best first, without end."""
         outer = enclosing[0] if enclosing else None
         folder = candidate.content.place.removeprefix(f"{outer.place}/" if outer and outer.place else "")
         above, _, last = folder.rpartition("/")
@@ -209,7 +209,7 @@ class _Paths:
         yield _joined(prefix, base, last, name)
         for number in count(2):
             yield _joined(prefix, base, f"{last}-{number}", name)
-            # A skill may stand at the prefix itself, so that nothing fits below it.
+            # A skill may have the prefix itself as its path, so that no path below it is free.
             yield _joined(f"{prefix}-{number}", base, name)
 
 
@@ -218,7 +218,7 @@ def _joined(*parts: str) -> str:
 
 
 def _prefixes(path: str) -> list[str]:
-    """Return the path with all that is above it, the shortest first."""
+    """Return the path and all paths above it, the shortest first."""
     return [path[: match.start()] for match in re.finditer("/", path)] + [path]
 
 

@@ -131,9 +131,9 @@ def standing_of(skill: Skill, *, before_requirements: bool = False) -> Standing:
 def _exclusion_of(content: SkillContent, source: Source, environment: Environment) -> Exclusion | None:
     """Return why the user's choice or a gate excludes a skill of `source`, None where neither does."""
     if environment.disabled and any(_selects(choice, content, source) for choice in environment.disabled):
-        return Exclusion(Reason.DISABLED, "the setting disabled names it")
+        return Exclusion(Reason.DISABLED, "the setting 'disabled' names it")
     if environment.enabled and not any(_selects(choice, content, source) for choice in environment.enabled):
-        return Exclusion(Reason.DISABLED, "the setting enabled does not name it")
+        return Exclusion(Reason.DISABLED, "the setting 'enabled' does not name it")
     key = content.skill_key.lower()
     entry = environment.entries.get(key)
     if entry is not None and entry.enabled is False:
@@ -165,7 +165,7 @@ def _untrusted(project: str) -> str:
 
 
 def _duplicate_note(candidate: Candidate, key: str) -> tuple[Diagnostic, ...]:
-    message = f"another skill of this source is named {candidate.name!r} too, so this one answers to {key!r}"
+    message = f"another skill of this source is also named {candidate.name!r}; use {key!r} for this one"
     where = _where(candidate.source, candidate.content.place)
     return (Diagnostic(Severity.WARNING, Reason.DUPLICATE_NAME, message, where),)
 

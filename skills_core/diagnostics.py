@@ -1,6 +1,6 @@
-"""What can be said about a skill's files: one closed set of reasons, and the diagnostics that carry them.
+"""Diagnostics about skills and their files, with a closed set of reason codes.
 
-Pure values at the bottom of the core: every other module here may import this one, it imports none of them.
+Pure values at the bottom of the core: every other module may import this one, and it imports none of them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 __all__ = ["Diagnostic", "Reason", "Severity", "capped", "one_line", "printable", "shortened", "without_halves"]
 
 MAX_ALIKE = 20
-"""Diagnostics of one reason that are told one by one; a file may hold thousands."""
+"""Diagnostics of one reason that are reported one by one; a file may have thousands."""
 
 
 class Severity(StrEnum):
-    """How much a diagnostic matters: an error costs the skill, a warning a rule, an info nothing."""
+    """Severity: an error makes the skill invalid, a warning breaks a rule, an info does neither."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -27,9 +27,9 @@ class Severity(StrEnum):
 
 
 class Reason(StrEnum):
-    """Every reason this product gives for a diagnostic or for a state other than active.
+    """Every reason for a diagnostic, or for a state other than active.
 
-    The values are part of the outside contract: users filter on them, so they never change their spelling.
+    The values are part of the public contract: users filter on them, so they never change.
     """
 
     # Files
@@ -118,7 +118,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """Something worth telling about one file: `path` is printable text, `line` counts from 1."""
+    """A finding about one file; `path` is printable, `line` counts from 1."""
 
     severity: Severity
     code: Reason
@@ -127,13 +127,13 @@ class Diagnostic:
     line: int | None = None
 
     def __str__(self) -> str:
-        """Render as compilers do, `path:line: severity[code]: message`, so that editors can jump there."""
+        """Format as compilers do, `path:line: severity[code]: message`, so that editors can jump to the line."""
         where = self.path if self.line is None else f"{self.path}:{self.line}"
         return one_line(f"{where}: {self.severity}[{self.code}]: {self.message}")
 
 
 def capped(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """Return diagnostics of one file, of each reason the first ones, with a last one that counts the others."""
+    """Return the first diagnostics of each reason, and for each reason that has more of them one with their number."""
     kept: list[Diagnostic] = []
     alike: dict[Reason, list[Diagnostic]] = {}
     for diagnostic in found:
@@ -158,22 +158,22 @@ def capped(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
 
 
 def printable(text: str) -> str:
-    """Return `text` safe for UTF-8 output: bytes of file names that are no UTF-8 show as escapes."""
+    """Return `text` safe for UTF-8 output: bytes of file names that are not UTF-8 become escapes."""
     try:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    except UnicodeEncodeError:  # names on Windows may hold half a character
+    except UnicodeEncodeError:  # file names on Windows may hold lone surrogates
         return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def without_halves(text: str) -> str:
-    """Return `text` with each pair of surrogates as the one character it is, and U+FFFD for each that stands alone."""
+    """Return `text` with each surrogate pair joined to one character, and each lone surrogate replaced by U+FFFD."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def shortened(text: str, length: int) -> str:
-    """Return a message as one line of at most `length` characters: what is too long loses its middle.
+    """Return a message as one line of at most `length` characters, without its middle if it is longer.
 
-    A message begins with a path, which may be of any length, and says at its end what is wrong.
+    A message begins with a path of any length and ends with the fault.
     """
     line = one_line(text)
     kept = (length - 1) // 2
@@ -181,6 +181,6 @@ def shortened(text: str, length: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return `text` for a log or a terminal: line ends, escape sequences and marks of direction show as escapes."""
+    """Return `text` for a log or a terminal, with line ends, escape sequences and direction marks escaped."""
     text = printable(text)
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -1,6 +1,6 @@
-"""What a caller must handle: one family of exceptions, with the facts as attributes.
+"""The exceptions that callers handle: one family, with the facts as attributes.
 
-What is wrong with a skill is no exception but data, see `diagnostics`.
+Faults of skills are data, not exceptions; see `diagnostics`.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ __all__ = [
 
 
 _MAX_COMPARED = 300
-# Comparing a name with one other takes some ten microseconds, and longer ones longer.
+# Each comparison takes ten microseconds or more.
 
 
 def similar_to(name: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Return up to three of `known` that may have been meant; among many, those that share the beginning or end."""
+    """Return up to three of `known` similar to `name`; of many, compare only those with the same beginning or end."""
     name, candidates = name[:100], list(known)
     if len(candidates) > _MAX_COMPARED:
         candidates = [each for each in candidates if each[:3] == name[:3] or each[-5:] == name[-5:]][:_MAX_COMPARED]
-    import difflib  # noqa: PLC0415 - few names are wrong, and each start would pay for it
+    import difflib  # noqa: PLC0415 - few names are wrong; at the top, every start would pay for it
 
     return tuple(difflib.get_close_matches(name, candidates, n=3))
 
 
 def did_you_mean(similar: Sequence[str], lead: str = " Did") -> str:
-    """Return what ends a message, such as ` Did you mean 'a' or 'b'?`; nothing where nothing is similar."""
+    """Return the end of a message, as in ` Did you mean 'a' or 'b'?`; empty if nothing is similar."""
     return f"{lead} you mean {' or '.join(map(repr, similar))}?" if similar else ""
 
 
@@ -66,7 +66,7 @@ class SkillsError(Exception):
 
 
 class InvalidSourceError(SkillsError):
-    """A directory that was named explicitly cannot be a source of skills."""
+    """A directory that the user named cannot be a source of skills."""
 
     def __init__(self, root: Path, reason: Reason, message: str) -> None:
         super().__init__(f"{root}: {message}")
@@ -75,7 +75,7 @@ class InvalidSourceError(SkillsError):
 
 
 class FileRefusedError(SkillsError):
-    """A file cannot be read within the boundary of its skill's folder; `fault` tells what kind of failure that is."""
+    """A file cannot be read within its skill's folder; `fault` classifies the failure."""
 
     def __init__(self, path: str, reason: Reason, message: str, fault: Fault = Fault.REFUSED) -> None:
         super().__init__(f"{path}: {message}")
@@ -86,17 +86,17 @@ class FileRefusedError(SkillsError):
 
 
 class FileUnavailableError(FileRefusedError):
-    """The system cannot read a file now, which says nothing about the file: a later attempt may succeed."""
+    """The system cannot read a file now; a later attempt may succeed."""
 
     def __init__(self, path: str, reason: Reason, message: str) -> None:
         super().__init__(path, reason, message, Fault.PASSING)
 
 
 class InvalidSkillError(SkillsError):
-    """A skill that was asked for by its path cannot be used; which of the five kinds below says what kind of fault.
+    """The skill at a path cannot be used; the subclasses say what kind of fault it has.
 
-    `reason`, `message` and `line` are those of the fault that stops it, `field` is the field that it is about, None
-    where it is about none or several. `diagnostics` holds all there is to tell of the skill.
+    `reason`, `message` and `line` are those of the fault that makes it unusable. `field` is the field concerned, None
+    if there is none or more than one. `diagnostics` holds all diagnostics of the skill.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class SkillIoError(InvalidSkillError):
 
 
 class SkillYamlError(InvalidSkillError):
-    """The frontmatter is no YAML, or not such that all parsers read the same."""
+    """The frontmatter is not valid YAML, or parsers disagree on it."""
 
 
 class InvalidFrontmatterError(InvalidSkillError):
@@ -132,9 +132,9 @@ class InvalidSkillsRootError(InvalidSkillError):
 
 
 class EntryRefusedError(SkillsError):
-    """What another server says of a skill breaks a rule; `diagnostics` holds each fault.
+    """Another server's entry for a skill breaks a rule; `diagnostics` holds each fault.
 
-    `uri` and `name` are what the entry claims, empty where it does not say.
+    `uri` and `name` are those of the entry, empty if it has none.
     """
 
     def __init__(self, uri: str, name: str, diagnostics: tuple[Diagnostic, ...]) -> None:
@@ -145,7 +145,7 @@ class EntryRefusedError(SkillsError):
 
 
 class InstallRefusedError(SkillsError):
-    """A skill cannot be written to `path`; nothing that was there has changed."""
+    """A skill cannot be written to `path`; the files there are unchanged."""
 
     def __init__(self, path: Path, reason: Reason, message: str) -> None:
         super().__init__(f"{path}: {message}")
@@ -155,7 +155,7 @@ class InstallRefusedError(SkillsError):
 
 
 class InvalidPatternError(SkillsError):
-    """A pattern that guards tool calls cannot be used; the message ends with what its engine says."""
+    """A guard pattern cannot be used; the message ends with the regular-expression engine's."""
 
     def __init__(self, pattern: str, why: str) -> None:
         super().__init__(f"the pattern {pattern[:100]!r} cannot be used: {why}")
@@ -169,7 +169,7 @@ class InvalidSchemaError(SkillsError):
 
 
 class NestedTooDeepError(SkillsError):
-    """A JSON value has more than `limit` levels of lists and objects within each other, so it was not looked at."""
+    """A JSON value has more than `limit` nested levels of lists and objects; it was not processed."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"The value is nested deeper than {limit} levels of lists and objects; use a flatter one.")
@@ -177,7 +177,7 @@ class NestedTooDeepError(SkillsError):
 
 
 class ScriptRefusedError(SkillsError):
-    """A script of a skill cannot or must not be run; nothing of it was."""
+    """A script of a skill cannot or must not be run; it was not started."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(f"{path[:200]} cannot be run: {why}")
@@ -186,27 +186,27 @@ class ScriptRefusedError(SkillsError):
 
 
 class SkillChangedError(SkillsError):
-    """Files of a skill, which are at `paths` on the disk, are not those that were loaded."""
+    """Files of a skill differ from those that were loaded; `paths` are the files on disk."""
 
     def __init__(self, skill: str, paths: tuple[Path, ...]) -> None:
-        super().__init__(f"The files of the skill {skill!r} changed meanwhile; try again.")
+        super().__init__(f"The files of the skill {skill!r} have changed since it was loaded; try again.")
         self.paths = paths
 
 
 class ToolFailedError(SkillsError):
-    """A call of a tool came to nothing; the text is for the model that made it."""
+    """A tool call failed; the message is for the model that made the call."""
 
 
 class InvalidRecordError(SkillsError):
-    """What was recorded of a run cannot be read back; `where` is the field."""
+    """The record of a run cannot be read back; `where` is the field."""
 
     def __init__(self, where: str, why: str) -> None:
-        super().__init__(f"What was recorded of this run cannot be read: {where}: {why}. Begin the run anew.")
+        super().__init__(f"The record of this run cannot be read: {where}: {why}. Start a new run.")
         self.where = where
 
 
 class UnknownSkillError(SkillsError):
-    """No active skill answers to this name; `similar` holds what may have been meant, `because` why one does not."""
+    """No active skill has this name; `similar` holds similar names, `because` says why a skill is not active."""
 
     def __init__(self, name: str, known: Iterable[str], because: str = "") -> None:
         self.name = name
@@ -216,7 +216,7 @@ class UnknownSkillError(SkillsError):
 
 
 class UnknownFileError(SkillsError):
-    """A skill has no such file; `similar` holds what may have been meant."""
+    """A skill has no such file; `similar` holds similar paths."""
 
     def __init__(self, skill: str, path: str, known: Iterable[str]) -> None:
         self.skill = skill

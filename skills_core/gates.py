@@ -34,10 +34,10 @@ _ABSENT = object()
 
 @dataclass(frozen=True, slots=True)
 class SkillEntry:
-    """What the user's `skills.json` says of one skill.
+    """The entry for one skill in the user's `skills.json`.
 
-    `enabled` is None where it says nothing. `variables` and the credential, of which only the presence counts,
-    stand in for environment variables that are not set; `config` comes before the configuration of all.
+    `enabled` is None if the entry does not set it. `variables` and the credential (of which only the presence matters)
+    replace environment variables that are not set. `config` takes precedence over the general configuration.
     """
 
     enabled: bool | None = None
@@ -55,14 +55,14 @@ def _trusts_all(_: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The machine a gate is evaluated for.
+    """The machine and user settings that gates are evaluated against.
 
-    `os` is `windows`, `linux` or `macos`; `has_bin` tells whether an executable is on the search path; `config` is
-    a configuration with nested or dotted keys; `entries` maps skills' keys, in lower case, to what is set for them.
-    `enabled`, where it is not empty, and `disabled` choose skills by name, `tag:…` or `source:…` (a scope, or a path).
-    `bundled` are the keys, in lower case, of the bundled skills that are wanted, None for all of them. `trusts` tells
-    of a project's folder whether its skills may be served. `problems` tell what of all this could not be read;
-    `unread` tells that the system may be able to read it later, so that what was known before counts meanwhile.
+    `os` is `windows`, `linux` or `macos`. `has_bin` tells whether an executable is on the search path. `config` has
+    nested or dotted keys. `entries` maps the keys of skills, in lower case, to their entries in `skills.json`.
+    `enabled` (if not empty) and `disabled` select skills by name, `tag:…` or `source:…` (a scope or a path). `bundled`
+    lists the keys, in lower case, of the bundled skills to serve; None serves all. `trusts` tells whether the skills of
+    a project's folder may be served. `problems` reports which of this could not be read; `unread` tells that a later
+    attempt may succeed, and that the previous environment applies until then.
     """
 
     os: str
@@ -80,7 +80,7 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """Why a gate is closed: the reason, and the missing thing in words."""
+    """Why a skill is excluded: the reason code, and the details in words."""
 
     reason: Reason
     detail: str
@@ -88,7 +88,7 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """The variable that a skill takes its credential from, and whether there is one; its value is kept nowhere."""
+    """The variable that holds a skill's credential, and whether it is set; the value itself is not kept."""
 
     name: str
     is_set: bool
@@ -97,9 +97,9 @@ class Credential:
 def evaluate_gate(
     gate: Gate, environment: Environment, entry: SkillEntry | None = None, primary_env: str | None = None
 ) -> Exclusion | None:
-    """Return why `gate` is closed in `environment`, or None where it is open.
+    """Return why `gate` excludes a skill in `environment`, None if it does not.
 
-    `entry` is what is set for the skill; its credential stands in for the variable `primary_env`.
+    `entry` is the skill's entry in `skills.json`; its credential replaces the variable `primary_env`.
     """
     entry = entry or _NO_ENTRY
     if gate.os and environment.os not in gate.os:
@@ -111,14 +111,14 @@ def evaluate_gate(
         return Exclusion(Reason.MISSING_BIN, f"none of {', '.join(gate.any_bins)} is on the PATH")
     for name in gate.env:
         if not _is_set(name, environment, entry, primary_env):
-            return Exclusion(Reason.MISSING_ENV, f"the environment variable {name} is not set or empty")
+            return Exclusion(Reason.MISSING_ENV, f"the environment variable {name} is unset or empty")
     return _evaluate_config(gate, environment, entry)
 
 
 def primary_credential(
     name: str | None, environment: Environment, entry: SkillEntry | None = None
 ) -> Credential | None:
-    """Tell of the variable `name` whether it is set where a gate would look; None where there is no name."""
+    """Return the credential in the variable `name`, looked up as gates do; None if there is no name."""
     return Credential(name, _is_set(name, environment, entry or _NO_ENTRY, name)) if name else None
 
 
@@ -130,24 +130,24 @@ def _is_set(name: str, environment: Environment, entry: SkillEntry, primary_env:
 def _evaluate_config(gate: Gate, environment: Environment, entry: SkillEntry) -> Exclusion | None:
     for key, expected in gate.config:
         actual = _look_up(key, entry.config, environment.config)
-        # Typed equality, all the way down: in Python True == 1, in a configuration file they differ.
+        # Compared as JSON: in Python True == 1, in a configuration file they differ.
         if actual is _ABSENT or json.dumps(actual, sort_keys=True) != json.dumps(expected, sort_keys=True):
             return Exclusion(Reason.CONFIG_DISABLED, f"the configuration key {key} is not {expected!r}")
     for key in gate.settings:
-        if not any(_says_yes(_look_up(key, config)) for config in (entry.config, environment.config)):
-            return Exclusion(Reason.CONFIG_DISABLED, f"the configuration key {key} is not set, or off")
+        if not any(_is_on(_look_up(key, config)) for config in (entry.config, environment.config)):
+            return Exclusion(Reason.CONFIG_DISABLED, f"the configuration key {key} is unset or off")
     return None
 
 
-def _says_yes(value: object) -> bool:
-    """Tell whether a setting is on, as JD.AI reads it: texts that say no are no."""
+def _is_on(value: object) -> bool:
+    """Tell whether a setting is on as JD.AI reads it: the strings "", "false" and "0" are off."""
     if isinstance(value, str):
         return value.strip().lower() not in {"", "false", "0"}
     return value is not _ABSENT and bool(value)
 
 
 def _look_up(key: str, *configs: Mapping[str, JsonValue]) -> object:
-    """Return the value of a dotted key, spelled in one or nested, in the first configuration that has it."""
+    """Return the value of a key, dotted or nested, from the first configuration that has it."""
     for config in configs:
         if key in config:
             return config[key]

@@ -1,4 +1,4 @@
-"""The library: the living thing that holds the current catalog, reloads it, and says what changed."""
+"""The library: holds the current catalog, reloads it, and returns what changed."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ __all__ = ["Change", "Library", "load_catalog"]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a reload altered, per skill: `updated` pairs each skill as it was with as it is.
+    """The difference that a reload made, per skill; `updated` holds pairs of the old and the new skill.
 
-    A change is false where nothing differs.
+    A change is false if no skill differs.
     """
 
     before: Catalog
@@ -42,8 +42,8 @@ class Change:
 
     @classmethod
     def between(cls, before: Catalog, after: Catalog) -> Change:
-        """Return what differs between two catalogs of the same sources."""
-        # What is the same at both ends need not be looked at: most reloads leave all but a few as they were.
+        """Return the difference between two catalogs of the same sources."""
+        # Most reloads change few skills: equal beginnings and ends are skipped.
         start = _alike(before.skills, after.skills)
         end = _alike(reversed(before.skills[start:]), reversed(after.skills[start:]))
         old = {_place_of(skill): skill for skill in before.skills[start : len(before.skills) - end]}
@@ -56,14 +56,14 @@ class Change:
 
 
 class Library:
-    """Skills of one or several sources, loaded once and then kept current by `reload`.
+    """Skills of one or more sources, loaded once and then kept current by `reload`.
 
-    `catalog` is an immutable snapshot that `reload` replaces as a whole: whoever reads it once works on one
-    state. `reload` may be called from any thread; calls take turns.
+    `catalog` is an immutable snapshot that `reload` replaces as a whole: a caller that reads it once works on one
+    state. `reload` may be called from any thread; calls are serialized.
     """
 
     def __init__(self, sources: Sequence[Source], environment: Callable[[], Environment]) -> None:
-        """Load all sources; `environment` is asked at each reload for what gates are evaluated against."""
+        """Load all sources; `environment` is called for each load, and returns what gates are evaluated against."""
         self._environment = environment
         self._lock = threading.Lock()
         self._known = environment()
@@ -86,25 +86,24 @@ class Library:
 
     @property
     def roots(self) -> tuple[Path, ...]:
-        """The folders to watch: those of the sources, and where links lead."""
+        """The folders to watch: the roots of the sources, and the targets of links out of them."""
         return tuple(sorted(frozenset[Path]().union(*(loaded.roots for loaded in self._loaded))))
 
     @property
     def unread(self) -> dict[Path, frozenset[str]]:
-        """What the system could not read at the last load, by root: it is as it was known before until it is read."""
+        """The paths that could not be read at the last load, by root; until they are, the last known content stays."""
         return {loaded.source.root: loaded.unread for loaded in self._loaded if loaded.unread}
 
     @property
     def is_stale(self) -> bool:
-        """Whether something could not be read at the last load, so that a further reload is due."""
+        """Whether another reload is due because something could not be read at the last load."""
         return self._known.unread or any(loaded.unread for loaded in self._loaded)
 
     def reload(self, changed: Iterable[Path] | None = None) -> Change:
-        """Bring the catalog up to date with the disk and return what that altered.
+        """Bring the catalog up to date with the disk, and return the difference.
 
-        `changed` are absolute paths that are known to have changed: only they are looked at, and they are read
-        again whatever their metadata says. With None everything is compared by its metadata. What is `unread` is read
-        again in any case.
+        `changed` are absolute paths that are known to have changed: only these are read again, whatever their metadata
+        says. With None, the metadata of all files is compared. `unread` paths are read again in either case.
         """
         with self._lock:
             before = self._catalog
@@ -119,7 +118,7 @@ class Library:
 
     def _current_environment(self) -> Environment:
         found = self._environment()
-        # What decides on skills and cannot be read now decides as it did before.
+        # Until the environment can be read again, the previous one applies.
         return replace(self._known, problems=found.problems, unread=True) if found.unread else found
 
     def _reloaded(self, changed: Iterable[Path] | None, known: Environment) -> list[LoadedSource]:
@@ -136,14 +135,14 @@ class Library:
 
 
 def _load(source: Source, environment: Environment) -> LoadedSource:
-    """Load a source; of one that is not trusted no more than tells what is there, as it may take minutes to read."""
+    """Load a source; of an untrusted one only what lists its skills, because it may be huge."""
     if is_trusted(source, environment):
         return load_source(source)
     return load_source(source.preview, main_only=True)
 
 
 def load_catalog(sources: Iterable[Source], environment: Environment) -> Catalog:
-    """Load once what skills say of themselves: their files beside the one that makes them skills are not read."""
+    """Load a catalog once, without reading any files but the main file of each skill."""
     seen = (source if is_trusted(source, environment) else source.preview for source in sources)
     return build_catalog([load_source(source, main_only=True) for source in seen], environment)
 

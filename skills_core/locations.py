@@ -1,8 +1,8 @@
-"""Where skills are looked for when nobody names a directory, in order of precedence.
+"""The default sources, in order of precedence, for when the user names no directory.
 
-The project's folders from the working directory up to the root of its git repository, the user's own, those that
-plugins bring along, those that came with the product, and last what other agents keep. Folders that do not exist are
-sources all the same: they may be made later. Rules: JD.AI's lifecycle, agentskills.io's client guide, adk-skill.
+They are the project's folders from the working directory up to the root of its git repository, the user's own folders,
+those of plugins, the bundled skills, and last the folders of other agents. A folder that does not exist is a source
+too, because it may be created later. Rules: JD.AI's lifecycle, agentskills.io's client guide, adk-skill.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ __all__ = ["USUAL_BOUNDS", "Places", "default_sources", "project_of"]
 _KINDS = frozenset({SkillKind.FOLDER, SkillKind.DOCUMENT})
 
 USUAL_BOUNDS = ScanBounds(depth=6, folders=2000, entries=200_000)
-"""What nobody named may be anything; agentskills.io's guide gives the first two figures.
+"""Scan bounds of default sources, whose size is unknown; the first two are from agentskills.io's client guide.
 
-The third is a hundred names for each folder: a scan that reaches it takes about a second.
+The third allows a hundred entries for each folder; a scan that reaches it takes about a second.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The folders that sources are found from, all absolute; `bundled` is where the product's own skills are."""
+    """The absolute folders that default sources derive from; `bundled` holds the bundled skills."""
 
     home: Path
     working_directory: Path
@@ -40,10 +40,10 @@ class Places:
 
 
 def project_of(directory: Path, home: Path) -> Path:
-    """Return the root of the git repository that `directory` is in, or `directory` itself.
+    """Return the root of the git repository that contains `directory`, or `directory` itself.
 
-    A home directory that is kept in git is no project: it holds the user's own skills, and all projects. Where the
-    system does not say whether a folder is such a root, `directory` is all that is known to belong together.
+    A home directory in git is not a project, because it holds the user's own skills and all projects. If the system
+    cannot tell whether a folder is a repository, the result is `directory`.
     """
     for folder in (directory, *directory.parents):
         try:
@@ -66,13 +66,12 @@ def default_sources(
     bounds: ScanBounds = USUAL_BOUNDS,
     may_leave: bool = True,
 ) -> tuple[Source, ...]:
-    """Return the sources by precedence; a folder that several of them name counts once, where it stands highest.
+    """Return the default sources by precedence; a folder named by several counts once, at its highest position.
 
-    A folder that is the user's own stands where it does without the project, whichever links of the project lead to it.
-    Sources in `more` stand before the others of their scope. The scopes in `precedence` come first, in that order,
-    then those that it leaves out. With `conventions`, files such as `AGENTS.md` anywhere in the project are skills.
-    None of them is scanned beyond `bounds`. Without `may_leave`, a place of the project that is a link out of it is not
-    looked into.
+    A user's own folder keeps its position even if a link in the project leads to it. Sources in `more` come before the
+    others of their scope. The scopes in `precedence` come first, in that order, then the others. With `conventions`,
+    convention files (`AGENTS.md` and others) anywhere in the project are skills. `bounds` limits each scan. Without
+    `may_leave`, a folder of the project that is a link out of it is not scanned.
     """
     scopes = list(dict.fromkeys([*precedence, *Scope]))
     found = [*more, *_candidates(places, bounds, conventions=conventions, may_leave=may_leave)]
@@ -96,7 +95,7 @@ def _candidates(places: Places, bounds: ScanBounds, *, conventions: bool, may_le
     ) -> Source:
         place = real_path(root)
         barred = project is not None and not may_leave and not place.is_relative_to(real_path(project))
-        # What is not looked into keeps its own name, and takes that of no other source.
+        # A barred source keeps its own path, so that it does not replace the source at its target.
         return Source(
             root if barred else place,
             scope,

@@ -1,7 +1,7 @@
-"""Which files of a skill a model may be handed: all but the instructions of a skill that only users may call.
+"""Which files of a skill a model may read: all but the instructions of a skill that only users may invoke.
 
-Such a skill (`disable-model-invocation`, or `trigger` by name) has supporting files that the model needs once the user
-called it. Its SKILL.md is the skill itself, and it may also be a file of the skill that encloses it.
+When the user invokes such a skill (`disable-model-invocation`, or `trigger`), the model needs its supporting files. Its
+SKILL.md is withheld, also where it is a file of an enclosing skill.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _READ: Final = frozenset({None, Reason.MISSING_FRONTMATTER})
 
 
 def is_withheld_from_models(skill: Skill, file: SkillFile, raw: bytes) -> bool:
-    """Tell whether a file of `skill`, whose bytes are `raw`, instructs a model in what only users may call."""
+    """Tell whether a file of `skill`, with the bytes `raw`, instructs a model in what only users may invoke."""
     if file is skill.content.main:
         return not skill.model_invocable
     name = posixpath.basename(file.path)
-    # A document may refer to another one; in a folder nothing but a SKILL.md makes a skill.
+    # A document may refer to another document; in a folder only a SKILL.md makes a skill.
     of_document = skill.content.kind is SkillKind.DOCUMENT and name.endswith(".md")
     if name not in {MAIN_FILE, OTHER_SPELLING} and not of_document:
         return False
     instructions = parse_instructions(raw, name, file.path, Strictness.LENIENT)
-    # A frontmatter that cannot be read may say that the skill is for users alone.
+    # Unreadable frontmatter may hold the field.
     unclear = instructions.fault not in _READ and not instructions.frontmatter.raw and _FIELD in raw
     return unclear or not instructions.frontmatter.model_invocable

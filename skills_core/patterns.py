@@ -1,7 +1,6 @@
-"""Patterns that strangers wrote, by an engine that needs linear time for any of them (RE2).
+"""Regular expressions from untrusted authors, matched in linear time by RE2.
 
-They are matched as JavaScript's would be, as far as RE2 goes: what it lacks (lookaround, backreferences) makes a
-pattern unusable, which is said instead of guessed at.
+They match as in JavaScript, within the limits of RE2: a pattern with lookaround or backreferences is refused.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ if TYPE_CHECKING:
 __all__ = ["MAX_PATTERN", "MAX_PATTERNS", "decoding_part", "pattern_fault", "searcher"]
 
 MAX_PATTERN = 2000
-"""Longest pattern in characters."""
+"""Maximum length of a pattern in characters."""
 
 MAX_PATTERNS = 200
-"""Most patterns of one kind that a skill may have."""
+"""Maximum number of patterns of one kind in a skill."""
 
 _MEMORY = 1 << 20
-# Bytes of one compiled pattern: a thousand of them must not be a burden.
+# Bytes of one compiled pattern; there may be a thousand.
 
 _REMEMBERED = 4096
 
 _ESCAPED_IN_JSON = re.compile(
-    r"""\\\\(?P<json>[tnrfbu]?)        # one backslash that is meant: what JSON writes
-      | (?P<part> \\[sntrfva]         # the class of blanks, and controls by their letters or numbers
+    r"""\\\\(?P<json>[tnrfbu]?)        # an escaped backslash: what JSON writes
+      | (?P<part> \\[sntrfva]         # whitespace, and control characters by letter or number
         | \\x(?:[01][0-9a-fA-F] | \{0*[01]?[0-9a-fA-F]\})
         | \[:(?:space|cntrl|blank):\]
         | [\x00-\x1f] )""",
@@ -40,7 +39,7 @@ _ESCAPED_IN_JSON = re.compile(
 
 
 def pattern_fault(pattern: str) -> str | None:
-    """Return that a pattern cannot be used, and why; None where it can."""
+    """Return why a pattern cannot be used, None if it can."""
     try:
         _compiled(pattern, across_lines=False)
     except InvalidPatternError as error:
@@ -49,10 +48,10 @@ def pattern_fault(pattern: str) -> str | None:
 
 
 def decoding_part(pattern: str) -> str | None:
-    """Return the first part of a pattern that is meant for tabs, line ends or controls; None where there is none.
+    """Return the first part of a pattern that matches tabs, line ends or control characters; None if there is none.
 
-    JSON writes these as a backslash and a letter, so that such a part matches a space there, or nothing at all. A
-    pattern that has what JSON writes as well is meant for both.
+    JSON writes these characters as a backslash and a letter, so in JSON text such a part matches only a space, or
+    nothing. A pattern that also matches the escapes of JSON is written for both.
     """
     found = list(_ESCAPED_IN_JSON.finditer(pattern))
     if any(match["json"] for match in found):
@@ -61,19 +60,19 @@ def decoding_part(pattern: str) -> str | None:
 
 
 def searcher(pattern: str, *, across_lines: bool = False) -> Callable[[str], bool]:
-    """Return what tells whether a text has a match of the pattern anywhere; `across_lines`, a dot is a line end too.
+    """Return a function that tells whether a text contains a match; with `across_lines`, a dot matches line ends.
 
     Raises:
         InvalidPatternError: the pattern cannot be used.
     """
-    # Most have no dot: one compiled pattern does for both.
+    # Without a dot, both compile to the same.
     compiled = _compiled(pattern, across_lines=across_lines and "." in pattern)
 
     def matches(text: str) -> bool:
         try:
             return compiled.search(text) is not None
         except UnicodeEncodeError:
-            # Few texts hold half of a character, and many patterns are looked for in each.
+            # Lone surrogates are rare, and many patterns are searched in each text.
             return compiled.search(without_halves(text)) is not None
 
     return matches
@@ -81,7 +80,7 @@ def searcher(pattern: str, *, across_lines: bool = False) -> Callable[[str], boo
 
 @cache
 def _options(*, across_lines: bool) -> Any:  # noqa: ANN401 - the library has no types
-    import re2  # noqa: PLC0415 - few skills have patterns, and each start would pay for it
+    import re2  # noqa: PLC0415 - few skills have patterns; at the top, every start would pay for it
 
     options = re2.Options()
     options.max_mem = _MEMORY
@@ -95,11 +94,11 @@ def _compiled(pattern: str, *, across_lines: bool) -> Any:  # noqa: ANN401 - lik
     import re2  # noqa: PLC0415 - likewise
 
     if len(pattern) > MAX_PATTERN:
-        raise InvalidPatternError(pattern, f"it has {len(pattern)} characters; at most {MAX_PATTERN}")
+        raise InvalidPatternError(pattern, f"it has {len(pattern)} characters; at most {MAX_PATTERN} are allowed")
     try:
         return re2.compile(pattern, _options(across_lines=across_lines))
     except UnicodeEncodeError:
-        raise InvalidPatternError(pattern, "it holds half of a character") from None
+        raise InvalidPatternError(pattern, "it contains a lone surrogate") from None
     except re2.error as error:
         why = error.args[0] if error.args else error
         shown = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)

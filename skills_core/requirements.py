@@ -1,7 +1,7 @@
-"""Requirements between skills: whose names a skill lists in `requires`, without those it is not served.
+"""Requirements between skills: a skill is served only if all skills named in its `requires` are served.
 
-Source: the capability format. What is missing, excluded or required in a circle excludes whatever depends on it, and
-the reason names the chain. Pure: names in, exclusions out.
+Source: the capability format. A skill is excluded if it requires, directly or through others, a skill that is missing,
+not served or part of a cycle; the detail names the chain. Pure: names in, exclusions out.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 __all__ = ["unmet_requirements"]
 
 _MAX_CHAIN = 10
-# Names of a chain that are told.
+# Names of a chain that a detail shows.
 
 
 def unmet_requirements(requires: Mapping[str, Sequence[str]], otherwise: Mapping[str, str]) -> dict[str, Exclusion]:
-    """Return why skills cannot be served for want of others, by name.
+    """Return the exclusions of skills with unmet requirements, by name.
 
-    `requires` maps the name of each skill that is served so far to what it requires; `otherwise` says of other names
-    why they are not served.
+    `requires` maps the name of each skill that is otherwise served to the names it requires; `otherwise` maps other
+    names to why they are not served.
     """
     causes = _unavailable(requires)
     circular = _circular({name: needed for name, needed in requires.items() if name not in causes})
@@ -35,7 +35,7 @@ def unmet_requirements(requires: Mapping[str, Sequence[str]], otherwise: Mapping
 
 
 def _unavailable(requires: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return the skills that depend on what is not there, each with the first such thing that it requires."""
+    """Return the skills that depend on an unserved skill, each with the first one found that it requires."""
     dependents: dict[str, list[str]] = {}
     causes: dict[str, str] = {}
     for name, needed in requires.items():
@@ -52,9 +52,9 @@ def _unavailable(requires: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
 
 def _circular(requires: Mapping[str, Sequence[str]]) -> frozenset[str]:
-    """Return the skills that require themselves by way of others: what is left when all others are taken away.
+    """Return the skills on cycles, or between cycles: what is left when all others are removed.
 
-    First those go that require nothing that is left, over and over, then those that nothing left requires.
+    Skills that require nothing that is left are removed repeatedly, then skills that nothing left requires.
     """
     forward = {name: {each for each in needed if each in requires} for name, needed in requires.items()}
     backward: dict[str, set[str]] = {name: set() for name in forward}
@@ -85,5 +85,5 @@ def _exclusion(
     last = chain[-1]
     if name in circular:
         return Exclusion(Reason.CIRCULAR_REQUIREMENT, f"requires itself: {' → '.join([*chain, causes[last]])}")
-    why = "is required in a circle" if last in circular else otherwise.get(last, "does not exist")
+    why = "is part of a circular requirement" if last in circular else otherwise.get(last, "does not exist")
     return Exclusion(Reason.UNMET_REQUIREMENT, f"requires {' → '.join(chain[1:])}, which {why}")

@@ -26,15 +26,15 @@ _ID_DIGITS = 12
 
 
 def _normal(char: str) -> str:
-    """Return what stands for a character of a name in an id."""
+    """Return the characters of an id for one character of a name."""
     if char in " -_":
         return "-"
-    # Letters of other scripts stay as they are.
+    # Letters outside ASCII are kept as they are.
     return (char.lower() if char.isascii() else char) if char.isalnum() else ""
 
 
 class State(StrEnum):
-    """What became of a skill that was found."""
+    """Whether a skill is served, and if not, which step of the decision ended it."""
 
     ACTIVE = "active"
     EXCLUDED = "excluded"
@@ -47,9 +47,9 @@ class SkillFile:
     """One file of a skill.
 
     `path` is relative to the skill's folder, `digest` is `sha256:` and 64 hexadecimal digits, `text` tells that
-    the bytes are UTF-8 without NUL. `settled` is false where the file was so young when it was read that a
-    later change might leave its fingerprint as it is; such a file is read again at the next reload. `linked` tells
-    where the bytes are of a file that was reached by a link.
+    the bytes are UTF-8 without NUL. `settled` is false if the file was written so shortly before it was read that a
+    later change might keep its fingerprint; the next reload reads such a file again. `linked` is the location of the
+    bytes if the path leads through a link.
     """
 
     path: str
@@ -63,12 +63,12 @@ class SkillFile:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class SkillContent:
-    """What one skill holds, before names are settled between skills.
+    """The content of one skill, before conflicts over names are settled.
 
-    `place` is its folder, or the document that it is, relative to the source's root. `files` is in the order of their
-    paths with the SKILL.md, or the document, first; `main` is that, None where it could not be read. `folders` are all
-    folders within, empty ones too. `notes` tell what is wrong with files. `published` tells that the Skills extension
-    may list it.
+    `place` is its folder or document, relative to the source's root. `main` is the SKILL.md or the document, None if it
+    could not be read; in `files` it comes first, then the others in the order of their paths. `folders` are all folders
+    in the skill, including empty ones. `notes` are the diagnostics about files. `published` tells whether the Skills
+    extension may list the skill.
     """
 
     place: str
@@ -82,7 +82,7 @@ class SkillContent:
 
     @property
     def folder(self) -> str:
-        """The folder that the paths of the files are relative to, itself relative to the source's root."""
+        """The folder that file paths are relative to; it is relative to the source's root."""
         return self.place if self.kind is SkillKind.FOLDER else self.place.rpartition("/")[0]
 
     @property
@@ -92,17 +92,16 @@ class SkillContent:
 
     @property
     def skill_key(self) -> str:
-        """What configuration calls the skill: `metadata.jdai.skillKey`, else its name."""
+        """The skill's key in configuration: `metadata.jdai.skillKey`, else its name."""
         return self.instructions.frontmatter.skill_key or self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A skill in a catalog: content, where it came from, what it answers to, and its state.
+    """A skill in a catalog: its content, source, key, path and state.
 
-    `key` is what enums, prompts and commands call it: its name, or its path where the name is not unique.
-    `path` is its place in URIs. `reason` and `detail` say why it is not active. `credential` is the one that it
-    says it needs most, None where it names none.
+    `key` identifies it in enums, prompts and commands: its name, or its path if the name is not unique. `path` is that
+    in URIs. `reason` and `detail` say why it is not active. `credential` is its primary one, None if it names none.
     """
 
     content: SkillContent
@@ -117,12 +116,12 @@ class Skill:
 
     @property
     def name(self) -> str:
-        """The name as a label; several skills may share it."""
+        """The display name; several skills may share it."""
         return self.content.name
 
     @property
     def skill_key(self) -> str:
-        """What configuration calls the skill."""
+        """The skill's key in configuration."""
         return self.content.skill_key
 
     @property
@@ -142,33 +141,33 @@ class Skill:
 
     @property
     def digest(self) -> str | None:
-        """The digest of the SKILL.md, None where it could not be read."""
+        """The digest of the SKILL.md, None if it could not be read."""
         return self.content.main.digest if self.content.main else None
 
     @property
     def id(self) -> str | None:
-        """The name and the first digits of the digest, as adk-skill makes its ids; None where there is no digest."""
+        """The name and the first digits of the digest, as adk-skill builds its ids; None if there is no digest."""
         normal = "".join(map(_normal, self.name))
         return f"{normal or 'skill'}-{self.digest.partition(':')[2][:_ID_DIGITS]}" if self.digest else None
 
     @property
     def last_modified(self) -> int | None:
-        """When the SKILL.md was last written, in seconds since 1970; None where it could not be read."""
+        """When the SKILL.md was last written, in seconds since 1970; None if it could not be read."""
         return self.content.main.fingerprint.mtime_ns // 1_000_000_000 if self.content.main else None
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Everything worth telling about the skill, from its files and from the catalog."""
+        """All diagnostics of the skill, from its files and from the catalog."""
         return self.content.instructions.diagnostics + self.content.notes + self.notes
 
     @property
     def uri(self) -> str:
-        """The URI of the SKILL.md, the skill's identity."""
+        """The URI of the SKILL.md, which identifies the skill."""
         return self.file_uri(self.content.main.path if self.content.main else "SKILL.md")
 
     @property
     def root_uri(self) -> str:
-        """The URI below which the skill's files are."""
+        """The URI of the skill's folder."""
         return file_uri(self.path, "")
 
     @property
@@ -186,7 +185,7 @@ class Skill:
         return file_uri(self.path, path)
 
     def location(self, file: SkillFile) -> Location:
-        """Return where the bytes of one of the skill's files are."""
+        """Return the location of the bytes of one of the skill's files."""
         return file.linked or Location(self.source.root, self.within_source(file.path))
 
     def within_source(self, path: str) -> str:

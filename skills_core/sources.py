@@ -1,4 +1,4 @@
-"""Where skills come from: a directory with a scope, a strictness and the bounds of its scan.
+"""Sources of skills: directories with a scope, a strictness and scan bounds.
 
 The order of a tuple of sources is their precedence, highest first.
 """
@@ -34,9 +34,9 @@ class Scope(StrEnum):
 
 
 class Strictness(StrEnum):
-    """Whether a breach of a rule costs the skill (strict) or a warning (lenient).
+    """Whether a breach of a rule makes a skill invalid (strict) or yields a warning (lenient).
 
-    In between, name and description are required, as adk-skill has it below `.skills`.
+    With `required`, only a missing name or description makes it invalid, as in adk-skill's `.skills` folders.
     """
 
     LENIENT = "lenient"
@@ -54,9 +54,9 @@ class SkillKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScanBounds:
-    """How far a scan goes: levels below the root, folders in all, and names in all of them together.
+    """How far a scan goes: levels below the root, number of folders, and number of entries in all folders.
 
-    A folder beyond a bound is not looked into at all, and a diagnostic says so.
+    A folder beyond a bound is not scanned, and a diagnostic reports it.
     """
 
     depth: int = 32
@@ -65,18 +65,17 @@ class ScanBounds:
 
 
 PREVIEW: Final = ScanBounds(depth=6, folders=500, entries=1500)
-"""Bounds for projects that are not trusted: strangers decide how much there is, and each main file may be large."""
+"""Bounds for untrusted projects, whose authors control the number and size of the files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """A directory of skills; `root` is absolute and free of symbolic links.
 
-    `follow_symlinks` is the policy for links below it; see `links`. It is no problem if an `optional` one is missing.
-    A source in a `project` is served only while the project is trusted. `below` are the names of the folders in which
-    skills are looked for, level by level, `*` for any: nothing else on these levels is looked at. `kinds` are those of
-    skills that are looked for. With `gitignore`, what git ignores is no part of the source. One that is `barred` leads
-    where it must not, and is not looked into.
+    `follow_symlinks` allows links below it; see `disk.links`. An `optional` source may be missing. A source in a
+    `project` is served only while the project is trusted. `below` names, level by level, the only folders that are
+    scanned, with `*` for any name. `kinds` are the kinds of skills to find. With `gitignore`, ignored files are left
+    out. A `barred` source is a link out of its project, and is not scanned.
     """
 
     root: Path
@@ -93,7 +92,7 @@ class Source:
 
     @property
     def preview(self) -> Source:
-        """The source as far as it is looked into before its project is trusted: enough to tell what is there."""
+        """The source with the bounds that apply until its project is trusted: enough to list its skills."""
         bounds = ScanBounds(
             min(self.bounds.depth, PREVIEW.depth),
             min(self.bounds.folders, PREVIEW.folders),
@@ -102,13 +101,13 @@ class Source:
         return replace(self, bounds=bounds)
 
     def name_of(self, folder: str) -> str:
-        """Return the name of a folder below the root, or of the root for `""`, as printable text."""
+        """Return the printable name of a folder below the root; `""` is the root."""
         return printable(folder.rpartition("/")[2] or self.root.name)
 
 
 def real_path(path: Path) -> Path:
-    """Return where a path leads; links that lead in a circle lead to themselves."""
-    # `Path.resolve` raises for these before Python 3.13.
+    """Return a path with links resolved; a circular link stays as it is."""
+    # Before Python 3.13, `Path.resolve` raises for circular links.
     return Path(os.path.realpath(path))
 
 
@@ -120,14 +119,14 @@ def explicit_sources(
     conventions: bool = True,
     gitignore: bool = False,
 ) -> tuple[Source, ...]:
-    """Make sources of the directories that a user named, in the given precedence.
+    """Make sources of the directories that a user named, in order of precedence.
 
-    A directory named twice counts once, at its first place. `follow_symlinks` allows links below it, within the
-    limits that `links` sets. With `conventions`, files such as `AGENTS.md` in it are skills; with `gitignore`, what git
-    ignores is left out.
+    A directory named twice counts once, at its first position. `follow_symlinks` allows links below it, within the
+    limits of `disk.links`. With `conventions`, convention files (`AGENTS.md` and others) are skills. With `gitignore`,
+    files that git ignores are left out.
 
     Raises:
-        InvalidSourceError: a directory is missing, is a file, or cannot be looked at.
+        InvalidSourceError: a directory is missing, is a file, or cannot be accessed.
     """
     sources: dict[Path, Source] = {}
     kinds = frozenset(SkillKind) if conventions else frozenset({SkillKind.FOLDER, SkillKind.DOCUMENT})
@@ -143,7 +142,7 @@ def explicit_sources(
                 denied = fault is Fault.DENIED
                 advice = "check the permissions of the folders above it" if denied else "try again"
                 reason = Reason.PERMISSION_DENIED if denied else Reason.UNREADABLE
-                message = f"the system cannot look at this directory ({words_of(error)}); {advice}"
+                message = f"this directory cannot be accessed ({words_of(error)}); {advice}"
                 raise InvalidSourceError(path, reason, message) from None
             mode = None
         if mode is None:

@@ -1,6 +1,6 @@
-"""One skill or an exception, for programs that have no use for diagnostics: `read_skill` and `parse_skill`.
+"""Read one skill or raise an exception, for programs that do not handle diagnostics.
 
-Every reason that stops a skill belongs to one class of errors, as in adk-skill; the catalog has the same as data.
+Each reason that makes a skill invalid has its class of errors, as in adk-skill; a catalog has the same as data.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ ERROR_OF: Mapping[Reason, type[InvalidSkillError]] = MappingProxyType(
         Reason.INVALID_PATTERN: InvalidFrontmatterError,
     }
 )
-"""The class of errors for each reason that stops a skill, be it for its breach of a rule where that is strict."""
+"""The class of errors for each reason that makes a skill invalid, at any strictness."""
 
 _FIELD_OF = {
     **dict.fromkeys((Reason.MISSING_NAME, Reason.INVALID_NAME, Reason.NAME_TOO_LONG, Reason.NAME_MISMATCH), "name"),
@@ -63,15 +63,14 @@ _FIELD_OF = {
 
 
 def read_skill(path: str | os.PathLike[str], strictness: Strictness = Strictness.REQUIRED) -> Instructions:
-    """Read the skill in a folder, which is named itself or by its SKILL.md; links below it are not followed.
+    """Read a skill by the path of its folder or its SKILL.md; links below the folder are not followed.
 
-    Name and description have to be there, or as `strictness` says. What else is worth telling is in the result's
-    `diagnostics`.
+    By default, name and description are required; see `Strictness`. Other findings are in the result's `diagnostics`.
 
     Raises:
         InvalidSkillsRootError: there is no such folder.
         SkillIoError: there is no SKILL.md, or it cannot be read.
-        SkillYamlError: the frontmatter is no YAML that all parsers read.
+        SkillYamlError: the frontmatter is not valid YAML, or parsers disagree on it.
         MissingFieldError: name or description is missing.
         InvalidFrontmatterError: there is no frontmatter, or it breaks a rule.
     """
@@ -81,7 +80,7 @@ def read_skill(path: str | os.PathLike[str], strictness: Strictness = Strictness
     if not _is_folder(folder):
         missing = not os.path.lexists(folder)
         reason = Reason.MISSING_DIRECTORY if missing else Reason.NOT_A_DIRECTORY
-        raise _error(reason, "there is no such folder" if missing else "this is no folder with a SKILL.md", named)
+        raise _error(reason, "there is no such folder" if missing else "this is not a folder with a SKILL.md", named)
     root = folder.resolve()
     with Reader() as reader:
         main = named.name if by_file else _main_of(reader, root)
@@ -96,11 +95,11 @@ def read_skill(path: str | os.PathLike[str], strictness: Strictness = Strictness
 def parse_skill(
     content: bytes | str, path: str | os.PathLike[str], strictness: Strictness = Strictness.REQUIRED
 ) -> Instructions:
-    """Understand the content of a SKILL.md; `path` is where it lies or would lie, and its folder gives the name.
+    """Parse the content of a SKILL.md; `path` is its actual or intended path, whose folder has the skill's name.
 
     Raises:
-        SkillIoError: the content is no UTF-8.
-        SkillYamlError: the frontmatter is no YAML that all parsers read.
+        SkillIoError: the content is not UTF-8.
+        SkillYamlError: the frontmatter is not valid YAML, or parsers disagree on it.
         MissingFieldError: name or description is missing.
         InvalidFrontmatterError: there is no frontmatter, or it breaks a rule.
     """
@@ -114,7 +113,7 @@ def parse_skill(
 
 
 def _is_folder(path: Path) -> bool:
-    # `Path.is_dir` takes some faults of the system for an absence; which, depends on the version of Python.
+    # `Path.is_dir` reports some system errors as absence; which ones depends on the version of Python.
     try:
         return stat.S_ISDIR(path.stat().st_mode)
     except ValueError:
@@ -126,7 +125,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _main_of(reader: Reader, root: Path) -> str:
-    """Return how the SKILL.md of a folder is spelled; `SKILL.md` where there is none."""
+    """Return the name of a folder's main file; `SKILL.md` if there is none."""
     try:
         with reader.entries(Location(root, "")) as entries:
             return find_main(list_folder(entries, fingerprints=False)) or MAIN_FILE

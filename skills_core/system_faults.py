@@ -1,7 +1,7 @@
-"""What an error of the system says about a file: that it is not there, is refused, may not be read, or cannot be now.
+"""Classify errors of the operating system: a file is absent, refused, denied, or cannot be read now.
 
-Only an absence means that something is gone. A process that has used up its descriptors, a disk that fails or a server
-of files that restarts says nothing about what exists, and such a fault passes.
+Only absence means that a file is gone. When a process has no descriptors left, a disk fails or a file server restarts,
+the error is transient and says nothing about the file.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from enum import StrEnum
 __all__ = ["Fault", "fault_of", "is_absence", "words_of"]
 
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EMLINK})
-# The last two: a link stands where none is followed.
+# The last two: a link where links are not followed.
 
 _REFUSED = frozenset({errno.EINVAL, errno.ENAMETOOLONG, errno.ENXIO, errno.EISDIR, errno.EILSEQ, errno.EOPNOTSUPP})
-# No later attempt can succeed: the name is none, or what it names is no regular file.
+# No later attempt can succeed: the name is invalid, or names something other than a regular file.
 
 _DENIED = frozenset({errno.EACCES, errno.EPERM})
 
 _SHARING = frozenset({32, 33})
-# Windows: another program has the file, or a part of it, for itself; Python makes EACCES of that.
+# Windows: another program has locked the file or a part of it; Python reports EACCES.
 
 
 class Fault(StrEnum):
-    """What kind of failure an attempt to read met."""
+    """Why an attempt to read failed."""
 
     ABSENT = "absent"
     REFUSED = "refused"
@@ -33,7 +33,7 @@ class Fault(StrEnum):
 
 
 def fault_of(error: OSError) -> Fault:
-    """Return what kind of failure an error is; whatever is not known to last counts as passing."""
+    """Classify an error; unknown errors count as transient."""
     if error.errno in _ABSENT:
         return Fault.ABSENT
     if error.errno in _REFUSED:
@@ -44,10 +44,10 @@ def fault_of(error: OSError) -> Fault:
 
 
 def is_absence(error: OSError) -> bool:
-    """Tell whether an error says that there is no such file or folder; a link in its place is none."""
+    """Tell whether an error means that there is no such file or folder; a link in its place does not count as one."""
     return fault_of(error) is Fault.ABSENT
 
 
 def words_of(error: OSError) -> str:
-    """Return the system's own words for an error, as messages have them."""
+    """Return the system's message for an error, in lower case."""
     return (error.strerror or "cannot be read").lower()

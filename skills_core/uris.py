@@ -1,6 +1,6 @@
 """`skill://` URIs: `skill://<skill-path>/<file-path>`, every segment percent-encoded (SEP-2640, RFC 3986).
 
-File names are bytes on most systems; a name that is not UTF-8 keeps its bytes through the encoding and back.
+On most systems file names are bytes; a name that is not UTF-8 keeps its bytes when encoded and decoded.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ __all__ = ["SCHEME", "decode_path", "file_uri"]
 SCHEME = "skill://"
 
 _SAFE = "-._~"
-# Characters that RFC 3986 allows in a path segment beside the unreserved ones stay encoded too: one spelling for
-# each file, and a first segment that is a valid reg-name.
+# All but unreserved characters are encoded, even those that RFC 3986 allows in a segment: each file has one spelling,
+# and the first segment is a valid reg-name.
 
 
 _MAX_URI = 32_768
-# The longest path that systems know, with each byte encoded, is less than half of it.
+# More than twice the longest path of any system with every byte encoded.
 
 
 @lru_cache(maxsize=65_536)
@@ -28,18 +28,18 @@ def _encode(path: str) -> str:
 
 
 def file_uri(skill_path: str, path: str) -> str:
-    """Return the URI of the file `path` of the skill at `skill_path`; both are separated by `/`.
+    """Return the URI of the file `path` of the skill at `skill_path`; both use `/` as separator.
 
-    With an empty `path` this is the URI of the skill's folder, with a `/` at its end.
+    With an empty `path` this is the URI of the skill's folder, which ends with `/`.
     """
     return f"{SCHEME}{_encode(skill_path)}/{_encode(path)}"
 
 
 def decode_path(uri: str) -> str | None:
-    """Return the decoded path of a `skill://` URI, or None where the text is no such URI.
+    """Return the decoded path of a `skill://` URI, or None if the text is not one.
 
-    Refused are texts of more than 32 KiB, queries, fragments, empty, `.` and `..` segments, and separators or NUL
-    hidden in an encoding: what remains names at most one file.
+    Texts of more than 32 KiB, queries, fragments, empty, `.` and `..` segments, and encoded separators or NUL are
+    refused, so that a path names at most one file.
     """
     if not uri.startswith(SCHEME) or len(uri) > _MAX_URI or "?" in uri or "#" in uri:
         return None
@@ -49,8 +49,8 @@ def decode_path(uri: str) -> str | None:
         ]
     except UnicodeError:
         return None
-    return None if any(map(_is_no_name, segments)) else "/".join(segments)
+    return None if any(map(_is_invalid, segments)) else "/".join(segments)
 
 
-def _is_no_name(segment: str) -> bool:
+def _is_invalid(segment: str) -> bool:
     return segment in {"", ".", ".."} or "/" in segment or "\0" in segment or (os.sep != "/" and os.sep in segment)

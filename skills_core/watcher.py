@@ -1,9 +1,9 @@
-"""Watch sources and tell, after each burst of changes, which paths to look at again.
+"""Watch sources, and report the changed paths after each burst of changes.
 
-A batch ends when nothing changed for the debounce, so that a checkout of a thousand files is one batch. Roots
-may vanish and come back: their identity is checked at an interval, and a root that is another one than before
-is watched anew and reported as a whole. Where the system's notifications do not work (network file systems, no
-watches left), every source is reported as changed at an interval instead, and comparing is the library's work.
+A burst ends when nothing changed for the debounce time, so that a checkout of a thousand files is one burst. Roots may
+be deleted and recreated: their identity is checked at an interval, and a replaced root is watched anew and reported as
+a whole. Where system notifications do not work (network file systems, no watches left), polling reports at an interval
+that anything may have changed, and the library compares.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ __all__ = ["is_remote", "watch", "watch_files"]
 logger = logging.getLogger(__name__)
 
 _STEP_MS = 10
-# The notifier collects for one step and hands over when the next brings nothing new.
+# The notifier collects events for one step, and delivers them when the next step has none.
 
 _MAX_DELAY = 10
-# A burst that never ends is reported after this many debounces all the same.
+# An endless burst is reported after this many debounce times.
 
 _MAX_BATCH = 8000
-# Linux queues 16,384 events, and several of them are of one path.
+# Linux queues 16,384 events, and one path may have several.
 
 _NETWORK_FILE_SYSTEMS = frozenset(
     {"9p", "afs", "ceph", "cifs", "drvfs", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4", "smb", "smb3", "smbfs"}
@@ -48,10 +48,10 @@ _NETWORK_FILE_SYSTEMS = frozenset(
 
 
 async def watch(roots: Sequence[Path], options: WatchOptions) -> AsyncGenerator[frozenset[Path] | None]:
-    """Yield the paths of each burst of changes below `roots`; None stands for "anything may have changed".
+    """Yield the paths of each burst of changes below `roots`; None means that anything may have changed.
 
-    The first item is None: it comes when watching has begun, so that nothing is missed between the load of the
-    library and the watch. Ends at once where the mode is off.
+    The first item is None and comes when watching has begun, so that no change between the load of the library and the
+    watch is missed. Yields nothing if the mode is off.
     """
     if options.mode is WatchMode.OFF:
         return
@@ -59,7 +59,7 @@ async def watch(roots: Sequence[Path], options: WatchOptions) -> AsyncGenerator[
     if options.mode is WatchMode.AUTO:
         remote = await anyio.to_thread.run_sync(lambda: [str(root) for root in roots if is_remote(root)])
         if remote:
-            logger.info("looking every %g s, as a network file system may hold %s", options.poll_interval, remote)
+            logger.info("polling every %g s, because a network file system may hold %s", options.poll_interval, remote)
         polling = bool(remote)
     while not polling:
         try:
@@ -67,9 +67,9 @@ async def watch(roots: Sequence[Path], options: WatchOptions) -> AsyncGenerator[
             async for paths in notifier.bursts(options):
                 yield paths
         except (OSError, ValueError, WatchfilesRustInternalError) as error:
-            # No watches left, no support, or a name that is no UTF-8.
+            # No watches left, no support, or a name that is not UTF-8.
             polling = True
-            message = "the system cannot watch all folders (%s); looking every %g s instead"
+            message = "the system cannot watch all folders (%s); polling every %g s instead"
             logger.warning(message, error, options.poll_interval)
     while True:
         yield None
@@ -77,20 +77,20 @@ async def watch(roots: Sequence[Path], options: WatchOptions) -> AsyncGenerator[
 
 
 async def watch_files(files: Sequence[Path], options: WatchOptions) -> AsyncGenerator[None]:
-    """Yield whenever one of a few files is another than before, which may come and go; see `watch` for the rest.
+    """Yield whenever one of a few files changed, appeared or vanished; see `watch` for the options.
 
-    They are looked at every so often: to be told of them, their whole folders would have to be watched.
+    The files are polled: notifications would require a watch on their whole folders.
     """
-    known = await anyio.to_thread.run_sync(_looks, files)
+    known = await anyio.to_thread.run_sync(_fingerprints, files)
     while files and options.mode is not WatchMode.OFF:
         await anyio.sleep(options.poll_interval)
-        found = await anyio.to_thread.run_sync(_looks, files)
+        found = await anyio.to_thread.run_sync(_fingerprints, files)
         if found != known:
             known = found
             yield
 
 
-def _looks(files: Sequence[Path]) -> list[Fingerprint | None]:
+def _fingerprints(files: Sequence[Path]) -> list[Fingerprint | None]:
     found: list[Fingerprint | None] = []
     for file in files:
         try:
@@ -107,7 +107,7 @@ class _Notifier:
         """Begin to watch; blocks while the folders are registered.
 
         Raises:
-            OSError: the system refuses, for want of watches or of support.
+            OSError: the system has no watches left, or does not support them.
         """
         self._roots = tuple(roots)
         self._identities = [_identity(root) for root in roots]
@@ -115,36 +115,36 @@ class _Notifier:
         try:
             self._rust = RustNotify(present, False, False, 0, True, True)
         except FileNotFoundError:
-            # A root vanished this very moment; the check on identities begins anew soon.
+            # A root vanished just now: the next check of identities restarts the watch.
             self._identities = [None for _ in roots]
             self._rust = RustNotify([], False, False, 0, True, True)
 
     async def bursts(self, options: WatchOptions) -> AsyncGenerator[frozenset[Path] | None]:
-        """Yield the changed paths of each burst; ends when a root is not the one that is watched any more.
+        """Yield the changed paths of each burst; end when a watched root was replaced.
 
-        What happened before the watch began is unknown, so the first item is None. It waits for quiet as well:
-        a burst that is under way just then is one change, not two.
+        The first item is None, because changes before the watch began are unknown. It too comes at the end of a burst,
+        so that a burst under way at the start is one change, not two.
         """
         found = await self._until_quiet(frozenset(), options)
         yield None
-        # A root that was made again may have the identity of the one before, but then it was reported.
+        # A recreated root may have the identity of the old one, but then the root itself was reported.
         while found.isdisjoint(self._roots) and not await anyio.to_thread.run_sync(self._outdated):
             found = await self._next(options.poll_interval)
             if found:
                 found = await self._until_quiet(found, options)
-                # So many that the system's own queue may have lost some: everything is compared.
+                # With so many changes the system's queue may have lost some: compare everything.
                 yield found if len(found) < _MAX_BATCH else None
 
     async def _until_quiet(self, found: frozenset[Path], options: WatchOptions) -> frozenset[Path]:
         end = time.monotonic() + options.debounce * _MAX_DELAY
-        # What was found is already one step old.
+        # The changes found are already one step old.
         quiet = max(options.debounce - _STEP_MS / 1000, 0.001)
         while (more := await self._next(quiet)) and time.monotonic() < end:
             found |= more
         return found | more
 
     async def _next(self, seconds: float) -> frozenset[Path]:
-        """Wait for changes, at most so long; what is ignored does not end the wait."""
+        """Wait at most so long for changes; ignored names do not end the wait."""
         end = time.monotonic() + seconds
         stop = threading.Event()
         try:
@@ -158,7 +158,7 @@ class _Notifier:
                     if paths:
                         return paths
         finally:
-            # A thread that is left behind by a cancellation ends within one step.
+            # A thread abandoned by a cancellation ends within one step.
             stop.set()
         return frozenset()
 
@@ -171,12 +171,12 @@ class _Notifier:
 
 
 def _is_ignored(name: str) -> bool:
-    # Rules of git are no part of a skill, and may decide what is.
+    # An ignore file is not part of a skill, but decides which files are.
     return is_ignored(name) and name != FILE_NAME
 
 
 def _identity(root: Path) -> tuple[int, int] | None:
-    """Tell one folder from another that took its place."""
+    """Return what distinguishes a folder from another one at its path."""
     try:
         status = root.stat()
     except OSError:
@@ -185,9 +185,9 @@ def _identity(root: Path) -> tuple[int, int] | None:
 
 
 def is_remote(root: Path) -> bool:
-    """Tell whether a network file system holds `root`, or may hold it, as the system does not say which one does.
+    """Tell whether a network file system holds `root`, or may hold it because the mounts cannot be read.
 
-    Only Linux is asked, the others notify by themselves.
+    Checked on Linux only; notifications work on other systems.
     """
     if not sys.platform.startswith("linux"):
         return False

@@ -1,4 +1,4 @@
-"""How sources are to be watched: values that settings hold also where nothing is watched."""
+"""Options of the watcher, which settings hold without importing the watcher itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["WatchMode", "WatchOptions"]
 
 
 class WatchMode(StrEnum):
-    """How changes are noticed: `auto` asks the system and polls on network file systems."""
+    """How changes are detected: `auto` uses system notifications, and polls network file systems."""
 
     AUTO = "auto"
     NATIVE = "native"
@@ -19,7 +19,7 @@ class WatchMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
-    """`debounce` and `poll_interval` (which is also the interval of the check on the roots) are in seconds."""
+    """`debounce` and `poll_interval` are in seconds; the roots are checked at the poll interval in every mode."""
 
     mode: WatchMode = WatchMode.AUTO
     debounce: float = 0.25

@@ -1,1 +1,1 @@
-"""Where files lie and how they are read: the boundary that nothing gets round."""
+"""Access to the disk: scanning folders, and reading and writing files only within a root."""

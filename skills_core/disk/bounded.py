@@ -1,10 +1,10 @@
-"""Read one small file that a stranger may have put there: a regular file, of a bounded size, without ever waiting.
+"""Read one small file that others may have written: only a regular file of bounded size, and without blocking.
 
-Settings, lists and rules lie in places that a repository, another user or a program can write to. A link to a device
-has no end, a FIFO blocks until another process writes to it, and to open some devices is to use them. So the type is
-looked at before the file is opened, it is opened without blocking, and the type counts that the open file has.
+Repositories, other users and programs can write where settings, lists and ignore rules are kept. A device may have no
+end, a FIFO blocks until another process writes to it, and opening some devices has effects. So the type is checked
+before the file is opened, the file is opened without blocking, and the type of the open file is checked again.
 
-Links are followed: users keep their settings elsewhere and link to them. What must not leave a folder `files` reads.
+Links are followed, because users link to settings kept elsewhere. `files` reads what must stay within a folder.
 """
 
 from __future__ import annotations
@@ -25,19 +25,18 @@ if TYPE_CHECKING:
 __all__ = ["MAX_SETTINGS", "read_bounded"]
 
 MAX_SETTINGS: Final = 1024 * 1024
-"""Most bytes of a file of settings; people write a few thousand."""
+"""Maximum size of a settings file in bytes; usual ones have a few thousand."""
 
 _FLAGS: Final = OPEN_TO_READ | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
 
 def read_bounded(path: Path, limit: int = MAX_SETTINGS) -> bytes | None:
-    """Return the bytes of the regular file at `path`, None where there is nothing of this name.
+    """Return the bytes of the regular file at `path`, None if nothing has this name.
 
-    A link that leads nowhere is something: it is refused, as is all else that cannot be read.
+    A broken link is refused rather than taken for absence.
 
     Raises:
-        FileRefusedError: it is no regular file, has more than `limit` bytes, or cannot be read; its text tells which
-            file, what is wrong, and what was expected.
+        FileRefusedError: it is not a regular file, has more than `limit` bytes, or cannot be read.
         FileUnavailableError: the system cannot read it now.
     """
     shown = printable(str(path))
@@ -54,7 +53,7 @@ def read_bounded(path: Path, limit: int = MAX_SETTINGS) -> bytes | None:
             return None
         raise _refusal(shown, error) from None
     except ValueError:
-        raise FileRefusedError(shown, Reason.UNREADABLE, "this is no path") from None
+        raise FileRefusedError(shown, Reason.UNREADABLE, "this is not a valid path") from None
 
 
 def _is_link(path: Path) -> bool:
@@ -65,14 +64,14 @@ def _is_link(path: Path) -> bool:
 
 
 def _special(shown: str) -> FileRefusedError:
-    return FileRefusedError(shown, Reason.SPECIAL_FILE, "this is no regular file, so it is not opened")
+    return FileRefusedError(shown, Reason.SPECIAL_FILE, "this is not a regular file, so it is not opened")
 
 
 def _refusal(shown: str, error: OSError) -> FileRefusedError:
     if error.errno in {errno.ENOENT, errno.ENOTDIR}:
-        return FileRefusedError(shown, Reason.UNREADABLE, "this link leads nowhere")
+        return FileRefusedError(shown, Reason.UNREADABLE, "this link is broken")
     if error.errno == errno.ELOOP:
-        return FileRefusedError(shown, Reason.UNREADABLE, "this link leads in a circle")
+        return FileRefusedError(shown, Reason.UNREADABLE, "this link is circular")
     if error.errno == errno.ENXIO:
         return _special(shown)
     fault, message = fault_of(error), f"cannot be read: {words_of(error)}"

@@ -1,9 +1,9 @@
-"""The boundary: read a file below a root, and never one outside of it.
+"""Read files below a root, and never one outside of it.
 
 Invariant: no symbolic link, no `..`, no special file and no race between check and open leads out of the root.
-Where the system can open relative to a directory handle, each component is opened from the one above it
-without following links, so that a swapped parent fails instead of leading elsewhere. Elsewhere each component
-is checked before, and the open file is compared with what was checked.
+Where the system can open relative to a directory handle, each component is opened from the one above without following
+links, so that a parent replaced meanwhile fails. On other systems each component is checked first, and then the open
+file is compared with the one that was checked.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ __all__ = [
 ]
 
 MAX_FILE_SIZE = 16 * 1024 * 1024
-"""Largest file that is served, in bytes: the Skills extension allows no larger skill, let alone a file."""
+"""Maximum size of a served file in bytes; the Skills extension allows no larger skill."""
 
 _HANDLES = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
 OPEN_TO_READ: Final = (
     os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOINHERIT", 0)
 )
-# A FIFO opened without O_NONBLOCK would block the request until somebody writes to it.
+# Without O_NONBLOCK, opening a FIFO blocks until another process writes to it.
 _READ_FILE = OPEN_TO_READ | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _READ_FOLDER = OPEN_TO_READ | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
 
 _MAX_HANDLES = 64
-# Folders that one reader keeps open; a process may have few descriptors.
+# Folders that one reader keeps open; descriptors are limited.
 
 
 class Fingerprint(NamedTuple):
-    """What a file's metadata says about its content: equal fingerprints, most likely equal bytes."""
+    """A file's metadata, to detect changes: equal fingerprints most likely mean equal bytes."""
 
     size: int
     mtime_ns: int
@@ -58,21 +58,21 @@ class Fingerprint(NamedTuple):
 
     @classmethod
     def of(cls, status: os.stat_result) -> Fingerprint:
-        """Take the fingerprint from the result of a stat call."""
+        """Return the fingerprint in the result of a stat call."""
         if os.name == "nt":
-            # A folder's listing has no more there, and the time of creation tells nothing.
+            # On Windows a directory entry has nothing else, and ctime is the time of creation.
             return cls(status.st_size, status.st_mtime_ns, 0, 0)
         return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
 UNKNOWN_FINGERPRINT = Fingerprint(-1, -1, -1, -1)
-"""Stands for metadata that could not be looked at: it equals that of no file, so that the file is read."""
+"""The fingerprint of a file with unreadable metadata; it equals no other, so that the file is read."""
 
 
 class Location(NamedTuple):
-    """Where bytes are: a path, separated by `/`, below a root that it never leaves.
+    """A path relative to a root, separated by `/`, that must not leave the root.
 
-    The root is trusted: links above it and the root itself are not looked at.
+    The root is trusted: neither it nor the folders above are checked for links.
     """
 
     root: Path
@@ -80,27 +80,27 @@ class Location(NamedTuple):
 
     @property
     def path(self) -> Path:
-        """The absolute path, for those that only look."""
+        """The absolute path, for callers that need no protection against links."""
         return self.root / self.relative
 
     def lstat(self) -> os.stat_result:
-        """Look at what is there, without following a link.
+        """Return the metadata of what is there, without following a link.
 
         Raises:
-            OSError: nothing is there, or it cannot be looked at.
+            OSError: nothing is there, or its metadata cannot be read.
         """
-        # Every read from memory looks, and to make a `Path` first takes as long again.
+        # Every read from memory checks this; building a `Path` would double the time.
         return os.lstat(f"{self.root}/{self.relative}")
 
 
 def read_file(location: Location, limit: int = MAX_FILE_SIZE) -> tuple[bytes, Fingerprint]:
-    """Return the bytes of one regular file, and its fingerprint; see `Reader.read`."""
+    """Return the bytes and the fingerprint of one regular file; see `Reader.read`."""
     with Reader() as reader:
         return reader.read(location, limit)
 
 
 class Reader:
-    """Reads files, keeping the folders open that it came through; use it as a context manager."""
+    """Reads files, and keeps the folders on the way open for the next reads; a context manager."""
 
     def __init__(self) -> None:
         self._folders: dict[Location, int] = {}
@@ -112,11 +112,11 @@ class Reader:
         self._close()
 
     def read(self, location: Location, limit: int = MAX_FILE_SIZE) -> tuple[bytes, Fingerprint]:
-        """Return the bytes of the regular file at `location`, and its fingerprint.
+        """Return the bytes and the fingerprint of the regular file at `location`.
 
         Raises:
-            FileRefusedError: the path leaves the root, passes a link, is no regular file, is larger than `limit`
-                bytes, is not there, or may not be read.
+            FileRefusedError: the path leaves the root or contains a link, or the file is not a regular file, is larger
+                than `limit` bytes, does not exist, or may not be read.
             FileUnavailableError: the system cannot read it now.
         """
         root, relative = location
@@ -134,12 +134,12 @@ class Reader:
 
     @contextmanager
     def within(self, location: Location) -> Generator[tuple[int | None, str]]:
-        """Give what reaches into the folder at `location`: an open handle and `""`, or None and a prefix for paths.
+        """Open the folder at `location`: yield a directory handle and `""`, or None and a prefix for paths.
 
-        Without handles for folders nothing but the look beforehand tells that no link is on the way.
+        Where folders have no handles, only a check beforehand makes sure that the path contains no link.
 
         Raises:
-            OSError: there is no such folder, or the way to it passes a link.
+            OSError: there is no such folder, or the path contains a link.
         """
         root, relative = location
         if _HANDLES:
@@ -151,10 +151,10 @@ class Reader:
 
     @contextmanager
     def entries(self, location: Location) -> Generator[Iterator[os.DirEntry[str]]]:
-        """List the folder at `location`; the entries can be asked for their metadata within the block.
+        """List the folder at `location`; entries can be queried for metadata only within the block.
 
         Raises:
-            OSError: there is no such folder, the way to it passes a link, or it cannot be read.
+            OSError: there is no such folder, the path contains a link, or the folder cannot be read.
         """
         root, relative = location
         if _HANDLES and os.scandir in os.supports_fd:
@@ -164,7 +164,7 @@ class Reader:
         components = list(_components(root, relative.split("/") if relative else []))
         checked = [_plain_status(path) for path in components]
         with os.scandir(location.path) as entries:
-            # Where folders have no handles, nothing of a listing counts that was not of this folder all the time.
+            # Without handles, a listing is used only if the folder was the same before and after.
             listed = list(entries)
             _require_same(checked, [_plain_status(path) for path in components])
             yield iter(listed)
@@ -197,13 +197,13 @@ class Reader:
 
 
 def _require_name(name: str) -> None:
-    """Refuse what is no plain name: `..`, a hidden separator, or a drive of Windows."""
+    """Refuse anything but a plain name: `..`, separators and Windows drives."""
     if name in {"", ".", ".."} or "\0" in name or (os.name == "nt" and any(char in name for char in "\\:")):
-        raise OSError(errno.EINVAL, "this is no relative path within the folder")
+        raise OSError(errno.EINVAL, "this is not a relative path within the folder")
 
 
 def _open_checked(root: Path, parts: list[str]) -> int:
-    """Open without directory handles: check every component, open, and check that it is still the same file."""
+    """Open without directory handles: check every component, open the file, and check that all are still the same."""
     for part in parts:
         _require_name(part)
     checked = [_plain_status(path) for path in _components(root, parts)]
@@ -219,7 +219,7 @@ def _open_checked(root: Path, parts: list[str]) -> int:
 
 def _require_same(before: list[os.stat_result], after: list[os.stat_result]) -> None:
     if not all(os.path.samestat(old, new) for old, new in zip(before, after, strict=True)):
-        raise OSError(errno.ESTALE, "the file was replaced while it was opened")
+        raise OSError(errno.ESTALE, "the file was replaced while it was being opened")
 
 
 def _components(root: Path, parts: list[str]) -> Iterator[Path]:
@@ -233,25 +233,25 @@ def _plain_status(path: Path) -> os.stat_result:
     status = path.lstat()
     reparse_point = getattr(status, "st_file_attributes", 0) & getattr(stat, "FILE_ATTRIBUTE_REPARSE_POINT", 0)
     if stat.S_ISLNK(status.st_mode) or reparse_point:
-        raise OSError(errno.ELOOP, "the path passes a symbolic link")
+        raise OSError(errno.ELOOP, "the path contains a symbolic link")
     return status
 
 
 def read_regular(handle: int, shown: str, limit: int) -> tuple[bytes, Fingerprint]:
-    """Return the bytes of an open file, and its fingerprint; errors name it as `shown`.
+    """Return the bytes and the fingerprint of an open file; errors name it as `shown`.
 
     Raises:
-        FileRefusedError: it is no regular file, or larger than `limit` bytes.
+        FileRefusedError: it is not a regular file, or is larger than `limit` bytes.
         OSError: it cannot be read.
     """
     status = os.fstat(handle)
     if not stat.S_ISREG(status.st_mode):
-        raise FileRefusedError(shown, Reason.SPECIAL_FILE, "this is no regular file")
+        raise FileRefusedError(shown, Reason.SPECIAL_FILE, "this is not a regular file")
     if status.st_size > limit:
         raise _too_large(shown, status.st_size, limit)
     raw = os.read(handle, status.st_size + 1)
     while len(raw) > status.st_size:
-        # The file grows while it is read: go on to what is its end now.
+        # The file grew while it was read: read on to its new end.
         more = os.read(handle, limit + 1 - len(raw))
         raw += more
         if len(raw) > limit:
@@ -267,9 +267,9 @@ def _too_large(relative: str, size: int, limit: int) -> FileRefusedError:
 
 def _refusal(relative: str, error: OSError) -> FileRefusedError:
     if error.errno in {errno.ELOOP, errno.EMLINK}:
-        return FileRefusedError(relative, Reason.SYMLINK, "the path passes a symbolic link, and links are not followed")
+        return FileRefusedError(relative, Reason.SYMLINK, "the path contains a symbolic link; links are not followed")
     if error.errno == errno.ENXIO:
-        return FileRefusedError(relative, Reason.SPECIAL_FILE, "this is no regular file")
+        return FileRefusedError(relative, Reason.SPECIAL_FILE, "this is not a regular file")
     fault = fault_of(error)
     if fault is Fault.PASSING:
         return FileUnavailableError(relative, Reason.UNREADABLE, words_of(error))

@@ -1,4 +1,4 @@
-"""One folder: what lies in it, and what of that is refused, without reading any file."""
+"""List one folder: its files and subfolders, and the refused entries, without reading any file."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = ["Entries", "Listing", "find_main", "list_folder", "reason_for", "unli
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """One folder: its files and subfolders in order of their names, and what was refused, with the reason.
+    """The contents of a folder, sorted by name: files, subfolders, and refused entries with the reason.
 
-    A file has no fingerprint where the scan was told that nobody would compare it. `links` tell where those of
-    the files and folders are that were reached by a link. `unread` are the names that the system could not look at,
-    `""` for the folder itself; what was known of them before stays in the listing.
+    A file has no fingerprint if the scan did not ask for fingerprints. `links` are the targets of the files and folders
+    that are links. `unread` are the names that the system could not read, `""` for the folder itself; their last known
+    entries stay in the listing.
     """
 
     files: tuple[tuple[str, Fingerprint | None], ...] = ()
@@ -37,7 +37,7 @@ class Listing:
     unread: tuple[str, ...] = ()
 
     def file(self, name: str) -> tuple[str, Fingerprint | None] | None:
-        """Return the entry of a file, None where no file has this name, in few steps: a folder may hold 200,000."""
+        """Return the entry of a file, None if there is none, by binary search: a folder may hold 200,000."""
         place = bisect_left(self.files, name, key=itemgetter(0))
         found = self.files[place] if place < len(self.files) else None
         return found if found is not None and found[0] == name else None
@@ -48,7 +48,7 @@ _NOTHING_KNOWN = Listing()
 
 @dataclass(slots=True)
 class Entries:
-    """Collects the entries of one folder; `known` is its last listing, which stands in for what cannot be read."""
+    """Collects the entries of one folder; `known` is the last listing, for entries that cannot be read now."""
 
     known: Listing = _NOTHING_KNOWN
     files: list[tuple[str, Fingerprint | None]] = field(default_factory=list)
@@ -58,7 +58,7 @@ class Entries:
     unread: list[str] = field(default_factory=list)
 
     def keep(self, name: str, error: OSError) -> None:
-        """Enter what the system could not look at as it was known before; refuse it where nothing was known."""
+        """Enter an unreadable entry as it is in the last listing; refuse it if it is new."""
         self.unread.append(name)
         if name in self.known.folders:
             self.folders.append(name)
@@ -70,7 +70,7 @@ class Entries:
         self.links += [(link, target) for link, target in self.known.links if link == name]
 
     def listing(self) -> Listing:
-        """Return what was collected, in order."""
+        """Return the sorted listing."""
         self.files.sort(key=itemgetter(0))
         return Listing(
             tuple(self.files),
@@ -82,19 +82,19 @@ class Entries:
 
 
 def find_main(listing: Listing) -> str | None:
-    """Return how the SKILL.md of a folder is spelled, or None where the folder is no skill.
+    """Return the name of the folder's main file, None if the folder is not a skill.
 
-    A SKILL.md that is a link or no regular file still makes the folder a skill: an invalid one.
+    A main file that is a link or a special file makes the folder an invalid skill.
     """
     names = [name for entries in (listing.files, listing.refused) for name, _ in entries]
     return next((name for name in (MAIN_FILE, OTHER_SPELLING) if name in names), None)
 
 
 def list_folder(entries: Iterable[os.DirEntry[str]], *, fingerprints: bool, known: Listing = _NOTHING_KNOWN) -> Listing:
-    """Sort out the entries of a folder; see `Listing` for `fingerprints`, and `Entries` for `known`.
+    """Return the listing of a folder; see `Listing` for `fingerprints`, and `Entries` for `known`.
 
     Raises:
-        OSError: the folder cannot be read to its end.
+        OSError: the folder cannot be read completely.
     """
     found = Entries(known)
     for entry in entries:
@@ -103,14 +103,14 @@ def list_folder(entries: Iterable[os.DirEntry[str]], *, fingerprints: bool, know
         try:
             _enter(entry, found, fingerprints=fingerprints)
         except OSError as error:
-            # One that is gone since the folder was opened is no entry of it.
+            # An entry deleted since the folder was opened is left out.
             if fault_of(error) is not Fault.ABSENT:
                 found.keep(entry.name, error)
     return found.listing()
 
 
 def unlisted(known: Listing | None, error: OSError) -> Listing:
-    """Return the listing of a folder that cannot be listed: what was known of it, every file to be read again."""
+    """Return the listing of a folder that cannot be listed: its last one, with every file to be read again."""
     known = known or _NOTHING_KNOWN
     return replace(
         known,
@@ -121,12 +121,12 @@ def unlisted(known: Listing | None, error: OSError) -> Listing:
 
 
 def reason_for(error: OSError) -> Reason:
-    """Return why something that is there is not read."""
+    """Return the reason code for an entry that exists and cannot be read."""
     return Reason.PERMISSION_DENIED if fault_of(error) is Fault.DENIED else Reason.UNREADABLE
 
 
 def _enter(entry: os.DirEntry[str], found: Entries, *, fingerprints: bool) -> None:
-    """Enter one entry, asking the system for no more than is needed."""
+    """Add one entry, with as few system calls as possible."""
     if entry.is_symlink() or _is_junction(entry):
         found.refused.append((entry.name, Reason.SYMLINK))
     elif entry.is_dir(follow_symlinks=False):
@@ -138,6 +138,6 @@ def _enter(entry: os.DirEntry[str], found: Entries, *, fingerprints: bool) -> No
 
 
 def _is_junction(entry: os.DirEntry[str]) -> bool:
-    """Tell whether the entry is a Windows junction; Python before 3.12 cannot ask, `files` refuses to read it."""
+    """Tell whether the entry is a Windows junction; before Python 3.12 only `files` detects it, and refuses to read."""
     test = getattr(entry, "is_junction", None)
     return test is not None and bool(test())

@@ -1,11 +1,11 @@
-"""What git ignores in a source, for sources that ask for it.
+"""Leave out what git ignores, for sources with `gitignore`.
 
-Rules: gitignore(5). The file nearest to a path that says anything about it decides; what lies in a folder that is
-ignored is never looked at. Also read are the files above the source up to the root of the repository, and its
-`info/exclude`; the user's own global file is not.
+Rules: gitignore(5). The nearest ignore file with a matching pattern decides; ignored folders are not scanned. The
+ignore files above the source up to the root of the repository and its `info/exclude` apply too, the user's global file
+does not.
 
-As git does, a link or special file in the place of rules is passed over. Rules that exist and cannot be read or used
-are not taken for none: what they may hide stays hidden.
+As in git, an ignore file that is a link or a special file is skipped. If rules exist but cannot be read or used,
+everything they may hide is left out.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ __all__ = ["FILE_NAME", "UNUSABLE_RULES", "GitIgnore"]
 FILE_NAME = ".gitignore"
 
 UNUSABLE_RULES = (
-    "these rules cannot be used, so all that they may hide is left out; expected at most 128 KiB and 2,000 patterns"
+    "these ignore rules cannot be used, so all they may hide is left out; the limits are 128 KiB and 2,000 patterns"
 )
 
 _MAX_SIZE = 128 * 1024
 _MAX_PATTERNS = 2000
-# People write a few hundred. To compile thousands takes seconds, and to find those among them that are none more.
+# Usual files have a few hundred. Compiling thousands takes seconds, and finding the invalid ones even longer.
 
 _PASSED_OVER = frozenset({Reason.SYMLINK, Reason.SPECIAL_FILE})
 
@@ -49,7 +49,7 @@ _ALL_WITHIN = re.compile(r"/\*\*\s*$")
 
 
 class _UnusableRulesError(Exception):
-    """Rules exist, and what they say of a path cannot be known."""
+    """Rules exist, but whether they ignore a path cannot be known."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -57,10 +57,10 @@ class _UnusableRulesError(Exception):
 
 
 class GitIgnore:
-    """The rules of one source during one scan; each file is read when its folder is first asked about."""
+    """The rules of one source during one scan; each ignore file is read when its folder is first checked."""
 
     def __init__(self, root: Path, reader: Reader, locate: Callable[[str], Location]) -> None:
-        """Read by `reader` where `locate` says that a folder of the source is."""
+        """Read ignore files with `reader`; `locate` maps a folder of the source to its location."""
         self._root = root
         self._reader = reader
         self._locate = locate
@@ -68,10 +68,10 @@ class GitIgnore:
         self._specs_above: list[tuple[str, GitIgnoreSpec]] | None = None
 
     def without_ignored(self, folder: str, listing: Listing) -> Listing:
-        """Return the listing of a folder without what git ignores in it; rules that cannot be used are refused there.
+        """Return the listing without ignored entries, or one that refuses the ignore file if its rules are unusable.
 
         Raises:
-            OSError: a file of rules exists and the system cannot read it.
+            OSError: an ignore file exists and the system cannot read it.
         """
         try:
             return replace(
@@ -96,7 +96,7 @@ class GitIgnore:
         return False
 
     def _nearest_first(self, folder: str) -> Iterator[tuple[str, GitIgnoreSpec]]:
-        """Yield the rules of a folder and those above it, with the prefix that paths within the source lose there."""
+        """Yield the rules of a folder and of those above, each with the prefix of paths to remove."""
         while True:
             spec = self._spec(folder)
             if spec is not None:
@@ -123,10 +123,10 @@ class GitIgnore:
 
 
 def _specs_above(root: Path) -> Iterator[tuple[str, GitIgnoreSpec]]:
-    """Yield the rules above the root of a source, the nearest first, as far as its repository goes.
+    """Yield the rules above the root of a source within its repository, the nearest first.
 
-    Each comes with the prefix that paths within the source have there. Rules by which the root itself is ignored are
-    left out: who made it a source meant it.
+    Each comes with the prefix to add to paths of the source. Rules that ignore the root itself are left out, because
+    the user named it as a source.
     """
     folders = [root, *root.parents]
     top = next((number for number, folder in enumerate(folders) if _is_repository(folder)), None)
@@ -148,11 +148,11 @@ def _specs_above(root: Path) -> Iterator[tuple[str, GitIgnoreSpec]]:
 
 
 def _pass_over(error: FileRefusedError, path: str) -> None:
-    """Go on without rules where there are none, or something in their place that git does not read either.
+    """Return if an ignore file is absent, or is a link or special file that git skips as well.
 
     Raises:
         OSError: the system cannot read the rules.
-        _UnusableRulesError: they are no file that can be used.
+        _UnusableRulesError: the rules cannot be used.
     """
     if error.fault is Fault.ABSENT or error.reason in _PASSED_OVER:
         return
@@ -163,24 +163,24 @@ def _pass_over(error: FileRefusedError, path: str) -> None:
 
 
 def _is_repository(folder: Path) -> bool:
-    # `Path.exists` takes faults of the system for an absence; which, depends on the version of Python.
+    # `Path.exists` reports some system errors as absence; which ones depends on the version of Python.
     try:
         (folder / ".git").stat()
     except OSError as error:
         if fault_of(error) not in {Fault.ABSENT, Fault.DENIED}:
             raise
-        # What this user may not look into is no repository of theirs.
+        # A folder that this user may not enter is not their repository.
         return False
     return True
 
 
 def _parsed(raw: bytes, path: str) -> GitIgnoreSpec:
-    """Return the rules in a file.
+    """Return the rules in an ignore file.
 
     Raises:
-        _UnusableRulesError: they are too many to be compiled.
+        _UnusableRulesError: they are too many, or cannot be compiled.
     """
-    # To the library the first form means the folder itself as well; to git it is all that lies in the folder.
+    # In pathspec `a/**` also matches the folder itself; in git it matches only what is in the folder.
     written = (line for line in raw.decode("utf-8", "replace").splitlines() if line and not line.startswith("#"))
     lines = [_ALL_WITHIN.sub("/**/*", line) for line in written]
     if len(lines) > _MAX_PATTERNS:
@@ -192,7 +192,7 @@ def _parsed(raw: bytes, path: str) -> GitIgnoreSpec:
 
 
 def _patterns(lines: list[str]) -> list[str]:
-    """Return the lines that are patterns: to git any other matches nothing, the library refuses the file for it."""
+    """Return the lines that are valid patterns: git skips the others, pathspec would refuse the whole file."""
     if len(lines) <= 1:
         return lines if _compiled(lines) else []
     middle = len(lines) // 2
@@ -201,10 +201,10 @@ def _patterns(lines: list[str]) -> list[str]:
 
 
 def _compiled(lines: list[str]) -> GitIgnoreSpec | None:
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - few ask for it, and each start would pay for it
+    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - rarely needed; at the top, every start would pay for it
 
     try:
-        # RE2 matches in linear time whatever a stranger wrote; Python's own patterns do not.
+        # RE2 matches untrusted patterns in linear time; `re` does not.
         return GitIgnoreSpec.from_lines(lines, backend="re2")
-    except Exception:  # noqa: BLE001 - errors of its own, of `re` and of RE2, which have no root in common
+    except Exception:  # noqa: BLE001 - errors of pathspec, `re` and RE2 have no common base class
         return None

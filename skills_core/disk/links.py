@@ -1,9 +1,9 @@
-"""Where a symbolic link may lead, for sources that follow links (`Source.follow_symlinks`).
+"""Resolve symbolic links, for sources that follow them (`Source.follow_symlinks`).
 
-A link is resolved once, when its folder is listed, to a target that is free of links: a location with a root that
-must not be left. Reading starts at that root and follows no link any more, so that a link which is turned elsewhere
-meanwhile leads nowhere. The root is that of the folder in which the link stands; only a link to a skill folder
-outside of the source, the way people link skills into place, makes its target a root of its own.
+A link is resolved once, when its folder is listed, to a location without links. Reading starts at the root of that
+location and follows no links, so that a link changed meanwhile has no effect. The root is that of the folder with the
+link; only a link to a skill folder outside of the source, as users link skills into a collection, makes its target a
+new root.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ __all__ = ["LinkIndex", "Target", "follow"]
 
 
 _NOWHERE = frozenset({Fault.ABSENT, Fault.REFUSED})
-# It dangles, or goes in circles.
+# The link is broken or circular.
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a link leads to; a file has a fingerprint, a folder has none."""
+    """The target of a link; a file has a fingerprint, a folder has none."""
 
     location: Location
     fingerprint: Fingerprint | None
 
 
 def follow(name: str, above: Sequence[Location], *, may_leave: bool) -> Target | None:
-    """Return what the link `name` leads to, None where it may not lead there.
+    """Return the target of the link `name`, None if the link may not be followed.
 
-    `above` are the folders on the way to the link, that in which it stands last. A link stays below the root of
-    that one; with `may_leave` it may lead to a skill folder elsewhere as well. It never leads to what is ignored,
-    to a special file, or back to a folder on the way, which would have no end.
+    `above` are the folders on the path to the link, ending with the one that contains it. The target must be below the
+    root of that folder; with `may_leave` it may also be a skill folder elsewhere. Ignored names, special files, and
+    folders of `above` (an endless cycle) are refused.
 
     Raises:
-        OSError: the system cannot tell where it leads.
+        OSError: the system cannot resolve the link.
     """
     here = above[-1]
     try:
@@ -79,7 +79,7 @@ def _is_skill(folder: Path) -> bool:
 
 
 def _is_file(path: Path) -> bool:
-    # `Path.is_file` takes faults of the system for an absence; which, depends on the version of Python.
+    # `Path.is_file` reports some system errors as absence; which ones depends on the version of Python.
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except OSError as error:
@@ -89,10 +89,10 @@ def _is_file(path: Path) -> bool:
 
 
 class LinkIndex:
-    """The links of a source that were followed, looked up by where they lead."""
+    """Looks up the followed links of a source by their targets."""
 
     def __init__(self, links: Iterable[tuple[str, Location]] = ()) -> None:
-        """`links` pair the path in the source with the target."""
+        """Index `links`, pairs of a path in the source and its target."""
         self._leading_to: dict[Path, list[str]] = {}
         self._leading_below: dict[Path, list[str]] = {}
         self.roots: frozenset[Path] = frozenset(target.root for _, target in links)
@@ -104,7 +104,7 @@ class LinkIndex:
                 self._leading_below.setdefault(folder, []).append(path)
 
     def paths_of(self, real: Path) -> Iterator[str]:
-        """Yield every path in the source by which `real`, or something in it, is reached through a link."""
+        """Yield every path in the source that reaches `real`, or something in it, through a link."""
         yield from self._leading_below.get(real, ())
         for folder in (real, *real.parents):
             for path in self._leading_to.get(folder, ()):

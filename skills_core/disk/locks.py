@@ -1,7 +1,7 @@
-"""One at a time: whoever reads a file, changes what it says and writes it back holds its lock meanwhile.
+"""Lock a file between processes while one reads, changes and writes it back.
 
-Without it the second of two writers puts back what the first one read, and an entry is lost. What differs between the
-systems lives here: `flock`, `msvcrt.locking`, and for disks without either a file that only one process can create.
+Without a lock, two writers may read the same state, and the second overwrites the change of the first. The systems
+differ: this uses `flock`, `msvcrt.locking`, or, on disks without locks, a file that only one process can create.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 __all__ = ["WAIT_SECONDS", "exclusive", "lock_now"]
 
 WAIT_SECONDS: Final = 10.0
-"""Longest wait for another process: what it does meanwhile takes milliseconds."""
+"""Maximum wait for another process, which holds the lock for milliseconds."""
 
 _STEP: Final = 0.02
 _ABANDONED: Final = 60.0
-# Seconds after which the process that created a file in place of a lock is taken for dead.
+# Seconds after which the creator of a file used as lock is assumed dead.
 
 _BUSY: Final = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK})
 _FLAGS: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -33,20 +33,20 @@ if sys.platform == "win32":
     import msvcrt
 
     def lock_now(descriptor: int) -> None:
-        """Lock an open file until it is closed; `OSError` where another process holds it, or the disk has no locks."""
+        """Lock an open file until it is closed; `OSError` if another process holds it, or the disk has no locks."""
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 
 else:
     import fcntl
 
     def lock_now(descriptor: int) -> None:
-        """Lock an open file until it is closed; `OSError` where another process holds it, or the disk has no locks."""
+        """Lock an open file until it is closed; `OSError` if another process holds it, or the disk has no locks."""
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @contextmanager
 def exclusive(path: Path, seconds: float = WAIT_SECONDS) -> Iterator[None]:
-    """Hold the lock that belongs to the file at `path`; it is a file beside it, and stays.
+    """Hold the lock of the file at `path`; the lock is a file beside it, and is not removed.
 
     Raises:
         TimeoutError: another process held it for that long.
@@ -68,7 +68,7 @@ def exclusive(path: Path, seconds: float = WAIT_SECONDS) -> Iterator[None]:
 
 
 def _lock_until(end: float, descriptor: int) -> bool:
-    """Wait for the lock; False where this disk has none."""
+    """Wait for the lock; return False if the disk has no locks."""
     while True:
         try:
             lock_now(descriptor)

@@ -1,9 +1,9 @@
-"""Remove a folder, whatever strangers made of it: any depth, any modes, links to anywhere.
+"""Remove a folder with untrusted content: any depth, any modes, any links.
 
-The tree is flattened while it is removed: what is in a folder is unlinked, and the folders in it are moved up next to
-it and wait their turn. So there is no recursion, no path longer than two names, and no more than two open folders,
-however deep the tree is. Links are unlinked and never followed. Where the system has handles of folders, every step
-names an entry of an open folder, so that a process that is still running cannot swap a link in.
+The tree is flattened while it is removed: the files of a folder are unlinked, and its subfolders are moved up beside it
+to be removed later. So there is no recursion, no path longer than two names, and no more than two open folders, however
+deep the tree is. Links are unlinked and never followed. Where the system has directory handles, every step names an
+entry of an open folder, so that a process that is still running cannot put a link in its place.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _PATH_ONLY = getattr(os, "O_PATH", None)
 
 
 def remove_tree(root: Path) -> str:
-    """Remove a folder and all that is in it; return why something of it is left, nothing where all is gone.
+    """Remove a folder with its content; return why something is left, or `""` if all is removed.
 
-    A folder that is not there is removed already. Mount points and files that the system protects stay.
+    A folder that does not exist counts as removed. Mount points and files that the system protects are left.
     """
     if not os.path.lexists(root):
         return ""
@@ -45,12 +45,12 @@ def remove_tree(root: Path) -> str:
             _empty(root, top, faults)
         root.rmdir()
     except OSError as error:
-        faults.append(_told(error))
+        faults.append(_message(error))
     return "; ".join(dict.fromkeys(faults[:5]))
 
 
 def _empty(root: Path, top: int | None, faults: list[str]) -> None:
-    """Remove what is in the folder at `root`, which is open as `top` where there are handles."""
+    """Remove the content of the folder at `root`; `top` is its handle, if the system has directory handles."""
     waiting = _remove_files(root, top, _names(root, top), faults)
     names = itertools.count()
     while waiting:
@@ -58,14 +58,14 @@ def _empty(root: Path, top: int | None, faults: list[str]) -> None:
         try:
             waiting += _flatten(root, top, folder, names, faults)
         except OSError as error:
-            faults.append(_told(error))
+            faults.append(_message(error))
 
 
 def _flatten(root: Path, top: int | None, folder: str, names: Iterable[int], faults: list[str]) -> list[str]:
-    """Remove a folder of the root, after moving the folders in it to the root; return the names that these have there.
+    """Remove a folder of the root after moving its subfolders to the root; return their new names.
 
     Raises:
-        OSError: it cannot be opened, or is not empty.
+        OSError: the folder cannot be opened, or is not empty.
     """
     place = root / folder
     _open_up(place, top)
@@ -74,7 +74,7 @@ def _flatten(root: Path, top: int | None, folder: str, names: Iterable[int], fau
         for name in _remove_files(place, handle, _names(place, handle), faults):
             _open_up(place / name, handle)
             for number in names:
-                # The new name may be that of a folder which still waits.
+                # Another folder that is still to be removed may have the new name.
                 free = f".removed-{number}"
                 if not _exists(root / free, top):
                     _rename(place / name, handle, root / free, top)
@@ -88,7 +88,7 @@ def _flatten(root: Path, top: int | None, folder: str, names: Iterable[int], fau
 
 
 def _remove_files(place: Path, handle: int | None, names: list[str], faults: list[str]) -> list[str]:
-    """Unlink what is no folder, and return what is one."""
+    """Unlink everything but folders, and return the folders."""
     folders = []
     for name in names:
         try:
@@ -97,7 +97,7 @@ def _remove_files(place: Path, handle: int | None, names: list[str], faults: lis
             else:
                 _unlink(place / name, handle)
         except OSError as error:
-            faults.append(_told(error))
+            faults.append(_message(error))
     return folders
 
 
@@ -107,7 +107,7 @@ def _names(place: Path, handle: int | None) -> list[str]:
 
 @contextmanager
 def _opened(place: Path, above: int | None) -> Generator[int | None]:
-    """Open a folder that is no link, by its name in the folder `above` if that is open."""
+    """Open a folder that is not a link, by its name in the open folder `above` if there is one."""
     if not _HANDLES:
         if _is_link(place):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(place))
@@ -121,11 +121,11 @@ def _opened(place: Path, above: int | None) -> Generator[int | None]:
 
 
 def _open_up(place: Path, above: int | None) -> None:
-    """Let this user list and change a folder; who owns it may do so whatever its mode is."""
+    """Give this user access to a folder; its owner may change the mode whatever it is."""
     name = place if above is None else place.name
     with suppress(OSError):
         if _PATH_ONLY is not None and _HANDLES:
-            # A folder without any mode can be opened like this alone, and by /proc it is changed without a race.
+            # Only O_PATH opens a folder without permissions, and chmod by /proc has no race.
             handle = os.open(name, _FOLDER | _PATH_ONLY, dir_fd=above)
             try:
                 os.chmod(f"/proc/self/fd/{handle}", stat.S_IRWXU)  # noqa: PTH101 - likewise
@@ -144,7 +144,7 @@ def _is_folder(place: Path, handle: int | None) -> bool:
 
 
 def _is_link(place: Path) -> bool:
-    """Tell whether this is a link or, on Windows, a junction, which is one by another name."""
+    """Tell whether this is a link or a Windows junction."""
     status = place.lstat()
     reparse_point = getattr(status, "st_file_attributes", 0) & getattr(stat, "FILE_ATTRIBUTE_REPARSE_POINT", 0)
     return stat.S_ISLNK(status.st_mode) or bool(reparse_point)
@@ -172,7 +172,7 @@ def _unlink(place: Path, handle: int | None) -> None:
     try:
         place.unlink()
     except PermissionError:
-        # On Windows, a file that cannot be written to cannot be removed either, and a junction is removed as a folder.
+        # On Windows a read-only file cannot be removed, and a junction is removed like a folder.
         if _is_link(place):
             place.rmdir()
         else:
@@ -180,5 +180,5 @@ def _unlink(place: Path, handle: int | None) -> None:
             place.unlink()
 
 
-def _told(error: OSError) -> str:
+def _message(error: OSError) -> str:
     return f"{error.filename or 'a file'}: {error.strerror or error}"

@@ -1,11 +1,10 @@
-"""Walk a source's folders: which files lie where, without reading any of them.
+"""Scan a source's folders for their files, without reading any of them.
 
-A `Tree` maps each folder, as a `/`-separated path relative to the root (`""` is the root itself), to its
-`Listing`. `scan` walks everything; `rescan` looks again only where something changed, so that a change costs
-what it touches. Links are followed where the source says so and `links` allows it, and then a path of the tree is
-not where the bytes are: `locate` tells. Hidden names and leftovers of editors are never seen.
+A `Tree` maps each folder, as a `/`-separated path relative to the root (`""` is the root itself), to its `Listing`.
+`scan` walks everything; `rescan` lists only the folders that changed. Links are followed if the source follows links
+and `links` allows the target; then `locate` returns where the bytes of a path are. Ignored names are left out.
 
-A folder that the system cannot list is not gone: it keeps the listing that it had, and the tree names it as unread.
+A folder that the system cannot list keeps its last listing, and the tree names it as unread.
 """
 
 from __future__ import annotations
@@ -32,27 +31,27 @@ __all__ = ["Tree", "join", "locate", "parent", "rescan", "scan"]
 
 
 class Tree(dict[str, Listing]):
-    """What the folders of a source hold, by their paths.
+    """The listings of a source's folders, by path.
 
-    `bounded` tells that a bound cut the scan short. `entries` counts the names that were read; those of a folder that
-    was listed twice count twice. `faulty` are the folders that have something unread.
+    `bounded` tells that the scan reached a bound. `entries` counts the entries that were read; those of a folder that
+    was listed twice count twice. `faulty` are the folders with unread entries.
     """
 
     bounded = False
     entries = 0
 
     def __init__(self, known: Tree | None = None) -> None:
-        """Begin with what is known, or with nothing."""
+        """Start with the listings of `known`, or empty."""
         super().__init__(known or ())
         self.faulty: set[str] = set(known.faulty) if known is not None else set()
 
     @property
     def unread(self) -> frozenset[str]:
-        """The paths of the files and folders that the system could not look at."""
+        """The paths of the files and folders that the system could not read."""
         return frozenset(join(folder, name) for folder in self.faulty for name in self[folder].unread)
 
     def enter(self, folder: str, listing: Listing) -> None:
-        """Set what a folder holds."""
+        """Set the listing of a folder."""
         self[folder] = listing
         if listing.unread:
             self.faulty.add(folder)
@@ -60,26 +59,26 @@ class Tree(dict[str, Listing]):
             self.faulty.discard(folder)
 
     def drop(self, folder: str) -> Listing | None:
-        """Forget a folder; return what it held."""
+        """Remove a folder; return its listing."""
         self.faulty.discard(folder)
         return self.pop(folder, None)
 
 
 class _TooManyEntriesError(Exception):
-    """The bound for names in all folders is reached."""
+    """The bound for entries in all folders is reached."""
 
 
 _MAX_LINKS = 2
-# Folders that are links, on one path: folders that link to one another have paths beyond counting.
+# Linked folders on one path; folders that link to each other have an exponential number of paths.
 
 
 def parent(folder: str) -> str:
-    """Return the folder above a relative path; the root for a name without `/`."""
+    """Return the folder above a relative path; for a name without `/`, the root."""
     return folder.rpartition("/")[0]
 
 
 def locate(source: Source, tree: Tree, path: str) -> Location:
-    """Return where the bytes of a file or folder of the tree are."""
+    """Return the location of a file or folder of the tree, with links resolved."""
     if not source.follow_symlinks:
         return Location(source.root, path)
     *_, location = _trail(source, tree, path)
@@ -87,34 +86,32 @@ def locate(source: Source, tree: Tree, path: str) -> Location:
 
 
 def scan(source: Source, before: Tree | None = None, *, fingerprints: bool = True) -> Tree:
-    """Walk the whole source. A missing root gives an empty tree; `before` is what was known of it.
+    """Scan the whole source; `before` is the last known tree. A missing root, or a barred one, gives an empty tree.
 
-    So does one that is barred.
-
-    `fingerprints` cost a call to the system for each file; a first load, which reads all files, has no use for them.
+    `fingerprints` cost a system call for each file; a first load, which reads all files, does not need them.
     """
     if source.barred:
         return Tree()
     with Reader() as reader:
         walk = _Walk(source, reader, before or Tree(), fingerprints=fingerprints)
-        walk.down("")
+        walk.descend("")
         return walk.tree
 
 
 def rescan(source: Source, tree: Tree, changed: Iterable[str]) -> tuple[Tree, frozenset[str]]:
-    """Look again at `changed` paths (relative, files or folders, existing or gone).
+    """Scan `changed` paths again (relative, files or folders, existing or deleted).
 
-    A changed folder is walked again as a whole: one that was moved away and replaced reports nothing of what
-    is inside. Returns the new tree and the folders that were looked at again, those that vanished included.
+    A changed folder is scanned as a whole, because the replacement of a folder reports no changes inside. Returns the
+    new tree and the folders that were listed again or vanished.
     """
     paths = sorted(set(changed))
-    # A bound that cut the scan short may cut elsewhere now.
+    # After a scan that reached a bound, other folders may be beyond it now.
     if not tree.bounded and "" not in paths and "" in tree:
         with Reader() as reader:
             walk = _Walk(source, reader, tree, Tree(tree))
             walk.tree.entries = tree.entries
-            # Where a bound is reached, a scan from the root tells whether it really is, and cuts what is deepest.
-            if walk.again(paths) and not walk.tree.bounded:
+            # If a bound is reached, a full scan finds out whether it really is, and leaves out the deepest folders.
+            if walk.rescan(paths) and not walk.tree.bounded:
                 return walk.tree, frozenset(walk.touched)
     fresh = scan(source, tree)
     return fresh, frozenset(tree) | frozenset(fresh)
@@ -122,7 +119,7 @@ def rescan(source: Source, tree: Tree, changed: Iterable[str]) -> tuple[Tree, fr
 
 @dataclass(slots=True)
 class _Walk:
-    """One pass over a source: `before` is the tree as it was, `touched` are folders that were looked at or vanished."""
+    """One pass over a source: `before` is the last tree, `touched` are folders that were listed or vanished."""
 
     source: Source
     reader: Reader
@@ -139,23 +136,23 @@ class _Walk:
     def _locate(self, folder: str) -> Location:
         return locate(self.source, self.tree, folder)
 
-    def again(self, paths: Iterable[str]) -> bool:
-        """Look again at paths; False where a folder above one is gone, and so the tree is not to be trusted."""
+    def rescan(self, paths: Iterable[str]) -> bool:
+        """Scan paths again; return False if a folder above one is gone, so that the tree may be wrong."""
         for path in paths:
             known = self._nearest_known(path)
             if known not in self.touched and not self._relist(known):
                 return False
             if path in self.before and path in self.tree and path not in self.touched:
                 self._forget(path)
-                self.down(path)
+                self.descend(path)
         if not self.source.follow_symlinks:
             return True
-        # Where links may lead depends on what lies elsewhere.
+        # The target of a link may have changed.
         linking = sorted(folder for folder, listing in self.tree.items() if _has_links(listing))
         return all(self._relist(folder) for folder in linking if folder in self.tree and folder not in self.touched)
 
-    def down(self, start: str) -> None:
-        """Walk from `start` downwards, within the source's bounds, breadth first so that a bound cuts the deepest."""
+    def descend(self, start: str) -> None:
+        """Scan `start` and the folders below, breadth first, so that a bound leaves out the deepest folders."""
         level = [start]
         depth = start.count("/") + 1 if start else 0
         while level:
@@ -181,16 +178,16 @@ class _Walk:
             depth += 1
 
     def _nearest_known(self, path: str) -> str:
-        """Return the nearest folder above `path` that the tree has."""
+        """Return the nearest folder above `path` that is in the tree."""
         folder = parent(path)
         while folder and folder not in self.tree:
             folder = parent(folder)
         return folder
 
     def _relist(self, folder: str) -> bool:
-        """List one folder again; walk subfolders that are new, forget those that are gone.
+        """List one folder again, scan its new subfolders, and remove deleted ones.
 
-        Returns False where the folder itself is gone, or a bound is reached.
+        Returns False if the folder itself is gone, or a bound is reached.
         """
         self.touched.add(folder)
         before = self.tree[folder]
@@ -205,7 +202,7 @@ class _Walk:
                 self._forget(join(folder, name))
         for name in after.folders:
             if join(folder, name) not in self.tree:
-                self.down(join(folder, name))
+                self.descend(join(folder, name))
         return True
 
     def _forget(self, folder: str) -> None:
@@ -218,7 +215,7 @@ class _Walk:
                 waiting += [join(current, name) for name in listing.folders]
 
     def _leave_out(self, folders: Iterable[str]) -> None:
-        """Note in the folders above that these, which lie beyond a bound, were not looked into."""
+        """Record folders beyond a bound as refused in the folders above them."""
         beyond: dict[str, list[str]] = {}
         for folder in folders:
             above, _, name = folder.rpartition("/")
@@ -228,19 +225,19 @@ class _Walk:
             self._drop(above, names, Reason.SCAN_LIMIT)
 
     def _mark_lost(self, folder: str, error: OSError) -> None:
-        """Note in the folder above that this one is not looked into; one that was deleted is absent."""
+        """Record a folder that cannot be listed as refused in the folder above; leave out a deleted one."""
         if folder:
             above, _, name = folder.rpartition("/")
             if not is_absence(error):
                 self._drop(above, [name], reason_for(error), unread=True)
             else:
-                # Something else took its place.
+                # With another error than ENOENT, something else took its place.
                 self._drop(above, [name], None if error.errno == errno.ENOENT else Reason.UNREADABLE)
 
     def _drop(self, above: str, names: Iterable[str], reason: Reason | None, *, unread: bool = False) -> None:
-        """Take folders out of the listing of the one above; with a reason, list them there as refused.
+        """Remove folders from the listing of the one above; with a reason, list them there as refused.
 
-        Those that are `unread` are looked at again by the next scan.
+        The next scan lists folders that are `unread` again.
         """
         listing, dropped = self.tree.get(above, Listing()), frozenset(names)
         refused = (*listing.refused, *((name, reason) for name in names)) if reason else listing.refused
@@ -249,7 +246,7 @@ class _Walk:
         self.tree.enter(above, replace(listing, folders=kept, refused=refused, unread=again))
 
     def _counted(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
-        """Pass on entries as long as there may be more.
+        """Count and pass on entries.
 
         Raises:
             _TooManyEntriesError: the bound is reached.
@@ -261,14 +258,14 @@ class _Walk:
             yield entry
 
     def _list(self, folder: str) -> Listing:
-        """List one folder; where the system cannot, what was known of it.
+        """List one folder; if the system cannot, return its last listing.
 
-        The root alone is taken for empty where nothing was known of it: of any other folder that would tell whoever
-        asks later that nothing lies in it.
+        Without a last listing, the root counts as empty. Any other folder raises: later scans would take an empty
+        listing for its real content.
 
         Raises:
-            OSError: it is not there, no longer a folder, or was never listed and cannot be.
-            _TooManyEntriesError: there are more names than the bounds of the source allow.
+            OSError: the folder is gone, is something else now, or was never listed and cannot be.
+            _TooManyEntriesError: there are more entries than the bounds of the source allow.
         """
         known = self.before.get(folder)
         try:
@@ -276,7 +273,7 @@ class _Walk:
                 counted = self._counted(entries)
                 listing = list_folder(counted, fingerprints=self.fingerprints, known=known or Listing())
             if self.gitignore is not None:
-                # Without the rules nothing tells what must not be seen.
+                # Inside the try block: if the rules cannot be read, the folder counts as unreadable.
                 listing = self.gitignore.without_ignored(folder, listing)
         except OSError as error:
             if is_absence(error) or (folder and known is None):
@@ -292,7 +289,7 @@ class _Walk:
         return self._with_links(folder, listing) if self.source.follow_symlinks and listing.refused else listing
 
     def _with_links(self, folder: str, listing: Listing) -> Listing:
-        """Return the listing with those of its links followed that may be."""
+        """Return the listing with the allowed links followed."""
         steps = [folder[: match.start()] for match in re.finditer("/", folder)] + [folder] if folder else []
         followed = sum(step.rpartition("/")[2] in dict(self.tree[parent(step)].links) for step in steps)
         may_leave = not followed and not any(map(find_main, (*(self.tree[parent(step)] for step in steps), listing)))
@@ -329,7 +326,7 @@ def _has_links(listing: Listing) -> bool:
 
 
 def _trail(source: Source, tree: Tree, path: str) -> Iterator[Location]:
-    """Yield where the root is, and where each step of `path` leads from there."""
+    """Yield the locations of the root and of each component of `path`."""
     location, folder = Location(source.root, ""), ""
     yield location
     for name in path.split("/") if path else ():
@@ -340,5 +337,5 @@ def _trail(source: Source, tree: Tree, path: str) -> Iterator[Location]:
 
 
 def join(folder: str, name: str) -> str:
-    """Return the path of `name` in a folder; that of the folder for `""`."""
+    """Return the path of `name` in a folder; for `""` that of the folder."""
     return f"{folder}/{name}" if folder and name else folder or name

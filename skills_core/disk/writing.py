@@ -1,8 +1,7 @@
-"""The boundary for what is written: a file below a root, and never one outside of it.
+"""Write files below a root, and never one outside of it.
 
-As `files` does for reading: no link, no `..`, no special file and no race leads out of the root. What is written
-appears whole or not at all, beside its place first and then renamed into it, so that a link or another name of the same
-file elsewhere is replaced and never followed.
+As in `files`, no link, no `..`, no special file and no race leads out of the root. Writes are atomic: a temporary file
+beside the target is renamed to it, so that a link or hard link at the target is replaced and never followed.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ _FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, 
 
 
 def write_file(location: Location, content: bytes, mode: int = 0o666) -> bool:
-    """Write the regular file at `location`, with the folders that it needs; tell whether it was not there before.
+    """Write the regular file at `location` and create its folders; return whether the file is new.
 
-    A file that was there keeps its mode; a new one gets `mode`, less what the process masks.
+    An existing file keeps its mode; a new one gets `mode` without the bits of the process's umask.
 
     Raises:
-        FileRefusedError: the path leaves the root, passes a link or something that is no folder, leads to what is no
-            regular file, or cannot be written.
+        FileRefusedError: the path leaves the root, contains a link or something that is not a folder, names something
+            that is not a regular file, or cannot be written.
     """
     root, relative = location
     folder, _, name = relative.rpartition("/")
     parts = relative.split("/")
     if any(part in {"", ".", ".."} or "\0" in part for part in parts) or (os.name == "nt" and _is_special(relative)):
-        raise FileRefusedError(relative, Reason.UNREADABLE, "this is no relative path within the folder")
+        raise FileRefusedError(relative, Reason.UNREADABLE, "this is not a relative path within the folder")
     try:
         with Reader() as reader:
             for above in _folders(folder):
@@ -56,17 +55,17 @@ def _is_special(relative: str) -> bool:
 
 
 def _folders(folder: str) -> Iterator[str]:
-    """Yield each folder on the way, the outermost first."""
+    """Yield the folder and those above, the outermost first."""
     parts = folder.split("/") if folder else []
     for count in range(1, len(parts) + 1):
         yield "/".join(parts[:count])
 
 
 def _make(reader: Reader, folder: Location) -> None:
-    """Make a folder unless it is there."""
+    """Create a folder unless it exists."""
     above, _, name = folder.relative.rpartition("/")
     with reader.within(Location(folder.root, above)) as (handle, prefix), suppress(FileExistsError):
-        # What is there and is no folder refuses when it is opened.
+        # If something else exists there, opening it as a folder fails.
         os.mkdir(prefix + name, dir_fd=handle)
 
 
@@ -74,8 +73,8 @@ def _replace(handle: int | None, path: str, content: bytes, mode: int) -> bool:
     before = _status(handle, path)
     if before is not None and not stat.S_ISREG(before.st_mode):
         link = stat.S_ISLNK(before.st_mode)
-        raise OSError(errno.ELOOP if link else errno.ENXIO, "this is no regular file")
-    # Hidden, and such as nobody guesses: whoever could make it first would not get a byte.
+        raise OSError(errno.ELOOP if link else errno.ENXIO, "this is not a regular file")
+    # Hidden from scans, and random, so that no other process can create it first.
     beside = os.path.join(os.path.dirname(path), f".{secrets.token_hex(8)}.part")  # noqa: PTH118, PTH120 - of a handle
     descriptor = os.open(beside, _CREATE | _FLAGS, mode, dir_fd=handle)
     try:
@@ -100,10 +99,9 @@ def _status(handle: int | None, name: str) -> os.stat_result | None:
 
 def _refusal(relative: str, error: OSError) -> FileRefusedError:
     if error.errno in {errno.ELOOP, errno.EMLINK}:
-        return FileRefusedError(relative, Reason.SYMLINK, "the path passes a symbolic link, and links are not followed")
+        return FileRefusedError(relative, Reason.SYMLINK, "the path contains a symbolic link; links are not followed")
     if error.errno == errno.ENXIO:
-        return FileRefusedError(relative, Reason.SPECIAL_FILE, "this is no regular file")
+        return FileRefusedError(relative, Reason.SPECIAL_FILE, "this is not a regular file")
     if error.errno == errno.ENOTDIR:
-        # What refuses to be opened as a folder is a file, or a link where links are not followed.
-        return FileRefusedError(relative, Reason.UNWRITABLE, "something on the way is no folder, or a symbolic link")
+        return FileRefusedError(relative, Reason.UNWRITABLE, "part of the path is not a folder, or is a symbolic link")
     return FileRefusedError(relative, Reason.UNWRITABLE, (error.strerror or "cannot be written").lower())

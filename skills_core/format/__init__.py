@@ -1,1 +1,1 @@
-"""From bytes to typed frontmatter: what a SKILL.md says, and what is wrong with it."""
+"""Parsing of skills: from the bytes of a SKILL.md to typed frontmatter, body and diagnostics."""

@@ -1,8 +1,8 @@
 """Scalars of the YAML 1.2 core schema: from the text of a node to a value, and from a value to a JSON key.
 
-The rules are those of YAML 1.2.2, section 10.3.2 (tag resolution of the core schema). They know nothing of
-events or anchors; `yaml12` above feeds them. The last part makes up for what PyYAML, written for YAML 1.1, does to
-text: characters that it refuses or takes for line breaks, and lines that it should refuse.
+The rules are those of YAML 1.2.2, section 10.3.2 (tag resolution of the core schema). The last part works around
+PyYAML, which implements YAML 1.1: it refuses characters or takes them for line breaks, and accepts lines that it should
+refuse.
 """
 
 import math
@@ -20,7 +20,7 @@ BINARY_TAG: Final = _CORE + "binary"
 MAP_TAG: Final = _CORE + "map"
 SEQ_TAG: Final = _CORE + "seq"
 NON_SPECIFIC_TAG: Final = "!"
-"""`! 12` is the string "12": the non-specific tag leaves only the kind of node (section 6.9.1)."""
+"""`! 12` is the string "12": with the non-specific tag, only the kind of the node counts (section 6.9.1)."""
 
 _WORDS: Final[dict[str, bool | None]] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
@@ -43,18 +43,18 @@ _TAG_OF: Final = {
 }
 
 _FLOAT_DIGITS: Final = 309
-"""The largest double has 309 digits. It is also far below the length at which `int` refuses a text."""
+"""The digits of the largest double; far below the length that `int` refuses."""
 _PLAIN_FROM: Final = 1e-6
 _PLAIN_BELOW: Final = 1e21
-"""JavaScript writes a number within these bounds without an exponent (ECMA-262, Number::toString)."""
+"""The bounds within which JavaScript writes a number without an exponent (ECMA-262, Number::toString)."""
 
 
 class UnfitError(ValueError):
-    """A text for which there is no answer: no value of its tag, or no way through PyYAML."""
+    """A text that has no value for its tag, or that PyYAML cannot process."""
 
 
 def resolve_plain(text: str) -> Scalar:
-    """Give the value of an untagged plain scalar."""
+    """Return the value of an untagged plain scalar."""
     if text[:1] in _MAY_BE_NUMBER:
         return _number(text)
     return _WORDS.get(text, text)
@@ -75,7 +75,7 @@ def _number(text: str) -> int | float | str:
 
 
 def _decimal(text: str) -> int | float:
-    """Read digits of any count without meeting Python's limit on the length of an integer's text."""
+    """Parse any number of digits in spite of Python's limit on the length of an integer."""
     digits = text.lstrip("+-").lstrip("0")
     if len(digits) > _FLOAT_DIGITS:
         return -math.inf if text[0] == "-" else math.inf
@@ -84,7 +84,7 @@ def _decimal(text: str) -> int | float:
 
 
 def _bounded(value: int) -> int | float:
-    """Keep an integer exactly while a double can hold its size; beyond, it is infinite as in JavaScript."""
+    """Return an integer exactly if it is in the range of a double; beyond, infinity as in JavaScript."""
     try:
         float(value)
     except OverflowError:
@@ -93,11 +93,11 @@ def _bounded(value: int) -> int | float:
 
 
 def resolve_tagged(tag: str, text: str) -> Scalar:
-    """Give the value of a scalar with an explicit tag.
+    """Return the value of a scalar with an explicit tag.
 
     Raises:
-        UnfitError: for a tag beyond the core schema, and for a text that does not fit its tag. Parsers disagree
-            there: npm `yaml` warns and falls back to the plain text, others refuse.
+        UnfitError: the tag is not in the core schema, or the text does not fit its tag. Parsers disagree in this case:
+            npm `yaml` warns and uses the plain text, others refuse.
     """
     if tag in {STR_TAG, NON_SPECIFIC_TAG}:
         return text
@@ -110,7 +110,7 @@ def resolve_tagged(tag: str, text: str) -> Scalar:
 
 
 def key_text(value: Scalar) -> str:
-    """Name an object's member as JavaScript does: `1.0` is "1", `true` is "true", and null is empty."""
+    """Return a key as JavaScript converts it to a string: `1.0` is "1", `true` is "true", and null is empty."""
     match value:
         case None:
             return ""
@@ -129,9 +129,9 @@ def _javascript_number(value: float) -> str:
         return "-Infinity" if value < 0 else "Infinity"
     if value == 0:
         return "0"
-    shortest = repr(value)  # the same digits as in JavaScript: both are the shortest that read back
+    shortest = repr(value)  # both languages write the shortest digits that parse back
     if _PLAIN_FROM <= abs(value) < _PLAIN_BELOW:
-        from decimal import Decimal  # noqa: PLC0415 - few files have such numbers, and each start would pay for it
+        from decimal import Decimal  # noqa: PLC0415 - few files have such numbers; at the top, every start would pay for it
 
         return f"{Decimal(shortest):f}".removesuffix(".0")
     mantissa, _, exponent = shortest.partition("e")
@@ -141,15 +141,16 @@ def _javascript_number(value: float) -> str:
 def outdented(
     rows: Sequence[str], continued: range, column: int, bracket: tuple[int, int] | None
 ) -> tuple[int, int] | None:
-    """Find the first line that continues quotes or brackets without more indentation than the block around them.
+    """Return line and column of the first continuation of quotes or brackets that is not indented enough.
 
-    YAML 1.2.2, section 6.3 (line prefixes): libyaml does not look, the reference refuses, and of the public skills
-    one in sixty has such a line. As there, the closing bracket may stand right below the key.
+    YAML 1.2.2, section 6.3 (line prefixes) requires more indentation than that of the enclosing block. libyaml does not
+    check this, the reference refuses, and one in sixty public skills has such a line. As in the reference, the closing
+    bracket may be in the column of the key.
 
     Args:
         rows: the lines of the text.
-        continued: the indexes of those that begin inside.
-        column: where the block begins, from 1.
+        continued: the indexes of the lines that begin inside the quotes or brackets.
+        column: the column of the block, from 1.
         bracket: line and column of the closing bracket, from 1, or None for a quoted scalar.
     """
     for row in continued:
@@ -165,8 +166,8 @@ def outdented(
 
 
 _UNCARRIED: Final = re.compile(
-    "[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]"  # strings of 1.2 may hold them; some break lines in 1.1
-    r"|\\(?P<form>u|U0000)(?P<surrogate>[dD][89a-fA-F][0-9a-fA-F]{2})"  # valid JSON, yet libyaml refuses it
+    "[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]"  # allowed in strings of YAML 1.2; some break lines in 1.1
+    r"|\\(?P<form>u|U0000)(?P<surrogate>[dD][89a-fA-F][0-9a-fA-F]{2})"  # valid in JSON, refused by libyaml
 )
 _STAND_IN: Final = re.compile("[\ue000-\uf8ff]|\\\\(?:u|U0000)[ef][0-9a-f]{3}")
 _LIKE_STAND_IN: Final = re.compile("(?=([ef][0-9a-f]{3}))")
@@ -174,17 +175,17 @@ _PRIVATE_USE: Final = range(0xE000, 0xF900)
 
 
 def carry(text: str) -> tuple[str, Callable[[str], str] | None]:
-    """Put stand-ins of equal length for what PyYAML would not read as YAML 1.2 does.
+    """Replace what PyYAML does not read as YAML 1.2 does by stand-ins of equal length.
 
-    Each is a private character that the text neither holds nor spells in hexadecimal, so that it can only be
-    ours. An escape of a surrogate becomes the escape of its stand-in: only the parser knows whether it is an escape
-    (in double quotes) or six plain characters (elsewhere).
+    A stand-in is a private-use character that the text contains neither literally nor in hexadecimal, so that it is
+    unique. The escape of a surrogate becomes the escape of its stand-in, because only the parser knows whether it is an
+    escape (in double quotes) or six plain characters (elsewhere).
 
     Returns:
-        The text to parse, and what gives a scalar its own characters back, or None where nothing was replaced.
+        The text to parse, and a function that restores the characters of a scalar, or None if nothing was replaced.
 
     Raises:
-        UnfitError: where the text leaves no private character free.
+        UnfitError: the text leaves no private-use character free.
     """
     if _UNCARRIED.search(text) is None:
         return text, None
@@ -198,7 +199,7 @@ def carry(text: str) -> tuple[str, Callable[[str], str] | None]:
         if original not in forward:
             code = next(free, None)
             if code is None:
-                raise UnfitError("no private character is left")
+                raise UnfitError("the text has too many private-use characters")
             forward[original] = f"\\{match['form']}{code:04x}" if surrogate else chr(code)
             back[forward[original]] = original
             back[chr(code)] = chr(int(surrogate, 16)) if surrogate else original

@@ -1,7 +1,4 @@
-"""Convention files such as `AGENTS.md`: what their names and their text say in place of frontmatter.
-
-Rules: adk-skill's.
-"""
+"""Convention files (`AGENTS.md` and others): a name and a description without frontmatter. Rules: adk-skill's."""
 
 from __future__ import annotations
 
@@ -18,14 +15,14 @@ CONVENTIONS = {
     "SKILLS.MD": "skills",
     "SOUL.MD": "soul",
 }
-"""Convention files, in upper case as theirs does not matter, and the names of the skills that they make."""
+"""The names of convention files, compared in upper case, and of the skills that they make."""
 
 _FIRST_LINE = 120
-# Characters of a first line that stands for a description, where it is no heading.
+# Characters of the first line that are the description if it is not a heading.
 
 
 def instruct_by_convention(file_name: str, text: str) -> Frontmatter:
-    """Return what the name and the text of a convention file say in place of frontmatter."""
+    """Return the frontmatter that a convention file's name and text imply."""
     name = CONVENTIONS[file_name.upper()]
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     heading = first.lstrip("#").strip() if first.startswith("#") else ""

@@ -1,8 +1,8 @@
-"""Cut a SKILL.md into frontmatter and body: bytes in, a `Document` out, never an exception.
+"""Split a SKILL.md into frontmatter and body: bytes in, a `Document` out, never an exception.
 
-Rules: the agentskills.io specification (YAML between `---` fences, then Markdown) read as SEP-2640 hosts read
-it, so that what we serve is what they parse: YAML 1.2 core, and the text between the fences ends before the
-line end of the closing fence. Knows nothing of what the fields mean; `frontmatter` does.
+Rules: the agentskills.io specification (YAML between `---` fences, then Markdown) as SEP-2640 hosts read it, so that
+they parse what we serve: YAML 1.2 core, and the text between the fences without the line end before the closing fence.
+`frontmatter` interprets the fields.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _LIMITS = frozenset({YamlFault.TOO_LARGE, YamlFault.TOO_DEEP, YamlFault.TOO_MANY
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A SKILL.md taken apart.
+    """A SKILL.md split into its parts.
 
-    `fields` is the frontmatter as JSON values, `lines` the line in the file of each top-level field. `fault`
-    says why there is no usable frontmatter; then `fields` is empty. `verbatim` is false where the YAML only
-    loaded after a repair, says something twice, or holds what JSON cannot, so that others would read otherwise.
+    `fields` is the frontmatter as JSON values, `lines` the line in the file of each top-level field. `fault` says why
+    there is no usable frontmatter; then `fields` is empty. `verbatim` is false if the YAML was repaired, has duplicate
+    keys or holds values that JSON cannot represent, so that other parsers may read it differently.
     """
 
     fields: Mapping[str, JsonValue]
@@ -47,9 +47,9 @@ class Document:
 
 
 class Fences(NamedTuple):
-    """Where the frontmatter of a SKILL.md is: from `start` to `end`, without the line ends that belong to the fences.
+    """The positions of the frontmatter in a SKILL.md: from `start` to `end`, without the line ends of the fences.
 
-    `body` is where the closing fence ends; `glued` tells that its line goes on with text.
+    `body` is the end of the closing fence; `glued` tells that text follows on the line of the closing fence.
     """
 
     start: int
@@ -60,7 +60,7 @@ class Fences(NamedTuple):
 
 @dataclass(slots=True)
 class _Findings:
-    """Collects what is wrong with one file, in reading order."""
+    """Collects the diagnostics of one file."""
 
     path: str
     found: list[Diagnostic] = field(default_factory=list)
@@ -79,10 +79,9 @@ def has_frontmatter(raw: bytes) -> bool:
 
 
 def parse_document(raw: bytes, path: str) -> Document:
-    """Parse the bytes of a SKILL.md; `path` is how diagnostics name the file.
+    """Parse the bytes of a SKILL.md; diagnostics name the file as `path`.
 
-    A byte order mark and CRLF line ends are accepted. Everything that is wrong is in the result's
-    `diagnostics`; nothing is raised on any content.
+    A byte order mark and CRLF line ends are accepted. All faults are in the result's `diagnostics`; no content raises.
     """
     findings = _Findings(path)
     raw = raw.removeprefix(BOM)
@@ -95,22 +94,18 @@ def parse_document(raw: bytes, path: str) -> Document:
         return findings.failed(Reason.EMPTY, "the file is empty")
     fences = find_fences(text)
     if fences is Reason.MISSING_FRONTMATTER:
-        return findings.failed(fences, "the first line is no '---', so there is no frontmatter", 1, body=text)
+        return findings.failed(fences, "the first line is not '---', so there is no frontmatter", 1, body=text)
     if not isinstance(fences, Fences):
-        return findings.failed(fences, "no closing '---' line ends the frontmatter that begins here", 1)
+        return findings.failed(fences, "the frontmatter that begins here has no closing '---' line", 1)
     if fences.glued:
-        message = "the '---' that ends the frontmatter goes on with text, and was read as if it stood alone"
+        message = "text follows the closing '---' on its line; the frontmatter was read as if it ended there"
         findings.add(Severity.WARNING, Reason.YAML_REPAIRED, message, text.count("\n", 0, fences.body) + 1)
     yaml, body = text[fences.start : fences.end], text[fences.body :].strip()
     return _parse_frontmatter(yaml, body, findings, verbatim=not fences.glued)
 
 
 def find_fences(text: str) -> Fences | Reason:
-    """Find where the frontmatter of a SKILL.md begins and ends, or say why there is none.
-
-    Returns:
-        The places, or MISSING_FRONTMATTER or UNCLOSED_FRONTMATTER.
-    """
+    """Return the positions of the frontmatter of a SKILL.md, or MISSING_FRONTMATTER or UNCLOSED_FRONTMATTER."""
     opening = _FENCE.match(text)
     if opening is None:
         return Reason.MISSING_FRONTMATTER
@@ -129,9 +124,9 @@ def _closing(text: str, start: int) -> re.Match[str] | None:
 
 
 def _glued(text: str, opening: re.Match[str], closing: re.Match[str] | None) -> re.Match[str] | None:
-    """Return the line that was meant as the closing fence but goes on, where only it leads to YAML.
+    """Return a closing fence that text follows on its line, if the frontmatter is valid YAML only with this fence.
 
-    Without it a rule in the body would be the fence, and the text before the rule a part of some field.
+    Otherwise a thematic break in the body would count as the fence, and the text before it as part of a field.
     """
     glued = _GLUED_FENCE.search(text, opening.end(), closing.start() if closing else len(text))
     if glued is None or not _loads(text, _fences(text, opening, glued)):
@@ -140,7 +135,7 @@ def _glued(text: str, opening: re.Match[str], closing: re.Match[str] | None) -> 
 
 
 def _fences(text: str, opening: re.Match[str], closing: re.Match[str], *, glued: bool = False) -> Fences:
-    """Return the places between two fences, without the line ends that belong to the fences."""
+    """Return the positions between two fences, without the line ends of the fences."""
     start = opening.end() + 1
     end = closing.start() - 1
     if text[end - 1 : end] == "\r":
@@ -166,7 +161,7 @@ def _parse_frontmatter(yaml: str, body: str, findings: _Findings, *, verbatim: b
         if repaired is None:
             return findings.failed(Reason.INVALID_YAML, error.message, _file_line(error.line), body)
         key, _ = repaired.mended[0]
-        message = f"the value of {key!r} is no valid YAML and was read as it was meant"
+        message = f"the value of {key!r} is not valid YAML and was repaired"
         findings.add(Severity.WARNING, Reason.YAML_REPAIRED, message, _file_line(repaired.line))
         return _finished(repaired.mapping, body, findings, verbatim=False)
     return _finished(mapping, body, findings, verbatim=verbatim)
@@ -176,12 +171,12 @@ def _finished(mapping: YamlMapping, body: str, findings: _Findings, *, verbatim:
     for note in mapping.notes:
         code = Reason.DUPLICATE_KEY if note.kind is YamlNoteKind.DUPLICATE_KEY else Reason.NOT_JSON
         findings.add(Severity.WARNING, code, note.message, _file_line(note.line))
-        # All but keys: JavaScript writes those as we do.
+        # Keys that are not strings are the exception: JavaScript converts them as we do.
         verbatim = verbatim and note.kind is YamlNoteKind.NON_STRING_KEY
     lines = {key: line + 1 for key, line in mapping.lines.items()}
     return Document(mapping.value, lines, body, capped(findings.found), verbatim=verbatim)
 
 
 def _file_line(line: int | None) -> int | None:
-    """Turn a line of the YAML text into a line of the file: the opening fence is line 1."""
+    """Return the line in the file for a line of the YAML text; the opening fence is line 1."""
     return None if line is None else line + 1

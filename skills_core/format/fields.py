@@ -1,7 +1,7 @@
-"""Read one typed value after another out of untyped frontmatter, and say where the types are wrong.
+"""Read typed values from untyped frontmatter, and diagnose wrong types.
 
-A wrong type never raises: the field takes its default and a diagnostic names the field, its line and what was
-expected. `frontmatter` says which fields there are; this module knows only types.
+A wrong type never raises: the field takes its default, and a diagnostic names the field, its line and the expected
+type. `frontmatter` defines the fields; this module only knows types.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 __all__ = ["FieldReader"]
 
 _SHOWN = 60
-# Characters of a pattern that a message repeats.
+# Characters of a pattern that a message quotes.
 
 _LONG = 1e9
-"""A number from which on its digits are not all shown."""
+# From this number on, messages do not show all digits.
 
 
 @dataclass(slots=True)
 class FieldReader:
-    """Reads the fields of one mapping; `prefix` names the mapping within the frontmatter, as in `when.`.
+    """Reads the fields of one mapping; `prefix` is the path of the mapping in the frontmatter, as in `when.`.
 
-    `unquoted` are the fields, with their prefix, that would be strings if they were in quotes.
+    `found` collects diagnostics; `unquoted` collects the paths of fields that quotes would make strings.
     """
 
     fields: Mapping[str, JsonValue]
@@ -43,7 +43,7 @@ class FieldReader:
     unquoted: list[str] = field(default_factory=list)
 
     def add(self, severity: Severity, code: Reason, message: str, key: str | None = None) -> None:
-        """Record a diagnostic about `key`, at its line where that is known."""
+        """Record a diagnostic about `key`, with its line if known."""
         line = self.lines.get(key, self.line) if key is not None else self.line
         self.found.append(Diagnostic(severity, code, message, self.path, line))
 
@@ -54,7 +54,7 @@ class FieldReader:
         self.add(Severity.WARNING, Reason.INVALID_FIELD, message, key)
 
     def text(self, key: str) -> str | None:
-        """Return a string; numbers and booleans are taken by their text, as `version: 1.0` is common."""
+        """Return a string; numbers and booleans are converted, because `version: 1.0` is common."""
         value = self.fields.get(key)
         if value is None:
             return None
@@ -68,9 +68,9 @@ class FieldReader:
         return None
 
     def flag(self, key: str, *, default: bool = False, unclear: bool | None = None) -> bool:
-        """Return a boolean; the strings "true" and "false" are understood.
+        """Return a boolean; the strings "true" and "false" are accepted.
 
-        `unclear` is what anything else is taken for, the default where it is None.
+        Any other value yields `unclear`, or the default if that is None.
         """
         value = self.fields.get(key)
         if value is None:
@@ -82,11 +82,11 @@ class FieldReader:
         if unclear is None:
             self._wrong(key, "true or false")
             return default
-        self._wrong(key, "true or false", then=f"it is taken for {str(unclear).lower()}")
+        self._wrong(key, "true or false", then=f"it is treated as {str(unclear).lower()}")
         return unclear
 
     def number(self, key: str, default: float, *, low: float, high: float) -> float:
-        """Return a number between `low` and `high`, both included."""
+        """Return a number from `low` to `high`, inclusive."""
         value = self.fields.get(key)
         if value is None:
             return default
@@ -99,7 +99,7 @@ class FieldReader:
         return default
 
     def texts(self, key: str, *, split: bool = True) -> tuple[str, ...]:
-        """Return a list of strings; one string stands for a list, split at commas if `split`."""
+        """Return a list of strings; a single string is a list of one, or is split at commas if `split`."""
         value = self.fields.get(key)
         if value is None:
             return ()
@@ -113,28 +113,28 @@ class FieldReader:
         return ()
 
     def patterns(self, key: str) -> tuple[str, ...]:
-        """Return patterns that guard tool calls, verbatim; one string stands for a list.
+        """Return guard patterns, verbatim; a single string is a list of one.
 
-        What cannot be used is an error: whoever wrote it relies on it.
+        An unusable pattern is an error, because its author relies on it.
         """
         value = self.fields.get(key)
         if value is None:
             return ()
         listed = [value] if isinstance(value, str) else value
         if not isinstance(listed, list) or not all(isinstance(item, str) and item for item in listed):
-            self._bad_pattern(key, "must be a list of strings that are not empty")
+            self._bad_pattern(key, "must be a list of non-empty strings")
             return ()
         found = tuple(str(item) for item in listed)
         if len(found) > MAX_PATTERNS:
-            self._bad_pattern(key, f"has {len(found)} patterns; at most {MAX_PATTERNS}")
+            self._bad_pattern(key, f"has {len(found)} patterns; at most {MAX_PATTERNS} are allowed")
             return ()
         for pattern in found:
             if fault := pattern_fault(pattern):
                 self._bad_pattern(key, fault)
             elif part := decoding_part(pattern):
                 message = (
-                    f"{self.prefix}{key}: {pattern[:_SHOWN]!r} has {part!r}, and JSON text has tabs and line ends as "
-                    "escapes only; skillserve matches the pattern by value as well, other hosts may not"
+                    f"{self.prefix}{key}: {pattern[:_SHOWN]!r} contains {part!r}, but JSON text has tabs and line ends "
+                    "only as escapes; skillserve also matches the pattern against decoded values, other hosts may not"
                 )
                 self.add(Severity.WARNING, Reason.DECODED_PATTERN, message, key)
         return found
@@ -143,7 +143,7 @@ class FieldReader:
         self.add(Severity.ERROR, Reason.INVALID_PATTERN, f"{self.prefix}{key}: {why}", key)
 
     def mapping(self, key: str) -> Mapping[str, JsonValue]:
-        """Return a mapping, empty where the field is absent; JSON in a string is understood."""
+        """Return a mapping, empty if the field is absent; JSON in a string is accepted."""
         value = self.fields.get(key)
         if value is None:
             return {}
@@ -167,9 +167,9 @@ class FieldReader:
         return ()
 
     def tools(self, key: str) -> tuple[str, ...] | None:
-        """Return a list of tool patterns; None where the field is absent, which means "every tool".
+        """Return a list of tool patterns; None if the field is absent, which means "every tool".
 
-        What cannot be read is left out, so that a mistake never allows more than was meant.
+        Invalid items are left out, so that a mistake never allows more tools than intended.
         """
         value = self.fields.get(key)
         if value is None:
@@ -185,7 +185,7 @@ class FieldReader:
         return tuple(item.strip() for item in value if isinstance(item, str) and item.strip())
 
     def within(self, key: str) -> FieldReader:
-        """Return a reader for the mapping at `key`; what it finds lands in the same list."""
+        """Return a reader for the mapping at `key`; its diagnostics are added to the same list."""
         return FieldReader(
             self.mapping(key),
             {},
@@ -198,7 +198,7 @@ class FieldReader:
 
 
 def _object_in(text: str) -> Mapping[str, JsonValue] | None:
-    """Return the JSON object that a string holds, read by the bounded parser of YAML, of which JSON is a part."""
+    """Return the JSON object in a string, parsed as YAML, which includes JSON, within the bounds of that parser."""
     try:
         return load_mapping(text.strip()).value if text.lstrip().startswith("{") else None
     except YamlError:
@@ -206,7 +206,7 @@ def _object_in(text: str) -> Mapping[str, JsonValue] | None:
 
 
 def _split_tools(text: str) -> tuple[str, ...]:
-    """Split on spaces and commas outside parentheses, as in `Bash(git log:*), Read`; one pass over the text."""
+    """Split at whitespace and commas outside parentheses, as in `Bash(git log:*), Read`, in one pass."""
     tools: list[str] = []
     start = depth = 0
     for position, char in enumerate(text):

@@ -1,4 +1,4 @@
-"""The typed frontmatter: the union of the five formats this product reads, with every fault diagnosed.
+"""Typed frontmatter: the union of five formats, with a diagnostic for each fault.
 
 Sources of the rules: agentskills.io (`name description license compatibility metadata allowed-tools`), adk-skill
 (`version tags references trigger hint`), JD.AI (`when evaluation metadata.jdai`), the capability format
@@ -40,7 +40,7 @@ NAME_LIMIT = 64
 DESCRIPTION_LIMIT = 1024
 COMPATIBILITY_LIMIT = 500
 
-# Fields of other hosts that public skills carry: known, so no warning, and kept in `raw`; without effect here.
+# Fields of other hosts in public skills: they cause no warning, are kept in `raw`, and have no effect.
 _FOREIGN_FIELDS = frozenset(
     {"agent", "arguments", "author", "category", "color", "context", "dependencies", "effort", "homepage", "hooks"}
     | {"icon", "keywords", "language", "model", "paths", "priority", "repository", "shell", "source", "title"}
@@ -49,13 +49,13 @@ _FOREIGN_FIELDS = frozenset(
 )
 
 _PROVIDERS = ("jdai", "openclaw", "clawdbot", "moltbot", "clawdis")
-# Under which names metadata holds conditions, the first that is there counts: the last three are former names of
-# OpenClaw, which thousands of public skills still use.
+# The metadata keys that hold conditions; the first one present counts. The last three are former names of OpenClaw that
+# thousands of public skills use.
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """JD.AI's `evaluation` block: how a run's output is scored (0 to 1) and retried."""
+    """The `evaluation` block of JD.AI: how the output of a run is scored (0 to 1) and retried."""
 
     enabled: bool
     min_score: float
@@ -66,7 +66,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class ToolDeclaration:
-    """A tool that a skill brings along; `parameters` is a JSON Schema, `script` the file of the skill that does it."""
+    """A tool that a skill declares; `parameters` is a JSON Schema, `script` the skill's file that implements it."""
 
     name: str
     description: str
@@ -76,10 +76,10 @@ class ToolDeclaration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frontmatter:
-    """All known fields of one SKILL.md, typed. `raw` is the whole mapping as it was written.
+    """All known fields of one SKILL.md, typed. `raw` is the whole mapping as written.
 
-    `name` and `description` are empty where absent; `allowed_tools` is None where absent, for an empty list
-    means "no tools" and an absent one "all".
+    `name` and `description` are empty if absent. `allowed_tools` is None if absent, which allows all tools; an empty
+    list allows none.
     """
 
     raw: Mapping[str, JsonValue]
@@ -114,9 +114,9 @@ class Frontmatter:
     """Whether the skill applies to every message: `metadata.jdai.always`, or the trigger `*`."""
 
     def __post_init__(self) -> None:
-        # Settled once: a list of tools asks each of thousands of skills.
+        # Computed once: listing the tools reads both for each of thousands of skills.
         object.__setattr__(self, "model_invocable", not (self.disable_model_invocation or self.trigger))
-        # The trigger counts for skills without tools of their own, as in the capability format.
+        # In the capability format, `*` makes only skills without tools apply to every message.
         object.__setattr__(self, "always_on", self.always or ("*" in self.triggers and not self.tools))
 
 
@@ -131,10 +131,10 @@ _KNOWN_FIELDS = (
 
 
 def parse_frontmatter(document: Document, folder: str | None, path: str) -> tuple[Frontmatter, tuple[Diagnostic, ...]]:
-    """Type the fields of `document`; `folder` is the name of the skill's folder, if it has one, `path` names the file.
+    """Type the fields of `document`; `folder` is the name of the skill's folder, None if it has none.
 
-    Every fault is in the diagnostics, sorted by line. An error there makes the skill invalid; a warning breaks
-    a rule that only a strict source insists on.
+    The diagnostics, sorted by line, name the file as `path`. An error makes the skill invalid; a warning does so only
+    in a strict source.
     """
     reader = FieldReader(document.fields, document.lines, path)
     front = _read(reader)
@@ -145,53 +145,53 @@ def parse_frontmatter(document: Document, folder: str | None, path: str) -> tupl
 
 
 def unknown_fields(fields: Iterable[str]) -> tuple[str, ...]:
-    """Return those of the top-level fields that nobody knows."""
+    """Return the top-level fields that are not known."""
     return tuple(key for key in fields if key not in _KNOWN_FIELDS)
 
 
 def similar_fields(key: str) -> tuple[str, ...]:
-    """Return up to two known fields that may have been meant by `key`, the likeliest first."""
-    import difflib  # noqa: PLC0415 - few fields are misspelt, and each start would pay for it
+    """Return up to two known fields similar to `key`, the most similar first."""
+    import difflib  # noqa: PLC0415 - few fields are misspelt; at the top, every start would pay for it
 
     return tuple(difflib.get_close_matches(key[:100], _KNOWN_FIELDS, n=2))
 
 
 def written_length(front: Frontmatter, key: str) -> int:
-    """Count the characters of a text as hosts do, with the blanks around it."""
+    """Return the length of a field as hosts count it, including surrounding whitespace."""
     return len(str(front.raw.get(key) or ""))
 
 
 def unquoted_fields(document: Document) -> tuple[str, ...]:
-    """Return the fields, as `metadata.jdai.skillKey` or `tools[0].name`, that would be strings if they were quoted."""
+    """Return the paths of fields (`metadata.jdai.skillKey`, `tools[0].name`) that quotes would make strings."""
     reader = FieldReader(document.fields, {}, "")
     _read(reader)
     return tuple(reader.unquoted)
 
 
 def is_folder_name(name: str) -> bool:
-    """Tell whether a skill in a folder of this name can have a name that keeps all rules."""
+    """Tell whether the name of a folder is valid as the name of its skill."""
     return 0 < name_length(name) <= NAME_LIMIT and name_fault(name) is None
 
 
 def name_length(name: str) -> int:
-    """Count the characters of a name as the reference validator does, after NFKC normalisation."""
+    """Return the length of a name after NFKC normalisation, as the reference validator counts it."""
     return len(unicodedata.normalize("NFKC", name))
 
 
 def name_fault(name: str) -> str | None:
-    """Say which naming rule of agentskills.io `name` breaks, or None.
+    """Return the naming rule of agentskills.io that `name` breaks, None if it breaks none.
 
-    As the reference validator does, letters of every script count, in lower case, after NFKC normalisation.
+    As in the reference validator, lower-case letters of every script are allowed, after NFKC normalisation.
     """
     name = unicodedata.normalize("NFKC", name)
     if name != name.lower():
         return "must be lower case"
     if not all(char.isalnum() or char == "-" for char in name):
-        return "may hold letters, digits and hyphens only"
+        return "may contain only letters, digits and hyphens"
     if name.startswith("-") or name.endswith("-"):
         return "must not begin or end with a hyphen"
     if "--" in name:
-        return "must not hold two hyphens in a row"
+        return "must not contain two hyphens in a row"
     return None
 
 
@@ -214,7 +214,7 @@ def _read(reader: FieldReader) -> Frontmatter:
         gates=_read_gates(reader, read_provider_gate(provider, always_includes_os=host == "jdai")),
         evaluation=_read_evaluation(reader.within("evaluation")) if "evaluation" in fields else None,
         skill_key=provider.text("skillKey"),
-        # To other hosts it means: whatever is missing. Only JD.AI means: on every turn.
+        # In other hosts it means "whatever is missing", only in JD.AI "for every message".
         always=provider.flag("always") and host == "jdai",
         primary_env=provider.text("primaryEnv"),
         triggers=reader.texts("triggers"),
@@ -222,7 +222,7 @@ def _read(reader: FieldReader) -> Frontmatter:
         danger_patterns=reader.patterns("danger_patterns"),
         confirm_patterns=reader.patterns("confirm_patterns"),
         requires=reader.texts("requires"),
-        # What was meant to withhold a skill from models does so: `yes` and `on` are true in YAML 1.1 alone.
+        # Any value counts as true, so that a skill meant to be withheld is: in YAML 1.2 `yes` and `on` are strings.
         disable_model_invocation=reader.flag("disable-model-invocation", unclear=True),
         user_invocable=reader.flag("user-invocable", default=True),
         argument_hint=reader.text("argument-hint"),
@@ -231,7 +231,7 @@ def _read(reader: FieldReader) -> Frontmatter:
 
 
 def _provider(reader: FieldReader) -> tuple[str, FieldReader]:
-    """Return the reader of JD.AI's metadata, which public skills also keep under the name of another host."""
+    """Return the host whose metadata counts, and a reader of that metadata."""
     metadata = reader.within("metadata")
     host = next((name for name in _PROVIDERS if name in metadata.fields), "jdai")
     return host, metadata.within(host)
@@ -267,9 +267,7 @@ def _read_tools(reader: FieldReader) -> tuple[ToolDeclaration, ...]:
             continue
         script = (tool.text("script") or "").removeprefix("./") or None
         if script is None:
-            message = (
-                f"{prefix}script is missing; the tool is known, and cannot be carried out by a script of the skill"
-            )
+            message = f"{prefix}script is missing, so the skill declares the tool but cannot run it"
             reader.add(Severity.INFO, Reason.TOOL_WITHOUT_SCRIPT, message, "tools")
         tools.append(ToolDeclaration(name, tool.text("description") or "", tool.mapping("parameters"), script))
     return tuple(tools)
@@ -277,7 +275,7 @@ def _read_tools(reader: FieldReader) -> tuple[ToolDeclaration, ...]:
 
 def _check_name(name: str, folder: str | None, reader: FieldReader) -> None:
     if not name:
-        message = f"name is missing; the folder's name {folder!r} stands in for it" if folder else "name is missing"
+        message = f"name is missing; the folder's name {folder!r} is used instead" if folder else "name is missing"
         reader.add(Severity.WARNING, Reason.MISSING_NAME, message, "name")
         return
     length = name_length(name)
@@ -308,6 +306,6 @@ def _check_texts(front: Frontmatter, reader: FieldReader) -> None:
 
 def _check_unknown(reader: FieldReader) -> None:
     for number, key in enumerate(unknown_fields(reader.fields)):
-        # Looking for what was meant takes its time, and what is beyond the limit is only counted.
+        # Finding similar fields is slow, and faults beyond the limit are only counted.
         hint = did_you_mean(similar_fields(key)[:1], "; did") if number < MAX_ALIKE else ""
         reader.add(Severity.WARNING, Reason.UNKNOWN_FIELD, f"unknown field {key[:100]!r}{hint}", key)

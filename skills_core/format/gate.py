@@ -1,4 +1,4 @@
-"""The conditions of a skill as its frontmatter states them: `when`, and the metadata of JD.AI and other hosts.
+"""Gates in frontmatter: the field `when`, and the metadata of JD.AI and other hosts.
 
 `skills_core.gates` evaluates them.
 """
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 __all__ = ["Gate", "read_gate", "read_provider_gate"]
 
 _SYSTEMS = {"win32": "windows", "darwin": "macos"}
-# Node's names, which `metadata.openclaw` uses, in the words of `when`.
+# The names of Node, used in `metadata.openclaw`, and those of `when`.
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What a skill needs; an empty gate is always open.
+    """The conditions of a skill; an empty gate is always open.
 
-    `os` names the systems that it is for, none of them for all. `config` pairs dotted keys with the values that
-    they must have; `settings` are dotted keys that must be set to something other than false, zero or nothing.
+    `os` lists the supported systems, empty for all. `config` pairs dotted keys with the values that they must have;
+    `settings` are dotted keys that must be set, and not to false, zero or an empty value.
     """
 
     os: tuple[str, ...] = ()
@@ -51,9 +51,9 @@ def read_gate(reader: FieldReader) -> Gate:
 
 
 def read_provider_gate(reader: FieldReader, *, always_includes_os: bool) -> Gate:
-    """Read the conditions in `metadata.jdai`, or in that of another host.
+    """Read the conditions in `metadata.jdai`, or in the metadata of another host.
 
-    `always` there does away with what is required, and with `os` if `always_includes_os`: JD.AI and OpenClaw differ.
+    With `always`, the requirements do not apply, nor does `os` if `always_includes_os`; JD.AI and OpenClaw differ.
     """
     if not reader.fields:
         return Gate()

@@ -1,8 +1,8 @@
-"""Characters that a person does not see and a model reads: where instructions can hide from a review.
+"""Find characters that people do not see but models read, in which instructions can hide from a review.
 
-Told apart are marks that turn the direction of text around, characters of no width, the tag characters in which a
-whole sentence can be written unseen, selectors of variants in numbers, and control characters. What languages and
-emoji need is left alone: joiners between letters other than ASCII, one selector after a character, tags of flags.
+These are direction marks, zero-width characters, tag characters (which can encode whole sentences), repeated variation
+selectors, and control characters. Characters that languages and emoji need are allowed: joiners between non-ASCII
+letters, one variation selector after a character, and the tags of flags.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _SELECTOR = r"\uFE00-\uFE0F"
 _CONTROL = r"\x00-\x08\x0B\x0C\x0E-\x1F\x7F-\x84\x86-\x9F\u2028\u2029"
 
 _SUSPECT = re.compile(f"[{_FLAG}{_DIRECTION}{_WIDTH}{_JOINER}{_TAG}{_RARE}{_SELECTOR}{_CONTROL}]")
-# A class alone is found many times as fast as one of several patterns, and in most files there is nothing to find.
+# Searching one class is much faster than alternatives, and most files have no match.
 
 _HIDDEN = re.compile(
-    rf"""{_FLAG}[\U000E0020-\U000E007E]+\U000E007F       # the flag of a region, in which tags are right
+    rf"""{_FLAG}[\U000E0020-\U000E007E]+\U000E007F       # the flag of a region, which needs tags
       | (?P<direction>[{_DIRECTION}])
       | (?P<width>[{_WIDTH}] | (?<![^\x00-\x7F])[{_JOINER}] | [{_JOINER}](?![^\x00-\x7F]))
       | (?P<tag>[{_TAG}])
@@ -41,17 +41,17 @@ _HIDDEN = re.compile(
 )
 
 _KINDS = {
-    "direction": "marks that change the direction of text",
-    "width": "characters of no width",
+    "direction": "text direction marks",
+    "width": "zero-width characters",
     "tag": "tag characters",
-    "variant": "selectors of variants",
+    "variant": "variation selectors",
     "control": "control characters",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """One kind of hidden characters in a text: how many, the first of them, and its line, counted from 1."""
+    """The hidden characters of one kind in a text: their number, the first one, and its line, from 1."""
 
     kind: str
     count: int
@@ -59,12 +59,12 @@ class Hidden:
     line: int
 
     def __str__(self) -> str:
-        """Name the kind, the number and the first code point."""
+        """Format the kind, the number and the first code point."""
         return f"{self.kind} ({self.count}, the first is U+{ord(self.first):04X})"
 
 
 def find_hidden(text: str) -> tuple[Hidden, ...]:
-    """Return what is hidden in `text`, one entry a kind, in the order of their first characters."""
+    """Return the hidden characters in `text`, one entry for each kind, in order of appearance."""
     if text.isascii() and not _has_controls(text):
         return ()
     found: dict[str, list[re.Match[str]]] = {}
@@ -77,7 +77,7 @@ def find_hidden(text: str) -> tuple[Hidden, ...]:
 
 
 def without_hidden(text: str) -> str:
-    """Return `text` without what `find_hidden` finds in it; what is left may count as hidden in its new place."""
+    """Return `text` without its hidden characters; others may count as hidden in the result."""
     return _HIDDEN.sub(lambda match: match[0] if match.lastgroup is None else "", text)
 
 
@@ -91,5 +91,5 @@ def _matches(text: str) -> Iterator[re.Match[str]]:
 
 
 def _has_controls(text: str) -> bool:
-    # Several times as fast as a search, and nearly every file is asked.
+    # Several times as fast as a search, and called for nearly every file.
     return len(text.encode("ascii").translate(None, _CONTROLS)) != len(text)

@@ -1,4 +1,4 @@
-"""Understand the bytes of a SKILL.md, a document or a convention file: typed frontmatter, body, and what is wrong."""
+"""Parse a SKILL.md, a document or a convention file: from bytes to typed frontmatter, body and diagnostics."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["Instructions", "no_instructions", "parse_convention", "parse_instruc
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """A SKILL.md understood: the frontmatter typed, the body for the model, and what is wrong with them.
+    """A parsed SKILL.md: typed frontmatter, the body for the model, and diagnostics.
 
-    `fault` is why it makes no skill. `verbatim` tells that every other parser reads the same frontmatter.
+    `fault` is the reason if it is invalid. `verbatim` tells that other parsers read the same frontmatter.
     """
 
     name: str
@@ -43,10 +43,10 @@ class Instructions:
 def parse_instructions(
     raw: bytes, name: str, path: str, strictness: Strictness, *, in_folder: bool = True
 ) -> Instructions:
-    """Understand the bytes of a SKILL.md, or of a document; `path` is how diagnostics name the file.
+    """Parse the bytes of a SKILL.md or a document; diagnostics name the file as `path`.
 
-    A lenient reading is stopped by errors alone, a strict one by any breach of a rule. Hidden characters are told
-    of and break no rule. `name` is that of the skill's folder, or stands in for one where the file is not `in_folder`.
+    With lenient strictness only errors make the skill invalid, with strict any breach of a rule; hidden characters
+    break no rule. `name` is that of the skill's folder, or the default name of a file that is not `in_folder`.
     """
     document = parse_document(raw, path)
     if document.fault is not None:
@@ -59,7 +59,7 @@ def parse_instructions(
 
 
 def parse_convention(raw: bytes, file_name: str, path: str) -> Instructions:
-    """Understand the bytes of a convention file; without frontmatter that names a skill, it is plain Markdown."""
+    """Parse a convention file; without frontmatter that has name and description, it is plain Markdown."""
     document = parse_document(raw, path)
     if document.fault is Reason.NOT_UTF8:
         return no_instructions(file_name, document.diagnostics, document.fault)
@@ -72,15 +72,15 @@ def parse_convention(raw: bytes, file_name: str, path: str) -> Instructions:
     front = instruct_by_convention(file_name, text)
     unused: tuple[Diagnostic, ...] = ()
     if has_frontmatter(raw):
-        message = "the frontmatter does not say name and description, so all of the file is taken for instructions"
+        message = "the frontmatter lacks name or description, so the whole file is used as instructions"
         unused = (Diagnostic(Severity.WARNING, Reason.MISSING_FRONTMATTER, message, path, 1),)
     return Instructions(front.name, front, text.strip(), (*unused, *hidden), verbatim=False)
 
 
 def _stops(diagnostic: Diagnostic, strictness: Strictness) -> bool:
-    """Tell whether a diagnostic costs the skill."""
+    """Tell whether a diagnostic makes the skill invalid."""
     if diagnostic.code is Reason.DECODED_PATTERN:
-        return False  # the skill guards as it is meant to, and would not if it was left out
+        return False  # an invalid skill would not guard at all, and skillserve matches the pattern as intended
     if diagnostic.severity is Severity.WARNING:
         required = strictness is Strictness.REQUIRED and diagnostic.code is Reason.MISSING_NAME
         return required or strictness is Strictness.STRICT
@@ -88,9 +88,9 @@ def _stops(diagnostic: Diagnostic, strictness: Strictness) -> bool:
 
 
 def _hidden(text: str, document: Document, path: str) -> Iterator[Diagnostic]:
-    """Tell of characters that nobody sees, as they stand in the file or as escapes in its YAML."""
+    """Yield diagnostics of hidden characters, both literal in the file and as escapes in its YAML."""
     for each in find_hidden(text.removeprefix("\ufeff")):
-        message = f"{each}: a model reads what you do not see here"
+        message = f"{each}: invisible to people, but read by models"
         yield Diagnostic(Severity.WARNING, Reason.HIDDEN_CHARACTERS, message, path, each.line)
     if "\\" not in text:
         return
@@ -102,7 +102,7 @@ def _hidden(text: str, document: Document, path: str) -> Iterator[Diagnostic]:
 
 
 def _text_of(value: JsonValue) -> str:
-    """Return all text within a value."""
+    """Return all strings in a value, joined."""
     texts: list[str] = []
     waiting = [value]
     while waiting:
@@ -118,5 +118,5 @@ def _text_of(value: JsonValue) -> str:
 
 
 def no_instructions(name: str, diagnostics: tuple[Diagnostic, ...], fault: Reason) -> Instructions:
-    """Return what stands for a file that makes no skill."""
+    """Return the instructions of an invalid skill, without content."""
     return Instructions(name, Frontmatter(raw={}, metadata={}), "", diagnostics, fault, verbatim=False)

@@ -1,6 +1,6 @@
-"""Where each field of a mapping stands in its text, so that one can be edited and all other characters stay.
+"""Locate the fields of a YAML mapping in its text, so that one can be edited without changing the rest.
 
-Reads what `yaml12` reads. Knows nothing of what the fields mean.
+Reads the texts that `yaml12` reads.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["Place", "Span", "read_layout", "read_lines"]
 
 
 class Span(NamedTuple):
-    """A part of a text: the positions of its first character and of the one after its last."""
+    """A part of a text, from `start` to before `end`."""
 
     start: int
     end: int
 
     def of(self, text: str) -> str:
-        """Return the part."""
+        """Return the part of `text`."""
         return text[self.start : self.end]
 
     def replaced(self, text: str, new: str) -> str:
@@ -35,9 +35,9 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where one field of a mapping is: its key and its value, each None where it is no scalar without properties.
+    """The spans of a field's key and value, each None unless it is a scalar without anchor and tag.
 
-    `plain` tells that the value is not in quotes and no block.
+    `plain` tells that the value is neither quoted nor a block.
     """
 
     key: Span | None
@@ -46,9 +46,9 @@ class Place:
 
 
 def read_layout(yaml: str) -> dict[str, Place]:
-    """Return the place of each field by its path, as in `name`, `metadata.jdai.skillKey` or `tools[0].name`.
+    """Return the place of each field by its path: `name`, `metadata.jdai.skillKey`, `tools[0].name`.
 
-    `yaml` is a text that `load_mapping` reads. Of a key that is repeated the last place counts.
+    `yaml` is a text that `load_mapping` reads. Of a repeated key, the last place counts.
     """
     reader = _Reader(yaml)
     visit_events(yaml, reader.take)
@@ -56,9 +56,9 @@ def read_layout(yaml: str) -> dict[str, Place]:
 
 
 def read_lines(yaml: str) -> dict[str, int]:
-    """Return the line, from 1, where each field and each item of a list begins, by its path as for `read_layout`.
+    """Return the first line, from 1, of each field and list item, by path as in `read_layout`.
 
-    What an alias repeats has no line of its own.
+    Fields in what an alias repeats have no line.
     """
     reader = _Reader(yaml)
     visit_events(yaml, reader.take)
@@ -76,7 +76,7 @@ class _Mark(Protocol):
 
 @dataclass(slots=True)
 class _Open:
-    """A collection whose end has not come yet; in a list, `count` numbers the items and `name` is unused."""
+    """An unclosed collection; in a list, `count` numbers the items and `name` is unused."""
 
     path: str
     mapping: bool

@@ -1,7 +1,7 @@
-"""Read frontmatter that is no YAML as it was meant, where that is plain: entry by entry, each by itself.
+"""Repair frontmatter that is not valid YAML, entry by entry, where the intent is clear.
 
-Covers what public skills get wrong most: `description: Use when: …`, values that start with `|`, `@`, a backtick or a
-bracket that never closes, and quoted text that goes on without being indented. Knows nothing of files or fields.
+Covers the most frequent faults of public skills: `description: Use when: …`, values that start with `|`, `@`, a
+backtick or an unclosed bracket, and quoted text whose further lines are not indented.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ __all__ = ["Repair", "repair"]
 _TOP_LEVEL_KEY = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*):(?:[ \t]+(\S.*))?$")
 
 _MAX_MENDED = 200
-# A frontmatter of more entries is not mended: each is read by itself.
+# Frontmatter with more entries is not repaired, because each entry is parsed separately.
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A frontmatter as it was meant: its value with the lines of the original, and the same as YAML.
+    """Repaired frontmatter: its value, with lines of the original, and its YAML `text`.
 
-    `mended` are the entries that were no YAML, each with its line in `text`, counted from 1; `line` is that of the
-    first of them in the original. `moved` tells of each line of the original which it is in `text`.
+    `mended` are the repaired entries, each with its line in `text`, from 1; `line` is that of the first one in the
+    original. `moved` maps each line of the original to its line in `text`.
     """
 
     mapping: YamlMapping
@@ -40,7 +40,7 @@ class Repair:
 
 
 def repair(yaml: str) -> Repair | None:
-    """Mend the entries that are no YAML by themselves, and load again; None where that does not help."""
+    """Repair the entries that are not valid YAML, and load the result; return None if that fails."""
     blocks = _blocks(yaml.split("\n"))
     if len(blocks) > _MAX_MENDED:
         return None
@@ -58,7 +58,7 @@ def repair(yaml: str) -> Repair | None:
             first = first or len(original) + 1
         moved += [len(lines) + min(number, len(written)) for number in range(1, len(block) + 1)]
         lines += written
-        # Filled up, so that what follows is where it was.
+        # Padded, so that later lines keep their numbers.
         original += [*written, *("" for _ in block[len(written) :])]
     if not mended:
         return None
@@ -69,9 +69,9 @@ def repair(yaml: str) -> Repair | None:
 
 
 def _mended(key: str, value: str, block: list[str]) -> list[str]:
-    """Return an entry as YAML: its further lines indented, else all of it as one string in quotes.
+    """Return an entry as YAML: with its further lines indented, or else as one quoted string.
 
-    Blank lines and comments at its end stay as they are: they belong to no value.
+    Blank lines and comments at its end do not belong to the value and are kept as they are.
     """
     end = len(block)
     while end > 1 and (not block[end - 1].strip() or block[end - 1].startswith("#")):
@@ -86,7 +86,7 @@ def _mended(key: str, value: str, block: list[str]) -> list[str]:
 
 
 def _blocks(lines: list[str]) -> list[list[str]]:
-    """Group lines into top-level entries: a line that starts a key, with what is indented below it."""
+    """Group lines into top-level entries: a line with a key, and the lines up to the next one."""
     blocks: list[list[str]] = []
     for line in lines:
         if blocks and not _TOP_LEVEL_KEY.match(line.rstrip("\r")):
@@ -98,7 +98,7 @@ def _blocks(lines: list[str]) -> list[list[str]]:
 
 def _loads(lines: list[str]) -> bool:
     try:
-        # A carriage return is half of a line end only with its other half.
+        # A carriage return is valid only before a line feed.
         load_mapping("\n".join([*lines, ""]))
     except YamlError:
         return False

@@ -1,18 +1,17 @@
-"""Frontmatter text to JSON values, as a parser of the YAML 1.2 core schema sees it (YAML 1.2.2, section 10.3).
+"""Parse frontmatter to JSON values by the YAML 1.2 core schema (YAML 1.2.2, section 10.3).
 
-PyYAML gives the events, from libyaml where it is installed; everything after that happens here, because PyYAML
-resolves by YAML 1.1 and its composer recurses. One pass over the events builds the values with a stack of open
-collections and checks every bound on the way, so hostile text costs no more than its own length.
+PyYAML produces the events, with libyaml if installed. The rest is done here, because PyYAML resolves scalars by YAML
+1.1 and its composer is recursive. One pass over the events builds the values with a stack of open collections and
+checks all bounds, so that the cost of hostile text is linear in its length.
 
-The reference is the npm package `yaml` 2 with its defaults, which the official hosts use to check what a server
-lists. Knows nothing of fences, files or fields. Below: `_yaml_scalars`.
+The reference is the npm package `yaml` 2 with its defaults, which the official hosts use to verify what a server lists.
 
-Where JSON or safety asks for an answer of our own:
+Deviations, required by JSON or for safety:
 
 - NaN, infinities and numbers beyond a double are null, as in `JSON.stringify`; smaller integers stay exact.
-- A key that is no string is named as in JavaScript; a collection as a key is refused.
-- `!!binary` stays base64 text. Other tags beyond the core schema are refused, and so is a text that does not fit
-  its tag: the reference warns and drops the tag, or builds what JSON cannot hold (Set, Map, Date).
+- A key that is not a string is converted as in JavaScript; a collection as a key is refused.
+- `!!binary` stays base64 text. Other tags outside the core schema are refused, and so is a text that does not fit its
+  tag: the reference warns and drops the tag, or builds values that JSON does not have (Set, Map, Date).
 - A repeated key keeps its last value; a directive never changes the schema; a lone surrogate becomes U+FFFD.
 """
 
@@ -63,18 +62,17 @@ JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, J
 
 MAX_CHARACTERS: Final = 262_144
 MAX_DEPTH: Final = 64
-"""Levels of collections below the root mapping: the MCP inspector refuses to compare what nests deeper."""
+"""Levels of collections below the root mapping; the MCP inspector refuses to compare deeper values."""
 MAX_NODES: Final = 50_000
-"""Keys, scalars and collections, with each alias counted as all that it repeats."""
+"""Keys, scalars and collections; an alias counts as all that it repeats."""
 _CHARACTERS_PER_NODE: Final = 64
-"""A scalar counts once more for each so many characters, or aliases to one long string would be an expansion
-without bound."""
+"""A scalar counts once more for each so many characters, to bound the expansion of aliases to a long string."""
 
 _QUOTES: Final = frozenset("'\"")
 _REPLACEMENT: Final = "\ufffd"
 
 _REFUSED: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]|\r(?!\n)")
-"""Not printable in YAML 1.2.2 (section 5.1), and the carriage return alone: a line break there, none in npm."""
+"""Not printable in YAML 1.2.2 (section 5.1), and the lone carriage return, a line break there, but not in npm."""
 
 
 class YamlFault(StrEnum):
@@ -89,7 +87,7 @@ class YamlFault(StrEnum):
 
 
 class YamlNoteKind(StrEnum):
-    """What a mapping lost, or says otherwise than its text, on the way to JSON."""
+    """How a value differs from its text after conversion to JSON."""
 
     DUPLICATE_KEY = "duplicate_key"
     NON_STRING_KEY = "non_string_key"
@@ -99,7 +97,7 @@ class YamlNoteKind(StrEnum):
 
 
 class YamlError(Exception):
-    """The text is no frontmatter mapping. Line and column count from 1 within the text."""
+    """The text is not a valid mapping; line and column count from 1 in the text."""
 
     def __init__(self, fault: YamlFault, message: str, line: int | None = None, column: int | None = None) -> None:
         super().__init__(fault, message, line, column)
@@ -114,7 +112,7 @@ class YamlError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class YamlNote:
-    """A remark on a mapping that was read all the same."""
+    """A remark on a mapping that was read."""
 
     kind: YamlNoteKind
     message: str
@@ -123,7 +121,7 @@ class YamlNote:
 
 @dataclass(frozen=True, slots=True)
 class YamlMapping:
-    """A mapping as JSON, to be read only: what aliases name may be one object in several places."""
+    """A mapping as JSON values; read-only, because aliases may share an object."""
 
     value: Mapping[str, JsonValue]
     lines: Mapping[str, int]
@@ -131,20 +129,20 @@ class YamlMapping:
 
 
 def load_mapping(text: str) -> YamlMapping:
-    """Read the one mapping of a frontmatter.
+    """Parse the mapping of a frontmatter.
 
     Raises:
-        YamlError: for anything else, and beyond the bounds of length, depth and number of nodes.
+        YamlError: the text is not one valid mapping, or exceeds the bounds of length, depth or number of nodes.
     """
     if len(text) > MAX_CHARACTERS:
         raise YamlError(YamlFault.TOO_LARGE, f"longer than {MAX_CHARACTERS:,} characters")
     text = text.removeprefix("\ufeff")
-    ordinary = text.replace("\n", "").isprintable()  # spares nearly every text two slower searches
+    ordinary = text.replace("\n", "").isprintable()  # skips two slower searches for nearly every text
     if not ordinary and (refused := _REFUSED.search(text)):
         raise _refusal(text, refused.start())
     if not text.endswith("\n"):
-        # A block scalar ends in a line break even where the text ends first: hosts cut the line break before the
-        # closing fence, and npm `yaml` and js-yaml read one all the same. libyaml does not.
+        # A block scalar ends with a line break even if the text does not: hosts cut the line break before the closing
+        # fence, and npm `yaml` and js-yaml add it. libyaml does not.
         text += "\n"
     restore = None
     if not ordinary or "\\" in text:
@@ -184,7 +182,7 @@ else:
 
 
 def visit_events(text: str, take: Callable[[Event], None]) -> None:
-    """Hand each event of a text that `load_mapping` reads to `take`; their marks are places in `text`."""
+    """Call `take` with each event of a text that `load_mapping` reads; marks are positions in `text`."""
     _feed(carry(text if text.endswith("\n") else text + "\n")[0], take)
 
 
@@ -199,13 +197,13 @@ def _feed(text: str, take: Callable[[Event], None]) -> None:
         line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
         raise YamlError(YamlFault.SYNTAX, f"{message:.200}", line, column) from None
     except (yaml.YAMLError, ValueError, OverflowError):
-        # The Python parser passes a number too large for `chr` or `int` on as it is.
+        # The pure Python parser does not catch numbers too large for `chr` or `int`.
         raise YamlError(YamlFault.SYNTAX, "not readable as YAML") from None
 
 
 @dataclass(slots=True)
 class _Anchored:
-    """A node with an anchor. It weighs nothing until it is closed."""
+    """A node with an anchor; its weight is 0 until it is closed."""
 
     value: JsonValue
     weight: int = 0
@@ -214,7 +212,7 @@ class _Anchored:
 
 @dataclass(slots=True)
 class _Open:
-    """A collection whose end has not come yet. Its column is that of the innermost block it is or is in."""
+    """An unclosed collection. Its column is that of the block, or for brackets that of the enclosing block."""
 
     items: "list[JsonValue] | dict[str, JsonValue]"
     anchored: _Anchored | None
@@ -227,7 +225,7 @@ class _Open:
 
 
 class _Builder:
-    """Makes values of events. `take` raises `YamlError` at the first event that breaks a rule."""
+    """Builds values from events; `take` raises `YamlError` at the first event that breaks a rule."""
 
     def __init__(self, text: str, restore: Callable[[str], str] | None) -> None:
         self.root: dict[str, JsonValue] | None = None
@@ -265,7 +263,7 @@ class _Builder:
         if self._restore is not None:
             text = self._restore(text)
             if text.count(_REPLACEMENT) > event.value.count(_REPLACEMENT):
-                self._note(YamlNoteKind.HALF_CHARACTER, "half of a character becomes U+FFFD", event)
+                self._note(YamlNoteKind.HALF_CHARACTER, "a lone surrogate becomes U+FFFD", event)
         value: Scalar = text
         if event.tag is not None:
             value = self._tagged(event, event.tag, text)
@@ -304,7 +302,7 @@ class _Builder:
             anchored = self._anchors[event.anchor] = _Anchored(items)
         row, column = _place(event)
         outer = self._stack[-1].column if self._stack else 0
-        # Properties stand before a block, so that its own column is not known: then the outer one is the bound.
+        # With an anchor or tag before a block, its own column is unknown, and that of the outer block is the bound.
         bare = event.anchor is None and event.tag is None
         flow = bool(event.flow_style)
         column = column if bare and not flow else outer
@@ -332,7 +330,7 @@ class _Builder:
     def _alias(self, event: AliasEvent) -> None:
         target = self._anchors.get(event.anchor or "")
         if target is None:
-            _fail(YamlFault.SYNTAX, f"the alias {event.anchor!r:.60} names nothing above it", event)
+            _fail(YamlFault.SYNTAX, f"the alias {event.anchor!r:.60} has no anchor above it", event)
         if target.weight == 0:
             _fail(YamlFault.TOO_DEEP, "an alias inside the collection that it names", event)
         if len(self._stack) + target.height - 1 > MAX_DEPTH:
@@ -368,9 +366,9 @@ class _Builder:
     def _key(self, value: Scalar, mapping: dict[str, JsonValue], event: Event) -> str:
         key = value if isinstance(value, str) else key_text(value)
         if not isinstance(value, str):
-            self._note(YamlNoteKind.NON_STRING_KEY, f"a key that is no string becomes {key!r}", event)
+            self._note(YamlNoteKind.NON_STRING_KEY, f"a key that is not a string becomes {key!r}", event)
         if key in mapping:
-            self._note(YamlNoteKind.DUPLICATE_KEY, f"the key {key!r:.60} is repeated; the last wins", event)
+            self._note(YamlNoteKind.DUPLICATE_KEY, f"the key {key!r:.60} is repeated; the last value counts", event)
         if mapping is self.root:
             self.lines[key] = _place(event)[0]
         return key

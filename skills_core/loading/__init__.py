@@ -1,1 +1,1 @@
-"""From a source to the contents of all its skills, and again from what changed."""
+"""Loading of sources: from files to the contents of all skills, completely or only for what changed."""

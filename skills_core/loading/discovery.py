@@ -1,4 +1,4 @@
-"""One source, from folders to contents: find the skills, load them, and load again what changed."""
+"""Find and load the skills of one source, and reload what changed."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ __all__ = ["LoadedSource", "load_source", "reload_source"]
 
 _PROBLEMS = {
     Reason.SYMLINK: "symbolic links are not followed; name the link's target as a source, or set follow_symlinks",
-    Reason.SYMLINK_OUTSIDE: "this link leads to no skill folder, out of what it must stay in, in a circle, or nowhere",
-    Reason.UNREADABLE: "the system cannot read this now, and tries again; what was known of it stays",
-    Reason.PERMISSION_DENIED: "this may not be read; check its permissions",
-    Reason.SCAN_LIMIT: "this folder was not looked into: it is nested too deep, or there are too many folders or names"
-    " in the source; name the folder that holds the skills, or raise scan_depth or scan_folders",
+    Reason.SYMLINK_OUTSIDE: "this link is not followed: it is broken, circular, or leads out of the source to something"
+    " other than a skill folder",
+    Reason.UNREADABLE: "this cannot be read now and will be tried again; until then, its last known content stays",
+    Reason.PERMISSION_DENIED: "reading this is not permitted; check its permissions",
+    Reason.SCAN_LIMIT: "this folder was not scanned: it is nested too deep, or the source has too many folders or"
+    " entries; name the folder that holds the skills, or raise scan_depth or scan_folders",
     Reason.INVALID_CONFIGURATION: UNUSABLE_RULES,
 }
 
@@ -45,11 +46,11 @@ def _nothing() -> MappingProxyType[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class LoadedSource:
-    """A source with what its folders hold: `contents` maps the places of skills, in order of their paths.
+    """A source with its loaded skills: `contents` maps their places, in order of path, to their contents.
 
-    Of these, `documents` are single files; `texts` are those that turned out to be no skills, by their paths. `unread`
-    are the paths of what the system could not read: it is as it was known before, and read again by each reload. With
-    `main_only` of each skill the file alone was read that makes it one.
+    `documents` are those of `contents` that are single files. `texts` are files, by path, that could be skills and are
+    not. `unread` are the paths that the system could not read: their last known content stays, and each reload tries
+    again. With `main_only`, only the main file of each skill was read.
     """
 
     source: Source
@@ -64,11 +65,11 @@ class LoadedSource:
 
     @property
     def roots(self) -> frozenset[Path]:
-        """The folders below which a change may be one of this source."""
+        """The folders below which changes may concern this source."""
         return frozenset() if self.source.barred else self.links.roots | {self.source.root}
 
     def paths_of(self, real: Path) -> Iterator[str]:
-        """Yield the paths in this source that an absolute path stands for; `""` where the root itself may differ."""
+        """Yield the paths in this source that an absolute path corresponds to; `""` if the root itself may differ."""
         root = self.source.root
         if real.is_relative_to(root):
             relative = real.relative_to(root).as_posix()
@@ -81,27 +82,27 @@ class LoadedSource:
 def load_source(source: Source, *, main_only: bool = False) -> LoadedSource:
     """Scan `source` and load every skill in it. A missing root is a problem, not an exception.
 
-    With `main_only` of each skill the file alone that makes it one, for whoever asks what skills say of themselves.
+    With `main_only`, only the main file of each skill is read.
     """
     return _load_all(LoadedSource(source, Tree()), main_only=main_only)
 
 
 def reload_source(loaded: LoadedSource, changed: Iterable[str] | None = None) -> LoadedSource:
-    """Load again what changed; contents that did not are the same objects as before.
+    """Reload what changed; unchanged contents stay the same objects.
 
-    `changed` are paths relative to the root; with None everything is compared by its metadata. What could not be read
-    at the last load is looked at in any case.
+    `changed` are paths relative to the root; with None, the metadata of all files is compared. Paths that could not be
+    read at the last load are read in either case.
     """
     if changed is None:
         return _load_all(loaded, main_only=loaded.main_only)
     paths = frozenset(changed) | loaded.unread
     if loaded.source.gitignore:
-        # What a file of rules says, it says of its whole folder.
+        # An ignore file applies to its whole folder.
         paths = frozenset(parent(path) if path.rpartition("/")[2] == FILE_NAME else path for path in paths)
     tree, touched = rescan(loaded.source, loaded.tree, paths)
     stale = _enclosing(touched)
     with Reader() as reader:
-        # To copy a mapping is many times as fast as to build it again.
+        # Copying a mapping is many times as fast as building it again.
         known = loaded.contents.copy(), loaded.documents.copy(), loaded.texts.copy()
         loading = _Loading(loaded, tree, reader, UnreadPaths(loaded.unread), *known, paths, touched, loaded.main_only)
         for folder in stale:
@@ -125,7 +126,7 @@ def _load_all(loaded: LoadedSource, *, main_only: bool = False) -> LoadedSource:
 
 @dataclass(slots=True)
 class _Loading:
-    """One load of a source: the tree as it is now, and the contents as they come to be."""
+    """One load of a source: the new tree, and the contents loaded so far."""
 
     before: LoadedSource
     tree: Tree
@@ -143,7 +144,7 @@ class _Loading:
         return self.before.source
 
     def load_folder(self, folder: str) -> None:
-        """Load the skill that a folder is, or forget the one that it was."""
+        """Load the skill of a folder, or remove it if the folder is no skill."""
         if folder in self.tree and find_main(self.tree[folder]) and SkillKind.FOLDER in self.source.kinds:
             known = self.before.contents.get(folder)
             known = known if known is not None and known.kind is SkillKind.FOLDER else None
@@ -161,7 +162,7 @@ class _Loading:
             self.contents.pop(folder, None)
 
     def load_documents(self, folder: str) -> None:
-        """Load the skills that files in a folder are, and forget those that they were."""
+        """Load the skills that are single files in a folder, and remove those that are gone."""
         for name, _ in self.before.tree.get(folder, Listing()).files:
             place = f"{folder}/{name}" if folder else name
             self.texts.pop(place, None)
@@ -188,7 +189,7 @@ class _Loading:
 
 
 def _enclosing(folders: Iterable[str]) -> set[str]:
-    """Return the folders with all folders above them: a change inside is a change of every enclosing skill."""
+    """Return the folders and all folders above: a change in a folder changes every enclosing skill."""
     found: set[str] = set()
     for folder in folders:
         current = folder
@@ -199,7 +200,7 @@ def _enclosing(folders: Iterable[str]) -> set[str]:
 
 
 def _uncovered(before: Tree, after: Tree, folders: Iterable[str]) -> set[str]:
-    """Return all that lies below folders which were skills and are none any more, or the other way round."""
+    """Return all folders below those that became skills or ceased to be skills."""
     turned = [
         f"{folder}/" if folder else ""
         for folder in folders
@@ -209,13 +210,13 @@ def _uncovered(before: Tree, after: Tree, folders: Iterable[str]) -> set[str]:
 
 
 def _referring(documents: Mapping[str, SkillContent]) -> set[str]:
-    """Return the folders with documents that have files beside themselves: those may lie anywhere below."""
+    """Return the folders of documents with references, which may be anywhere below."""
     return {parent(place) for place, content in documents.items() if content.instructions.frontmatter.references}
 
 
 def _finish(loading: _Loading) -> LoadedSource:
     source, tree, contents = loading.source, loading.tree, loading.contents
-    # Most reloads put one content in the place of another, and leave the order as it is.
+    # Most reloads replace contents and keep the order.
     in_order = [*contents] == [*loading.before.contents]
     return LoadedSource(
         source,
@@ -239,7 +240,7 @@ def _links(tree: Tree) -> list[tuple[str, Location]]:
 
 
 def _may_differ(loading: _Loading) -> bool:
-    """Tell whether what was looked at again has, or had, something to tell beside the skills."""
+    """Tell whether problems outside of skills may have changed."""
     if loading.touched is None or "" not in loading.tree or "" not in loading.before.tree:
         return True
     listings = (tree.get(folder) for tree in (loading.before.tree, loading.tree) for folder in loading.touched)
@@ -247,17 +248,17 @@ def _may_differ(loading: _Loading) -> bool:
 
 
 def _problems(loading: _Loading) -> tuple[Diagnostic, ...]:
-    """Tell of what lies outside of every skill: inside one, the skill's own diagnostics do."""
+    """Return the diagnostics about entries outside of skills; those inside have diagnostics of the skill."""
     source, tree = loading.source, loading.tree
     root = printable(str(source.root))
     if source.barred:
-        message = f"this link leads out of the project {printable(str(source.project))}, which is not trusted"
-        advice = "it is not followed; trust the project, and start again"
-        return (Diagnostic(Severity.WARNING, Reason.SYMLINK_OUTSIDE, f"{message}; {advice}", root),)
+        project = printable(str(source.project))
+        message = f"this link leads out of the untrusted project {project}; it is not followed until you trust it"
+        return (Diagnostic(Severity.WARNING, Reason.SYMLINK_OUTSIDE, f"{message} and restart", root),)
     if "" not in tree and source.optional:
         return ()
     if "" not in tree:
-        message = "the directory is gone; its skills come back when it does"
+        message = "the directory is missing; its skills are served again when it is back"
         return (Diagnostic(Severity.ERROR, Reason.MISSING_DIRECTORY, message, root),)
     refusing = [folder for folder, listing in tree.items() if listing.refused]
     return capped(

@@ -1,4 +1,4 @@
-"""Turn one Markdown file into a `SkillContent`: a document below `.skills`, or a convention file."""
+"""Load one Markdown file as a skill: a document below `.skills`, or a convention file."""
 
 from __future__ import annotations
 
@@ -37,10 +37,9 @@ def load_document(  # noqa: PLR0913 - what `load_content` takes, and the kind
     *,
     main_only: bool = False,
 ) -> SkillContent | SkillFile:
-    """Load the file at `place`; all that it shares with `load_content` means the same.
+    """Load the file at `place`; the other parameters are those of `load_content`.
 
-    The skill has the files that its frontmatter names as references, too. Returns the file alone where it is no
-    skill but supporting text.
+    The files of the skill include the references in its frontmatter. Returns a `SkillFile` if the file is not a skill.
     """
     folder, _, main = place.rpartition("/")
     known = {main: before} if isinstance(before, SkillFile) else before.files if before else {}
@@ -53,7 +52,7 @@ def load_document(  # noqa: PLR0913 - what `load_content` takes, and the kind
         _load_references(reading, instructions)
         reading.check_references(instructions, main)
     if instructions.fault is None:
-        reading.note_unpublished("it is a single file, and no folder with a SKILL.md", main)
+        reading.note_unpublished("it is a single file, not a folder with a SKILL.md", main)
     files, notes = MappingProxyType(reading.files), capped(reading.notes)
     content = SkillContent(place, instructions, files, files.get(main), notes=notes, published=False, kind=kind)
     return skill if skill is not None and is_same(skill, content) else content
@@ -62,7 +61,7 @@ def load_document(  # noqa: PLR0913 - what `load_content` takes, and the kind
 def _load_main(
     reading: SkillReading, main: str, kind: SkillKind, before: SkillContent | SkillFile | None
 ) -> Instructions | None:
-    """Return the instructions, None for supporting text."""
+    """Return the instructions, None if the file is not a skill."""
     listed = reading.tree[reading.folder].file(main)
     if before is not None and reading.keep(main, listed[1] if listed else None):
         return _known(before)

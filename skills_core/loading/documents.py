@@ -1,7 +1,7 @@
-"""Single Markdown files that are skills: convention files such as `AGENTS.md`, and documents below `.skills`.
+"""Find single Markdown files that are skills: convention files (`AGENTS.md` and others), and documents below `.skills`.
 
-Rules: adk-skill's. A convention file needs no frontmatter; below `.skills` a file without one is supporting text.
-What lies in the folder of a skill belongs to that skill and is none of its own.
+Rules: adk-skill's. A convention file needs no frontmatter; below `.skills`, a file without frontmatter is supporting
+text. Files in the folder of a skill belong to that skill.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ __all__ = ["find_documents", "may_be_document", "strictness_at"]
 _AT_ROOT_ONLY = "SOUL.MD"
 
 _SUPPORT = frozenset({"references", "agents", "scripts"})
-# Folders below `.skills` whose documents are read with a skill, and are none.
+# Folders below `.skills` whose documents are supporting files.
 
 _BUILT = frozenset({"target", "dist", "build", "coverage"})
-# Folders of copies: a convention file there says nothing new.
+# Build output, which may hold copies of convention files.
 
 
 def strictness_at(source: Source, path: str) -> Strictness:
-    """Return how strictly what lies at `path` is read: below `.skills`, name and description are required."""
+    """Return the strictness for `path`: below `.skills`, name and description are required."""
     if source.strictness is Strictness.LENIENT and _is_below_documents(source, path):
         return Strictness.REQUIRED
     return source.strictness
 
 
 def find_documents(source: Source, tree: Mapping[str, Listing], folder: str) -> Iterator[tuple[str, SkillKind]]:
-    """Yield the names of the files in one folder of the tree that may be skills, with what kind they are of."""
+    """Yield the names and kinds of the files in one folder of the tree that may be skills."""
     parts = {part.lower() for part in folder.split("/")}
     below = _is_below_documents(source, folder)
     if source.kinds <= {SkillKind.FOLDER} or not parts.isdisjoint(_SUPPORT if below else _BUILT):
@@ -50,7 +50,7 @@ def find_documents(source: Source, tree: Mapping[str, Listing], folder: str) -> 
 
 
 def may_be_document(path: Path) -> bool:
-    """Tell whether the file at an absolute path may be a skill by itself, in a source that is its folder."""
+    """Tell whether the file at an absolute path may be a skill by itself, if its folder is a source."""
     return path.name.upper() in CONVENTIONS or (DOCUMENTS in path.parts and path.name.lower().endswith(".md"))
 
 

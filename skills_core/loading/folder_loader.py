@@ -1,6 +1,6 @@
-"""Turn one skill folder into a `SkillContent`.
+"""Load one folder as a skill.
 
-Digest, size and frontmatter of a SKILL.md come from one read of its bytes.
+Digest, size and frontmatter of a SKILL.md come from the same read.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 __all__ = ["load_content"]
 
 MAX_FILES = 4096
-"""Most files of one skill that are served; the Skills extension publishes skills of up to 512."""
+"""Maximum number of served files of one skill; the Skills extension publishes skills of up to 512 files."""
 
 _REFUSALS = {
     Reason.SYMLINK: "symbolic links are not followed, so this is not served",
-    Reason.SYMLINK_OUTSIDE: "this link leads out of what it must stay in, in a circle, or nowhere, so it is not served",
-    Reason.SPECIAL_FILE: "this is no regular file, so it is not served",
-    Reason.UNREADABLE: "the system cannot read this now, and tries again",
-    Reason.PERMISSION_DENIED: "this may not be read; check its permissions",
-    Reason.SCAN_LIMIT: "the scan's bound was reached above this folder, so it is not served",
+    Reason.SYMLINK_OUTSIDE: "this link is broken, circular, or leads out of its allowed folder, so it is not served",
+    Reason.SPECIAL_FILE: "this is not a regular file, so it is not served",
+    Reason.UNREADABLE: "this cannot be read now and will be tried again",
+    Reason.PERMISSION_DENIED: "reading this is not permitted; check its permissions",
+    Reason.SCAN_LIMIT: "the scan reached its bounds before this folder, so it is not served",
     Reason.INVALID_CONFIGURATION: UNUSABLE_RULES,
 }
 
@@ -55,11 +55,11 @@ def load_content(
     main_only: bool = False,
     unread: UnreadPaths | None = None,
 ) -> SkillContent:
-    """Load the skill in `folder` from the files that `tree` lists, read by `reader`.
+    """Load the skill in `folder` from the files in `tree` with `reader`.
 
-    `before` is what the folder held at the last load; `changed` are paths (relative to the source) that are
-    known to have changed whatever their metadata says. Returns `before` itself where nothing differs. With `main_only`
-    nothing is said of the other files, and the skill is not published. `unread` takes note of what cannot be read.
+    `before` is the content at the last load, and is returned itself if nothing differs. `changed` are paths (relative
+    to the source) that are known to have changed, whatever their metadata says. With `main_only`, the other files are
+    not read and the skill is not published. Unreadable paths are added to `unread`.
     """
     main = find_main(tree[folder]) or MAIN_FILE
     unread = unread or UnreadPaths()
@@ -67,7 +67,7 @@ def load_content(
     instructions = _load_main(reading, main, before)
     former = before.main if before is not None else None
     if before is not None and former is not None and former.path != main and _is_owed(reading, main, instructions):
-        # A file that takes the place of the one that made the folder a skill does so when it can be read.
+        # A new main file replaces the former one only when it can be read.
         main, instructions = former.path, before.instructions
         reading.files[main] = former
     if main_only:
@@ -91,11 +91,11 @@ def _load_main(reading: SkillReading, main: str, before: SkillContent | None) ->
     listing = reading.tree[reading.folder]
     if main == OTHER_SPELLING:
         reading.note(
-            Severity.WARNING, Reason.FILE_NAME_CASE, f"the file is named {main}, which not every reader looks for", main
+            Severity.WARNING, Reason.FILE_NAME_CASE, f"the file is named {main}, which not every host finds", main
         )
     plain = dict(listing.files)
     known = before.instructions if before and before.main and before.main.path == main else None
-    # Only a file that is listed can be the one from before: what is refused now may bear its name.
+    # Only a listed file can be unchanged: a refused entry may have its name.
     if known is not None and main in plain and reading.keep(main, plain[main]):
         return known
     refused = dict(listing.refused).get(main)
@@ -114,7 +114,7 @@ def _load_main(reading: SkillReading, main: str, before: SkillContent | None) ->
 
 
 def _is_owed(reading: SkillReading, main: str, instructions: Instructions) -> bool:
-    """Tell whether a main file could not be read, and may be at the next load."""
+    """Tell whether a main file could not be read now but may be readable at the next load."""
     within = reading.within_source(main)
     unread = within in reading.unread.now or main in reading.tree[reading.folder].unread
     lasting = instructions.fault is Reason.PERMISSION_DENIED and within in reading.unread.before
@@ -122,7 +122,7 @@ def _is_owed(reading: SkillReading, main: str, instructions: Instructions) -> bo
 
 
 def _load_others(reading: SkillReading, main: str, known: AbstractSet[str]) -> None:
-    """Enter what lies beside the main file; of `known` folders that cannot be listed now, what was known stays."""
+    """Load the other files; `known` folders that cannot be listed now keep their last known files."""
     for number, (path, fingerprint, refused) in enumerate(_walk(reading.folder, reading.tree)):
         if path == main:
             continue
@@ -140,7 +140,7 @@ def _load_others(reading: SkillReading, main: str, known: AbstractSet[str]) -> N
 
 
 def _folders(folder: str, tree: Tree) -> Iterator[str]:
-    """Yield all folders within a skill folder, relative to it."""
+    """Yield all folders in a skill folder, relative to it."""
     waiting = list(tree[folder].folders)
     while waiting:
         below = waiting.pop()
@@ -150,7 +150,7 @@ def _folders(folder: str, tree: Tree) -> Iterator[str]:
 
 
 def _walk(folder: str, tree: Tree) -> Iterator[tuple[str, Fingerprint | None, Reason | None]]:
-    """Yield all files of a skill folder in the order of their paths, each with fingerprint or refusal."""
+    """Yield the entries of a skill folder in order of path, each with its fingerprint or the reason it was refused."""
     waiting = [""]
     while waiting:
         below = waiting.pop()

@@ -1,8 +1,8 @@
-"""One pass over the files of one skill: read what changed, keep what did not, and note what is wrong.
+"""One pass over the files of one skill: read changed files, keep unchanged ones, and collect diagnostics.
 
-A file counts as unchanged where its fingerprint is the same and it was settled when it was read. One that is there and
-cannot be read is not taken for gone: it stays as it was last read, and is read again at the next load. Permission that
-is missing at two loads in a row is lasting, and then the file is refused.
+A file counts as unchanged if its fingerprint is the same and it was settled when it was read. An existing file that
+cannot be read keeps its last content, and the next load tries again; if permission is denied at two loads in a row, the
+file is refused.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 __all__ = ["MAX_MAIN_SIZE", "SkillReading", "UnreadPaths", "is_same"]
 
 MAX_MAIN_SIZE = 1024 * 1024
-"""Largest SKILL.md, in bytes: it is meant to be read by a model at once."""
+"""Maximum size of a SKILL.md in bytes; a model reads it as a whole."""
 
 _RACY_NS = 2_000_000_000
-# A file system may date two writes within its clock's step alike (2 s on FAT), so a file that was written less
-# than that before it was read may change without a new fingerprint.
+# Two writes within the resolution of a file system's timestamps (2 s on FAT) may have the same time, so a file that was
+# read sooner after a write may change without a new fingerprint.
 
 _SHOWN = 200
-# Characters of a reference that a message repeats.
+# Characters of a reference that a message quotes.
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadPaths:
-    """The paths in a source that could not be read: `before`, at the last load, and `now`."""
+    """The paths in a source that could not be read at the last load (`before`) and at this one (`now`)."""
 
     before: AbstractSet[str] = frozenset()
     now: set[str] = field(default_factory=set)
@@ -52,7 +52,7 @@ class UnreadPaths:
 
 @dataclass(slots=True)
 class SkillReading:
-    """Reads files below `folder`; `known` are those of the last load, `changed` the paths known to differ now.
+    """Reads files below `folder`; `known` are the files of the last load, `changed` the paths known to have changed.
 
     Paths in `changed` and `unread` are relative to the source.
     """
@@ -70,7 +70,7 @@ class SkillReading:
 
     @property
     def folder_name(self) -> str:
-        """The name of the folder, printable."""
+        """The printable name of the folder."""
         return self.source.name_of(self.folder)
 
     def within_source(self, path: str) -> str:
@@ -78,7 +78,7 @@ class SkillReading:
         return join(self.folder, path)
 
     def shown(self, path: str) -> str:
-        """Return a path as diagnostics name it."""
+        """Return a path as shown in diagnostics."""
         return printable(f"{self.source.root}/{self.within_source(path)}")
 
     def diagnose(self, severity: Severity, code: Reason, message: str, path: str) -> Diagnostic:
@@ -86,22 +86,22 @@ class SkillReading:
         return Diagnostic(severity, code, message, self.shown(path))
 
     def note(self, severity: Severity, code: Reason, message: str, path: str) -> None:
-        """Keep a diagnostic about a file."""
+        """Add a diagnostic about a file."""
         self.notes.append(self.diagnose(severity, code, message, path))
 
     def leave_out(self, code: Reason, message: str, path: str) -> None:
-        """Note that what lies at `path` belongs to the skill and is not among its files, and why."""
+        """Record why an entry of the skill's folder is not among its files."""
         self.missing[path] = code
         self.note(Severity.WARNING, code, message, path)
 
     def note_unpublished(self, fault: str, path: str) -> None:
-        """Note why the Skills extension does not list the skill."""
-        self.note(Severity.INFO, Reason.NOT_PUBLISHED, f"hosts do not see this skill in skills/list: {fault}", path)
+        """Add the diagnostic why the Skills extension does not list the skill."""
+        self.note(Severity.INFO, Reason.NOT_PUBLISHED, f"this skill is not in skills/list: {fault}", path)
 
     def keep(self, path: str, fingerprint: Fingerprint | None) -> bool:
-        """Keep the file as it was read before, where it can be trusted to be the same.
+        """Keep the file as it was last read if it is unchanged; return whether it was kept.
 
-        A file without a fingerprint lies in a folder that nobody reported, so that it was not looked at again.
+        A file without a fingerprint is in a folder that did not change, so that it was not listed again.
         """
         known = self.known.get(path)
         if known is None or self.within_source(path) in self.changed or known.linked != self._locate(path):
@@ -112,10 +112,10 @@ class SkillReading:
         return True
 
     def read(self, path: str, limit: int) -> bytes:
-        """Read a file, enter it into the files, and return its bytes.
+        """Read a file, add it to the files, and return its bytes.
 
         Raises:
-            FileRefusedError: it lies outside the boundary, is too large, or cannot be read.
+            FileRefusedError: it is outside of its root, is too large, or cannot be read.
             FileUnavailableError: the system cannot read it now.
         """
         now = time.time_ns()
@@ -127,9 +127,9 @@ class SkillReading:
         return raw
 
     def enter(self, path: str, fingerprint: Fingerprint | None) -> None:
-        """Enter a file beside the main one: as it was before, or read again; note it where it is refused.
+        """Add a file other than the main one, unchanged or read again; record it if it is refused.
 
-        A file that was deleted since its folder was listed is absent, as if the folder had been listed later.
+        A file that was deleted since its folder was listed is left out.
         """
         if self.keep(path, fingerprint):
             return
@@ -142,34 +142,34 @@ class SkillReading:
                 self.leave_out(error.reason, error.message, path)
 
     def fall_back(self, path: str, error: FileRefusedError, *, may_keep: bool = True) -> bool:
-        """Keep a file that could not be read as it was read before, with a note; tell whether that was possible."""
+        """Keep the last content of an unreadable file, with a diagnostic; return whether there is one to keep."""
         if error.fault is Fault.REFUSED:
             return False
-        # One that was listed and is gone was replaced at this moment: what took its place is to be looked at.
+        # A listed file that is gone was replaced just now: read its replacement at the next load.
         within = self.within_source(path)
         self.unread.now.add(within)
         known = self.known.get(path)
         lasting = error.fault is Fault.DENIED and within in self.unread.before
-        # In a folder that cannot be listed, what has taken the place of a file is not known either.
+        # If its folder cannot be listed, it is unknown whether the file is gone.
         listing = self.tree.get(parent(within))
         gone = error.fault is Fault.ABSENT and not (listing is not None and "" in listing.unread)
         if not may_keep or gone or known is None or lasting:
             return False
         self.files[path] = known
-        message = f"{error.message}; it is kept as it was last read, and will be read again"
+        message = f"{error.message}; its last content is kept, and reading will be tried again"
         self.note(Severity.WARNING, error.reason, message, path)
         return True
 
     def check_references(self, instructions: Instructions, main: str) -> None:
-        """Note what the frontmatter names and the files lack."""
+        """Add diagnostics for references in the frontmatter that are not among the files."""
         for reference in instructions.frontmatter.references:
             path = reference.removeprefix("./").removesuffix("/")
             if path not in self.files and not any(file.startswith(f"{path}/") for file in self.files):
-                message = f"references names {reference[:_SHOWN]!r}, and there is no such file in the skill"
+                message = f"references names {reference[:_SHOWN]!r}, but the skill has no such file"
                 self.note(Severity.WARNING, Reason.MISSING_REFERENCE, message, main)
 
     def _locate(self, path: str) -> Location | None:
-        """Tell where a file is that was reached by a link, None for any other."""
+        """Return the location of a file that is reached through a link, None for any other."""
         if not self.source.follow_symlinks:
             return None
         within = self.within_source(path)
@@ -178,7 +178,7 @@ class SkillReading:
 
 
 def is_same(before: SkillContent | None, after: SkillContent) -> bool:
-    """Tell whether nothing was read again: an equal file may have settled since, and must not be read for ever."""
+    """Tell whether the contents are equal and nothing was read again; a new read may have settled a file."""
     return before == after and all(file is before.files[path] for path, file in after.files.items())
 
 

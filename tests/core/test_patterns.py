@@ -24,7 +24,7 @@ from skills_core.patterns import MAX_PATTERN, MAX_PATTERNS, decoding_part, patte
         ("[z-a]", "range"),
         ("a{1001}", "repetition"),
         ("((a{100}){100}){100}", "repetition"),
-        ("\ud800", "half of a character"),
+        ("\ud800", "a lone surrogate"),
         ("x" * (MAX_PATTERN + 1), f"at most {MAX_PATTERN}"),
     ],
 )
@@ -66,7 +66,7 @@ def test_no_pattern_and_no_text_raises(pattern: str, text: str) -> None:
         ("['ok', '(?=x)']", "'(?=x)' cannot be used"),
         ("{a: b}", "must be a list of strings"),
         ("[1, 2]", "must be a list of strings"),
-        ("['']", "must be a list of strings that are not empty"),
+        ("['']", "must be a list of non-empty strings"),
         ("[" + ", ".join(f"a{number}" for number in range(MAX_PATTERNS + 1)) + "]", f"at most {MAX_PATTERNS}"),
     ],
 )

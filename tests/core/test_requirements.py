@@ -39,7 +39,7 @@ CASES: dict[str, tuple[dict[str, list[str]], dict[str, tuple[Reason, str]]]] = {
     "what is in a circle": (
         {"a": ["b"], "b": ["c"], "c": ["b"], "d": []},
         {
-            "a": (UNMET, "requires b → c, which is required in a circle"),
+            "a": (UNMET, "requires b → c, which is part of a circular requirement"),
             "b": (CIRCULAR, "requires itself: b → c → b"),
             "c": (CIRCULAR, "requires itself: c → b → c"),
         },

@@ -158,7 +158,7 @@ def test_whether_a_model_may_call_a_skill_is_no_where_it_cannot_be_told(value: s
     assert not instructions.frontmatter.model_invocable
     assert told(instructions) == [(Severity.WARNING, Reason.INVALID_FIELD, 4)]
     (diagnostic,) = instructions.diagnostics
-    assert diagnostic.message.endswith("it is taken for true")
+    assert diagnostic.message.endswith("it is treated as true")
     assert instructions.fault is None
 
 

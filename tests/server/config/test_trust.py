@@ -77,7 +77,7 @@ def test_a_list_that_is_a_link_stays_one_and_one_that_is_no_file_is_told_of(file
     assert file.folders() == (tmp_path.resolve(),)
     file.path.unlink()
     os.mkfifo(file.path)
-    with pytest.raises(TrustError, match="no regular file"):
+    with pytest.raises(TrustError, match="not a regular file"):
         file.folders()
 
 

@@ -439,7 +439,7 @@ def test_a_scan_that_was_cut_short_leaves_the_call_to_the_user(hook: Hook) -> No
     answer = hook.ask(call(), SKILLSERVE_SCAN_DEPTH="1")
     assert answer is not None
     assert answer[0] == "ask"
-    assert "was not looked into" in answer[1]
+    assert "was not scanned" in answer[1]
 
 
 def test_an_unreadable_list_of_trusted_folders_leaves_the_call_to_the_user(hook: Hook) -> None:

@@ -190,9 +190,9 @@ async def test_links_are_told_in_a_listing_and_never_followed(work: Path, call: 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs")
 async def test_special_files_are_neither_read_nor_written(work: Path, call: Any) -> None:
     os.mkfifo(work / "fifo")
-    assert (await call("read_file", path="fifo")).text == "fifo: this is no regular file"
-    assert (await call("write_file", path="fifo", content="x")).text == "fifo: this is no regular file"
-    assert (await call("write_file", path="src", content="x")).text == "src: this is no regular file"
+    assert (await call("read_file", path="fifo")).text == "fifo: this is not a regular file"
+    assert (await call("write_file", path="fifo", content="x")).text == "fifo: this is not a regular file"
+    assert (await call("write_file", path="src", content="x")).text == "src: this is not a regular file"
     assert stat.S_ISFIFO((work / "fifo").stat().st_mode)
     assert (await call("grep", pattern="x")).decision is CallDecision.DONE
 
