@@ -12,7 +12,7 @@ import anyio
 
 from server.exchange.consent_text import MARK, answer_text, consent_text
 from skills_core.diagnostics import one_line
-from skills_core.run.ports import Nobody, unheard
+from skills_core.run.ports import NoUser, discard_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.status import Status
 
-    from skills_core.run.ports import Progress, Report, User
+    from skills_core.run.ports import Progress, ProgressCallback, User
 
 __all__ = ["attach_terminal"]
 
@@ -36,14 +36,14 @@ _MIN_WIDTH = 20
 
 
 @contextmanager
-def attach_terminal(name: str) -> Iterator[tuple[User, Report]]:
+def attach_terminal(name: str) -> Iterator[tuple[User, ProgressCallback]]:
     """Yield the user at the terminal and the receiver of progress reports, until the block ends.
 
     Questions name the skill or workflow `name`. Without a terminal on stdin, questions stay unanswered; without one on
     stderr, there is no progress report either.
     """
     if not sys.stderr.isatty():
-        yield Nobody(), unheard
+        yield NoUser(), discard_progress
         return
     from rich.console import Console
 
@@ -52,7 +52,7 @@ def attach_terminal(name: str) -> Iterator[tuple[User, Report]]:
     user = _TerminalUser(name, console, status)
     status.start()
     try:
-        yield (user if sys.stdin.isatty() else Nobody()), user.show_progress
+        yield (user if sys.stdin.isatty() else NoUser()), user.show_progress
     finally:
         with _ignoring_hang_up():
             status.stop()

@@ -48,11 +48,11 @@ def served(catalog: Catalog, settings: Settings) -> dict[str, tuple[Skill, ToolD
 
 
 def _usable(skill: Skill, settings: Settings) -> Iterator[tuple[str, ToolDeclaration]]:
-    from skills_core.run.tools.declared import why_not  # noqa: PLC0415 - comes with the extra, and few want it
+    from skills_core.run.tools.declared import declaration_problem  # noqa: PLC0415 - comes with the extra, and few want it
 
     for declaration in skill.frontmatter.tools:
         name = f"{prefix_of(skill)}{declaration.name}"
-        if allows(settings.tools, skill, declaration) and not why_not(skill, declaration, name):
+        if allows(settings.tools, skill, declaration) and not declaration_problem(skill, declaration, name):
             yield name, declaration
 
 

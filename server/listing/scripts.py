@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from server.config.settings import OptionalTool
 from server.listing.schemas import TEXT, hints, object_of, or_null
 from skills_core.run.scripts.isolation import IsolationKind
-from skills_core.run.scripts.output import FURTHER
-from skills_core.run.scripts.process import Ending
+from skills_core.run.scripts.output import CONTINUATION_ARGUMENTS
+from skills_core.run.scripts.process import ProcessEnding
 
 if TYPE_CHECKING:
     from skills_core.run.scripts.runner import ScriptSetup
@@ -39,7 +39,7 @@ _INPUT: dict[str, Any] = {
             "description": "Its arguments, one an item. No shell reads them, so quote nothing.",
         },
         STDIN: {"type": "string", "description": "What it reads from its standard input; nothing if not given."},
-        **FURTHER,
+        **CONTINUATION_ARGUMENTS,
     },
     "additionalProperties": False,
 }
@@ -48,7 +48,7 @@ _OUTPUT = object_of(
     skill=TEXT,
     path=TEXT,
     digest=TEXT,
-    ending={"type": "string", "enum": [ending.value for ending in Ending]},
+    ending={"type": "string", "enum": [ending.value for ending in ProcessEnding]},
     exit_code=or_null({"type": "integer"}, "Null where it did not end by itself."),
     isolation={"type": "string", "enum": [kind.value for kind in IsolationKind]},
     note=or_null(TEXT),

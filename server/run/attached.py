@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from server.run.skill_runner import RunParticipants
-from skills_core.run.durable.worker_config import outermost
+from skills_core.run.durable.worker_config import root_run_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,5 +66,5 @@ class AttachedRuns:
 
         A recovered run has no waiting caller; it gets a new session without participants.
         """
-        run = self._runs.get(outermost(run_id))
+        run = self._runs.get(root_run_id(run_id))
         return run.session if run is not None else self.new_session(RunParticipants())

@@ -12,8 +12,8 @@ from server.run.service import RunService
 from server.run.skill_runner import RunnerConfig
 from server.run.trace_files import run_store, trace_store
 from server.scripts.factory import script_runner, variables_of
-from skills_core.run.durable.takeover import ignored
-from skills_core.run.durable.worker_config import Terms
+from skills_core.run.durable.takeover import ignore_interrupted
+from skills_core.run.durable.worker_config import WorkerConfig
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
@@ -57,12 +57,14 @@ async def recording(
     Raises:
         StoreError: the store cannot be used.
     """
-    terms = Terms(
+    terms = WorkerConfig(
         pool=pool_id(settings, (source.root for source in library.sources)),
         at_once=settings.runs.at_once,
         grace_seconds=settings.runs.lease_seconds,
         only=None if only is None else frozenset(only),
         resume_seconds=settings.runs.resume_seconds if unattended else None,
     )
-    async with service.recording(run_store(settings.runs), terms, log_interrupted if unattended else ignored) as engine:
+    async with service.recording(
+        run_store(settings.runs), terms, log_interrupted if unattended else ignore_interrupted
+    ) as engine:
         yield engine

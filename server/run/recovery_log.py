@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
-    from skills_core.run.durable.recorded_run import Run
-    from skills_core.run.durable.takeover import Interrupted
+    from skills_core.run.durable.recorded_run import RecordedRun
+    from skills_core.run.durable.takeover import InterruptedRun
 
 __all__ = ["log_interrupted"]
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 
-def log_interrupted(interrupted: Interrupted) -> None:
+def log_interrupted(interrupted: InterruptedRun) -> None:
     """Log whether the server continues or skips a run, because a continued run may have side effects."""
     run_id, target, age = interrupted.run.run_id, _target(interrupted.run), _age(interrupted.seconds)
     if interrupted.continued:
@@ -31,7 +31,7 @@ def log_interrupted(interrupted: Interrupted) -> None:
     )
 
 
-def _target(run: Run) -> str:
+def _target(run: RecordedRun) -> str:
     """Return the kind of a run, and the name of its skill or workflow."""
     plan = run.given.get("plan")
     name = plan.get("name") if isinstance(plan, dict) else run.given.get("skill")

@@ -16,7 +16,7 @@ from skills_core.errors import InvalidRecordError
 from skills_core.run.durable.client import Activity, open_client
 from skills_core.run.durable.errors import UnknownRunError
 from skills_core.run.durable.recorded_run import RunState
-from skills_core.run.durable.worker_config import is_inner, outermost
+from skills_core.run.durable.worker_config import is_nested, root_run_id
 from skills_core.run.outcome import RunProblem, RunStatus
 from skills_core.run.trace.spans import trace_id
 from skills_core.run.trace.store import FencedTraceError, UnknownTraceError, UnreadableTraceError, epoch_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from server.config.settings import Settings
     from skills_core.run.durable.client import RecordClient
-    from skills_core.run.durable.recorded_run import Run
+    from skills_core.run.durable.recorded_run import RecordedRun
     from skills_core.run.ports import JsonObject
     from skills_core.run.trace.store import TraceStore
 
@@ -115,8 +115,8 @@ class RunList:
         Raises:
             StoreError: the record cannot be used.
         """
-        if is_inner(run_id):
-            return Cancellation(run_id, False, None, f"it is a step of the run {outermost(run_id)}: cancel that one")
+        if is_nested(run_id):
+            return Cancellation(run_id, False, None, f"it is a step of the run {root_run_id(run_id)}: cancel that one")
         before = self._find(run_id)
         if self._client is None or before is None:
             message = "no run of this name is recorded; `skillserve runs list` shows those that there are"
@@ -126,7 +126,7 @@ class RunList:
             return Cancellation(run_id, True, status, "it was cancelled before")
         if self._client.activity(before) is Activity.OVER:
             return Cancellation(run_id, False, status, f"it has ended already: {status}")
-        running = {each.run_id: self._is_running(each) for each in (before, *self._client.inside(run_id))}
+        running = {each.run_id: self._is_running(each) for each in (before, *self._client.nested(run_id))}
         runs = self._client.cancel(run_id)
         for run in runs:
             if run.state is RunState.CANCELLED and not running.get(run.run_id):
@@ -139,23 +139,23 @@ class RunList:
         )
         return Cancellation(run_id, True, now, message)
 
-    def _is_running(self, run: Run) -> bool:
+    def _is_running(self, run: RecordedRun) -> bool:
         return self._client is not None and self._client.activity(run) is Activity.PERFORMED
 
-    def _update_trace(self, run: Run) -> None:
+    def _update_trace(self, run: RecordedRun) -> None:
         """Write the recorded status into the trace, unless a worker has meanwhile taken over the run."""
         with suppress(UnknownTraceError, FencedTraceError, OSError):
             self._traces.write(
                 run.run_id, _with_recorded_status(self._traces.read(run.run_id), run, Activity.OVER), run.epoch
             )
 
-    def _recorded_runs(self, traces: Mapping[str, JsonObject]) -> dict[str, Run]:
+    def _recorded_runs(self, traces: Mapping[str, JsonObject]) -> dict[str, RecordedRun]:
         if self._client is None:
             return {}
         runs = {run.run_id: run for run in self._client.runs(_MAX_RUNS)}
         without_outcome = [*(traces.keys() - runs.keys())]
         without_outcome += [run_id for run_id, run in runs.items() if _needs_outcome(traces.get(run_id), run)]
-        return runs | {run.run_id: run for run in self._client.with_outcomes(without_outcome)}
+        return runs | {run.run_id: run for run in self._client.runs_with_outcomes(without_outcome)}
 
     def _unrecorded(self, trace: JsonObject) -> JsonObject:
         """Return the trace of an unrecorded run, with the status interrupted if its process has ended."""
@@ -164,22 +164,22 @@ class RunList:
             return trace
         return {**trace, **_status_fields(RunStatus.INTERRUPTED, RunProblem.INTERRUPTED, _NOT_RECORDED)}
 
-    def _find(self, run_id: str) -> Run | None:
+    def _find(self, run_id: str) -> RecordedRun | None:
         if self._client is None:
             return None
         try:
-            return self._client.look(run_id)
+            return self._client.get(run_id)
         except UnknownRunError:
             return None
 
-    def _combined(self, trace: JsonObject | None, run: Run) -> JsonObject:
+    def _combined(self, trace: JsonObject | None, run: RecordedRun) -> JsonObject:
         assert self._client is not None  # noqa: S101 - `run` came from the client
         is_current = trace is not None and _is_trace_of(trace, run)
         base = trace if trace is not None and is_current else _trace_from_record(run)
         return _with_recorded_status(base, run, self._client.activity(run))
 
 
-def _with_recorded_status(trace: JsonObject, run: Run, activity: Activity) -> JsonObject:
+def _with_recorded_status(trace: JsonObject, run: RecordedRun, activity: Activity) -> JsonObject:
     """Return the trace with the status and outcome that the record has for its run."""
     ended = trace.get("ended") or _timestamp(run.updated)
     match activity:
@@ -213,7 +213,7 @@ _ENDINGS: Final[Mapping[RunState, _Ending]] = {
 }
 
 
-def _outcome_fields(run: Run, trace: JsonObject) -> JsonObject:
+def _outcome_fields(run: RecordedRun, trace: JsonObject) -> JsonObject:
     """Return the fields of the recorded outcome; none if the outcome was not read."""
     outcome = run.outcome
     if outcome is None:
@@ -227,7 +227,7 @@ def _outcome_fields(run: Run, trace: JsonObject) -> JsonObject:
     return fields
 
 
-def _needs_outcome(trace: JsonObject | None, run: Run) -> bool:
+def _needs_outcome(trace: JsonObject | None, run: RecordedRun) -> bool:
     """Return whether the trace lacks the outcome, so that it has to be read from the record."""
     if run.state is RunState.FAILED:
         return True
@@ -235,7 +235,7 @@ def _needs_outcome(trace: JsonObject | None, run: Run) -> bool:
     return run.state is RunState.DONE and not is_complete
 
 
-def _is_trace_of(trace: JsonObject, run: Run) -> bool:
+def _is_trace_of(trace: JsonObject, run: RecordedRun) -> bool:
     """Return whether the trace belongs to this run, not to an earlier run with the same ID and a deleted record."""
     epoch = epoch_of(trace)
     return epoch is None or epoch.recorded == run.epoch.recorded
@@ -245,7 +245,7 @@ def _status_fields(status: RunStatus, problem: RunProblem, message: str) -> Json
     return {"status": status.value, "problem": problem.value, "message": message}
 
 
-def _trace_from_record(run: Run) -> JsonObject:
+def _trace_from_record(run: RecordedRun) -> JsonObject:
     """Return a trace for a run without one here: it has not started, or another machine runs it."""
     common: JsonObject = {
         "run_id": run.run_id,

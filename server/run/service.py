@@ -27,13 +27,13 @@ from server.run.workflow_traces import WorkflowTrace
 from skills_core.errors import SkillsError, UnknownSkillError
 from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.errors import RunConflictError, RunNotDoneError
-from skills_core.run.durable.takeover import ignored
-from skills_core.run.durable.worker_config import INSIDE, is_inner
+from skills_core.run.durable.takeover import ignore_interrupted
+from skills_core.run.durable.worker_config import NESTED_SEPARATOR, is_nested
 from skills_core.run.executor import RunRequest
 from skills_core.run.json_codec import from_json, to_json
 from skills_core.run.models import ModelUnavailableError
 from skills_core.run.outcome import RunOutcome, RunProblem
-from skills_core.run.ports import MemoryJournal, unheard
+from skills_core.run.ports import MemoryJournal, discard_progress
 from skills_core.run.workflow.outcome import WorkflowOutcome
 from skills_core.run.workflow.plan import plan_from_json, plan_to_json
 from skills_core.run.workflow.run import run_workflow
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from skills_core.catalog import Catalog
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.store import Store
-    from skills_core.run.durable.takeover import Interrupted
-    from skills_core.run.durable.worker_config import Terms
+    from skills_core.run.durable.takeover import InterruptedRun
+    from skills_core.run.durable.worker_config import WorkerConfig
     from skills_core.run.ports import Journal, JsonObject
     from skills_core.run.secrets import Secrets
     from skills_core.run.workflow.plan import Plan
@@ -101,7 +101,7 @@ class RunService:
 
     @asynccontextmanager
     async def recording(
-        self, store: Store, terms: Terms, on_interrupted: Callable[[Interrupted], None] = ignored
+        self, store: Store, terms: WorkerConfig, on_interrupted: Callable[[InterruptedRun], None] = ignore_interrupted
     ) -> AsyncGenerator[Engine]:
         """Record runs in `store` until the block ends, and complete the interrupted runs that `terms` select.
 
@@ -112,7 +112,7 @@ class RunService:
         """
         jobs = dict(zip(KINDS, (self._skill_job, self._workflow_job), strict=True))
         async with open_engine(store, jobs, terms, on_interrupted) as engine:
-            await engine.forget(RETENTION)
+            await engine.delete_finished(RETENTION)
             # The closed engine stays set: it refuses new runs, which would otherwise run unrecorded.
             self._engine = engine
             yield engine
@@ -129,7 +129,7 @@ class RunService:
             ConfigurationError: the configured tools cannot be used.
         """
         run_id, secrets = await self._prepare(run_id, [request.skill])
-        message = None if request.message is None else secrets.hidden(request.message)
+        message = None if request.message is None else secrets.redact(request.message)
         request = replace(request, parameters=_redacted(request.parameters, secrets), message=message)
         if not self._records(participants):
             return await self._runner.run(request, MemoryJournal(run_id), participants)
@@ -184,7 +184,7 @@ class RunService:
             except anyio.get_cancelled_exc_class():
                 if self._attached.is_last_waiter(run_id) and not self._closing:
                     with anyio.CancelScope(shield=True), anyio.move_on_after(CANCEL_SECONDS):
-                        await engine.leave(run_id)
+                        await engine.abandon(run_id)
                 raise
 
     async def _skill_job(self, journal: Journal, inputs: JsonObject) -> JsonObject:
@@ -200,7 +200,7 @@ class RunService:
         assert isinstance(parameters, dict)  # noqa: S101 - `_skill_inputs` recorded it
         values = {name: str(value) for name, value in parameters.items()}
         request = RunRequest(skill, values, None if message is None else str(message))
-        is_step = is_inner(journal.run_id)
+        is_step = is_nested(journal.run_id)
         participants = _step_participants(session.participants) if is_step else session.participants
         try:
             return to_json(await self._runner.run(request, journal, participants))
@@ -239,16 +239,16 @@ class RunService:
             digest = session.catalog.skill(target).digest
             inputs = _skill_inputs(target, digest, parameters, message)
             try:
-                return from_json(RunOutcome, await self._engine.run_inside(run_id, number, "skill", inputs))
+                return from_json(RunOutcome, await self._engine.run_nested(run_id, number, "skill", inputs))
             except RunNotDoneError as error:
-                return unfinished_outcome(f"{run_id}{INSIDE}{number}", target, digest, error)
+                return unfinished_outcome(f"{run_id}{NESTED_SEPARATOR}{number}", target, digest, error)
 
         return step
 
     def _unrecorded_step(self, run_id: str, session: RunSession) -> _Step:
         async def step(number: str, target: str, parameters: Mapping[str, str], message: str | None) -> RunOutcome:
             request = RunRequest(session.catalog.skill(target), parameters, message)
-            journal = MemoryJournal(f"{run_id}{INSIDE}{number}")
+            journal = MemoryJournal(f"{run_id}{NESTED_SEPARATOR}{number}")
             return await self._runner.run(request, journal, _step_participants(session.participants))
 
         return step
@@ -273,9 +273,9 @@ def _existing_skills(catalog: Catalog, targets: Iterable[str]) -> Iterator[Skill
 
 
 def _redacted(values: Mapping[str, str], secrets: Secrets) -> dict[str, str]:
-    return {name: secrets.hidden(value) for name, value in values.items()}
+    return {name: secrets.redact(value) for name, value in values.items()}
 
 
 def _step_participants(participants: RunParticipants) -> RunParticipants:
     """Return the participants for a step of a workflow, without a progress report: the workflow reports its steps."""
-    return replace(participants, report=unheard)
+    return replace(participants, report=discard_progress)

@@ -15,9 +15,9 @@ from server.run.toolset import check_tool_settings, open_toolset
 from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
 from skills_core.run.limits import RunLimits
 from skills_core.run.models import CLIENT, open_model, parse_model
-from skills_core.run.ports import Nobody, unheard
+from skills_core.run.ports import NoUser, discard_progress
 from skills_core.run.secrets import Secrets
-from skills_core.run.tools.allowed_tools import Permits
+from skills_core.run.tools.allowed_tools import AllowedTools
 from skills_core.run.tools.gate import ToolGate
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from server.config.settings import RunSettings, Settings
     from skills_core.guard import Guard
     from skills_core.run.outcome import RunOutcome
-    from skills_core.run.ports import Journal, Report, User
+    from skills_core.run.ports import Journal, ProgressCallback, User
     from skills_core.run.scripts.runner import ScriptRunner
     from skills_core.run.trace.store import TraceStore
     from skills_core.skill import Skill
@@ -59,8 +59,8 @@ class RunnerConfig:
 class RunParticipants:
     """The user to ask, the receiver of progress reports, and the client's model; None selects the configured model."""
 
-    user: User = field(default_factory=Nobody)
-    report: Report = unheard
+    user: User = field(default_factory=NoUser)
+    report: ProgressCallback = discard_progress
     model: Model | None = None
 
 
@@ -105,7 +105,7 @@ class SkillRunner:
         """
         config, skill = self._config, request.skill
         settings, limits, started = config.settings, run_limits(config.settings.runs), anyio.current_time()
-        permits = Permits(skill.frontmatter.allowed_tools)
+        permits = AllowedTools(skill.frontmatter.allowed_tools)
         variables = await anyio.to_thread.run_sync(config.variables, skill)
         async with open_toolset(settings, skill, permits, config.runner, variables) as toolset:
             # The time to connect to MCP servers counts against the run's time limit.

@@ -16,7 +16,7 @@ from server.listing.declared import allows
 from skills_core.diagnostics import one_line
 from skills_core.run.tools.ask_user import ask_user_tool
 from skills_core.run.tools.declared import declared_tools
-from skills_core.run.tools.sandboxed_commands import confined_commands
+from skills_core.run.tools.sandboxed_commands import sandboxed_runner
 from skills_core.run.tools.skill_files import read_skill_file_tool
 from skills_core.run.tools.skill_scripts import run_skill_script_tool
 from skills_core.run.tools.workspace import workspace_tools
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from server.config.settings import RunSettings, Settings
     from skills_core.run.scripts.runner import ScriptRunner
-    from skills_core.run.tools.allowed_tools import Permits
+    from skills_core.run.tools.allowed_tools import AllowedTools
     from skills_core.run.tools.tool import Tool
     from skills_core.skill import Skill
 
@@ -50,7 +50,7 @@ class Toolset:
 async def open_toolset(
     settings: Settings,
     skill: Skill,
-    permits: Permits,
+    permits: AllowedTools,
     runner: ScriptRunner | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[Toolset]:
@@ -127,11 +127,11 @@ def _workspace_tools(
     if runner.setup.refuses and WorkspaceTool.RUN_COMMAND in allowed:
         allowed.remove(WorkspaceTool.RUN_COMMAND)
         problems.append(f"run_command is left out because a sandbox is required: {runner.setup.isolation.fault}")
-    return workspace_tools(root, allowed, os.environ, confined_commands(runner.setup, root))
+    return workspace_tools(root, allowed, os.environ, sandboxed_runner(runner.setup, root))
 
 
 async def _connect_servers(
-    file: str, permits: Permits, stack: AsyncExitStack, tools: list[Tool], problems: list[str]
+    file: str, permits: AllowedTools, stack: AsyncExitStack, tools: list[Tool], problems: list[str]
 ) -> dict[str, str]:
     """Add the tools of the MCP servers that the skill may use; return the secrets in the servers' file."""
     from server.run.mcp_servers.config_file import file_secrets, read_servers

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from skills_core.run.durable.worker_config import INSIDE
+from skills_core.run.durable.worker_config import NESTED_SEPARATOR
 from skills_core.run.json_codec import to_json
 from skills_core.run.outcome import RunStatus
 from skills_core.run.trace.events import now
@@ -76,7 +76,7 @@ class WorkflowTrace:
     def _step(self, step: StepRecord) -> JsonObject:
         fields = {key: value for key, value in to_json(step).items() if key != "outcome"}
         has_run = step.kind is StepKind.SKILL and step.outcome is not None
-        return {**fields, "run": f"{self._run_id}{INSIDE}{self._numbers[step.name]}" if has_run else None}
+        return {**fields, "run": f"{self._run_id}{NESTED_SEPARATOR}{self._numbers[step.name]}" if has_run else None}
 
     def _write(self, *, first: bool = False) -> None:
         if not self._journal.fenced:

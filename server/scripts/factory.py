@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from server.config.jdai import script_variables
 from server.config.machine import current_places, state_home
 from server.config.settings import OptionalTool
-from skills_core.run.scripts.interpreters import Programs
+from skills_core.run.scripts.interpreters import ProgramFinder
 from skills_core.run.scripts.isolation import find_isolation
 from skills_core.run.scripts.process import ProcessLimits
 from skills_core.run.scripts.runner import PackageSetup, ScriptRunner, ScriptSetup
@@ -70,7 +70,7 @@ def script_status(settings: Settings) -> dict[str, Any]:
         "isolation": setup.isolation.kind.value,
         "sandbox_required": settings.scripts.require_sandbox,
         "missing": list(setup.isolation.lacks),
-        "memory_limited": setup.isolation.groups is not None,
+        "memory_limited": setup.isolation.cgroups is not None,
         "statement": setup.statement,
     }
 
@@ -86,7 +86,7 @@ def _changeable(settings: Settings) -> tuple[Path, ...]:
     return tuple(Path(each).expanduser().absolute() for each in named)
 
 
-def _programs(changeable: tuple[Path, ...]) -> Programs:
+def _programs(changeable: tuple[Path, ...]) -> ProgramFinder:
     # Where nothing is said is the working directory, which may be anybody's. uv may be installed beside this Python.
     named = [Path(folder) for folder in os.get_exec_path() if Path(folder).is_absolute()]
-    return Programs((*named, Path(sys.executable).parent), Path(sys.executable), changeable)
+    return ProgramFinder((*named, Path(sys.executable).parent), Path(sys.executable), changeable)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from skills_core.diagnostics import one_line, without_halves
-from skills_core.run.scripts.process import Ending
+from skills_core.run.scripts.process import ProcessEnding
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["ScriptReport", "report_of"]
 
 _ENDINGS = {
-    Ending.TIMED_OUT: "took too long and was ended",
-    Ending.TOO_MUCH_OUTPUT: "wrote more than is allowed and was ended",
+    ProcessEnding.TIMED_OUT: "took too long and was ended",
+    ProcessEnding.TOO_MUCH_OUTPUT: "wrote more than is allowed and was ended",
 }
 
 
@@ -30,7 +30,7 @@ class ScriptReport:
     skill: str
     path: str
     digest: str
-    ending: Ending
+    ending: ProcessEnding
     exit_code: int | None
     isolation: IsolationKind
     note: str
@@ -46,7 +46,7 @@ class ScriptReport:
     def summary(self) -> str:
         """How it ended, in a sentence without a full stop."""
         script = f"{one_line(self.path)} of the skill {one_line(self.skill)}"
-        if self.ending is Ending.NOT_STARTED:
+        if self.ending is ProcessEnding.NOT_STARTED:
             return f"{script} could not be started: {self.note}"
         how = _ENDINGS.get(self.ending, f"ended with exit code {self.exit_code}")
         return f"{script} {how}{f' ({self.note})' if self.note else ''}"

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
     from skills_core.run.ports import JsonObject
 
-__all__ = ["embedded_objects"]
+__all__ = ["visit_objects"]
 
 _MAX_WORK: Final = 5_000_000
 """Characters that are read in all: braces that open no object cost what stands up to the point where that shows."""
 
 
-def embedded_objects(text: str, fits: Callable[[JsonObject], bool]) -> None:
+def visit_objects(text: str, fits: Callable[[JsonObject], bool]) -> None:
     """Show `fits` each JSON object in `text`, in order; the inside of one that does not fit is looked at as well.
 
     What is no JSON is passed over. The time is bounded, however many braces the text has.

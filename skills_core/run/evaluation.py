@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from skills_core.errors import SkillsError
-from skills_core.run.embedded_json import embedded_objects
-from skills_core.run.model_errors import model_fault, validation_faults
-from skills_core.run.outcome import UNUSED, CriterionScore, Score, Usage
+from skills_core.run.embedded_json import visit_objects
+from skills_core.run.model_errors import describe_model_error, describe_validation_error
+from skills_core.run.outcome import NO_USAGE, CriterionScore, Score, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from skills_core.run.ports import JsonObject
 
-__all__ = ["Assessment", "Evaluator", "Judgement", "ModelEvaluator", "NotScoredError"]
+__all__ = ["Evaluator", "ModelEvaluator", "ScoringError", "ScoringRequest", "ScoringResult"]
 
 MAX_REQUESTS = 3
 """Times that a model is asked for one score: it may answer in another form than it should."""
@@ -38,16 +38,16 @@ _RULES = (
 _FORM = "Answer with one JSON object that fits this schema, and with nothing before or after it:"
 
 
-class NotScoredError(SkillsError):
+class ScoringError(SkillsError):
     """An output could not be scored; the text says why, `usage` what it took all the same."""
 
-    def __init__(self, message: str, usage: Usage = UNUSED) -> None:
+    def __init__(self, message: str, usage: Usage = NO_USAGE) -> None:
         super().__init__(message)
         self.usage = usage
 
 
 @dataclass(frozen=True, slots=True)
-class Assessment:
+class ScoringRequest:
     """What is to be judged: the `prompt` that was given, the `output` that came, and what is asked of it."""
 
     prompt: str
@@ -56,17 +56,17 @@ class Assessment:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class ScoringResult:
     """A score, and what it took of a model."""
 
     score: Score
-    usage: Usage = UNUSED
+    usage: Usage = NO_USAGE
 
 
 class Evaluator(Protocol):
     """Whoever scores outputs."""
 
-    async def __call__(self, assessment: Assessment) -> Judgement:
+    async def __call__(self, assessment: ScoringRequest) -> ScoringResult:
         """Return the score of an output.
 
         Raises:
@@ -82,7 +82,7 @@ class ModelEvaluator:
         self._model = model
         self._at_most = min(at_most, MAX_REQUESTS)
 
-    async def __call__(self, assessment: Assessment) -> Judgement:
+    async def __call__(self, assessment: ScoringRequest) -> ScoringResult:
         """Return the model's score.
 
         Raises:
@@ -91,33 +91,33 @@ class ModelEvaluator:
         from pydantic_ai.direct import model_request  # noqa: PLC0415 - it takes a second, and only runs want it
         from pydantic_ai.messages import ModelRequest, UserPromptPart  # noqa: PLC0415
 
-        from skills_core.run.model_conversation import SPANS  # noqa: PLC0415 - likewise
+        from skills_core.run.model_conversation import INSTRUMENTATION  # noqa: PLC0415 - likewise
 
-        form, question = _verdict_form(len(assessment.criteria)), _question(assessment)
+        form, question = _verdict_model(len(assessment.criteria)), _question(assessment)
         # One message of the system's and one of the user's, and the form in words: what every endpoint takes.
         instructions = f"{_RULES}\n\n{_FORM}\n{json.dumps(form.model_json_schema())}"
-        prompt, used, fault = question, UNUSED, ""
+        prompt, used, fault = question, NO_USAGE, ""
         for _ in range(self._at_most):
             request = ModelRequest([UserPromptPart(prompt)], instructions=instructions)
             used += Usage(1)
             try:
-                response = await model_request(self._model, [request], instrument=SPANS)
+                response = await model_request(self._model, [request], instrument=INSTRUMENTATION)
             except Exception as error:
-                message = f"The output was not scored: {model_fault(error)}"
-                raise NotScoredError(message, used) from error
+                message = f"The output was not scored: {describe_model_error(error)}"
+                raise ScoringError(message, used) from error
             used += Usage(0, response.usage.input_tokens, response.usage.output_tokens)
             read = _read(form, response.text or "", assessment.criteria)
             if isinstance(read, Score):
-                return Judgement(read, used)
+                return ScoringResult(read, used)
             fault = read
             prompt = (
                 f"{question}\n\nAn answer of yours to this was not in the form that is asked ({fault}). Answer again."
             )
         message = f"The output was not scored: the model gave no score in {self._at_most} answers ({fault})."
-        raise NotScoredError(message, used)
+        raise ScoringError(message, used)
 
 
-def _verdict_form(criteria: int) -> type[BaseModel]:
+def _verdict_model(criteria: int) -> type[BaseModel]:
     """Return the form of an answer about so many criteria."""
     from pydantic import BaseModel, Field, create_model  # noqa: PLC0415 - only runs want it
 
@@ -148,11 +148,11 @@ def _read(form: type[BaseModel], text: str, criteria: Sequence[str]) -> Score | 
         try:
             verdicts.append(form.model_validate(value).model_dump())
         except ValidationError as error:
-            faults.append(validation_faults(error))
+            faults.append(describe_validation_error(error))
             return False
         return True
 
-    embedded_objects(text, fits)
+    visit_objects(text, fits)
     if not verdicts:
         return faults[0] if faults else "there is no JSON object in it"
     verdict = verdicts[0]
@@ -162,7 +162,7 @@ def _read(form: type[BaseModel], text: str, criteria: Sequence[str]) -> Score | 
     return Score(verdict["overall"], tuple(found), verdict["finding"])
 
 
-def _question(assessment: Assessment) -> str:
+def _question(assessment: ScoringRequest) -> str:
     # A mark that nobody can know beforehand cannot be closed from inside.
     mark = secrets.token_hex(6)
     return "\n".join(
@@ -173,12 +173,12 @@ def _question(assessment: Assessment) -> str:
             f"<output-{mark}>",
             assessment.output,
             f"</output-{mark}>",
-            *_criteria(assessment.criteria),
+            *_criteria_lines(assessment.criteria),
         ]
     )
 
 
-def _criteria(criteria: Sequence[str]) -> list[str]:
+def _criteria_lines(criteria: Sequence[str]) -> list[str]:
     if not criteria:
         return ["There are no single criteria: judge how well the output does what the prompt asks."]
     return ["Criteria:", *(f"{number}. {criterion}" for number, criterion in enumerate(criteria, 1))]

@@ -14,19 +14,19 @@ import anyio
 
 from skills_core.diagnostics import one_line
 from skills_core.rendering import activation_inputs, render_activation, render_request
-from skills_core.run.evaluation import Assessment, ModelEvaluator, NotScoredError
+from skills_core.run.evaluation import ModelEvaluator, ScoringError, ScoringRequest
 from skills_core.run.json_codec import from_json, to_json
-from skills_core.run.limits import USUAL_LIMITS
-from skills_core.run.model_conversation import MAX_FAULT, Conversation, RunStoppedError
+from skills_core.run.limits import DEFAULT_LIMITS
+from skills_core.run.model_conversation import MAX_ERROR_TEXT, ModelConversation, RunStoppedError
 from skills_core.run.models import connected
 from skills_core.run.outcome import Attempt, RunOutcome, RunProblem, RunStatus, Score, Usage
-from skills_core.run.ports import Progress, unheard
-from skills_core.run.recipient import recipient_with
+from skills_core.run.ports import Progress, discard_progress
+from skills_core.run.recipient import recipient_for
 from skills_core.run.secrets import Secrets
 from skills_core.run.tools.tool import Effect
 from skills_core.run.trace.events import RunHeader, Scored, now
-from skills_core.run.trace.recorder import Recorder
-from skills_core.run.trace.spans import note_outcome, run_span
+from skills_core.run.trace.recorder import TraceRecorder
+from skills_core.run.trace.spans import record_outcome, run_span
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonValue
     from skills_core.run.evaluation import Evaluator
     from skills_core.run.limits import RunLimits
-    from skills_core.run.ports import Journal, Report
+    from skills_core.run.ports import Journal, ProgressCallback
     from skills_core.run.tools.gate import ToolGate
     from skills_core.run.trace.store import TraceStore
     from skills_core.skill import Skill
@@ -72,9 +72,9 @@ class RunContext:
     model_name: str
     gate: ToolGate
     journal: Journal
-    limits: RunLimits = USUAL_LIMITS
+    limits: RunLimits = DEFAULT_LIMITS
     evaluator: Evaluator | None = None
-    report: Report = unheard
+    report: ProgressCallback = discard_progress
     store: TraceStore | None = None
     secrets: Secrets = field(default_factory=lambda: Secrets({}))
 
@@ -88,7 +88,7 @@ class _Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _FinishedAttempt:
     """An attempt that is over, and what is not there of its output."""
 
     attempt: Attempt
@@ -108,13 +108,13 @@ class SkillExecutor:
         self._skill = request.skill
         self._context = context
         values, message = activation_inputs(request.skill, request.parameters, request.message)
-        gate = _gate_for(context)
-        text = render_activation(request.skill, values, recipient_with(gate.offered))
+        gate = _usable_gate(context)
+        text = render_activation(request.skill, values, recipient_for(gate.offered))
         self._instructions = f"{_RULES}\n\n{text}"
         self._prompt = render_request(request.skill, message)
         header = RunHeader.of(context.journal.run_id, request.skill, context.model_name, values, message)
-        self._recorder = Recorder(header, context.store, context.secrets, context.journal)
-        self._conversation = Conversation(
+        self._recorder = TraceRecorder(header, context.store, context.secrets, context.journal)
+        self._conversation = ModelConversation(
             context.model,
             self._instructions,
             gate,
@@ -124,10 +124,10 @@ class SkillExecutor:
             report=context.report,
             secrets=context.secrets,
         )
-        self._attempts: list[_Made] = []
+        self._attempts: list[_FinishedAttempt] = []
 
     @property
-    def recorder(self) -> Recorder:
+    def recorder(self) -> TraceRecorder:
         """The trace of the run."""
         return self._recorder
 
@@ -136,9 +136,9 @@ class SkillExecutor:
         with run_span(self._recorder.header) as span:
             try:
                 await self._begin()
-                outcome = self._refused() or await self._performed()
+                outcome = self._refusal() or await self._perform_within_limits()
             except anyio.get_cancelled_exc_class():
-                await self._finish(span, self._cut_short())
+                await self._finish(span, self._cancelled_outcome())
                 raise
             except Exception as error:
                 logger.exception("run %s ended by an error of its own", self._context.journal.run_id)
@@ -153,14 +153,14 @@ class SkillExecutor:
 
         await self._recorder.begin(str(await self._context.journal.step("begin", work)))
 
-    def _cut_short(self) -> RunOutcome:
+    def _cancelled_outcome(self) -> RunOutcome:
         """Return what the trace says of a run that is being cancelled."""
         if self._context.journal.interrupted:
             message = "The process that performed the run ended or let go of it; it is to be continued."
             return self._outcome(RunStatus.INTERRUPTED, RunProblem.INTERRUPTED, message)
         return self._outcome(RunStatus.CANCELLED, RunProblem.CANCELLED, "The run was cancelled.")
 
-    def _refused(self) -> RunOutcome | None:
+    def _refusal(self) -> RunOutcome | None:
         """Return why the run may not begin: what is done again after a low score must not change anything."""
         evaluation = self._skill.frontmatter.evaluation
         if evaluation is None or not evaluation.enabled or evaluation.allow_side_effects or not evaluation.max_retries:
@@ -175,13 +175,13 @@ class SkillExecutor:
         )
         return self._outcome(RunStatus.REFUSED, RunProblem.SIDE_EFFECTS, message)
 
-    async def _performed(self) -> RunOutcome:
+    async def _perform_within_limits(self) -> RunOutcome:
         problem, message = None, ""
         limits = self._context.limits
         with anyio.move_on_after(limits.seconds) as deadline:
             try:
                 async with connected(self._context.model):
-                    problem, message = await self._attempts_until_good()
+                    problem, message = await self._attempt_until_good_enough()
             except RunStoppedError as stopped:
                 problem, message = stopped.problem, stopped.message
         if deadline.cancelled_caught:
@@ -193,22 +193,22 @@ class SkillExecutor:
             problem, message = problem or RunProblem.OUTPUT_CUT, f"{message} {cut}".strip()
         return self._outcome(RunStatus.COMPLETED, problem, message)
 
-    async def _attempts_until_good(self) -> tuple[RunProblem | None, str]:
+    async def _attempt_until_good_enough(self) -> tuple[RunProblem | None, str]:
         """Perform the skill until an output is good enough, and return what is wrong with the best one."""
         evaluation = self._skill.frontmatter.evaluation
         if evaluation is None or not evaluation.enabled:
             answer = await self._answer(self._prompt)
-            self._attempts.append(_Made(Attempt(answer.text), answer.cut))
+            self._attempts.append(_FinishedAttempt(Attempt(answer.text), answer.cut))
             return None, ""
         prompt = self._prompt
         for _ in range(evaluation.max_retries + 1):
             answer = await self._answer(prompt)
             # What was made is there, should the run end before it is scored.
-            self._attempts.append(_Made(Attempt(answer.text), answer.cut))
-            score = await self._judge(answer.text, evaluation)
+            self._attempts.append(_FinishedAttempt(Attempt(answer.text), answer.cut))
+            score = await self._score(answer.text, evaluation)
             if isinstance(score, str):
                 return RunProblem.NOT_SCORED, score
-            self._attempts[-1] = _Made(Attempt(answer.text, score), answer.cut)
+            self._attempts[-1] = _FinishedAttempt(Attempt(answer.text, score), answer.cut)
             if score.overall >= evaluation.min_score:
                 return None, ""
             prompt = _feedback(score, evaluation.min_score)
@@ -218,7 +218,7 @@ class SkillExecutor:
         )
         return RunProblem.BELOW_MIN_SCORE, message
 
-    def _best(self) -> _Made:
+    def _best(self) -> _FinishedAttempt:
         return max(self._attempts, key=lambda made: made.rank)
 
     async def _answer(self, prompt: str) -> _Answer:
@@ -228,7 +228,7 @@ class SkillExecutor:
         cut = "The model's answer ends where its own limit of tokens was."
         return _Answer(output, cut if self._conversation.cut else "")
 
-    async def _judge(self, output: str, evaluation: Evaluation) -> Score | str:
+    async def _score(self, output: str, evaluation: Evaluation) -> Score | str:
         """Return how good the output of the last attempt is, or why that is not known.
 
         Raises:
@@ -237,19 +237,19 @@ class SkillExecutor:
         self._conversation.check_limits()
         number = len(self._attempts)
         await self._context.report(Progress(number, None, f"scoring attempt {number}"))
-        assessment = Assessment(f"{self._instructions}\n\n{self._prompt}", output, evaluation.criteria)
+        assessment = ScoringRequest(f"{self._instructions}\n\n{self._prompt}", output, evaluation.criteria)
         evaluate = self._context.evaluator or ModelEvaluator(self._context.model, self._conversation.turns_left)
 
         async def work() -> JsonValue:
             at = now()
             try:
                 judgement = to_json(await evaluate(assessment))
-            except NotScoredError as error:
-                said = self._context.secrets.hidden(str(error))[:MAX_FAULT]
+            except ScoringError as error:
+                said = self._context.secrets.redact(str(error))[:MAX_ERROR_TEXT]
                 return {"at": at, "score": None, "usage": to_json(error.usage), "error": said}
             return {
                 "at": at,
-                "score": self._context.secrets.hidden_in(judgement["score"]),
+                "score": self._context.secrets.redact_json(judgement["score"]),
                 "usage": judgement["usage"],
                 "error": None,
             }
@@ -279,18 +279,18 @@ class SkillExecutor:
         )
 
     async def _finish(self, span: Span, outcome: RunOutcome) -> None:
-        note_outcome(span, outcome)
+        record_outcome(span, outcome)
         why = f": {outcome.problem}: {outcome.message}" if outcome.problem else ""
         name = one_line(outcome.skill)
         logger.info("run %s of %s %s: %s%s", outcome.run_id, name, outcome.digest, outcome.status, one_line(why))
         await self._recorder.finish(outcome)
 
 
-def _gate_for(context: RunContext) -> ToolGate:
+def _usable_gate(context: RunContext) -> ToolGate:
     """Return the tools for the model: where it cannot call any, only those that somebody wants, for which it fails."""
     if context.model.profile.get("supports_tools", True):
         return context.gate
-    return context.gate.without_unasked("the model cannot call tools")
+    return context.gate.without_built_in("the model cannot call tools")
 
 
 def _feedback(score: Score, wanted: float) -> str:

@@ -23,13 +23,13 @@ __all__ = ["from_json", "to_json"]
 
 _T = TypeVar("_T")
 
-_OF_TYPES_ONLY = {"Mapping": Mapping, "JsonValue": object}
+_TYPE_CHECKING_NAMES = {"Mapping": Mapping, "JsonValue": object}
 """What annotations of values name and their modules import for type checkers alone."""
 
 
 def to_json(value: object) -> JsonObject:
     """Return a value as a JSON object with all of its fields."""
-    return cast("JsonObject", _written(value))
+    return cast("JsonObject", _encode(value))
 
 
 def from_json(kind: type[_T], record: JsonValue) -> _T:
@@ -38,72 +38,72 @@ def from_json(kind: type[_T], record: JsonValue) -> _T:
     Raises:
         InvalidRecordError: a field is missing, unknown or of another type.
     """
-    return cast("_T", _read(kind, record, kind.__name__))
+    return cast("_T", _decode(kind, record, kind.__name__))
 
 
-def _written(value: object) -> object:
+def _encode(value: object) -> object:
     if is_dataclass(value):
-        return {field.name: _written(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: _encode(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, tuple):
-        return [_written(item) for item in value]
+        return [_encode(item) for item in value]
     return dict(value) if isinstance(value, Mapping) else value
 
 
 @cache
 def _types_of(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind, localns=_OF_TYPES_ONLY)
+    return get_type_hints(kind, localns=_TYPE_CHECKING_NAMES)
 
 
-def _read(kind: Any, record: object, where: str) -> object:  # noqa: ANN401 - any annotation
+def _decode(kind: Any, record: object, where: str) -> object:  # noqa: ANN401 - any annotation
     origin = get_origin(kind)
     if origin in {UnionType, Union}:
-        return _read_union(get_args(kind), record, where)
+        return _decode_union(get_args(kind), record, where)
     if origin is tuple:
-        items = _expected(list, record, where)
-        return tuple(_read(get_args(kind)[0], item, f"{where}[{number}]") for number, item in enumerate(items))
+        items = _require_type(list, record, where)
+        return tuple(_decode(get_args(kind)[0], item, f"{where}[{number}]") for number, item in enumerate(items))
     if origin is Mapping:
         value_type = get_args(kind)[1]
-        entries = _expected(dict, record, where).items()
-        return {_expected(str, key, where): _read(value_type, item, f"{where}.{key}") for key, item in entries}
-    return record if kind is object else _read_plain(kind, record, where)
+        entries = _require_type(dict, record, where).items()
+        return {_require_type(str, key, where): _decode(value_type, item, f"{where}.{key}") for key, item in entries}
+    return record if kind is object else _decode_plain(kind, record, where)
 
 
-def _read_plain(kind: type, record: object, where: str) -> object:
+def _decode_plain(kind: type, record: object, where: str) -> object:
     if is_dataclass(kind):
-        return _read_fields(kind, _expected(dict, record, where), where)
+        return _decode_fields(kind, _require_type(dict, record, where), where)
     if issubclass(kind, Enum):
-        return _read_member(kind, record, where)
+        return _decode_member(kind, record, where)
     if kind is float and type(record) is int:
         return float(record)  # other writers of JSON leave out the fraction of a whole number
-    return _expected(kind, record, where)
+    return _require_type(kind, record, where)
 
 
-def _read_union(kinds: tuple[Any, ...], record: object, where: str) -> object:
+def _decode_union(kinds: tuple[Any, ...], record: object, where: str) -> object:
     if record is None and NoneType in kinds:
         return None
     (kind,) = (each for each in kinds if each is not NoneType)
-    return _read(kind, record, where)
+    return _decode(kind, record, where)
 
 
-def _read_fields(kind: type, record: dict[str, object], where: str) -> object:
+def _decode_fields(kind: type, record: dict[str, object], where: str) -> object:
     types = _types_of(kind)
     names = {field.name for field in fields(kind)}
     if record.keys() != names:
         odd = ", ".join(sorted(map(str, record.keys() ^ names)))
         raise InvalidRecordError(where, f"missing or unknown: {odd[:200]}")
-    return kind(**{name: _read(types[name], record[name], f"{where}.{name}") for name in names})
+    return kind(**{name: _decode(types[name], record[name], f"{where}.{name}") for name in names})
 
 
-def _read_member(kind: type[Enum], record: object, where: str) -> Enum:
+def _decode_member(kind: type[Enum], record: object, where: str) -> Enum:
     try:
         return kind(record)
     except ValueError:
         raise InvalidRecordError(where, f"{str(record)[:60]!r} is none of its values") from None
 
 
-def _expected(kind: type[_T], record: object, where: str) -> _T:
+def _require_type(kind: type[_T], record: object, where: str) -> _T:
     if type(record) is not kind:
         raise InvalidRecordError(where, f"expected {kind.__name__}, not {type(record).__name__}")
     return record

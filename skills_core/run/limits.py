@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["USUAL_LIMITS", "RunLimits"]
+__all__ = ["DEFAULT_LIMITS", "RunLimits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,5 +25,5 @@ class RunLimits:
     """Of what a tool says that the model is given."""
 
 
-USUAL_LIMITS = RunLimits()
+DEFAULT_LIMITS = RunLimits()
 """Those of a run for which nobody sets others."""

@@ -21,12 +21,12 @@ from pydantic_ai.tools import ToolDefinition
 
 from skills_core.errors import SkillsError
 from skills_core.run.json_codec import from_json, to_json
-from skills_core.run.model_errors import model_fault
-from skills_core.run.models import advice_on
+from skills_core.run.model_errors import describe_model_error
+from skills_core.run.models import hint_for
 from skills_core.run.outcome import CallDecision, RunProblem, ToolCall, Usage
 from skills_core.run.ports import Progress
 from skills_core.run.trace.events import ModelCalled, ToolCalled, now
-from skills_core.run.trace.spans import note_call, tool_span
+from skills_core.run.trace.spans import record_call, tool_span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
 
     from skills_core.format.yaml12 import JsonValue
     from skills_core.run.limits import RunLimits
-    from skills_core.run.ports import Journal, JsonObject, Report
+    from skills_core.run.ports import Journal, JsonObject, ProgressCallback
     from skills_core.run.secrets import Secrets
     from skills_core.run.tools.gate import ToolGate
-    from skills_core.run.trace.recorder import Recorder
+    from skills_core.run.trace.recorder import TraceRecorder
 
-__all__ = ["MAX_FAULT", "SPANS", "Conversation", "RunStoppedError"]
+__all__ = ["INSTRUMENTATION", "MAX_ERROR_TEXT", "ModelConversation", "RunStoppedError"]
 
 logger = logging.getLogger(__name__)
 
-MAX_FAULT = 500
+MAX_ERROR_TEXT = 500
 """Characters of what a provider says of an error."""
 
 # Texts may be anybody's: spans say that something was said, the trace on disk says what.
-SPANS = InstrumentationSettings(include_content=False, include_model_request_parameters=False)
+INSTRUMENTATION = InstrumentationSettings(include_content=False, include_model_request_parameters=False)
 
 
 class RunStoppedError(SkillsError):
@@ -61,7 +61,7 @@ class RunStoppedError(SkillsError):
         self.message = message
 
 
-class Conversation:
+class ModelConversation:
     """One conversation; it holds what was said, what was called, and what it took."""
 
     def __init__(
@@ -72,8 +72,8 @@ class Conversation:
         *,
         journal: Journal,
         limits: RunLimits,
-        recorder: Recorder,
-        report: Report,
+        recorder: TraceRecorder,
+        report: ProgressCallback,
         secrets: Secrets,
     ) -> None:
         """Begin with `instructions`, which stand before all that is said; nothing is asked yet."""
@@ -90,9 +90,9 @@ class Conversation:
             function_tools=[
                 ToolDefinition(
                     name=tool.name,
-                    description=secrets.hidden(tool.description),
+                    description=secrets.redact(tool.description),
                     # Others' servers write these, and some write what they were started with.
-                    parameters_json_schema=cast("dict[str, Any]", secrets.hidden_in(dict(tool.parameters))),
+                    parameters_json_schema=cast("dict[str, Any]", secrets.redact_json(dict(tool.parameters))),
                 )
                 for tool in gate.offered
             ]
@@ -124,7 +124,7 @@ class Conversation:
         await self._tell(f"asking the model ({number})")
         recorded = await self._journal.step(f"model {number}", self._request)
         assert isinstance(recorded, dict)  # noqa: S101 - as _request makes it
-        event, response = _read(recorded)
+        event, response = _read_response(recorded)
         self.usage += event.usage
         await self._recorder.add(event)
         if response is None:
@@ -136,18 +136,18 @@ class Conversation:
         at, begun = now(), time.monotonic()
         try:
             response = await model_request(
-                self._model, self._messages, model_request_parameters=self._parameters, instrument=SPANS
+                self._model, self._messages, model_request_parameters=self._parameters, instrument=INSTRUMENTATION
             )
             # A model that was told a secret, by the user say, may repeat it, and answers are recorded.
-            dumped = self._secrets.hidden_in(ModelMessagesTypeAdapter.dump_python([response], mode="json")[0])
-            _restored(dumped)  # what cannot be read back is no answer, and must not be recorded as one
+            dumped = self._secrets.redact_json(ModelMessagesTypeAdapter.dump_python([response], mode="json")[0])
+            _load_response(dumped)  # what cannot be read back is no answer, and must not be recorded as one
         except Exception as error:
-            said = self._secrets.hidden(model_fault(error))[:MAX_FAULT]
-            fault = " ".join(filter(None, (said, advice_on(self._model, error))))
+            said = self._secrets.redact(describe_model_error(error))[:MAX_ERROR_TEXT]
+            fault = " ".join(filter(None, (said, hint_for(self._model, error))))
             logger.info("run %s: %s", self._journal.run_id, fault)
             logger.debug("run %s: the request to the model", self._journal.run_id, exc_info=True)
-            return {"at": at, "seconds": _since(begun), "error": fault, "response": None}
-        return {"at": at, "seconds": _since(begun), "error": None, "response": dumped}
+            return {"at": at, "seconds": _seconds_since(begun), "error": fault, "response": None}
+        return {"at": at, "seconds": _seconds_since(begun), "error": None, "response": dumped}
 
     @property
     def turns_left(self) -> int:
@@ -179,8 +179,8 @@ class Conversation:
         async def work() -> JsonValue:
             at = now()
             with tool_span(self._journal.run_id, known, number) as span:
-                call = await self._gate.call(wanted.tool_name, _arguments(wanted), number)
-                note_call(span, call)
+                call = await self._gate.call(wanted.tool_name, _arguments_of(wanted), number)
+                record_call(span, call)
             return {"at": at, "call": to_json(call)}
 
         recorded = await self._journal.step(f"tool {number}: {wanted.tool_name[:100]}", work)
@@ -208,7 +208,7 @@ class Conversation:
         await self._report(Progress(self.usage.requests + len(self.calls), None, message))
 
 
-def _arguments(wanted: ToolCallPart) -> JsonValue:
+def _arguments_of(wanted: ToolCallPart) -> JsonValue:
     """Return the arguments as an object, or as the text that the model wrote where that is none."""
     try:
         arguments = wanted.args_as_dict(raise_if_invalid=True)
@@ -219,12 +219,12 @@ def _arguments(wanted: ToolCallPart) -> JsonValue:
         return arguments
 
 
-def _read(recorded: JsonObject) -> tuple[ModelCalled, ModelResponse | None]:
+def _read_response(recorded: JsonObject) -> tuple[ModelCalled, ModelResponse | None]:
     at, seconds, error = str(recorded["at"]), recorded["seconds"], recorded["error"]
     assert isinstance(seconds, (int, float))  # noqa: S101 - as it was recorded
     if recorded["response"] is None:
         return ModelCalled(at, seconds, usage=Usage(1), error=str(error)), None
-    response = _restored(recorded["response"])
+    response = _load_response(recorded["response"])
     event = ModelCalled(
         at,
         seconds,
@@ -237,7 +237,7 @@ def _read(recorded: JsonObject) -> tuple[ModelCalled, ModelResponse | None]:
     return event, response
 
 
-def _restored(dumped: JsonValue) -> ModelResponse:
+def _load_response(dumped: JsonValue) -> ModelResponse:
     response = ModelMessagesTypeAdapter.validate_json(json.dumps([dumped], allow_nan=False))[0]
     assert isinstance(response, ModelResponse)  # noqa: S101 - as it was made
     return response
@@ -247,5 +247,5 @@ def _read_call(recorded: JsonObject) -> ToolCalled:
     return ToolCalled(str(recorded["at"]), from_json(ToolCall, recorded["call"]))
 
 
-def _since(begun: float) -> float:
+def _seconds_since(begun: float) -> float:
     return round(time.monotonic() - begun, 3)

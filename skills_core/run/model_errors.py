@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-__all__ = ["model_fault", "validation_faults"]
+__all__ = ["describe_model_error", "describe_validation_error"]
 
-_MAX_FAULTS = 5
+_MAX_ERRORS = 5
 # Of one answer, that are told.
 
 _UNREADABLE = "the provider's answer cannot be used"
 _EXPECTED = "Check that the address speaks the API that the model's name stands for."
 
 
-def model_fault(error: Exception) -> str:
+def describe_model_error(error: Exception) -> str:
     """Return what a request to a model ended in; what the provider says of it may hold secrets."""
     return f"The model did not answer: {_reason(error)}"
 
@@ -32,7 +32,7 @@ def _reason(error: Exception) -> str:
     said = " ".join(str(error).split())
     if isinstance(error, UnexpectedModelBehavior):
         cause = error.__cause__
-        return f"{_UNREADABLE}: {validation_faults(cause) if isinstance(cause, ValidationError) else said}"
+        return f"{_UNREADABLE}: {describe_validation_error(cause) if isinstance(cause, ValidationError) else said}"
     if isinstance(error, (AgentRunError, UserError)):
         return said
     if isinstance(error, OSError):
@@ -44,7 +44,7 @@ def _reason(error: Exception) -> str:
     return said or "the library for its provider gives no reason"
 
 
-def validation_faults(error: ValidationError) -> str:
+def describe_validation_error(error: ValidationError) -> str:
     """Return where a value does not fit its form and what is expected there."""
-    faults = error.errors(include_url=False, include_context=False, include_input=False)[:_MAX_FAULTS]
+    faults = error.errors(include_url=False, include_context=False, include_input=False)[:_MAX_ERRORS]
     return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'the whole'}: {fault['msg']}" for fault in faults)

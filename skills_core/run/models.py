@@ -30,10 +30,10 @@ __all__ = [
     "CLIENT",
     "ModelSpec",
     "ModelUnavailableError",
-    "advice_on",
     "check_model",
     "connected",
     "has_extra",
+    "hint_for",
     "open_model",
     "parse_model",
 ]
@@ -45,13 +45,13 @@ _CLOSING_SECONDS = 5.0
 # A provider that does not answer to a closing connection holds nobody up.
 
 _NO_EXTRA = "Runs need the extra `run`: pip install 'skillserve[run]'."
-_OF_EXTRA = ("pydantic_ai", "dbos", "jsonschema")
+_EXTRA_PACKAGES = ("pydantic_ai", "dbos", "jsonschema")
 
 _OPENAI_HOST = "api.openai.com"
 _NOT_FOUND = 404
 
 _OPENAI = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
-_WANTED = {
+_KEY_VARIABLES = {
     "anthropic": ("ANTHROPIC_API_KEY",),
     "openai": _OPENAI,
     "openai-chat": _OPENAI,
@@ -90,14 +90,14 @@ def parse_model(text: str) -> ModelSpec:
     if text == CLIENT:
         return ModelSpec(CLIENT, "")
     if text.startswith(("http://", "https://")):
-        return _at_address(text)
+        return _parse_address(text)
     provider, _, name = text.partition(":")
     if not provider or not name:
         raise ModelUnavailableError(f"{text[:100]!r} names no model; {_EXPECTED}.")
     return ModelSpec(provider, name)
 
 
-def _at_address(text: str) -> ModelSpec:
+def _parse_address(text: str) -> ModelSpec:
     address, _, name = text.partition("#")
     expected = "The address of the model is none that can be reached; expected http(s)://HOST/v1#NAME."
     try:
@@ -138,7 +138,7 @@ def check_model(spec: ModelSpec, environment: Mapping[str, str]) -> None:
     """
     if not has_extra():
         raise ModelUnavailableError(_NO_EXTRA)
-    wanted = _WANTED.get(spec.provider)
+    wanted = _KEY_VARIABLES.get(spec.provider)
     if wanted and not any(environment.get(name) for name in wanted):
         raise ModelUnavailableError(f"The model {spec} cannot be used: {wanted[0]} is not set.")
 
@@ -146,7 +146,7 @@ def check_model(spec: ModelSpec, environment: Mapping[str, str]) -> None:
 @cache
 def has_extra() -> bool:
     """Tell whether what runs stand on is installed."""
-    return all(find_spec(library) is not None for library in _OF_EXTRA)
+    return all(find_spec(library) is not None for library in _EXTRA_PACKAGES)
 
 
 def open_model(spec: ModelSpec, key: str | None = None) -> Model:
@@ -168,7 +168,7 @@ def open_model(spec: ModelSpec, key: str | None = None) -> Model:
         raise ModelUnavailableError(f"The model {spec} cannot be used: {said}") from error
 
 
-def advice_on(model: Model, error: Exception) -> str:
+def hint_for(model: Model, error: Exception) -> str:
     """Return what may help against an error of a model, in one sentence, or nothing where nobody knows."""
     if getattr(error, "status_code", None) != _NOT_FOUND or model.system != "openai":
         return ""

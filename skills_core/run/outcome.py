@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonValue
 
 __all__ = [
-    "UNUSED",
+    "NO_USAGE",
     "Attempt",
     "CallDecision",
     "CriterionScore",
@@ -104,7 +104,7 @@ class Usage:
         )
 
 
-UNUSED = Usage()
+NO_USAGE = Usage()
 """Nothing was asked of a model."""
 
 
@@ -150,5 +150,5 @@ class RunOutcome:
     message: str = ""
     score: Score | None = None
     attempts: tuple[Attempt, ...] = ()
-    usage: Usage = UNUSED
+    usage: Usage = NO_USAGE
     tool_calls: tuple[ToolCall, ...] = field(default=())

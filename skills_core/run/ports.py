@@ -13,7 +13,17 @@ if TYPE_CHECKING:
 
     from skills_core.format.yaml12 import JsonValue
 
-__all__ = ["Epoch", "Journal", "JsonObject", "MemoryJournal", "Nobody", "Progress", "Report", "User", "unheard"]
+__all__ = [
+    "Epoch",
+    "Journal",
+    "JsonObject",
+    "MemoryJournal",
+    "NoUser",
+    "Progress",
+    "ProgressCallback",
+    "User",
+    "discard_progress",
+]
 
 JsonObject: TypeAlias = "dict[str, JsonValue]"
 
@@ -28,7 +38,7 @@ class User(Protocol):
         """Return the user's answer, one of `choices` where there are any; None where nobody answers."""
 
 
-class Nobody:
+class NoUser:
     """There is nobody to ask."""
 
     async def confirm(self, question: str) -> bool | None:
@@ -51,14 +61,14 @@ class Progress:
     message: str
 
 
-class Report(Protocol):
+class ProgressCallback(Protocol):
     """Whoever is told of progress. It must neither fail nor wait for long."""
 
     async def __call__(self, progress: Progress) -> None:
         """Take note."""
 
 
-async def unheard(progress: Progress) -> None:
+async def discard_progress(progress: Progress) -> None:
     """Tell nobody."""
     del progress
 

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from skills_core.run.tools.tool import Tool
 
-__all__ = ["recipient_with"]
+__all__ = ["recipient_for"]
 
-_CAN = {
+_TOOL_CAPABILITIES = {
     "read_file": Capability.READ_FILE,
     "write_file": Capability.WRITE_FILE,
     "list_directory": Capability.LIST_FOLDER,
@@ -24,7 +24,7 @@ _CAN = {
 }
 
 
-def recipient_with(tools: Iterable[Tool]) -> Recipient:
+def recipient_for(tools: Iterable[Tool]) -> Recipient:
     """Return the recipient that has `tools` and no others."""
     names = {tool.name for tool in tools}
     toolbox = Toolbox(
@@ -32,7 +32,7 @@ def recipient_with(tools: Iterable[Tool]) -> Recipient:
         title="a run of skillserve",
         source="this product",
         date="2026-11-21",
-        tools={capability: (name,) for name, capability in _CAN.items() if name in names},
+        tools={capability: (name,) for name, capability in _TOOL_CAPABILITIES.items() if name in names},
     )
     return Recipient(
         toolbox=toolbox,

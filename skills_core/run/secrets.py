@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Secrets"]
 
-SHORTEST = 6
+MIN_SECRET = 6
 """Characters; what is shorter stands in ordinary text too often to be taken out."""
 
 
-LONG_LINE = 12
+MIN_SECRET_LINE = 12
 """Characters; a line of a secret of several lines that is as long is one by itself."""
 
 _MARK = "[secret "
@@ -28,29 +28,29 @@ class Secrets:
 
     def __init__(self, values: Mapping[str, str]) -> None:
         """Know `values` by their names, as they are, as JSON writes them, and line by line."""
-        named = {form: name for name, value in values.items() for form in _forms(value) if len(form) >= SHORTEST}
+        named = {form: name for name, value in values.items() for form in _forms(value) if len(form) >= MIN_SECRET}
         self._names = named
         # Of two that begin alike, the longer one is meant.
         longest_first = sorted(named, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if named else None
 
-    def hidden(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """Return `text` with the name of each secret in its place."""
         if self._pattern is None:
             return text
         return self._pattern.sub(lambda found: f"{_MARK}{self._names[found[0]]}]", text)
 
-    def hidden_in(self, value: JsonValue) -> JsonValue:
+    def redact_json(self, value: JsonValue) -> JsonValue:
         """Return a JSON value with the same done to all of its texts; the keys of objects are nobody's secrets."""
         if isinstance(value, str):
-            return self.hidden(value)
+            return self.redact(value)
         if isinstance(value, list):
-            return [self.hidden_in(item) for item in value]
+            return [self.redact_json(item) for item in value]
         if isinstance(value, dict):
-            return {key: self.hidden_in(item) for key, item in value.items()}
+            return {key: self.redact_json(item) for key, item in value.items()}
         return value
 
-    def stands_in(self, value: JsonValue) -> bool:
+    def has_placeholder(self, value: JsonValue) -> bool:
         """Tell whether a text within `value` holds what stands in the place of a secret.
 
         Who writes that back writes the name over the value.
@@ -58,7 +58,7 @@ class Secrets:
         if isinstance(value, str):
             return any(f"{_MARK}{name}]" in value for name in set(self._names.values()))
         items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        return any(map(self.stands_in, items))
+        return any(map(self.has_placeholder, items))
 
 
 def _forms(value: str) -> Iterator[str]:
@@ -68,4 +68,4 @@ def _forms(value: str) -> Iterator[str]:
     yield json.dumps(value, ensure_ascii=False)[1:-1]
     lines = value.splitlines()
     if len(lines) > 1:
-        yield from (line for line in lines if len(line) >= LONG_LINE)
+        yield from (line for line in lines if len(line) >= MIN_SECRET_LINE)

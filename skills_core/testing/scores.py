@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skills_core.run.evaluation import Judgement, NotScoredError
+from skills_core.run.evaluation import ScoringError, ScoringResult
 from skills_core.run.outcome import CriterionScore, Score
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skills_core.run.evaluation import Assessment
+    from skills_core.run.evaluation import ScoringRequest
 
 __all__ = ["SequentialScoreEvaluator"]
 
@@ -21,14 +21,14 @@ class SequentialScoreEvaluator:
     def __init__(self, scores: Sequence[float]) -> None:
         """Give `scores`, each from 0 to 1, also as the score of every criterion."""
         self._scores = tuple(scores)
-        self.assessments: list[Assessment] = []
+        self.assessments: list[ScoringRequest] = []
 
     @property
     def invocations(self) -> int:
         """How often it was asked."""
         return len(self.assessments)
 
-    async def __call__(self, assessment: Assessment) -> Judgement:
+    async def __call__(self, assessment: ScoringRequest) -> ScoringResult:
         """Return the next score.
 
         Raises:
@@ -36,6 +36,6 @@ class SequentialScoreEvaluator:
         """
         self.assessments.append(assessment)
         if self.invocations > len(self._scores):
-            raise NotScoredError(f"The evaluator was given {len(self._scores)} scores and asked for one more.")
+            raise ScoringError(f"The evaluator was given {len(self._scores)} scores and asked for one more.")
         score = self._scores[self.invocations - 1]
-        return Judgement(Score(score, tuple(CriterionScore(each, score) for each in assessment.criteria)))
+        return ScoringResult(Score(score, tuple(CriterionScore(each, score) for each in assessment.criteria)))

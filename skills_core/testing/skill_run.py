@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from skills_core.guard import Guard, rules_of
 from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
-from skills_core.run.limits import USUAL_LIMITS
-from skills_core.run.ports import MemoryJournal, Nobody
-from skills_core.run.tools.allowed_tools import Permits
+from skills_core.run.limits import DEFAULT_LIMITS
+from skills_core.run.ports import MemoryJournal, NoUser
+from skills_core.run.tools.allowed_tools import AllowedTools
 from skills_core.run.tools.gate import ToolGate
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ async def perform(
     tools: Sequence[Tool] = (),
     evaluator: Evaluator | None = None,
     user: User | None = None,
-    limits: RunLimits = USUAL_LIMITS,
+    limits: RunLimits = DEFAULT_LIMITS,
 ) -> RunOutcome:
     """Perform `skill` and return what came of it; the skill's own patterns guard the calls of `tools`.
 
@@ -43,7 +43,7 @@ async def perform(
     nobody to ask.
     """
     journal = MemoryJournal("test")
-    permits = Permits(skill.frontmatter.allowed_tools)
-    gate = ToolGate(tools, permits, Guard(rules_of([skill])), user or Nobody(), limits, run_id=journal.run_id)
+    permits = AllowedTools(skill.frontmatter.allowed_tools)
+    gate = ToolGate(tools, permits, Guard(rules_of([skill])), user or NoUser(), limits, run_id=journal.run_id)
     context = RunContext(model=model, model_name="test", gate=gate, journal=journal, limits=limits, evaluator=evaluator)
     return await SkillExecutor(RunRequest(skill, parameters or {}, message), context).run()

@@ -14,7 +14,7 @@ from server.run.telemetry import traced
 from server.transport.signals import until_signalled
 from skills_core.run.durable.errors import RunNotDoneError
 from skills_core.run.durable.recorded_run import RunState
-from skills_core.run.durable.worker_config import is_inner
+from skills_core.run.durable.worker_config import is_nested
 from skills_core.run.json_codec import to_json
 from skills_core.run.models import CLIENT
 from skills_core.run.workflow.outcome import WorkflowOutcome
@@ -98,7 +98,7 @@ def resume_interrupted(context: RunCommandContext) -> list[dict[str, Any]]:
         async with recording(context.service, context.library, context.settings) as engine:
             await engine.recover()
             recorded_runs = await engine.runs([RunState.WAITING, RunState.RUNNING], limit=10_000)
-            unfinished = [run for run in recorded_runs if not is_inner(run.run_id)]
+            unfinished = [run for run in recorded_runs if not is_nested(run.run_id)]
             # Waiting for a run of an unknown kind would never end: no worker here runs it.
             known = [run for run in unfinished if run.kind in KINDS]
             await _report_skipped(engine, [run.run_id for run in unfinished if run.kind not in KINDS])
@@ -112,7 +112,7 @@ async def _report_skipped(engine: Engine, unknown: Iterable[str]) -> None:
     """Report the interrupted runs that are not continued here; `unknown` are those of unknown kinds."""
     for run_id in unknown:
         print_notice(f"{run_id} is not continued: this version does not know its kind")
-    for run_id in await engine.left_alone():
+    for run_id in await engine.foreign_runs():
         print_notice(
             f"{run_id} is not continued: it was started with other folders, another model, other tools or settings, or "
             f"by another version; `skillserve runs show {run_id}` shows its trace"

@@ -63,10 +63,10 @@ class DeclaredCalls:
         # What this machine has is looked for once, and on no event loop.
         runner = await anyio.to_thread.run_sync(self._opened)
         from server.scripts.factory import variables_of
-        from skills_core.run.limits import USUAL_LIMITS
+        from skills_core.run.limits import DEFAULT_LIMITS
         from skills_core.run.outcome import CallDecision
         from skills_core.run.secrets import Secrets
-        from skills_core.run.tools.allowed_tools import Permits
+        from skills_core.run.tools.allowed_tools import AllowedTools
         from skills_core.run.tools.declared import declared_tools
         from skills_core.run.tools.gate import ToolGate
 
@@ -78,10 +78,10 @@ class DeclaredCalls:
         )
         gate = ToolGate(
             found.tools,
-            Permits(None),
+            AllowedTools(None),
             guard_of(snapshot.catalog.active, settings.guard),
             user,
-            USUAL_LIMITS,
+            DEFAULT_LIMITS,
             run_id=secrets.token_hex(16),
             digest=skill.digest or "",
             secrets=Secrets(variables),

@@ -18,10 +18,19 @@ from server.wire.errors import InvalidRequestError
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillChangedError
 from skills_core.guard import Verdict
-from skills_core.run.scripts.output import OFFSET, OUTPUT, STREAM, KeptOutputs, Piece, Stream, gone, how_to_read_on
+from skills_core.run.scripts.output import (
+    OFFSET,
+    OUTPUT,
+    STREAM,
+    OutputCache,
+    OutputSlice,
+    Stream,
+    continuation_hint,
+    expired_output,
+)
 from skills_core.run.scripts.runner import ScriptRunner
 from skills_core.run.secrets import Secrets
-from skills_core.run.tools.gate import question_of
+from skills_core.run.tools.gate import confirmation_question
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -60,7 +69,7 @@ class ScriptCalls:
         self._host = host
         self._guard = guard
         self._runner = ScriptRunner(setup)
-        self._outputs: KeptOutputs[ScriptReport] = KeptOutputs()
+        self._outputs: OutputCache[ScriptReport] = OutputCache()
 
     def calls(
         self, ctx: ServerRequestContext[Any, Any]
@@ -92,7 +101,7 @@ class ScriptCalls:
         logger.info("script: %s; %s %s", report.summary, report.digest, report.isolation)
         if warning := self._runner.setup.isolation.warning:
             logger.warning("script: %s of %s: %s", one_line(report.path), one_line(report.skill), warning)
-        out, err = Piece.of(report.stdout, 0, PIECE), Piece.of(report.stderr, 0, PIECE)
+        out, err = OutputSlice.of(report.stdout, 0, PIECE), OutputSlice.of(report.stderr, 0, PIECE)
         more = out.next_offset is not None or err.next_offset is not None
         return _result(report, out, err, self._outputs.keep(report) if more else None)
 
@@ -108,7 +117,7 @@ class ScriptCalls:
             except SkillChangedError as error:
                 await self._host.reload(error.paths)
                 continue
-            hide = Secrets(variables).hidden
+            hide = Secrets(variables).redact
             return report_of(skill, file.path, self._runner.setup.isolation.kind, result, hide)
         raise InvalidRequestError(f"The files of the skill {name[:200]!r} change all the time; try again.")
 
@@ -121,10 +130,10 @@ class ScriptCalls:
             raise InvalidRequestError(f"{STREAM} must be one of {', '.join(Stream)}")
         report = self._outputs.find(name)
         if report is None:
-            raise InvalidRequestError(gone(name))
+            raise InvalidRequestError(expired_output(name))
         sizes = {each: PIECE if each == stream else 0 for each in Stream}
-        out = Piece.of(report.stdout, offset if sizes[Stream.STDOUT] else 0, sizes[Stream.STDOUT])
-        err = Piece.of(report.stderr, offset if sizes[Stream.STDERR] else 0, sizes[Stream.STDERR])
+        out = OutputSlice.of(report.stdout, offset if sizes[Stream.STDOUT] else 0, sizes[Stream.STDOUT])
+        err = OutputSlice.of(report.stderr, offset if sizes[Stream.STDERR] else 0, sizes[Stream.STDERR])
         return _result(report, out, err, name)
 
 
@@ -134,7 +143,7 @@ async def _ask(user: User, reason: str, arguments: dict[str, Any]) -> None:
     Raises:
         InvalidRequestError: the user does not, or nobody can be asked.
     """
-    question = question_of(RUN, "a script", arguments, reason)
+    question = confirmation_question(RUN, "a script", arguments, reason)
     agreed = None if question is None else await user.confirm(question)
     if not agreed:
         why = "Nobody can be asked here, so it was not run." if agreed is None else "The user declined."
@@ -150,7 +159,7 @@ def _args(arguments: Mapping[str, Any]) -> list[str]:
     return args
 
 
-def _result(report: ScriptReport, out: Piece, err: Piece, kept: str | None) -> dict[str, Any]:
+def _result(report: ScriptReport, out: OutputSlice, err: OutputSlice, kept: str | None) -> dict[str, Any]:
     """Return the result: how the script ended, and a part of each stream, in a block of its own."""
     head = [f"{report.summary}."]
     blocks: list[dict[str, Any]] = []
@@ -161,7 +170,7 @@ def _result(report: ScriptReport, out: Piece, err: Piece, kept: str | None) -> d
             head.append(f"Block {len(blocks) + 2} is its {stream}{part}.")
             blocks.append(text_block(piece.text))
         if kept and piece.next_offset is not None:
-            head.append(how_to_read_on(RUN, kept, stream, piece.next_offset))
+            head.append(continuation_hint(RUN, kept, stream, piece.next_offset))
     if not blocks:
         head.append("It wrote nothing.")
     structured = {**report.facts, "output": kept, "stdout": _object(out), "stderr": _object(err)}
@@ -169,5 +178,5 @@ def _result(report: ScriptReport, out: Piece, err: Piece, kept: str | None) -> d
     return {**result, "structuredContent": structured}
 
 
-def _object(piece: Piece) -> dict[str, Any]:
+def _object(piece: OutputSlice) -> dict[str, Any]:
     return {"text": piece.text, "offset": piece.offset, "total": piece.total, "next_offset": piece.next_offset}

@@ -118,7 +118,7 @@ def _collect(connections: list[_Connection], secrets: Secrets) -> ConnectedTools
             if tool.name in tools:
                 problems.append(f"a second tool named {tool.name} ({tool.origin}) is left out")
             tools.setdefault(tool.name, tool)
-    problems = [secrets.hidden(problem) for problem in problems]
+    problems = [secrets.redact(problem) for problem in problems]
     for problem in problems:
         logger.warning("MCP servers: %s", problem)
     return ConnectedTools(tuple(tools.values()), tuple(problems))
@@ -198,12 +198,12 @@ class _Connection:
         reads = self._spec.trusted and listed.annotations is not None and listed.annotations.read_only_hint is True
         return Tool(
             tool_name(self._spec.name, listed.name),
-            self._secrets.hidden(listed.description or listed.title or "")[:MAX_DESCRIPTION],
+            self._secrets.redact(listed.description or listed.title or "")[:MAX_DESCRIPTION],
             listed.input_schema,
             Effect.READS if reads else Effect.WRITES,
             f"server {self._spec.name}",
             call,
-            Role(aliases=aliases_of(self._spec.name, listed.name), beginnings=prefixes_of(self._spec.name)),
+            Role(aliases=aliases_of(self._spec.name, listed.name), alias_prefixes=prefixes_of(self._spec.name)),
         )
 
     async def _call(self, name: str, arguments: JsonObject) -> str:
@@ -216,10 +216,10 @@ class _Connection:
                 request = types.CallToolRequest(params=params)
                 result = await self._client.session.send_request(request, types.CallToolResult)
             except (MCPError, ValidationError, RuntimeError, ValueError, anyio.ClosedResourceError) as error:
-                why = self._secrets.hidden(_transport_error(exchange) or _reason(error, self._secrets))
+                why = self._secrets.redact(_transport_error(exchange) or _reason(error, self._secrets))
                 raise ToolFailedError(f"The server {shown}: {why}") from None
         # Redact before any cut: part of a secret would not be recognized.
-        text = self._secrets.hidden(text_of(result))
+        text = self._secrets.redact(text_of(result))
         if result.is_error:
             raise ToolFailedError(text or f"The server {shown} reports that the call failed, without a reason.")
         return text
@@ -290,7 +290,7 @@ def _reason(error: BaseException, secrets: Secrets) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, MCPError):
-        return f"it reports: {one_line(secrets.hidden(error.message))[:500]}"
+        return f"it reports: {one_line(secrets.redact(error.message))[:500]}"
     if isinstance(error, ValidationError):
         return "its answer violates the protocol"
     if isinstance(error, SkillsError):

@@ -17,7 +17,7 @@ import mcp_types as types
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
-from skills_core.run.scripts.platform_processes import OWN_SESSION, ask_to_end, end_all
+from skills_core.run.scripts.platform_processes import OWN_SESSION, kill_all, terminate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -142,11 +142,11 @@ async def _end(process: Process) -> None:
     with anyio.move_on_after(_GRACE_SECONDS):
         await process.wait()
     if process.returncode is None:
-        await ask_to_end(process.pid)
+        await terminate(process.pid)
         with anyio.move_on_after(_GRACE_SECONDS):
             await process.wait()
     # Also kills child processes that the server left running.
-    await end_all(process.pid)
+    await kill_all(process.pid)
     with anyio.move_on_after(_GRACE_SECONDS):
         await process.wait()
     # asyncio keeps a pipe with unread output open; only closing its transport releases it.

@@ -3,6 +3,6 @@
 `engine` opens the database and starts, joins, lists and cancels runs, with `launching`, `journal`, `performer`,
 `watch`, `takeover`, `outside`, `plain_json`, `faults` and `innards` behind it. `client` lists and cancels runs without
 performing any. Both import dbos, which does the recording, so they are imported where they are used.
-`store`, `runs`, `terms` and `errors` are the words for it, and `leases` tell which processes are alive. A job knows
+`store`, `runs`, `config` and `errors` are the words for it, and `leases` tell which processes are alive. A job knows
 nothing of all this: it is given a `Journal`.
 """

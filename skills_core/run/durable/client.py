@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Final
 
 from dbos import DBOSClient
 
-from skills_core.run.durable.database_errors import faults_told
-from skills_core.run.durable.dbos_internals import LOCKED_SECONDS, only_json, refuse_locked, take_out_of_queue
-from skills_core.run.durable.dbos_status import run_of, statuses_of
+from skills_core.run.durable.database_errors import as_store_errors
+from skills_core.run.durable.dbos_internals import LOCKED_SECONDS, fail_when_locked, remove_from_queue, without_pickle
+from skills_core.run.durable.dbos_status import dbos_statuses, recorded_run
 from skills_core.run.durable.errors import UnknownRunError
-from skills_core.run.durable.json_serializer import PlainJson
+from skills_core.run.durable.json_serializer import JsonSerializer
 from skills_core.run.durable.leases.files import is_held
-from skills_core.run.durable.recorded_run import UNFINISHED, Run, RunState
+from skills_core.run.durable.recorded_run import UNFINISHED, RecordedRun, RunState
 from skills_core.run.durable.store import SCHEMA, SqliteStore
-from skills_core.run.durable.worker_config import INSIDE
+from skills_core.run.durable.worker_config import NESTED_SEPARATOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from dbos import WorkflowStatus
 
     from skills_core.run.durable.store import Store
-    from skills_core.run.durable.worker_config import Terms
+    from skills_core.run.durable.worker_config import WorkerConfig
 
 __all__ = ["Activity", "RecordClient", "open_client"]
 
-_AT_A_TIME: Final = 200
+_BATCH: Final = 200
 
 
 class Activity(Enum):
@@ -58,41 +58,41 @@ class RecordClient:
     _place: str
     _is_alive: Callable[[str], bool]
 
-    def runs(self, limit: int) -> tuple[Run, ...]:
+    def runs(self, limit: int) -> tuple[RecordedRun, ...]:
         """Return the newest runs without their outcomes.
 
         Raises:
             StoreError: the store cannot be used.
         """
-        with faults_told(self._place):
+        with as_store_errors(self._place):
             rows = self._client.list_workflows(limit=limit, sort_desc=True, load_output=False)
-        return tuple(_run(row, with_outcome=False) for row in rows)
+        return tuple(_recorded_run(row, with_outcome=False) for row in rows)
 
-    def with_outcomes(self, run_ids: Iterable[str]) -> tuple[Run, ...]:
+    def runs_with_outcomes(self, run_ids: Iterable[str]) -> tuple[RecordedRun, ...]:
         """Return those of the runs that are recorded, with their outcomes.
 
         Raises:
             StoreError: the store cannot be used.
         """
-        wanted, found = list(run_ids), list[Run]()
-        for start in range(0, len(wanted), _AT_A_TIME):
-            with faults_told(self._place):
-                rows = self._client.list_workflows(workflow_ids=wanted[start : start + _AT_A_TIME])
-            found += (_run(row, with_outcome=True) for row in rows)
+        wanted, found = list(run_ids), list[RecordedRun]()
+        for start in range(0, len(wanted), _BATCH):
+            with as_store_errors(self._place):
+                rows = self._client.list_workflows(workflow_ids=wanted[start : start + _BATCH])
+            found += (_recorded_run(row, with_outcome=True) for row in rows)
         return tuple(found)
 
-    def look(self, run_id: str) -> Run:
+    def get(self, run_id: str) -> RecordedRun:
         """Return one run, with its outcome if it is done.
 
         Raises:
             UnknownRunError: it is not recorded.
             StoreError: the store cannot be used.
         """
-        if found := self.with_outcomes([run_id]):
+        if found := self.runs_with_outcomes([run_id]):
             return found[0]
         raise UnknownRunError(run_id)
 
-    def activity(self, run: Run) -> Activity:
+    def activity(self, run: RecordedRun) -> Activity:
         """Return what happens to a run.
 
         Raises:
@@ -102,33 +102,33 @@ class RecordClient:
             return Activity.OVER
         if run.state is RunState.WAITING:
             return Activity.INTERRUPTED if run.attempts else Activity.WAITING
-        with faults_told(self._place):
+        with as_store_errors(self._place):
             return Activity.PERFORMED if self._is_alive(run.worker) else Activity.INTERRUPTED
 
-    def inside(self, run_id: str) -> tuple[Run, ...]:
+    def nested(self, run_id: str) -> tuple[RecordedRun, ...]:
         """Return the runs inside of a run, without their outcomes.
 
         Raises:
             StoreError: the store cannot be used.
         """
-        with faults_told(self._place):
-            rows = self._client.list_workflows(workflow_id_prefix=f"{run_id}{INSIDE}", load_output=False)
-        return tuple(_run(row, with_outcome=False) for row in rows)
+        with as_store_errors(self._place):
+            rows = self._client.list_workflows(workflow_id_prefix=f"{run_id}{NESTED_SEPARATOR}", load_output=False)
+        return tuple(_recorded_run(row, with_outcome=False) for row in rows)
 
-    def unfinished(self, terms: Terms) -> tuple[Run, ...]:
+    def unfinished(self, config: WorkerConfig) -> tuple[RecordedRun, ...]:
         """Return the runs that workers on these terms would continue, without their outcomes.
 
         Raises:
             StoreError: the store cannot be used.
         """
-        with faults_told(self._place):
+        with as_store_errors(self._place):
             rows = self._client.list_workflows(
-                application_name=terms.pool,
-                app_version=terms.version,
-                status=statuses_of({RunState.WAITING, RunState.RUNNING}),
+                application_name=config.pool,
+                app_version=config.version,
+                status=dbos_statuses({RunState.WAITING, RunState.RUNNING}),
                 load_output=False,
             )
-        return tuple(_run(row, with_outcome=False) for row in rows)
+        return tuple(_recorded_run(row, with_outcome=False) for row in rows)
 
     def set_aside(self, run_id: str) -> None:
         """Take a run out of its queue, so that it stands there as that of a worker that is gone.
@@ -136,10 +136,10 @@ class RecordClient:
         Raises:
             StoreError: the store cannot be used.
         """
-        with faults_told(self._place):
-            take_out_of_queue(self._client, run_id)
+        with as_store_errors(self._place):
+            remove_from_queue(self._client, run_id)
 
-    def cancel(self, run_id: str) -> tuple[Run, ...]:
+    def cancel(self, run_id: str) -> tuple[RecordedRun, ...]:
         """Cancel a run that is not finished, with those inside of it; return all of them as they are recorded then.
 
         A worker that performs it notices within a beat, and one that was stopped when it goes on.
@@ -148,19 +148,19 @@ class RecordClient:
             UnknownRunError: it is not recorded.
             StoreError: the store cannot be used.
         """
-        self.look(run_id)
+        self.get(run_id)
         # The outer one first, so that it begins no other. What is finished stays as it is: dbos would cancel, of
         # finished runs, those that were given up.
         self._cancel(run_id)
-        inner = [run.run_id for run in self.inside(run_id)]
+        inner = [run.run_id for run in self.nested(run_id)]
         for each in inner:
             self._cancel(each)
-        return (self.look(run_id), *self.with_outcomes(inner))
+        return (self.get(run_id), *self.runs_with_outcomes(inner))
 
     def _cancel(self, run_id: str) -> None:
-        with faults_told(self._place):
+        with as_store_errors(self._place):
             unfinished = self._client.list_workflows(
-                workflow_ids=[run_id], status=statuses_of(UNFINISHED), load_input=False, load_output=False
+                workflow_ids=[run_id], status=dbos_statuses(UNFINISHED), load_input=False, load_output=False
             )
             if unfinished:
                 self._client.cancel_workflow(run_id)
@@ -174,18 +174,18 @@ def open_client(store: Store) -> Iterator[RecordClient | None]:
         StoreError: the store cannot be used.
     """
     logging.getLogger("dbos").setLevel(logging.CRITICAL)  # its warnings hold the texts of errors
-    with _liveness(store) as is_alive, faults_told(store.place), only_json():
+    with _liveness(store) as is_alive, as_store_errors(store.place), without_pickle():
         if is_alive is None:
             yield None
             return
         client = DBOSClient(
             system_database_url=store.url,
             dbos_system_schema=SCHEMA,
-            serializer=PlainJson(),
+            serializer=JsonSerializer(),
             retry_connection_errors=False,
         )
         try:
-            refuse_locked(client, store.place, LOCKED_SECONDS)
+            fail_when_locked(client, store.place, LOCKED_SECONDS)
             yield RecordClient(client, store.place, is_alive)
         finally:
             client.destroy()
@@ -204,6 +204,6 @@ def _liveness(store: Store) -> Iterator[Callable[[str], bool] | None]:
         yield observer.is_alive if observer.has_records() else None
 
 
-def _run(row: WorkflowStatus, *, with_outcome: bool) -> Run:
+def _recorded_run(row: WorkflowStatus, *, with_outcome: bool) -> RecordedRun:
     # Whichever version goes on with it: none is performed here.
-    return run_of(row, row.app_version or "", with_outcome=with_outcome)
+    return recorded_run(row, row.app_version or "", with_outcome=with_outcome)

@@ -20,9 +20,9 @@ from skills_core.run.durable.errors import StoreError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["FAULTS", "described", "faults_told", "reason_of"]
+__all__ = ["DATABASE_ERRORS", "as_store_errors", "describe_error", "reason_of"]
 
-FAULTS: Final = (SQLAlchemyError, dbos_errors.DBOSException, psycopg.Error, sqlite3.Error)
+DATABASE_ERRORS: Final = (SQLAlchemyError, dbos_errors.DBOSException, psycopg.Error, sqlite3.Error)
 
 _SQLITE: Final = {
     sqlite3.SQLITE_ERROR: "it lacks a table, or was written by another version or program",
@@ -39,22 +39,22 @@ _SQLITE: Final = {
 }
 """What the primary result codes of SQLite mean here, and what to do."""
 
-_NAMES_ONLY: Final = frozenset({"08", "25", "28", "3D", "3F", "42", "53", "54", "55", "57", "58"})
+_SAFE_CLASSES: Final = frozenset({"08", "25", "28", "3D", "3F", "42", "53", "54", "55", "57", "58"})
 """Classes of SQLSTATE whose messages name tables, users and limits, and no values of rows."""
 
-_CHECK: Final = "check that PostgreSQL runs there and that this user may use the database"
+_CHECK_HINT: Final = "check that PostgreSQL runs there and that this user may use the database"
 
 
 @contextmanager
-def faults_told(place: str) -> Iterator[None]:
+def as_store_errors(place: str) -> Iterator[None]:
     """Raise StoreError for what the database at `place`, or dbos, raises inside of the block."""
     try:
         yield
-    except FAULTS as error:
-        raise StoreError(f"The database of runs {place} cannot be used: {described(error)}.") from None
+    except DATABASE_ERRORS as error:
+        raise StoreError(f"The database of runs {place} cannot be used: {describe_error(error)}.") from None
 
 
-def described(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Return the type of an error and, where it is known, the reason."""
     reason = reason_of(error)
     return f"{type(error).__name__} ({reason})" if reason else type(error).__name__
@@ -76,6 +76,6 @@ def reason_of(error: Exception) -> str:
 def _postgres_reason(error: psycopg.Error) -> str:
     if error.sqlstate is None:  # the server was not reached, or is gone
         said = " ".join(str(error).split())[:300]
-        return f"{said}; {_CHECK}" if said else f"the connection is lost; {_CHECK}"
+        return f"{said}; {_CHECK_HINT}" if said else f"the connection is lost; {_CHECK_HINT}"
     said = " ".join((error.diag.message_primary or "").split())[:300]
-    return f"{said}; {_CHECK}" if said and error.sqlstate[:2] in _NAMES_ONLY else f"SQLSTATE {error.sqlstate}"
+    return f"{said}; {_CHECK_HINT}" if said and error.sqlstate[:2] in _SAFE_CLASSES else f"SQLSTATE {error.sqlstate}"

@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
     from dbos import WorkflowStatus
 
-__all__ = ["outside", "row_of"]
+__all__ = ["outside_workflow", "status_row"]
 
 T = TypeVar("T")
 
 
-async def outside(work: Coroutine[None, None, T]) -> T:
+async def outside_workflow(work: Coroutine[None, None, T]) -> T:
     """Do work that dbos does not count to the run or step that is under way."""
     return await asyncio.create_task(work, context=Context())
 
 
-async def row_of(run_id: str) -> WorkflowStatus | None:
+async def status_row(run_id: str) -> WorkflowStatus | None:
     """Return what is recorded of a run but its input and outcome, None where there is none of this name."""
 
-    async def look() -> WorkflowStatus | None:
+    async def get() -> WorkflowStatus | None:
         rows = await DBOS.list_workflows_async(workflow_ids=[run_id], load_input=False, load_output=False)
         return rows[0] if rows else None
 
-    return await outside(look())
+    return await outside_workflow(get())

@@ -22,7 +22,7 @@ from dbos._utils import GlobalParams
 
 from skills_core.run.durable.database_errors import reason_of
 from skills_core.run.durable.errors import StoreError
-from skills_core.run.durable.json_serializer import PlainJson
+from skills_core.run.durable.json_serializer import JsonSerializer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from dbos import DBOSClient
 
 __all__ = [
-    "hand_back",
-    "only_json",
-    "refuse_locked",
-    "refuse_what_does_not_fit",
-    "refuse_what_was_launched_otherwise",
+    "check_compatibility",
+    "check_launched",
+    "fail_when_locked",
+    "remove_from_queue",
+    "requeue",
     "stop_retrying",
-    "take_out_of_queue",
+    "without_pickle",
 ]
 
 LOCKED_SECONDS: Final = 10.0
@@ -49,72 +49,72 @@ class _UnreadableError(ValueError):
     """A record asks to be read with pickle."""
 
 
-def _refuse(self: object, serialized_data: str) -> Any:  # noqa: ANN401 - stands in for dbos's reader
+def _refuse_pickle(self: object, serialized_data: str) -> Any:  # noqa: ANN401 - stands in for dbos's reader
     del self, serialized_data
     raise _UnreadableError("records are JSON")
 
 
 @contextmanager
-def only_json() -> Iterator[None]:
+def without_pickle() -> Iterator[None]:
     """Take the reader of pickles away from dbos, for as long as the engine is open."""
     reader = _serialization.DefaultSerializer.deserialize
-    _serialization.DefaultSerializer.deserialize = _refuse  # type: ignore[method-assign,assignment]
+    _serialization.DefaultSerializer.deserialize = _refuse_pickle  # type: ignore[method-assign,assignment]
     try:
         yield
     finally:
         _serialization.DefaultSerializer.deserialize = reader  # type: ignore[method-assign]
 
 
-def refuse_what_does_not_fit() -> None:
+def check_compatibility() -> None:
     """See that dbos has what we need, and is there for us alone.
 
     Raises:
         StoreError: it has not or is not.
     """
-    with _tried():
+    with _checking():
         instance, in_cloud = _dbos._dbos_global_instance, GlobalParams.dbos_cloud  # noqa: SLF001 - no public way
-        _need(callable(getattr(SystemDatabase, "reenqueue_for_recovery", None)))
+        _require(callable(getattr(SystemDatabase, "reenqueue_for_recovery", None)))
         columns = SystemDatabase.tables.workflow_status.c
-        _need({"executor_id", "owner_xid", "status", "workflow_uuid"} <= set(columns.keys()))
-        _need(_reads_only_json())
+        _require({"executor_id", "owner_xid", "status", "workflow_uuid"} <= set(columns.keys()))
+        _require(_reads_only_json())
     if instance is not None:  # DBOS() would hand out this one
         raise StoreError("This process has an engine for runs open already. Close it first: there can be one only.")
     if in_cloud:
         raise StoreError("The variable DBOS__CLOUD is set, which would hand runs to a service. Unset it.")
 
 
-def refuse_what_was_launched_otherwise() -> None:
+def check_launched() -> None:
     """See that what dbos launched has what we need: its database, and the switch for its patience.
 
     Raises:
         StoreError: it has not.
     """
-    with _tried():
-        _need(getattr(_database(), "_retry_connection_errors", None) is True)
+    with _checking():
+        _require(getattr(_database(), "_retry_connection_errors", None) is True)
 
 
 @contextmanager
-def _tried() -> Iterator[None]:
+def _checking() -> Iterator[None]:
     try:
         yield
     except Exception:  # noqa: BLE001 - whatever is missing in another version
         raise StoreError(f"dbos {version('dbos')} does not do what runs rely on. Install dbos 3.4.") from None
 
 
-def _need(is_there: bool) -> None:  # noqa: FBT001 - what is needed
+def _require(is_there: bool) -> None:  # noqa: FBT001 - what is needed
     if not is_there:
         raise NotImplementedError
 
 
 def _reads_only_json() -> bool:
-    ours, mark = PlainJson(), _serialization.DefaultSerializer().name()
+    ours, mark = JsonSerializer(), _serialization.DefaultSerializer().name()
     readers = (
         _serialization.deserialize_value,
         _serialization.deserialize_args,
         _serialization.deserialize_exception,
     )
     refused = 0
-    with only_json():
+    with without_pickle():
         for read in readers:
             try:
                 read(_PICKLED_NONE, mark, ours)
@@ -123,13 +123,13 @@ def _reads_only_json() -> bool:
     return refused == len(readers)
 
 
-def hand_back(run_id: str, executor: str, queue: str) -> bool:
+def requeue(run_id: str, executor: str, queue: str) -> bool:
     """Let a running run of `executor` wait in its queue again, `queue` if it has none; return whether it was so."""
     database = _database()
     return database is not None and database.reenqueue_for_recovery(run_id, [executor], queue)
 
 
-def refuse_locked(client: DBOSClient, place: str, seconds: float) -> None:
+def fail_when_locked(client: DBOSClient, place: str, seconds: float) -> None:
     """Let each call of the client fail where another program holds the SQLite file locked for so long.
 
     They raise StoreError then, which names the file as `place`.
@@ -151,7 +151,7 @@ def refuse_locked(client: DBOSClient, place: str, seconds: float) -> None:
     engine.dispose()  # connections that are open already would wait as dbos told them
 
 
-def take_out_of_queue(client: DBOSClient, run_id: str) -> bool:
+def remove_from_queue(client: DBOSClient, run_id: str) -> bool:
     """Let a run that waits in a queue stand there as running by a worker that there is not; return whether it was so.
 
     Neither its times nor its count of attempts change, and it keeps the name of its queue.

@@ -1,11 +1,11 @@
-"""What dbos tells of a run, as a `Run`. The record may be damaged, or somebody else's work."""
+"""What dbos tells of a run, as a `RecordedRun`. The record may be damaged, or somebody else's work."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from skills_core.run.durable.json_serializer import JobFailedError
-from skills_core.run.durable.recorded_run import FINISHED, Run, RunState
+from skills_core.run.durable.recorded_run import FINISHED, RecordedRun, RunState
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from skills_core.run.ports import JsonObject
 
-__all__ = ["CANCELLED", "FINISHED_STATUSES", "STATES", "run_of", "statuses_of"]
+__all__ = ["CANCELLED", "FINISHED_STATUSES", "STATE_BY_STATUS", "dbos_statuses", "recorded_run"]
 
-STATES: Final[Mapping[str, RunState]] = {
+STATE_BY_STATUS: Final[Mapping[str, RunState]] = {
     "ENQUEUED": RunState.WAITING,
     "DELAYED": RunState.WAITING,
     "PENDING": RunState.RUNNING,
@@ -33,22 +33,22 @@ CANCELLED: Final = "CANCELLED"
 _UNREADABLE: Final = "UnreadableRecord"
 
 
-def statuses_of(states: Collection[RunState]) -> list[str]:
+def dbos_statuses(states: Collection[RunState]) -> list[str]:
     """Return what dbos calls these states."""
     wanted = set(states) | ({RunState.WAITING, RunState.RUNNING} if RunState.OTHER_FORMAT in states else set())
-    return [status for status, state in STATES.items() if state in wanted]
+    return [status for status, state in STATE_BY_STATUS.items() if state in wanted]
 
 
-FINISHED_STATUSES: Final = statuses_of(FINISHED)
+FINISHED_STATUSES: Final = dbos_statuses(FINISHED)
 
 
-def run_of(row: WorkflowStatus, version: str, *, with_outcome: bool) -> Run:
+def recorded_run(row: WorkflowStatus, version: str, *, with_outcome: bool) -> RecordedRun:
     """Return the run that a row tells of, as it looks to a worker of this version.
 
     `with_outcome` says that the row was loaded with it.
     """
-    kind, given = _given(row)
-    state, problem = STATES.get(row.status, RunState.FAILED), ""
+    kind, given = _kind_and_input(row)
+    state, problem = STATE_BY_STATUS.get(row.status, RunState.FAILED), ""
     if state in {RunState.WAITING, RunState.RUNNING} and row.app_version != version:
         state = RunState.OTHER_FORMAT
     outcome = row.output if isinstance(row.output, dict) and state is RunState.DONE else None
@@ -56,7 +56,7 @@ def run_of(row: WorkflowStatus, version: str, *, with_outcome: bool) -> Run:
         problem = row.error.problem if isinstance(row.error, JobFailedError) else _UNREADABLE
     elif with_outcome and state is RunState.DONE and outcome is None:
         state, problem = RunState.FAILED, _UNREADABLE
-    return Run(
+    return RecordedRun(
         run_id=row.workflow_id,
         kind=kind,
         given=given,
@@ -71,7 +71,7 @@ def run_of(row: WorkflowStatus, version: str, *, with_outcome: bool) -> Run:
     )
 
 
-def _given(row: WorkflowStatus) -> tuple[str, JsonObject]:
+def _kind_and_input(row: WorkflowStatus) -> tuple[str, JsonObject]:
     match row.input:
         case {"args": [str(kind), dict(given)]}:
             return kind, given

@@ -14,27 +14,34 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from dbos import DBOS, SetWorkflowID
 
-from skills_core.run.durable.database_errors import faults_told
-from skills_core.run.durable.dbos_context import outside
-from skills_core.run.durable.dbos_internals import only_json, refuse_what_does_not_fit
-from skills_core.run.durable.dbos_status import FINISHED_STATUSES, run_of, statuses_of
+from skills_core.run.durable.database_errors import as_store_errors
+from skills_core.run.durable.dbos_context import outside_workflow
+from skills_core.run.durable.dbos_internals import check_compatibility, without_pickle
+from skills_core.run.durable.dbos_status import FINISHED_STATUSES, dbos_statuses, recorded_run
 from skills_core.run.durable.errors import RunConflictError, RunNotDoneError, StoreError, UnknownRunError
 from skills_core.run.durable.heartbeat import Heartbeat
-from skills_core.run.durable.json_serializer import plain_object
+from skills_core.run.durable.json_serializer import round_trip_object
 from skills_core.run.durable.leases import LeaseLostError
-from skills_core.run.durable.lifecycle import begin_lease, config_of, create_tables, end, launch, renew_first
+from skills_core.run.durable.lifecycle import (
+    acquire_lease,
+    create_tables,
+    dbos_config,
+    launch,
+    renew_before_start,
+    shut_down,
+)
 from skills_core.run.durable.recorded_run import UNFINISHED, RunState
-from skills_core.run.durable.takeover import Takeover, ignored, set_aside_stale
+from skills_core.run.durable.takeover import TakeoverPolicy, ignore_interrupted, set_aside_stale
 from skills_core.run.durable.worker import Worker
-from skills_core.run.durable.worker_config import INSIDE, Terms, is_inner
+from skills_core.run.durable.worker_config import NESTED_SEPARATOR, WorkerConfig, is_nested
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 
     from skills_core.run.durable.leases import Lease
-    from skills_core.run.durable.recorded_run import Run
+    from skills_core.run.durable.recorded_run import RecordedRun
     from skills_core.run.durable.store import Store
-    from skills_core.run.durable.takeover import Interrupted
+    from skills_core.run.durable.takeover import InterruptedRun
     from skills_core.run.durable.worker import Job
     from skills_core.run.ports import JsonObject
 
@@ -42,8 +49,8 @@ __all__ = ["Engine", "open_engine"]
 
 _WORKFLOW: Final = "run"
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5
-_AT_A_TIME: Final = 500
-_A_PAGE: Final = 100
+_DELETE_BATCH: Final = 500
+_MIN_PAGE: Final = 100
 _RUN_ID: Final = re.compile(r"\S(?:.{0,198}\S)?")
 _POOL: Final = re.compile(r"[a-z0-9_-]{3,50}")
 
@@ -51,23 +58,23 @@ _POOL: Final = re.compile(r"[a-z0-9_-]{3,50}")
 class Engine:
     """The runs of one pool in one store; made by `open_engine`."""
 
-    def __init__(self, performer: Worker, watch: Heartbeat, lease: Lease, terms: Terms) -> None:
-        self._performer = performer
-        self._watch = watch
+    def __init__(self, worker: Worker, heartbeat: Heartbeat, lease: Lease, config: WorkerConfig) -> None:
+        self._worker = worker
+        self._heartbeat = heartbeat
         self._lease = lease
-        self._terms = terms
+        self._config = config
 
         async def perform(kind: str, given: JsonObject) -> JsonObject:  # dbos takes functions, not methods
-            return await performer.perform(kind, given)
+            return await worker.perform(kind, given)
 
-        self._workflow = DBOS.workflow(name=_WORKFLOW, max_recovery_attempts=terms.recoveries)(perform)
+        self._workflow = DBOS.workflow(name=_WORKFLOW, max_recovery_attempts=config.recoveries)(perform)
 
     async def run(self, kind: str, run_id: str, given: JsonObject, *, here: bool = False) -> JsonObject:
         """Start or join a run, and return its outcome. See `start` and `wait`."""
         await self.start(kind, run_id, given, here=here)
         return await self.wait(run_id)
 
-    async def start(self, kind: str, run_id: str, given: JsonObject, *, here: bool = False) -> Run:
+    async def start(self, kind: str, run_id: str, given: JsonObject, *, here: bool = False) -> RecordedRun:
         """Record a run, to be performed by any worker of the pool, and return it as it stands.
 
         With `here`, this process performs it, and another one only if this one dies: for jobs that talk to whoever
@@ -79,13 +86,13 @@ class Engine:
         """
         if DBOS.workflow_id is not None:
             raise RuntimeError("a job starts no runs: the outcome of a run would depend on when its worker died")
-        if kind not in self._performer.kinds:
-            raise ValueError(f"there is no kind of run {kind!r}, only {', '.join(sorted(self._performer.kinds))}")
-        if not _RUN_ID.fullmatch(run_id) or not run_id.isprintable() or is_inner(run_id):
+        if kind not in self._worker.kinds:
+            raise ValueError(f"there is no kind of run {kind!r}, only {', '.join(sorted(self._worker.kinds))}")
+        if not _RUN_ID.fullmatch(run_id) or not run_id.isprintable() or is_nested(run_id):
             raise ValueError(f"a run needs a printable name of 1 to 200 characters without dots, not {run_id[:200]!r}")
-        return await self._start(kind, run_id, plain_object(given), here=here)
+        return await self._start(kind, run_id, round_trip_object(given), here=here)
 
-    async def run_inside(self, outer: str, name: str, kind: str, given: JsonObject) -> JsonObject:
+    async def run_nested(self, outer: str, name: str, kind: str, given: JsonObject) -> JsonObject:
         """Perform a run for one step of the run `outer`, under its name, a dot and `name`; return its outcome.
 
         It is for the work of a step alone. Where the step is done again, the same run is joined: what was finished of
@@ -95,28 +102,28 @@ class Engine:
             RunConflictError: it is recorded with another kind or input.
             RunNotDoneError: it will come to no outcome.
         """
-        run_id = f"{outer}{INSIDE}{name}"
+        run_id = f"{outer}{NESTED_SEPARATOR}{name}"
 
         async def begin() -> None:
-            await self._start(kind, run_id, plain_object(given), here=True)
+            await self._start(kind, run_id, round_trip_object(given), here=True)
             # Whoever cancelled the outer run before this one was recorded did not find it.
-            if (await self.look(outer)).state is RunState.CANCELLED:
+            if (await self.get(outer)).state is RunState.CANCELLED:
                 await self._cancel(run_id)
 
         # Broken off, dbos would record it all the same, and nobody perform it until it is handed back.
         with anyio.CancelScope(shield=True):
-            await outside(begin())
-        return await outside(self.wait(run_id))
+            await outside_workflow(begin())
+        return await outside_workflow(self.wait(run_id))
 
-    async def _start(self, kind: str, run_id: str, given: JsonObject, *, here: bool) -> Run:
-        self._watch.refuse_what_is_gone()
-        with SetWorkflowID(run_id), faults_told(self._lease.place):
+    async def _start(self, kind: str, run_id: str, given: JsonObject, *, here: bool) -> RecordedRun:
+        self._heartbeat.ensure_open()
+        with SetWorkflowID(run_id), as_store_errors(self._lease.place):
             if here:
                 await DBOS.start_workflow_async(self._workflow, kind, given)
             else:
-                await DBOS.enqueue_workflow_async(self._terms.queue_of(run_id), self._workflow, kind, given)
+                await DBOS.enqueue_workflow_async(self._config.queue_for(run_id), self._workflow, kind, given)
         try:
-            run = await self.look(run_id)
+            run = await self.get(run_id)
         except UnknownRunError:
             raise RunConflictError(run_id, "by another pool") from None
         if (run.kind, run.given) != (kind, given):
@@ -132,13 +139,13 @@ class Engine:
             StoreError: the store cannot be used any more, or refused what this process did for the run.
         """
         seconds = _FIRST_WAIT
-        while (run := await self.look(run_id)).state in {RunState.WAITING, RunState.RUNNING}:
-            if run.worker == self._lease.worker and (fault := self._performer.faults.get(run_id)) is not None:
+        while (run := await self.get(run_id)).state in {RunState.WAITING, RunState.RUNNING}:
+            if run.worker == self._lease.worker and (fault := self._worker.faults.get(run_id)) is not None:
                 raise StoreError(str(fault))
-            if (hold := self._performer.held.get(run_id)) is not None:
+            if (claim := self._worker.claims.get(run_id)) is not None:
                 # It is here: its end is known at once, and recorded a moment later.
                 with anyio.move_on_after(_LONGEST_WAIT):
-                    await hold.ended.wait()
+                    await claim.ended.wait()
                     seconds = _FIRST_WAIT
             await anyio.sleep(seconds)
             seconds = min(seconds * 1.5, _LONGEST_WAIT)
@@ -146,39 +153,39 @@ class Engine:
             raise RunNotDoneError(run)
         return run.outcome
 
-    async def look(self, run_id: str) -> Run:
+    async def get(self, run_id: str) -> RecordedRun:
         """Return one run, with its outcome if it is done.
 
         Raises:
             UnknownRunError: there is no such run in this pool.
             StoreError: the store cannot be used any more.
         """
-        self._watch.refuse_what_is_gone()
-        with faults_told(self._lease.place):
-            rows = await DBOS.list_workflows_async(workflow_ids=[run_id], application_name=self._terms.pool)
+        self._heartbeat.ensure_open()
+        with as_store_errors(self._lease.place):
+            rows = await DBOS.list_workflows_async(workflow_ids=[run_id], application_name=self._config.pool)
         if not rows:
             raise UnknownRunError(run_id)
-        return run_of(rows[0], self._terms.version, with_outcome=True)
+        return recorded_run(rows[0], self._config.version, with_outcome=True)
 
-    async def runs(self, states: Collection[RunState] = (), limit: int = 100) -> tuple[Run, ...]:
+    async def runs(self, states: Collection[RunState] = (), limit: int = 100) -> tuple[RecordedRun, ...]:
         """Return the newest runs, in these states or in any, without their outcomes.
 
         Raises:
             StoreError: the store cannot be used.
         """
-        found: dict[str, Run] = {}
-        offset, page = 0, max(limit, _A_PAGE)
+        found: dict[str, RecordedRun] = {}
+        offset, page = 0, max(limit, _MIN_PAGE)
         while len(found) < limit:
-            with faults_told(self._lease.place):
+            with as_store_errors(self._lease.place):
                 rows = await DBOS.list_workflows_async(
-                    status=statuses_of(states) if states else None,
-                    application_name=self._terms.pool,
+                    status=dbos_statuses(states) if states else None,
+                    application_name=self._config.pool,
                     limit=page,
                     offset=offset,
                     sort_desc=True,
                     load_output=False,
                 )
-            told = (run_of(row, self._terms.version, with_outcome=False) for row in rows)
+            told = (recorded_run(row, self._config.version, with_outcome=False) for row in rows)
             # A run that is started meanwhile moves the others, so one can come twice.
             found |= {run.run_id: run for run in told if not states or run.state in states}
             if len(rows) < page:
@@ -186,7 +193,7 @@ class Engine:
             offset += page
         return tuple(found.values())[:limit]
 
-    async def cancel(self, run_id: str) -> Run:
+    async def cancel(self, run_id: str) -> RecordedRun:
         """Cancel a run that is not finished, with those inside of it, and return it.
 
         A job in this process is cancelled at once, one in another process when that looks round, after a beat at most.
@@ -195,34 +202,34 @@ class Engine:
             UnknownRunError: there is no such run.
             StoreError: the store cannot be used any more.
         """
-        await self.look(run_id)
+        await self.get(run_id)
         # The outer one first, so that it begins no other.
         await self._cancel(run_id)
-        with faults_told(self._lease.place):
+        with as_store_errors(self._lease.place):
             inner = await DBOS.list_workflows_async(
-                workflow_id_prefix=f"{run_id}{INSIDE}",
-                application_name=self._terms.pool,
-                status=statuses_of(UNFINISHED),
+                workflow_id_prefix=f"{run_id}{NESTED_SEPARATOR}",
+                application_name=self._config.pool,
+                status=dbos_statuses(UNFINISHED),
                 load_input=False,
             )
         for row in inner:
             await self._cancel(row.workflow_id)
-        return await self.look(run_id)
+        return await self.get(run_id)
 
-    async def leave(self, run_id: str) -> None:
+    async def abandon(self, run_id: str) -> None:
         """Cancel a run that nobody here waits for any more, where it is performed here; another process's goes on."""
         # It may not have been recorded yet, and a store that is gone continues nothing.
         with suppress(UnknownRunError, StoreError):
-            run = await self.look(run_id)
+            run = await self.get(run_id)
             if run.worker == self._lease.worker:
                 await self.cancel(run_id)
 
     async def _cancel(self, run_id: str) -> None:
-        with faults_told(self._lease.place):
+        with as_store_errors(self._lease.place):
             await DBOS.cancel_workflow_async(run_id)
-        run = await self.look(run_id)
-        if run.state is RunState.CANCELLED and (hold := self._performer.held.get(run_id)) is not None:
-            hold.release(for_good=True)
+        run = await self.get(run_id)
+        if run.state is RunState.CANCELLED and (claim := self._worker.claims.get(run_id)) is not None:
+            claim.release(permanently=True)
 
     async def recover(self) -> int:
         """Take over the runs of dead workers now, which happens with each beat anyway; return how many.
@@ -230,13 +237,13 @@ class Engine:
         Raises:
             StoreError: the store cannot be used.
         """
-        with faults_told(self._lease.place):
+        with as_store_errors(self._lease.place):
             try:
-                return await self._watch.sweep()
+                return await self._heartbeat.sweep()
             except LeaseLostError as error:
                 raise StoreError(f"The database of runs {self._lease.place} cannot be reached: {error}") from None
 
-    async def forget(self, older_than: timedelta) -> int:
+    async def delete_finished(self, older_than: timedelta) -> int:
         """Delete the finished runs that ended so long ago, with all that is recorded of them; return how many.
 
         Raises:
@@ -244,12 +251,12 @@ class Engine:
         """
         before = (datetime.now(UTC) - older_than).isoformat()
         deleted = 0
-        with faults_told(self._lease.place):
+        with as_store_errors(self._lease.place):
             while rows := await DBOS.list_workflows_async(
                 status=FINISHED_STATUSES,
                 completed_before=before,
-                application_name=self._terms.pool,
-                limit=_AT_A_TIME,
+                application_name=self._config.pool,
+                limit=_DELETE_BATCH,
                 load_input=False,
                 load_output=False,
             ):
@@ -257,65 +264,70 @@ class Engine:
                 deleted += len(rows)
         return deleted
 
-    async def left_alone(self) -> tuple[str, ...]:
+    async def foreign_runs(self) -> tuple[str, ...]:
         """Return the names of the unfinished runs that only another pool or version performs, the oldest first.
 
         Raises:
             StoreError: the store cannot be used.
         """
-        with faults_told(self._lease.place):
+        with as_store_errors(self._lease.place):
             rows = await DBOS.list_workflows_async(
                 name=_WORKFLOW,
-                status=statuses_of(UNFINISHED),
+                status=dbos_statuses(UNFINISHED),
                 application_name=[],  # of all: None would be this pool
                 load_input=False,
                 load_output=False,
             )
-        theirs = (row.workflow_id for row in rows if row.app_version != self._terms.version)
-        return tuple(run_id for run_id in theirs if not is_inner(run_id))
+        theirs = (row.workflow_id for row in rows if row.app_version != self._config.version)
+        return tuple(run_id for run_id in theirs if not is_nested(run_id))
 
 
 @asynccontextmanager
 async def open_engine(
-    store: Store, kinds: Mapping[str, Job], terms: Terms | None = None, tell: Callable[[Interrupted], None] = ignored
+    store: Store,
+    kinds: Mapping[str, Job],
+    config: WorkerConfig | None = None,
+    on_interrupted: Callable[[InterruptedRun], None] = ignore_interrupted,
 ) -> AsyncGenerator[Engine, None]:
     """Open the store and perform runs of these kinds until the context ends; what runs then is continued later.
 
-    A job must take the same steps each time it is given the same input, and start no runs. `tell` is called, in a
-    thread, with each interrupted run that is continued here, or left alone as it was interrupted too long ago.
+    A job must take the same steps each time it gets the same input, and start no runs. `on_interrupted` is called, in a
+    thread, with each interrupted run that this worker continues, or leaves because it was interrupted too long ago.
 
     Raises:
         StoreError: the store cannot be used, or an engine is open in this process already. Where the store goes away
             meanwhile, what the block waits for is cancelled, and this is raised.
     """
-    terms = _checked(terms or Terms())
-    refuse_what_does_not_fit()
-    lease = await anyio.to_thread.run_sync(begin_lease, store, terms)
+    config = _validated(config or WorkerConfig())
+    check_compatibility()
+    lease = await anyio.to_thread.run_sync(acquire_lease, store, config)
     try:
         await anyio.to_thread.run_sync(create_tables, store)
-        await anyio.to_thread.run_sync(set_aside_stale, store, terms)
-        with only_json():
-            performer = Worker(kinds, lease, terms.at_once)
-            watch = Heartbeat(performer, lease, terms, Takeover(terms, DBOS.list_workflow_steps, tell))
+        await anyio.to_thread.run_sync(set_aside_stale, store, config)
+        with without_pickle():
+            worker = Worker(kinds, lease, config.at_once)
+            heartbeat = Heartbeat(
+                worker, lease, config, TakeoverPolicy(config, DBOS.list_workflow_steps, on_interrupted)
+            )
             try:
-                DBOS(config=config_of(store, lease.worker, terms))
-                engine = Engine(performer, watch, lease, terms)
-                await launch(lease, terms)
-                await renew_first(lease)
-                async with _watching(watch):
+                DBOS(config=dbos_config(store, lease.worker, config))
+                engine = Engine(worker, heartbeat, lease, config)
+                await launch(lease, config)
+                await renew_before_start(lease)
+                async with _heartbeat_running(heartbeat):
                     yield engine
             finally:
                 with anyio.CancelScope(shield=True):
-                    await watch.look_a_last_time()
-                    await end(performer, terms)
-                watch.close()
+                    await heartbeat.release_cancelled()
+                    await shut_down(worker, config)
+                heartbeat.close()
     finally:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(lease.close)
 
 
 @asynccontextmanager
-async def _watching(watch: Heartbeat) -> AsyncGenerator[None, None]:
+async def _heartbeat_running(heartbeat: Heartbeat) -> AsyncGenerator[None, None]:
     failures: list[Exception] = []
     async with anyio.create_task_group() as group:
 
@@ -326,7 +338,7 @@ async def _watching(watch: Heartbeat) -> AsyncGenerator[None, None]:
                 failures.insert(0, error)
                 group.cancel_scope.cancel()
 
-        for loop in (watch.keep_alive, watch.let_go, watch.look_round):
+        for loop in (heartbeat.keep_lease, heartbeat.keep_releasing, heartbeat.keep_sweeping):
             group.start_soon(keep, loop)
         try:
             yield
@@ -337,9 +349,9 @@ async def _watching(watch: Heartbeat) -> AsyncGenerator[None, None]:
         raise failures[0]
 
 
-def _checked(terms: Terms) -> Terms:
-    if not _POOL.fullmatch(terms.pool):
-        raise StoreError(f"{terms.pool[:100]!r} is no name of a pool: 3 to 50 of a-z, 0-9, - and _.")
-    if min(terms.at_once, terms.recoveries) < 1 or not 0 < terms.beat_seconds * 3 <= terms.grace_seconds < math.inf:
+def _validated(config: WorkerConfig) -> WorkerConfig:
+    if not _POOL.fullmatch(config.pool):
+        raise StoreError(f"{config.pool[:100]!r} is no name of a pool: 3 to 50 of a-z, 0-9, - and _.")
+    if min(config.at_once, config.recoveries) < 1 or not 0 < config.beat_seconds * 3 <= config.grace_seconds < math.inf:
         raise StoreError("A worker needs at least one run at a time and one recovery, and three beats in its grace.")
-    return terms
+    return config

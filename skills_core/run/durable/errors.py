@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
-    from skills_core.run.durable.recorded_run import Run
+    from skills_core.run.durable.recorded_run import RecordedRun
 
 __all__ = ["RunConflictError", "RunNotDoneError", "StoreError", "UnknownRunError"]
 
@@ -20,7 +20,7 @@ class RunConflictError(SkillsError):
     """A run of this name is recorded otherwise; `recorded` is that run, None where it is another pool's."""
 
     def __init__(
-        self, run_id: str, how: str = "of another kind or with another input", recorded: Run | None = None
+        self, run_id: str, how: str = "of another kind or with another input", recorded: RecordedRun | None = None
     ) -> None:
         super().__init__(
             f"The run {run_id[:200]!r} is recorded already, {how}. Give it the same kind and input as then, or choose "
@@ -41,7 +41,7 @@ class UnknownRunError(SkillsError):
 class RunNotDoneError(SkillsError):
     """A run will come to no outcome here; `run.state` says why, and `run.problem` which error a job ended with."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: RecordedRun) -> None:
         problem = f" ({run.problem})" if run.problem else ""
         super().__init__(f"The run {run.run_id[:200]!r} has no outcome: {run.state.meaning}{problem}.")
         self.run = run

@@ -11,11 +11,11 @@ import anyio.to_thread
 from dbos import DBOS
 from dbos import error as dbos_errors
 
-from skills_core.run.durable.database_errors import FAULTS, reason_of
-from skills_core.run.durable.dbos_context import row_of
+from skills_core.run.durable.database_errors import DATABASE_ERRORS, reason_of
+from skills_core.run.durable.dbos_context import status_row
 from skills_core.run.durable.dbos_status import CANCELLED
 from skills_core.run.durable.errors import StoreError
-from skills_core.run.durable.json_serializer import plain
+from skills_core.run.durable.json_serializer import round_trip
 from skills_core.run.durable.leases import LeaseLostError
 
 if TYPE_CHECKING:
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from skills_core.run.durable.leases import Lease
     from skills_core.run.ports import Epoch
 
-__all__ = ["DurableJournal", "Hold", "refused"]
+__all__ = ["DurableJournal", "RunClaim", "record_error"]
 
 
-class Hold:
+class RunClaim:
     """A run that this process performs, until it lets go of it."""
 
     def __init__(self, lease: Lease) -> None:
         """Begin to hold a run, whose job is performed in `scope`."""
         self._lease = lease
-        self._taken = False
+        self._taken_over = False
         self.epoch: Epoch | None = None
         self._term = lease.term
         self.scope = anyio.CancelScope()
         self.released = False
-        self.for_good = False
+        self.permanently = False
         self.fault: StoreError | None = None
         self.ended = anyio.Event()
 
@@ -49,32 +49,33 @@ class Hold:
         return self._lease.place
 
     @property
-    def may_go_on(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether no other worker can have taken the run over."""
         return not self.released and not self.fenced
 
     @property
     def fenced(self) -> bool:
         """Whether another worker may perform the run, or does."""
-        return self._taken or not self._lease.holds or self._lease.term != self._term
+        return self._taken_over or not self._lease.holds or self._lease.term != self._term
 
     @property
     def worker(self) -> str:
         """Who holds it."""
         return self._lease.worker
 
-    def release(self, *, for_good: bool = False, taken: bool = False, fault: StoreError | None = None) -> None:
+    def release(self, *, permanently: bool = False, taken_over: bool = False, fault: StoreError | None = None) -> None:
         """Cancel the job, and see to it that nothing of it is recorded any more.
 
-        `for_good` says that nobody continues it, `taken` that it is another worker's, `fault` what the store refused.
+        `permanently` says that no worker continues the run, `taken_over` that another worker has it, `fault` is the
+        error of the store.
         """
-        self._taken = self._taken or taken
-        self.for_good = self.for_good or for_good
+        self._taken_over = self._taken_over or taken_over
+        self.permanently = self.permanently or permanently
         self.fault = self.fault or fault
         self.released = True
         self.scope.cancel()
 
-    async def is_gone(self) -> bool:
+    async def store_is_gone(self) -> bool:
         """Return whether the store was removed, so that the run cannot go on."""
         try:
             await anyio.to_thread.run_sync(self._lease.renew)
@@ -85,7 +86,7 @@ class Hold:
         return False
 
 
-class _UnfinishedError(BaseException):
+class _StepFailedError(BaseException):
     """The work of a step raised. dbos records exceptions with their text, but none that is no `Exception`."""
 
     def __init__(self, error: Exception) -> None:
@@ -96,10 +97,10 @@ class _UnfinishedError(BaseException):
 class DurableJournal:
     """Records each finished step in the database, and reads back those that were finished before."""
 
-    def __init__(self, run_id: str, hold: Hold) -> None:
+    def __init__(self, run_id: str, claim: RunClaim) -> None:
         """Begin, or begin again, the run of this name."""
         self._run_id = run_id
-        self._hold = hold
+        self._claim = claim
         self._ended_by: Exception | None = None
 
     @property
@@ -110,22 +111,22 @@ class DurableJournal:
     @property
     def interrupted(self) -> bool:
         """Whether this process let go of the run, and another one or the next continues it."""
-        return self._hold.released and not self._hold.for_good
+        return self._claim.released and not self._claim.permanently
 
     @property
     def fenced(self) -> bool:
         """Whether another worker may perform the run by now, so that this one writes nothing for it any more."""
-        return self._hold.fenced
+        return self._claim.fenced
 
     @property
     def epoch(self) -> Epoch | None:
         """The fencing token for files of the run."""
-        return self._hold.epoch
+        return self._claim.epoch
 
     async def ensure_owned(self) -> None:
         """Go on only while the run is this worker's; otherwise the job is cancelled here."""
-        if not self._hold.may_go_on:
-            await self._let_go()
+        if not self._claim.is_valid:
+            await self._release()
 
     async def step(self, name: str, work: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
         """Return what the step came to, now or earlier.
@@ -140,44 +141,44 @@ class DurableJournal:
         async def recorded() -> JsonValue:
             await self.ensure_owned()
             try:
-                return plain(await work())
+                return round_trip(await work())
             except StoreError as error:  # of a run inside
-                await self._let_go(fault=error)
+                await self._release(fault=error)
             except Exception as error:  # noqa: BLE001 - raised again below
-                raise _UnfinishedError(error) from None
+                raise _StepFailedError(error) from None
 
         try:
             return await DBOS.run_step_async({"name": name}, recorded)
-        except _UnfinishedError as unfinished:
+        except _StepFailedError as unfinished:
             self._ended_by = unfinished.error
-        except FAULTS as error:
-            fault = refused(self._run_id, self._hold.place, error)
-            await (self._let_go(for_good=True) if await self._hold.is_gone() else self._let_go(fault=fault))
+        except DATABASE_ERRORS as error:
+            fault = record_error(self._run_id, self._claim.place, error)
+            await (self._release(permanently=True) if await self._claim.store_is_gone() else self._release(fault=fault))
         except dbos_errors.DBOSWorkflowConflictIDError:
-            await self._let_go_as_recorded()
+            await self._release_as_recorded()
         except dbos_errors.DBOSWorkflowCancelledError:
-            await self._let_go(for_good=True)
+            await self._release(permanently=True)
         assert self._ended_by is not None  # noqa: S101 - for the type checker
         raise self._ended_by
 
-    async def _let_go_as_recorded(self) -> NoReturn:
+    async def _release_as_recorded(self) -> NoReturn:
         """Let go of a run that is not this worker's any more: it was cancelled, or another one has it."""
         try:
-            cancelled = (row := await row_of(self._run_id)) is None or row.status == CANCELLED
-        except FAULTS:
+            cancelled = (row := await status_row(self._run_id)) is None or row.status == CANCELLED
+        except DATABASE_ERRORS:
             cancelled = False
-        await (self._let_go(for_good=True) if cancelled else self._let_go(taken=True))
+        await (self._release(permanently=True) if cancelled else self._release(taken_over=True))
 
-    async def _let_go(
-        self, *, for_good: bool = False, taken: bool = False, fault: StoreError | None = None
+    async def _release(
+        self, *, permanently: bool = False, taken_over: bool = False, fault: StoreError | None = None
     ) -> NoReturn:
-        self._hold.release(for_good=for_good, taken=taken, fault=fault)
+        self._claim.release(permanently=permanently, taken_over=taken_over, fault=fault)
         await anyio.lowlevel.checkpoint()
         # It is shielded, or a task that the scope does not know of.
         raise asyncio.CancelledError
 
 
-def refused(run_id: str, place: str, error: Exception) -> StoreError:
+def record_error(run_id: str, place: str, error: Exception) -> StoreError:
     """Return the error for a run whose record could not be read or written."""
     why = f" ({reason})" if (reason := reason_of(error)) else ""
     what = f"The record of the run {run_id!r} in {place} could not be read or written{why}: {type(error).__name__}."

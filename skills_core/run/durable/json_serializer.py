@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonValue
     from skills_core.run.ports import JsonObject
 
-__all__ = ["JobFailedError", "PlainJson", "plain", "plain_object"]
+__all__ = ["JobFailedError", "JsonSerializer", "round_trip", "round_trip_object"]
 
 _VALUE: Final = "value"
 _ERROR: Final = "error"
@@ -25,34 +25,34 @@ class JobFailedError(Exception):
         self.problem = problem
 
 
-def plain(value: object) -> JsonValue:
+def round_trip(value: object) -> JsonValue:
     """Return a value as it comes back from a record, so that a first time and a repetition are the same.
 
     Raises:
         TypeError, ValueError: it is no JSON.
     """
-    result: JsonValue = json.loads(_written(value))
+    result: JsonValue = json.loads(_encode(value))
     return result
 
 
-def plain_object(value: object) -> JsonObject:
+def round_trip_object(value: object) -> JsonObject:
     """Return an object as it comes back from a record.
 
     Raises:
         TypeError, ValueError: it is no JSON object.
     """
-    result = plain(value)
+    result = round_trip(value)
     if not isinstance(result, dict):
         raise TypeError("the input and the outcome of a job are JSON objects")
     return result
 
 
-def _written(value: object) -> str:
+def _encode(value: object) -> str:
     # Escapes keep out what PostgreSQL and UTF-8 cannot hold: the character zero and halves of surrogate pairs.
     return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
-class PlainJson(Serializer):
+class JsonSerializer(Serializer):
     """JSON with one level around it that tells values from errors."""
 
     def name(self) -> str:
@@ -62,10 +62,10 @@ class PlainJson(Serializer):
     def serialize(self, data: Any) -> str:  # noqa: ANN401 - dbos hands over what it has
         """Write a value, or the type of an error."""
         if isinstance(data, JobFailedError):
-            return _written({_ERROR: data.problem})
+            return _encode({_ERROR: data.problem})
         if isinstance(data, BaseException):
-            return _written({_ERROR: type(data).__name__})
-        return _written({_VALUE: data})
+            return _encode({_ERROR: type(data).__name__})
+        return _encode({_VALUE: data})
 
     def deserialize(self, serialized_data: str) -> Any:  # noqa: ANN401 - see serialize
         """Read a value, or an error that says nothing but its type."""

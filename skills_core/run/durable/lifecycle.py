@@ -12,14 +12,14 @@ import anyio
 import anyio.to_thread
 from dbos import DBOS
 
-from skills_core.run.durable.database_errors import FAULTS, faults_told
-from skills_core.run.durable.dbos_internals import refuse_what_was_launched_otherwise, stop_retrying
+from skills_core.run.durable.database_errors import DATABASE_ERRORS, as_store_errors
+from skills_core.run.durable.dbos_internals import check_launched, stop_retrying
 from skills_core.run.durable.errors import StoreError
-from skills_core.run.durable.json_serializer import PlainJson
+from skills_core.run.durable.json_serializer import JsonSerializer
 from skills_core.run.durable.leases import LeaseLostError
 from skills_core.run.durable.leases.files import FileLease
 from skills_core.run.durable.store import SCHEMA, SqliteStore, make_private
-from skills_core.run.durable.worker_config import INSIDE
+from skills_core.run.durable.worker_config import NESTED_SEPARATOR
 
 if TYPE_CHECKING:
     from dbos import DBOSConfig
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from skills_core.run.durable.leases import Lease
     from skills_core.run.durable.store import Store
     from skills_core.run.durable.worker import Worker
-    from skills_core.run.durable.worker_config import Terms
+    from skills_core.run.durable.worker_config import WorkerConfig
 
-__all__ = ["begin_lease", "config_of", "create_tables", "end", "launch", "renew_first"]
+__all__ = ["acquire_lease", "create_tables", "dbos_config", "launch", "renew_before_start", "shut_down"]
 
-_LAST_WORDS: Final = 5.0
+_FINAL_WRITE_SECONDS: Final = 5.0
 """Seconds that the record has to take note of the end."""
 
 _POLL_SECONDS: Final = 0.25
 """How often a worker looks for waiting runs."""
 
 
-def begin_lease(store: Store, terms: Terms) -> Lease:
+def acquire_lease(store: Store, config: WorkerConfig) -> Lease:
     """Begin to be a worker on this store.
 
     Raises:
@@ -52,7 +52,7 @@ def begin_lease(store: Store, terms: Terms) -> Lease:
             raise StoreError(f"{store.path}: its workers cannot be told apart: {error.strerror}.") from error
     from skills_core.run.durable.leases.postgres import PostgresLease  # noqa: PLC0415 - only where it is used
 
-    return PostgresLease(store.url, terms.grace_seconds)
+    return PostgresLease(store.url, config.grace_seconds)
 
 
 def create_tables(store: Store) -> None:
@@ -64,19 +64,19 @@ def create_tables(store: Store) -> None:
         StoreError: the store cannot be used.
     """
     logging.getLogger("dbos").setLevel(logging.CRITICAL)  # its warnings hold the texts of errors
-    with faults_told(store.place):
+    with as_store_errors(store.place):
         DBOS.migrate(store.url, schema=SCHEMA)
 
 
-def config_of(store: Store, worker: str, terms: Terms) -> DBOSConfig:
+def dbos_config(store: Store, worker: str, config: WorkerConfig) -> DBOSConfig:
     """Return what dbos is told."""
     return {
-        "name": terms.pool,
+        "name": config.pool,
         "system_database_url": store.url,
         "dbos_system_schema": SCHEMA,
         "executor_id": worker,
-        "application_version": terms.version,
-        "serializer": PlainJson(),
+        "application_version": config.version,
+        "serializer": JsonSerializer(),
         "sys_db_pool_size": 10,
         "db_engine_kwargs": {"hide_parameters": True},
         # What it polls for on SQLite nobody here sends, and its end waits for the next time.
@@ -87,7 +87,7 @@ def config_of(store: Store, worker: str, terms: Terms) -> DBOSConfig:
     }
 
 
-async def launch(lease: Lease, terms: Terms) -> None:
+async def launch(lease: Lease, config: WorkerConfig) -> None:
     """Launch dbos on this event loop: it performs runs on the loop that it was launched on.
 
     This holds up the loop while it looks for its tables.
@@ -95,19 +95,19 @@ async def launch(lease: Lease, terms: Terms) -> None:
     Raises:
         StoreError: the store cannot be used.
     """
-    with faults_told(lease.place):
+    with as_store_errors(lease.place):
         DBOS.launch()
-        refuse_what_was_launched_otherwise()
-        for queue in (terms.pool, terms.queue_of(INSIDE)):
+        check_launched()
+        for queue in (config.pool, config.queue_for(NESTED_SEPARATOR)):
             await DBOS.register_queue_async(
                 queue,
-                worker_concurrency=terms.at_once,
+                worker_concurrency=config.at_once,
                 polling_interval_sec=_POLL_SECONDS,
                 on_conflict="always_update",
             )
 
 
-async def renew_first(lease: Lease) -> None:
+async def renew_before_start(lease: Lease) -> None:
     """Begin with a fresh lease: creating the tables may have taken long.
 
     Raises:
@@ -119,13 +119,13 @@ async def renew_first(lease: Lease) -> None:
         raise StoreError(f"The database of runs {lease.place} went away: {error}") from error
 
 
-async def end(performer: Worker, terms: Terms) -> None:
+async def shut_down(worker: Worker, config: WorkerConfig) -> None:
     """Let go of all runs, and end dbos in this process."""
-    held = performer.held
-    await performer.stop(terms.stop_seconds)
-    if held:
-        with suppress(*FAULTS), anyio.move_on_after(_LAST_WORDS):
-            await performer.note_interrupted(held)
+    claims = worker.claims
+    await worker.stop(config.stop_seconds)
+    if claims:
+        with suppress(*DATABASE_ERRORS), anyio.move_on_after(_FINAL_WRITE_SECONDS):
+            await worker.mark_interrupted(claims)
     stop_retrying()
     # In a thread: dbos waits for threads that wait for this loop.
     await anyio.to_thread.run_sync(lambda: DBOS.destroy(destroy_registry=True))

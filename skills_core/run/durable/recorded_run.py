@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from skills_core.run.ports import JsonObject
 
-__all__ = ["FINISHED", "UNFINISHED", "Run", "RunState"]
+__all__ = ["FINISHED", "UNFINISHED", "RecordedRun", "RunState"]
 
 
 class RunState(StrEnum):
@@ -48,7 +48,7 @@ FINISHED: Final = frozenset(RunState) - UNFINISHED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class RecordedRun:
     """One recorded run.
 
     `kind` and `given` are what it was started with; where the record is damaged, `kind` is empty. `attempts` counts how

@@ -17,7 +17,7 @@ SCHEMA: Final = "skillserve"
 """PostgreSQL: everything that is recorded stands in this schema."""
 
 _POSTGRES: Final = ("postgresql://", "postgres://")
-_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+_WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def make_private(path: Path) -> None:
 
 def _refuse_shared(folder: Path) -> None:
     mode = folder.stat().st_mode
-    if os.name != "nt" and mode & _OTHERS_WRITE and not mode & stat.S_ISVTX:
+    if os.name != "nt" and mode & _WRITABLE_BY_OTHERS and not mode & stat.S_ISVTX:
         raise StoreError(f"{folder}: others may write here, so they could replace the record of runs. chmod go-w it.")
 
 

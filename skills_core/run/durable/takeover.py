@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from skills_core.run.durable.client import Activity, open_client
-from skills_core.run.durable.dbos_status import run_of
+from skills_core.run.durable.dbos_status import recorded_run
 from skills_core.run.durable.recorded_run import RunState
-from skills_core.run.durable.worker_config import outermost
+from skills_core.run.durable.worker_config import root_run_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,74 +21,76 @@ if TYPE_CHECKING:
     from dbos import WorkflowStatus
     from dbos._sys_db import StepInfo
 
-    from skills_core.run.durable.recorded_run import Run
+    from skills_core.run.durable.recorded_run import RecordedRun
     from skills_core.run.durable.store import Store
-    from skills_core.run.durable.worker_config import Terms
+    from skills_core.run.durable.worker_config import WorkerConfig
 
-__all__ = ["Interrupted", "Takeover", "ignored", "set_aside_stale"]
+__all__ = ["InterruptedRun", "TakeoverPolicy", "ignore_interrupted", "set_aside_stale"]
 
 
 @dataclass(frozen=True, slots=True)
-class Interrupted:
+class InterruptedRun:
     """An interrupted run that a worker came upon: for how long it lies still, and whether the worker continues it."""
 
-    run: Run
+    run: RecordedRun
     seconds: float
     continued: bool
 
 
-def ignored(interrupted: Interrupted) -> None:
+def ignore_interrupted(interrupted: InterruptedRun) -> None:
     """Take no note."""
     del interrupted
 
 
-class _ListsSteps(Protocol):
+class _ListSteps(Protocol):
     def __call__(self, workflow_id: str, *, load_output: bool) -> list[StepInfo]: ...
 
 
-class Takeover:
+class TakeoverPolicy:
     """What one worker decided on; it says of each run once what becomes of it."""
 
-    def __init__(self, terms: Terms, steps_of: _ListsSteps, tell: Callable[[Interrupted], None]) -> None:
-        """Decide by `terms`; `steps_of` lists the steps of a run that are finished."""
-        self._terms = terms
+    def __init__(
+        self, config: WorkerConfig, steps_of: _ListSteps, on_interrupted: Callable[[InterruptedRun], None]
+    ) -> None:
+        """Decide by `config`; `steps_of` lists the steps of a run that are finished."""
+        self._config = config
         self._steps_of = steps_of
-        self._tell = tell
+        self._on_interrupted = on_interrupted
         self._admitted: set[str] = set()
-        self._told: set[tuple[str, bool]] = set()
+        self._reported: set[tuple[str, bool]] = set()
 
     def admitted(self, rows: Iterable[WorkflowStatus]) -> list[str]:
         """Return which runs of a dead worker are taken over; a run and those inside of it share one decision."""
         groups: dict[str, list[WorkflowStatus]] = {}
         for row in rows:
-            if self._terms.takes_over(row.workflow_id):
-                groups.setdefault(outermost(row.workflow_id), []).append(row)
+            if self._config.takes_over(row.workflow_id):
+                groups.setdefault(root_run_id(row.workflow_id), []).append(row)
         admitted: list[str] = []
         for outer, group in groups.items():
-            seconds = time.time() - max(last_sign_of(row, self._steps_of) for row in group)
-            limit = self._terms.resume_seconds
+            seconds = time.time() - max(last_activity(row, self._steps_of) for row in group)
+            limit = self._config.resume_seconds
             is_admitted = outer in self._admitted or limit is None or seconds <= limit
-            self._say(next((row for row in group if row.workflow_id == outer), None), seconds, continued=is_admitted)
+            self._report(next((row for row in group if row.workflow_id == outer), None), seconds, continued=is_admitted)
             if is_admitted:
                 self._admitted.add(outer)
                 admitted += (row.workflow_id for row in group)
         return admitted
 
-    def _say(self, row: WorkflowStatus | None, seconds: float, *, continued: bool) -> None:
-        if row is not None and (row.workflow_id, continued) not in self._told:
-            self._told.add((row.workflow_id, continued))
-            run = run_of(row, self._terms.version, with_outcome=False)
-            self._tell(Interrupted(run, max(seconds, 0.0), continued))
+    def _report(self, row: WorkflowStatus | None, seconds: float, *, continued: bool) -> None:
+        if row is not None and (row.workflow_id, continued) not in self._reported:
+            self._reported.add((row.workflow_id, continued))
+            run = recorded_run(row, self._config.version, with_outcome=False)
+            self._on_interrupted(InterruptedRun(run, max(seconds, 0.0), continued))
 
 
-def last_sign_of(row: WorkflowStatus, steps_of: _ListsSteps) -> float:
+def last_activity(row: WorkflowStatus, steps_of: _ListSteps) -> float:
     """Return when something was recorded of a run for the last time, in seconds since 1970."""
     steps = steps_of(row.workflow_id, load_output=False)
     signs = [row.updated_at or 0, *(step["completed_at_epoch_ms"] or 0 for step in steps)]
     return max(signs) / 1000
 
 
-def set_aside_stale(store: Store, terms: Terms) -> None:
+def set_aside_stale(store: Store, config: WorkerConfig) -> None:
     """Take from the queue what was interrupted, put back into it, and then left there for too long.
 
     A worker that takes a run over puts it into the queue first. Where all workers end before one has room for it, the
@@ -97,16 +99,16 @@ def set_aside_stale(store: Store, terms: Terms) -> None:
     Raises:
         StoreError: the store cannot be used.
     """
-    limit = terms.resume_seconds if terms.only is None else 0.0
+    limit = config.resume_seconds if config.only is None else 0.0
     if limit is None:
         return
     with open_client(store) as client:
         if client is None:
             return
-        mine = client.unfinished(terms)
+        mine = client.unfinished(config)
         if any(client.activity(run) is Activity.PERFORMED for run in mine):
             return  # a worker that is alive has put it there, and performs it when it has room
         for run in mine:
             is_left = run.state is RunState.WAITING and run.attempts > 0 and time.time() - run.updated > limit
-            if is_left and not (terms.only and outermost(run.run_id) in terms.only):
+            if is_left and not (config.only and root_run_id(run.run_id) in config.only):
                 client.set_aside(run.run_id)

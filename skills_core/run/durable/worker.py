@@ -11,13 +11,13 @@ import anyio.lowlevel
 from dbos import DBOS
 
 from skills_core.diagnostics import one_line
-from skills_core.run.durable.database_errors import FAULTS
-from skills_core.run.durable.dbos_context import row_of
-from skills_core.run.durable.dbos_status import CANCELLED, STATES
-from skills_core.run.durable.journal import DurableJournal, Hold, refused
-from skills_core.run.durable.json_serializer import JobFailedError, plain_object
+from skills_core.run.durable.database_errors import DATABASE_ERRORS
+from skills_core.run.durable.dbos_context import status_row
+from skills_core.run.durable.dbos_status import CANCELLED, STATE_BY_STATUS
+from skills_core.run.durable.journal import DurableJournal, RunClaim, record_error
+from skills_core.run.durable.json_serializer import JobFailedError, round_trip_object
 from skills_core.run.durable.recorded_run import RunState
-from skills_core.run.durable.worker_config import is_inner, outermost
+from skills_core.run.durable.worker_config import is_nested, root_run_id
 from skills_core.run.ports import Epoch
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Worker:
         self._kinds = dict(kinds)
         self._lease = lease
         self._slots = asyncio.Semaphore(at_once)
-        self._held: dict[str, Hold] = {}
+        self._claims: dict[str, RunClaim] = {}
         self._faults: dict[str, StoreError] = {}
         self._closing = False
         self._idle = asyncio.Event()
@@ -54,16 +54,16 @@ class Worker:
         return frozenset(self._kinds)
 
     @property
-    def held(self) -> Mapping[str, Hold]:
+    def claims(self) -> Mapping[str, RunClaim]:
         """The runs that are performed or wait for a slot, by name."""
-        return dict(self._held)
+        return dict(self._claims)
 
     @property
     def faults(self) -> Mapping[str, StoreError]:
         """What the store refused of the runs that were let go of for it, by name."""
         return dict(self._faults)
 
-    def keep_faults_of(self, run_ids: Collection[str]) -> None:
+    def retain_errors(self, run_ids: Collection[str]) -> None:
         """Forget what the store refused of all others."""
         self._faults = {run_id: fault for run_id, fault in self._faults.items() if run_id in run_ids}
 
@@ -77,93 +77,93 @@ class Worker:
         """
         run_id = DBOS.workflow_id
         assert run_id is not None  # noqa: S101 - for the type checker
-        hold = Hold(self._lease)
-        if (before := self._held.get(run_id)) is not None:
+        claim = RunClaim(self._lease)
+        if (before := self._claims.get(run_id)) is not None:
             before.release()  # dbos has begun it anew: what is left of the earlier time can record nothing any more
-        self._held[run_id] = hold
+        self._claims[run_id] = claim
         self._faults.pop(run_id, None)
         self._idle.clear()
         try:
-            return await self._result(run_id, kind, given, hold)
+            return await self._result(run_id, kind, given, claim)
         finally:
-            hold.ended.set()
-            if self._held.get(run_id) is hold:
-                del self._held[run_id]
-            if not self._held:
+            claim.ended.set()
+            if self._claims.get(run_id) is claim:
+                del self._claims[run_id]
+            if not self._claims:
                 self._idle.set()
 
-    async def _result(self, run_id: str, kind: str, given: JsonObject, hold: Hold) -> JsonObject:
+    async def _result(self, run_id: str, kind: str, given: JsonObject, claim: RunClaim) -> JsonObject:
         outcome: JsonObject = {}
         problem = ""
         try:
             if self._closing:
-                hold.release()
-            if is_inner(run_id) and (outer := self._held.get(outermost(run_id))) is not None and outer.released:
-                hold.release(for_good=outer.for_good)
+                claim.release()
+            if is_nested(run_id) and (outer := self._claims.get(root_run_id(run_id))) is not None and outer.released:
+                claim.release(permanently=outer.permanently)
             # A run inside of another one has that one's slot.
-            with hold.scope:
-                await self._note_epoch(run_id, hold)
-                async with nullcontext() if is_inner(run_id) else self._slots:
+            with claim.scope:
+                await self._read_epoch(run_id, claim)
+                async with nullcontext() if is_nested(run_id) else self._slots:
                     await anyio.lowlevel.checkpoint_if_cancelled()
-                    outcome = await self._attempt(run_id, kind, given, hold)
+                    outcome = await self._attempt(run_id, kind, given, claim)
         except asyncio.CancelledError:
             problem = "CancelledError"
         except Exception as error:
             problem = type(error).__name__
             logger.debug("the job of run %s raised", run_id, exc_info=True)
-        if hold.fault is not None:
-            self._faults[run_id] = hold.fault
-            logger.warning("run %s is let go of: %s", one_line(run_id), hold.fault)
-        if hold.released:
+        if claim.fault is not None:
+            self._faults[run_id] = claim.fault
+            logger.warning("run %s is let go of: %s", one_line(run_id), claim.fault)
+        if claim.released:
             raise asyncio.CancelledError
         if problem:
             logger.warning("run %s failed: its job raised %s", one_line(run_id), problem)
             raise JobFailedError(problem)  # outside of the handler: with no trace of what the error said
         return outcome
 
-    async def _note_epoch(self, run_id: str, hold: Hold) -> None:
+    async def _read_epoch(self, run_id: str, claim: RunClaim) -> None:
         """Learn the fencing token of the run; where another worker has the run already, let go of it."""
         try:
-            row = await row_of(run_id)
-        except FAULTS as error:
-            hold.release(fault=refused(run_id, hold.place, error))
+            row = await status_row(run_id)
+        except DATABASE_ERRORS as error:
+            claim.release(fault=record_error(run_id, claim.place, error))
             await anyio.lowlevel.checkpoint()
             return
-        if row is None or row.executor_id != hold.worker or STATES.get(row.status) is not RunState.RUNNING:
-            hold.release(for_good=row is None or row.status == CANCELLED, taken=row is not None)
+        if row is None or row.executor_id != claim.worker or STATE_BY_STATUS.get(row.status) is not RunState.RUNNING:
+            claim.release(permanently=row is None or row.status == CANCELLED, taken_over=row is not None)
             await anyio.lowlevel.checkpoint()
             return
-        hold.epoch = Epoch(row.created_at or 0, row.recovery_attempts or 0)
+        claim.epoch = Epoch(row.created_at or 0, row.recovery_attempts or 0)
 
-    async def _attempt(self, run_id: str, kind: str, given: JsonObject, hold: Hold) -> JsonObject:
-        return plain_object(await self._kinds[kind](DurableJournal(run_id, hold), given))
+    async def _attempt(self, run_id: str, kind: str, given: JsonObject, claim: RunClaim) -> JsonObject:
+        return round_trip_object(await self._kinds[kind](DurableJournal(run_id, claim), given))
 
     def release_lost(self) -> None:
         """Let go of the runs that another worker may have taken over."""
-        for run_id, hold in self.held.items():
-            if not hold.released and not hold.may_go_on:
+        for run_id, claim in self.claims.items():
+            if not claim.released and not claim.is_valid:
                 logger.warning("run %s is let go of: this worker could not show in time that it is alive", run_id)
-                hold.release()
+                claim.release()
 
-    def give_up(self) -> None:
+    def release_all(self) -> None:
         """Let go of all runs for good: what was recorded of them is gone."""
-        for hold in self.held.values():
-            hold.release(for_good=True)
+        for claim in self.claims.values():
+            claim.release(permanently=True)
 
     async def stop(self, seconds: float) -> None:
         """Let go of all runs, begin none any more, and wait so long for the jobs to end."""
         self._closing = True
-        for hold in self.held.values():
-            hold.release()
+        for claim in self.claims.values():
+            claim.release()
         try:
             async with asyncio.timeout(seconds):
                 await self._idle.wait()
         except TimeoutError:
-            logger.warning("%d runs did not stop within %g seconds", len(self._held), seconds)
+            logger.warning("%d runs did not stop within %g seconds", len(self._claims), seconds)
 
-    async def note_interrupted(self, holds: Mapping[str, Hold]) -> None:
+    async def mark_interrupted(self, claims: Mapping[str, RunClaim]) -> None:
         """Let the record say that these runs were performed up to now, as far as they are to be continued."""
-        for run_id, hold in holds.items():
-            if not hold.for_good and not hold.fenced:
+        for run_id, claim in claims.items():
+            if not claim.permanently and not claim.fenced:
                 # What it says does not matter: it is the time at which it was said.
                 await DBOS.update_workflow_attributes_async(run_id, {"interrupted": True})

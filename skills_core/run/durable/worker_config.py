@@ -5,29 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["INSIDE", "RUN_FORMAT", "Terms", "is_inner", "outermost"]
+__all__ = ["NESTED_SEPARATOR", "RUN_FORMAT", "WorkerConfig", "is_nested", "root_run_id"]
 
 RUN_FORMAT: Final = 1
 """How runs are recorded. It goes up when a job takes other steps than before for the same input, or reads their results
 differently: a run is only continued by a version that has the number it was begun with."""
 
 
-INSIDE: Final = "."
+NESTED_SEPARATOR: Final = "."
 """What stands between the name of a run and that of a run inside of it."""
 
 
-def is_inner(run_id: str) -> bool:
+def is_nested(run_id: str) -> bool:
     """Tell whether this is the name of a run inside of another one."""
-    return INSIDE in run_id
+    return NESTED_SEPARATOR in run_id
 
 
-def outermost(run_id: str) -> str:
+def root_run_id(run_id: str) -> str:
     """Return the name of the run that this one is inside of, or its own."""
-    return run_id.partition(INSIDE)[0]
+    return run_id.partition(NESTED_SEPARATOR)[0]
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class WorkerConfig:
     """Bounds and rhythm of one worker. The workers of one pool should agree on them."""
 
     pool: str = "skillserve"
@@ -51,16 +51,16 @@ class Terms:
     stop_seconds: float = 10.0
     """How long a closing worker waits for its runs to stop."""
 
-    def queue_of(self, run_id: str) -> str:
+    def queue_for(self, run_id: str) -> str:
         """Return the queue in which a run waits for a worker.
 
         Runs inside of others have one of their own: were they to wait behind those that wait for them, nobody went on.
         """
-        return f"{self.pool}.inner" if is_inner(run_id) else self.pool
+        return f"{self.pool}.inner" if is_nested(run_id) else self.pool
 
     def takes_over(self, run_id: str) -> bool:
         """Tell whether this process takes a run over from a worker that died."""
-        return self.only is None or outermost(run_id) in self.only
+        return self.only is None or root_run_id(run_id) in self.only
 
     @property
     def version(self) -> str:

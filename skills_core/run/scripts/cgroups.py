@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Group", "Groups", "find_groups"]
+__all__ = ["Cgroup", "CgroupFactory", "find_cgroups"]
 
-_END_SECONDS = 5.0
+_REMOVE_SECONDS = 5.0
 # Processes that were killed leave their group when the kernel has freed their memory.
 
 _PREFIX = "skillserve-"
@@ -38,7 +38,7 @@ _JOIN = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _CgroupFolder:
     """A folder of the cgroup file system in which groups can be made, and the version of its files."""
 
     folder: Path
@@ -47,21 +47,21 @@ class _Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class CgroupFactory:
     """Where groups can be made, and their bounds; None of `memory_bytes` or `processes` means unbounded."""
 
-    places: tuple[_Place, ...]
+    places: tuple[_CgroupFolder, ...]
     memory_bytes: int | None
     processes: int | None
 
-    def make(self) -> Group:
+    def make(self) -> Cgroup:
         """Make a group without processes.
 
         Raises:
             OSError: the system refuses it.
         """
         name = f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}"
-        group = Group(tuple(place.folder / name for place in self.places))
+        group = Cgroup(tuple(place.folder / name for place in self.places))
         try:
             for place, folder in zip(self.places, group.folders, strict=True):
                 folder.mkdir()
@@ -76,7 +76,7 @@ class Groups:
             raise
         return group
 
-    def _bounds(self, place: _Place) -> Iterator[tuple[str, int, bool]]:
+    def _bounds(self, place: _CgroupFolder) -> Iterator[tuple[str, int, bool]]:
         """Yield files of a group, what to write to each, and whether the bound depends on it."""
         if self.memory_bytes is not None and "memory" in place.controllers:
             # Kernels without swap accounting lack the second file.
@@ -92,18 +92,18 @@ class Groups:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Cgroup:
     """A group that was made: one folder for each hierarchy that bounds something."""
 
     folders: tuple[Path, ...]
 
-    def joining(self, argv: tuple[str, ...]) -> tuple[str, ...]:
+    def joining_command(self, argv: tuple[str, ...]) -> tuple[str, ...]:
         """Return a command line that does the same as a member of the group."""
         return ("/bin/sh", "-c", *_JOIN, *map(str, self.folders), "--", *argv)
 
     def remove(self) -> bool:
         """Kill what runs in the group and remove it; return whether it is gone."""
-        deadline = time.monotonic() + _END_SECONDS
+        deadline = time.monotonic() + _REMOVE_SECONDS
         left = [folder for folder in self.folders if folder.exists()]
         while left:
             for folder in left:
@@ -130,28 +130,30 @@ def _kill(folder: Path) -> None:
                     os.kill(int(number), signal.SIGKILL)
 
 
-def find_groups(memory_bytes: int, processes: int, proc: Path = Path("/proc/self")) -> tuple[Groups | None, str]:
+def find_cgroups(
+    memory_bytes: int, processes: int, proc: Path = Path("/proc/self")
+) -> tuple[CgroupFactory | None, str]:
     """Return where groups that bound memory can be made here, None and the reason where there is no such place."""
     if sys.platform != "linux":
         return None, "this system has no control groups"
     try:
-        places = tuple(_places(proc))
+        places = tuple(_usable_folders(proc))
     except OSError as error:
         return None, f"its control groups cannot be read ({error.strerror or error})"
     bounded = frozenset(each for place in places for each in place.controllers)
     if "memory" not in bounded:
         return None, "there is no control group that this user may write to"
-    groups = Groups(places, memory_bytes, processes if "pids" in bounded else None)
+    cgroups = CgroupFactory(places, memory_bytes, processes if "pids" in bounded else None)
     for place in places:
-        _sweep(place.folder)
+        _remove_stale(place.folder)
     try:
-        removed = groups.make().remove()
+        removed = cgroups.make().remove()
     except OSError as error:
         return None, f"the control group cannot be made ({error.strerror or error})"
-    return (groups, "") if removed else (None, "the control group cannot be removed")
+    return (cgroups, "") if removed else (None, "the control group cannot be removed")
 
 
-def _sweep(folder: Path) -> None:
+def _remove_stale(folder: Path) -> None:
     """Remove the groups of servers that were killed; they are empty, as their processes ended with the server."""
     for group in folder.glob(f"{_PREFIX}*-*"):
         with suppress(OSError, ValueError):
@@ -161,11 +163,11 @@ def _sweep(folder: Path) -> None:
                 group.rmdir()
 
 
-def _places(proc: Path) -> Iterator[_Place]:
+def _usable_folders(proc: Path) -> Iterator[_CgroupFolder]:
     """Yield for each hierarchy with a needed controller the folder nearest to this process's group that can be used."""
     needed = {"memory", "pids"}
     for mount in _mounts(proc / "mountinfo"):
-        found = _nearest(mount, proc / "cgroup")
+        found = _nearest_folder(mount, proc / "cgroup")
         if found is not None and needed & found.controllers:
             useful = replace(found, controllers=frozenset(needed & found.controllers))
             needed -= useful.controllers
@@ -190,7 +192,7 @@ def _mounts(mountinfo: Path) -> Iterator[_Mount]:
             yield _Mount(fields[3], Path(fields[4]), 1, frozenset(options.split(",")))
 
 
-def _nearest(mount: _Mount, cgroup: Path) -> _Place | None:
+def _nearest_folder(mount: _Mount, cgroup: Path) -> _CgroupFolder | None:
     for line in cgroup.read_text(encoding="utf-8", errors="replace").splitlines():
         number, named, path = line.split(":", 2)
         own = number == "0" and not named if mount.version == 2 else bool(mount.controllers & set(named.split(",")))  # noqa: PLR2004
@@ -199,16 +201,16 @@ def _nearest(mount: _Mount, cgroup: Path) -> _Place | None:
             continue
         folder = mount.point / inside
         if mount.version == 1:
-            return _Place(folder, mount.controllers, 1) if _writable(folder) else None
+            return _CgroupFolder(folder, mount.controllers, 1) if _writable(folder) else None
         for each in (folder, *folder.parents):
             if not each.is_relative_to(mount.point):
                 break
-            if _writable(each) and (controllers := _offered(each)):
-                return _Place(each, controllers, 2)
+            if _writable(each) and (controllers := _enabled_controllers(each)):
+                return _CgroupFolder(each, controllers, 2)
     return None
 
 
-def _offered(folder: Path) -> frozenset[str]:
+def _enabled_controllers(folder: Path) -> frozenset[str]:
     """Return which controllers groups within a folder of version 2 have, after switching on what can be."""
     control = folder / "cgroup.subtree_control"
     there = set((folder / "cgroup.controllers").read_text().split())

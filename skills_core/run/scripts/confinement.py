@@ -16,13 +16,13 @@ import anyio
 import anyio.to_thread
 
 from skills_core.run.scripts.isolation import limited, sandboxed
-from skills_core.run.scripts.platform_processes import KEEPS_ORPHANS
-from skills_core.run.scripts.process import Command, Ending, Finished, run_process
+from skills_core.run.scripts.platform_processes import HAS_SUBREAPER
+from skills_core.run.scripts.process import Command, ProcessEnding, ProcessResult, run_process
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
-    from skills_core.run.scripts.cgroups import Group
+    from skills_core.run.scripts.cgroups import Cgroup
     from skills_core.run.scripts.isolation import Isolation
     from skills_core.run.scripts.process import ProcessLimits
 
@@ -45,7 +45,7 @@ async def run_confined(
     *,
     mounts: Sequence[str] = (),
     python: Path | None = None,
-) -> Finished:
+) -> ProcessResult:
     """Run a command as `run_process` does, in what `isolation` has.
 
     `mounts` are the arguments that make its sandbox, if there is one. `python` runs the supervisor where there is none;
@@ -63,10 +63,10 @@ async def run_confined(
             else:
                 command = _supervised(replace(command, argv=limited(isolation, command.argv)), python)
             if group is not None:
-                command = replace(command, argv=group.joining(command.argv))
+                command = replace(command, argv=group.joining_command(command.argv))
             return await run_process(command, limits, stdin)
     except _NoGroupError as error:
-        return Finished(Ending.NOT_STARTED, fault=f"its control group cannot be made: {error}")
+        return ProcessResult(ProcessEnding.NOT_STARTED, fault=f"its control group cannot be made: {error}")
 
 
 class _NoGroupError(Exception):
@@ -74,12 +74,12 @@ class _NoGroupError(Exception):
 
 
 @asynccontextmanager
-async def _group(isolation: Isolation) -> AsyncGenerator[Group | None]:
-    if isolation.groups is None:
+async def _group(isolation: Isolation) -> AsyncGenerator[Cgroup | None]:
+    if isolation.cgroups is None:
         yield None
         return
     try:
-        group = await anyio.to_thread.run_sync(isolation.groups.make)
+        group = await anyio.to_thread.run_sync(isolation.cgroups.make)
     except OSError as error:
         raise _NoGroupError(str(error)) from error
     try:
@@ -91,7 +91,7 @@ async def _group(isolation: Isolation) -> AsyncGenerator[Group | None]:
 
 
 def _supervised(command: Command, python: Path | None) -> Command:
-    if python is None or not KEEPS_ORPHANS:
+    if python is None or not HAS_SUBREAPER:
         return command
     start = (str(python), "-I", "-S", "-c", _SUPERVISE, str(_SUPERVISOR))
     argv = (*start, str(os.getpid()), str(command.grace_seconds), *command.argv)

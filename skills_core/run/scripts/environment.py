@@ -55,9 +55,9 @@ def script_environment(
     `host` is that of the server, of which the names that are `passed` are kept. `skill` and `scratch` are where the
     script sees its skill's files and a folder of its own, `variables` are the user's for this skill, and win.
     """
-    environment = {"LANG": "C.UTF-8", **_kept(host, _SYSTEM), **_FIXED, "PATH": search_path, "SKILL_DIR": str(skill)}
+    environment = {"LANG": "C.UTF-8", **_select(host, _SYSTEM), **_FIXED, "PATH": search_path, "SKILL_DIR": str(skill)}
     environment |= dict.fromkeys(("HOME", "USERPROFILE", "TEMP", "TMP", "TMPDIR"), str(scratch))
-    environment |= _kept(host, passed)
+    environment |= _select(host, passed)
     environment |= variables or {}
     return {name: value for name, value in environment.items() if not name.upper().startswith(HIDDEN_PREFIX)}
 
@@ -73,12 +73,12 @@ def installer_environment(
     """
     own = str(cache / "home")
     folders = dict.fromkeys(("APPDATA", "HOME", "LOCALAPPDATA", "USERPROFILE", "XDG_CONFIG_HOME", "XDG_DATA_HOME"), own)
-    environment = _kept(host, (*_SYSTEM, *_INSTALLER, *(name for name in host if name.endswith(_INSTALLER_ENDS))))
+    environment = _select(host, (*_SYSTEM, *_INSTALLER, *(name for name in host if name.endswith(_INSTALLER_ENDS))))
     environment |= {**_INSTALLER_FIXED, **folders, "UV_CREDENTIALS_DIR": own, "UV_CACHE_DIR": str(cache / "uv")}
     environment["UV_PYTHON_INSTALL_DIR"] = str(_data_home(host, home) / "uv" / "python")
     if index is not None:
         environment["UV_DEFAULT_INDEX"] = index
-    return environment | _kept(host, passed)
+    return environment | _select(host, passed)
 
 
 def _data_home(host: Mapping[str, str], home: Path) -> Path:
@@ -87,5 +87,5 @@ def _data_home(host: Mapping[str, str], home: Path) -> Path:
     return Path(host.get("XDG_DATA_HOME") or home / ".local" / "share")
 
 
-def _kept(host: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+def _select(host: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
     return {name: host[name] for name in names if name in host}

@@ -14,16 +14,16 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from skills_core.errors import ScriptRefusedError
-from skills_core.run.scripts.program_files import lies_in
+from skills_core.run.scripts.program_files import is_inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Interpreter", "Programs", "interpreter_of", "is_python"]
+__all__ = ["Interpreter", "ProgramFinder", "find_interpreter", "is_python"]
 
 _POWERSHELL = ("-NoProfile", "-NonInteractive", "-ExecutionPolicy", "Bypass", "-File")
 
-_BY_NAME: dict[str, tuple[tuple[str, ...], ...]] = {
+_BY_SUFFIX: dict[str, tuple[tuple[str, ...], ...]] = {
     ".py": (("python3",),),
     ".sh": (("bash",), ("sh",)),
     ".bash": (("bash",),),
@@ -47,7 +47,7 @@ _BINARY = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"MZ")
 
 _PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?(?:\.exe)?")
 _MAX_FIRST_LINE = 1024
-_REFUSED = frozenset({".bat", ".cmd"})
+_BATCH_SUFFIXES = frozenset({".bat", ".cmd"})
 # Their arguments are read by a shell, whatever is done about it.
 
 
@@ -60,7 +60,7 @@ class Interpreter:
 
 
 @dataclass(frozen=True, slots=True)
-class Programs:
+class ProgramFinder:
     """Where programs are looked up: folders in order, and a Python that is there in any case.
 
     `changeable` are folders that scripts and models may write to.
@@ -74,9 +74,9 @@ class Programs:
         """Return the program of this name that comes first, None where there is none."""
         return next(self._found(name), None)
 
-    def find_own(self, name: str) -> Path | None:
+    def find_trusted(self, name: str) -> Path | None:
         """Return the program that comes first of those that the server may run for itself, outside of a sandbox."""
-        found = (path for path in self._found(name) if not any(lies_in(path, each) for each in self.changeable))
+        found = (path for path in self._found(name) if not any(is_inside(path, each) for each in self.changeable))
         return next(found, None)
 
     def find_python(self, name: str = "python3") -> Path:
@@ -90,13 +90,13 @@ class Programs:
         for folder in self.folders:
             found = shutil.which(name, path=folder)
             # Windows looks into the working directory first, and has programs that only open its store.
-            if found and Path(found).parent == folder and folder.name != "WindowsApps" and not _is_stand_in(found):
+            if found and Path(found).parent == folder and folder.name != "WindowsApps" and not _is_shim(found):
                 yield Path(found)
 
 
-def _is_stand_in(path: str) -> bool:
+def _is_shim(path: str) -> bool:
     """Tell whether a program is a script that looks for the real one in the user's home, which scripts do not have."""
-    if Path(path).suffix.lower() in _REFUSED:
+    if Path(path).suffix.lower() in _BATCH_SUFFIXES:
         return True
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - it comes as text
@@ -107,43 +107,43 @@ def _is_stand_in(path: str) -> bool:
 
 def is_python(path: str, raw: bytes) -> bool:
     """Tell whether a script is one for Python: by its first line, else by the end of its name."""
-    words = _first_line(path, raw)
+    words = _shebang_words(path, raw)
     if not words:
         return PurePosixPath(path).suffix.lower() == ".py"
     name = PurePosixPath(words[0]).name
     return name == "uv" or _PYTHON.fullmatch(name) is not None
 
 
-def interpreter_of(path: str, raw: bytes, programs: Programs) -> Interpreter:
+def find_interpreter(path: str, raw: bytes, programs: ProgramFinder) -> Interpreter:
     """Return what runs the script `path` with the content `raw`.
 
     Raises:
         ScriptRefusedError: nobody can tell, or it is not there.
     """
-    words = _first_line(path, raw)
+    words = _shebang_words(path, raw)
     if is_python(path, raw):
         name = PurePosixPath(words[0]).name if words else "python3"
         if name == "uv":
             return Interpreter((str(programs.find_python()),))
         return Interpreter((str(programs.find_python(name)), *words[1:]))
     if words:
-        return _named(path, words, programs)
+        return _from_shebang(path, words, programs)
     suffix = PurePosixPath(path).suffix.lower()
-    if suffix in _REFUSED:
+    if suffix in _BATCH_SUFFIXES:
         raise ScriptRefusedError(path, "arguments of batch files cannot be kept from the shell; use PowerShell (.ps1)")
-    for program, *options in _BY_NAME.get(suffix, ()):
+    for program, *options in _BY_SUFFIX.get(suffix, ()):
         if found := programs.find(program):
             return Interpreter((str(found), *options))
-    if suffix in _BY_NAME:
-        wanted = " or ".join(dict.fromkeys(program for program, *_ in _BY_NAME[suffix]))
+    if suffix in _BY_SUFFIX:
+        wanted = " or ".join(dict.fromkeys(program for program, *_ in _BY_SUFFIX[suffix]))
         raise ScriptRefusedError(path, f"{wanted} is not installed, or not on the search path")
     if raw.startswith(_BINARY):
         return Interpreter(())
-    known = " ".join(_BY_NAME)
+    known = " ".join(_BY_SUFFIX)
     raise ScriptRefusedError(path, f"nothing tells how to run it; expected a first line with #!, or one of {known}")
 
 
-def _first_line(path: str, raw: bytes) -> tuple[str, ...]:
+def _shebang_words(path: str, raw: bytes) -> tuple[str, ...]:
     """Return the words of the line that begins with `#!`, without `env`; none where there is no such line."""
     if not raw.startswith(b"#!"):
         return ()
@@ -163,11 +163,11 @@ def _first_line(path: str, raw: bytes) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _named(path: str, words: tuple[str, ...], programs: Programs) -> Interpreter:
+def _from_shebang(path: str, words: tuple[str, ...], programs: ProgramFinder) -> Interpreter:
     program, options = words[0], words[1:]
     name = PurePosixPath(program).name
     there = Path(program)
-    if there.is_absolute() and there.is_file() and os.access(there, os.X_OK) and not _is_stand_in(program):
+    if there.is_absolute() and there.is_file() and os.access(there, os.X_OK) and not _is_shim(program):
         return Interpreter((program, *options))
     found = programs.find(name)
     if found is None:

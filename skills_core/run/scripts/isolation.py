@@ -13,27 +13,27 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
-from skills_core.run.scripts.cgroups import find_groups
+from skills_core.run.scripts.cgroups import find_cgroups
 from skills_core.run.scripts.mounts import (
     DEVICES,
     SCRATCH_BYTES,
     SHARED_MEMORY_BYTES,
     WRITABLE,
+    in_system_mounts,
     sandbox_arguments,
-    seen,
     with_read_only_devices,
 )
-from skills_core.run.scripts.platform_processes import readable
+from skills_core.run.scripts.platform_processes import pipe_with
 from skills_core.run.scripts.process import SECCOMP_FILTER
-from skills_core.run.scripts.program_files import as_seen
+from skills_core.run.scripts.program_files import sandbox_program
 from skills_core.run.scripts.seccomp import seccomp_filter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from skills_core.run.scripts.cgroups import Groups
-    from skills_core.run.scripts.interpreters import Programs
+    from skills_core.run.scripts.cgroups import CgroupFactory
+    from skills_core.run.scripts.interpreters import ProgramFinder
 
 __all__ = ["Isolation", "IsolationKind", "find_isolation", "limited", "sandboxed"]
 
@@ -65,8 +65,8 @@ class Isolation:
     `sandbox` is bubblewrap, None where it does not work, which `why` then explains. `limiter` is the program that sets
     limits on memory and files, None where the system has none. `unprivileged` tells that this process is not run by
     root, whose processes the system does not count. `seccomp_filter` is what the sandbox loads, and `lacks` names the
-    parts of a sandbox that are missing. `before` stands before the sandbox where root starts it. `groups` bound all
-    processes of a script together, None where that does not work, which `why_no_groups` then explains.
+    parts of a sandbox that are missing. `before` stands before the sandbox where root starts it. `cgroups` bound all
+    processes of a script together, None where that does not work, which `no_cgroups_reason` then explains.
     """
 
     sandbox: Path | None = None
@@ -76,8 +76,8 @@ class Isolation:
     seccomp_filter: bytes = field(default=b"", repr=False)
     lacks: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
-    groups: Groups | None = None
-    why_no_groups: str = ""
+    cgroups: CgroupFactory | None = None
+    no_cgroups_reason: str = ""
 
     @property
     def kind(self) -> IsolationKind:
@@ -100,7 +100,7 @@ class Isolation:
     def counts_processes(self) -> bool:
         """Whether the number of processes of a script in the sandbox is limited."""
         limited_by_user = self.unprivileged and self.limiter is not None
-        return limited_by_user or (self.groups is not None and self.groups.processes is not None)
+        return limited_by_user or (self.cgroups is not None and self.cgroups.processes is not None)
 
     def statement(self, *, network: bool = False, workspace: Path | None = None) -> str:
         """Say in a sentence what a script can reach; `network` and `workspace` are what it was given on top."""
@@ -116,39 +116,39 @@ class Isolation:
         ]
         if self.lacks:
             said.append(f"The sandbox is incomplete: {self.fault}.")
-        if self.groups is None:
-            said.append(f"The memory of all their processes together is not limited: {self.why_no_groups}.")
+        if self.cgroups is None:
+            said.append(f"The memory of all their processes together is not limited: {self.no_cgroups_reason}.")
         if not self.counts_processes:
             why = "there is no prlimit that works" if self.unprivileged else "root runs this server"
             said.append(f"The number of their processes is not limited: {why}.")
         return " ".join(said)
 
 
-def find_isolation(programs: Programs, *, unprivileged: bool = True) -> Isolation:
+def find_isolation(programs: ProgramFinder, *, unprivileged: bool = True) -> Isolation:
     """Find out what works here, by starting a program; it takes some ten milliseconds."""
-    found = programs.find_own("prlimit")
-    limiter = as_seen(found) if found else None
+    found = programs.find_trusted("prlimit")
+    limiter = sandbox_program(found) if found else None
     # A limit that is lower already cannot be raised.
-    if limiter is not None and _report((str(limiter), *_LIMITS, "--", "true"))[1]:
+    if limiter is not None and _probe((str(limiter), *_LIMITS, "--", "true"))[1]:
         limiter = None
-    groups, why_no_groups = find_groups(_GROUP_BYTES, _PROCESSES)
-    plain = Isolation(None, limiter, "", unprivileged, groups=groups, why_no_groups=why_no_groups)
-    sandbox = programs.find_own("bwrap")
+    cgroups, no_cgroups_reason = find_cgroups(_GROUP_BYTES, _PROCESSES)
+    plain = Isolation(None, limiter, "", unprivileged, cgroups=cgroups, no_cgroups_reason=no_cgroups_reason)
+    sandbox = programs.find_trusted("bwrap")
     if sandbox is None:
         outside = " outside of the workspace, where scripts may change it" if programs.find("bwrap") else ""
         return replace(plain, why=f"bubblewrap (bwrap) is not installed{outside}")
     tried = []
-    for works in _candidates(replace(plain, sandbox=sandbox), programs):
-        report, fault = _report(sandboxed(works, _REPORT, sandbox_arguments()), works.seccomp_filter)
+    for works in _sandbox_candidates(replace(plain, sandbox=sandbox), programs):
+        report, fault = _probe(sandboxed(works, _REPORT, sandbox_arguments()), works.seccomp_filter)
         if not fault:
-            return replace(works, lacks=tuple(_lacks(works, report)))
+            return replace(works, lacks=tuple(_missing_parts(works, report)))
         tried.append(fault)
     return replace(plain, why=f"bubblewrap 0.8 or later has to work for this user, and it says: {tried[-1]}")
 
 
-def _candidates(plain: Isolation, programs: Programs) -> Iterator[Isolation]:
+def _sandbox_candidates(plain: Isolation, programs: ProgramFinder) -> Iterator[Isolation]:
     """Yield sandboxes to try, the best first and one with nothing but bubblewrap last."""
-    unshare, mount = programs.find_own("unshare"), programs.find_own("mount")
+    unshare, mount = programs.find_trusted("unshare"), programs.find_trusted("mount")
     beginnings: list[tuple[str, ...]] = [()]
     if not plain.unprivileged and unshare is not None and mount is not None:
         beginnings = [*with_read_only_devices(unshare, mount), ()]
@@ -162,7 +162,7 @@ def limited(isolation: Isolation, argv: tuple[str, ...]) -> tuple[str, ...]:
 
     Processes are counted by user: outside of a sandbox those of the user's other programs would count too.
     """
-    if isolation.limiter is None or (isolation.sandbox and not seen(isolation.limiter)):
+    if isolation.limiter is None or (isolation.sandbox and not in_system_mounts(isolation.limiter)):
         return argv
     processes = (f"--nproc={_PROCESSES}",) if isolation.sandbox else ()
     return (str(isolation.limiter), *_LIMITS, *processes, "--", *argv)
@@ -174,7 +174,7 @@ def sandboxed(isolation: Isolation, argv: tuple[str, ...], mounts: Sequence[str]
     return (*isolation.before, str(isolation.sandbox), *loaded, *mounts, "--", *limited(isolation, argv))
 
 
-def _lacks(isolation: Isolation, report: str) -> Iterator[str]:
+def _missing_parts(isolation: Isolation, report: str) -> Iterator[str]:
     """Yield what is missing from a sandbox, by what a process reported from inside."""
     mounts = [line.split(" ") for line in report.splitlines() if " - " in line]
     # Devices belong to root, so that only root could change them.
@@ -193,9 +193,9 @@ def _lacks(isolation: Isolation, report: str) -> Iterator[str]:
         yield "there are no limits on memory and files, as prlimit is missing or does not work"
 
 
-def _report(command: tuple[str, ...], seccomp: bytes = b"") -> tuple[str, str]:
+def _probe(command: tuple[str, ...], seccomp: bytes = b"") -> tuple[str, str]:
     """Return what a command wrote, and why it does not work; the latter is empty where it does."""
-    inherited = [readable(seccomp)] if seccomp else []
+    inherited = [pipe_with(seccomp)] if seccomp else []
     try:
         done = subprocess.run(  # noqa: S603 - all of it is from here
             [str(inherited[0]) if word == SECCOMP_FILTER else word for word in command],

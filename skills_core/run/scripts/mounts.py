@@ -20,8 +20,8 @@ __all__ = [
     "SHARED_MEMORY_BYTES",
     "SKILL",
     "WRITABLE",
+    "in_system_mounts",
     "sandbox_arguments",
-    "seen",
     "with_read_only_devices",
 ]
 
@@ -84,8 +84,8 @@ def sandbox_arguments(
     the working directory. `skill` is the folder that is seen as `SKILL`.
     """
     places = [path for path in map(Path, _HIDDEN) if path.is_dir() and not path.is_symlink()]
-    hidden = [str(path) for path in places if workspace is None or not path.is_relative_to(workspace)]
-    arguments = [*_system(network=network), *(word for path in hidden for word in ("--tmpfs", path))]
+    redact = [str(path) for path in places if workspace is None or not path.is_relative_to(workspace)]
+    arguments = [*_system(network=network), *(word for path in redact for word in ("--tmpfs", path))]
     arguments += ["--size", str(SCRATCH_BYTES), "--tmpfs", "/tmp", "--dir", str(SCRATCH)]  # noqa: S108
     if workspace is not None:
         arguments += ["--bind", str(workspace), str(workspace)]
@@ -93,7 +93,7 @@ def sandbox_arguments(
         arguments += ["--ro-bind", str(path), str(path)]
     if skill is not None:
         arguments += ["--ro-bind", str(skill), str(SKILL)]
-    for mount in ("/proc", "/dev", *hidden, "/"):
+    for mount in ("/proc", "/dev", *redact, "/"):
         arguments += ["--remount-ro", mount]
     return [*arguments, "--chdir", str(workspace or SCRATCH)]
 
@@ -128,7 +128,7 @@ def with_read_only_devices(unshare: Path, mount: Path) -> Iterator[tuple[str, ..
         yield (str(unshare), *ways, "/bin/sh", "-c", *_READ_ONLY_DEVICES, str(mount), *DEVICES, "--")
 
 
-def seen(path: Path) -> bool:
+def in_system_mounts(path: Path) -> bool:
     """Tell whether a program is part of the system that every sandbox has."""
     return any(path.is_relative_to(place) for place in (*_SYSTEM, *_ALIASES)) and not any(
         path.is_relative_to(place) for place in _HIDDEN

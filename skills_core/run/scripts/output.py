@@ -1,7 +1,8 @@
 """What scripts wrote, kept for a while, so that a model reads of a long output as much as it wants.
 
-To read on, it calls the tool that ran the script again, with arguments that `FURTHER` describes; nothing is run then.
-Kept in memory, and bounded: in number, in size, and in time. What was kept longest has to go first.
+To read on, the model calls the tool that ran the script again, with the arguments that `CONTINUATION_ARGUMENTS`
+describes; no script runs then. The cache is in memory and bounded in number, size and time; the oldest entries are
+evicted first.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skills_core.format.yaml12 import JsonValue
-    from skills_core.run.scripts.process import Finished
+    from skills_core.run.scripts.process import ProcessResult
 
 __all__ = [
-    "FURTHER",
+    "CONTINUATION_ARGUMENTS",
     "OFFSET",
     "OUTPUT",
     "STREAM",
-    "KeptOutputs",
-    "Piece",
+    "OutputCache",
+    "OutputSlice",
+    "OutputText",
+    "ScriptOutput",
     "Stream",
-    "Texts",
-    "Written",
-    "gone",
-    "how_to_read_on",
+    "continuation_hint",
+    "expired_output",
 ]
 
 OUTPUT: Final = "output"
@@ -51,7 +52,7 @@ class Stream(StrEnum):
     STDERR = "stderr"
 
 
-FURTHER: Final[dict[str, JsonValue]] = {
+CONTINUATION_ARGUMENTS: Final[dict[str, JsonValue]] = {
     OUTPUT: {"type": "string", "description": "To read on: the id in an earlier result. Nothing is run then."},
     STREAM: {"type": "string", "enum": [each.value for each in Stream], "description": "Which, to read on."},
     OFFSET: {"type": "integer", "minimum": 0, "description": "Where to read on, in characters."},
@@ -59,17 +60,17 @@ FURTHER: Final[dict[str, JsonValue]] = {
 """The arguments by which a tool is asked for a further part, as properties of its JSON Schema."""
 
 
-def how_to_read_on(tool: str, kept: str, stream: Stream, offset: int) -> str:
+def continuation_hint(tool: str, kept: str, stream: Stream, offset: int) -> str:
     """Return the sentence that tells a model how to read on in the output with the id `kept`."""
     return f'For more of {stream}, call {tool} with {OUTPUT}: "{kept}", {STREAM}: "{stream}", {OFFSET}: {offset}.'
 
 
-def gone(kept: str) -> str:
+def expired_output(kept: str) -> str:
     """Return what a model is told that asks for an output that nobody has."""
     return f"The output {kept[:100]!r} is not kept any more; run the script again."
 
 
-class Written(Protocol):
+class ScriptOutput(Protocol):
     """What a program wrote, as text."""
 
     @property
@@ -82,27 +83,27 @@ class Written(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class OutputText:
     """What a program wrote to each stream, as models are told it."""
 
     stdout: str
     stderr: str
 
     @classmethod
-    def of(cls, finished: Finished, hide: Callable[[str], str] = str) -> Texts:
+    def of(cls, finished: ProcessResult, redact: Callable[[str], str] = str) -> OutputText:
         """Take what a program wrote, without blanks around it.
 
-        `hide` takes secrets out: whoever cuts a text before that may cut a secret, and nobody finds what is left of it.
+        `redact` removes secrets. It runs before any text is cut: half a secret would not be recognized.
         """
         out, err = (each.decode("utf-8", "replace").strip() for each in (finished.stdout, finished.stderr))
-        return cls(hide(out), hide(err))
+        return cls(redact(out), redact(err))
 
 
-AnyWritten = TypeVar("AnyWritten", bound=Written)
+OutputT = TypeVar("OutputT", bound=ScriptOutput)
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class OutputSlice:
     """A part of a stream. Offsets count characters."""
 
     text: str
@@ -116,27 +117,27 @@ class Piece:
         return end if end < self.total else None
 
     @classmethod
-    def of(cls, text: str, offset: int, size: int) -> Piece:
+    def of(cls, text: str, offset: int, size: int) -> OutputSlice:
         """Take the part of `text` that begins at `offset`, of at most `size` characters."""
         return cls(text[offset : offset + size], offset, len(text))
 
 
-class KeptOutputs(Generic[AnyWritten]):
+class OutputCache(Generic[OutputT]):
     """Outputs by an id that nobody can guess."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Nothing is kept yet; `clock` tells the time in seconds."""
         self._clock = clock
-        self._kept: OrderedDict[str, tuple[AnyWritten, float]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[OutputT, float]] = OrderedDict()
 
-    def keep(self, output: AnyWritten) -> str:
+    def keep(self, output: OutputT) -> str:
         """Keep an output, and return its id."""
         name = secrets.token_urlsafe(12)
         self._kept[name] = output, self._clock() + MAX_SECONDS
         self._forget()
         return name
 
-    def find(self, name: str) -> AnyWritten | None:
+    def find(self, name: str) -> OutputT | None:
         """Return an output, None where it is not kept any more."""
         self._forget()
         kept = self._kept.get(name)
@@ -154,5 +155,5 @@ class KeptOutputs(Generic[AnyWritten]):
             self._kept.popitem(last=False)
 
 
-def _size(output: Written) -> int:
+def _size(output: ScriptOutput) -> int:
     return len(output.stdout) + len(output.stderr)

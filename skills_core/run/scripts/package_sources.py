@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
     from skills_core.run.scripts.metadata import ScriptMetadata
 
-__all__ = ["ALLOW", "locked_requirements", "plain_block"]
+__all__ = ["ALLOW_HINT", "check_lock", "sanitized_block"]
 
-ALLOW = "SKILLSERVE_SCRIPT_PACKAGE_URLS=true allows it"
+ALLOW_HINT = "SKILLSERVE_SCRIPT_PACKAGE_URLS=true allows it"
 
 _TEXTS = ("exclude-newer", "fork-strategy", "prerelease", "resolution")
 _REQUIREMENTS = ("constraint-dependencies", "override-dependencies")
 # Options of uv that only choose among the versions which the index has.
 
 
-def plain_block(path: str, metadata: ScriptMetadata, *, dependencies: bool = True) -> str:
+def sanitized_block(path: str, metadata: ScriptMetadata, *, dependencies: bool = True) -> str:
     """Return a block of metadata that asks for the same packages by name and version, from no place.
 
     Without `dependencies` it asks for the same Python alone.
@@ -37,16 +37,16 @@ def plain_block(path: str, metadata: ScriptMetadata, *, dependencies: bool = Tru
     """
     lines = []
     if metadata.requires_python is not None:
-        lines.append(f"requires-python = {_text(_specifier(path, metadata.requires_python))}")
+        lines.append(f"requires-python = {_toml_string(_specifier(path, metadata.requires_python))}")
     wanted = [str(each) for each in _requirements(path, "dependencies", metadata.dependencies)]
-    lines.append(f"dependencies = [{', '.join(map(_text, wanted if dependencies else []))}]")
+    lines.append(f"dependencies = [{', '.join(map(_toml_string, wanted if dependencies else []))}]")
     options = list(_options(path, metadata))
     if options and dependencies:
         lines += ["[tool.uv]", *options]
     return "".join(["# /// script\n", *(f"# {line}\n" for line in lines), "# ///\n"])
 
 
-def locked_requirements(path: str, metadata: ScriptMetadata, exported: str) -> None:
+def check_lock(path: str, metadata: ScriptMetadata, exported: str) -> None:
     """See that a lock file, as uv exports it, has what the script needs, by name and version alone.
 
     Raises:
@@ -56,10 +56,10 @@ def locked_requirements(path: str, metadata: ScriptMetadata, exported: str) -> N
     lines = [line.split(" --hash=")[0] for line in exported.replace("\\\n", " ").splitlines()]
     stripped = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
     locked = _requirements(path, where, stripped)
-    versions = {_normal(each.name): each.specifier for each in locked}
+    versions = {_normalized_name(each.name): each.specifier for each in locked}
     for wanted in _requirements(path, "dependencies", metadata.dependencies):
         # A marker that does not hold here may keep it out of the lock file.
-        pins = versions.get(_normal(wanted.name))
+        pins = versions.get(_normalized_name(wanted.name))
         fits = pins is not None and all(wanted.specifier.contains(pin.version, prereleases=True) for pin in pins)
         if not fits and wanted.marker is None:
             raise ScriptRefusedError(path, f"{where} does not lock {wanted}; run uv lock --script {path} again")
@@ -85,15 +85,15 @@ def _options(path: str, metadata: ScriptMetadata) -> Iterable[str]:
     for name, value in metadata.uv.items():
         where = f"tool.uv.{name}"
         if name in _TEXTS and isinstance(value, str):
-            yield f"{name} = {_text(value)}"
+            yield f"{name} = {_toml_string(value)}"
         elif name in _REQUIREMENTS and isinstance(value, list) and all(isinstance(each, str) for each in value):
-            yield f"{name} = [{', '.join(_text(str(each)) for each in _requirements(path, where, value))}]"
+            yield f"{name} = [{', '.join(_toml_string(str(each)) for each in _requirements(path, where, value))}]"
         else:
             raise ScriptRefusedError(path, _refusal(f"{where[:100]} is not among what a script may set"))
 
 
 def _refusal(what: str) -> str:
-    return f"{what}; packages come from the index of the settings alone ({ALLOW})"
+    return f"{what}; packages come from the index of the settings alone ({ALLOW_HINT})"
 
 
 def _specifier(path: str, text: str) -> str:
@@ -105,12 +105,12 @@ def _specifier(path: str, text: str) -> str:
         raise ScriptRefusedError(path, f"requires-python: {text[:100]!r} is no range of versions") from None
 
 
-def _normal(name: str) -> str:
+def _normalized_name(name: str) -> str:
     from packaging.utils import canonicalize_name  # noqa: PLC0415 - as above
 
     return canonicalize_name(name)
 
 
-def _text(value: str) -> str:
+def _toml_string(value: str) -> str:
     """Return a text as a basic string of TOML, which takes the escapes of JSON, on one line."""
     return json.dumps(value).replace("\x7f", "\\u007f")

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from skills_core.errors import ScriptRefusedError
-from skills_core.run.scripts.package_sources import locked_requirements, plain_block
-from skills_core.run.scripts.process import Command, Ending, ProcessLimits, run_process
+from skills_core.run.scripts.package_sources import check_lock, sanitized_block
+from skills_core.run.scripts.process import Command, ProcessEnding, ProcessLimits, run_process
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skills_core.run.scripts.metadata import ScriptMetadata
 
-__all__ = ["Installer"]
+__all__ = ["PackageInstaller"]
 
-_MAX_SAID = 2000
+_MAX_ERROR_TEXT = 2000
 _MAX_OUTPUT = 1_000_000
 
 _EXPORT = ("export", "--quiet", "--offline", "--frozen", "--no-header", "--no-annotate", "--format", "requirements.txt")
@@ -34,7 +34,7 @@ _INSTALL = ("pip", "install", "--quiet", "--require-hashes", "--no-deps", "--no-
 
 
 @dataclass(frozen=True, slots=True)
-class Installer:
+class PackageInstaller:
     """uv, as it is run for scripts.
 
     `cache` is a folder for what stands in for scripts. `environment` is uv's whole one. `any_source` tells that scripts
@@ -59,7 +59,7 @@ class Installer:
             script = await self._stand_in(metadata.block, lock)
             await self._run(path, script, "sync", "--quiet", "--no-build", "--script", str(script))
             return await self._python(path, script)
-        plain = plain_block(path, metadata)
+        plain = sanitized_block(path, metadata)
         if lock is None:
             script = await self._stand_in(plain)
             await self._run(path, script, "sync", "--quiet", "--no-build", "--script", str(script))
@@ -70,10 +70,10 @@ class Installer:
         """Install what a lock file names, by version and hash: the places that it names too are not looked at."""
         locked = await self._stand_in(plain, lock)
         exported = await self._run(path, locked, *_EXPORT, "--script", str(locked))
-        locked_requirements(path, metadata, exported.decode(errors="replace"))
+        check_lock(path, metadata, exported.decode(errors="replace"))
         # Its environment is one for each lock file, and is empty to begin with.
         mark = f"# {hashlib.sha256(lock).hexdigest()}\n"
-        empty = await self._stand_in(mark + plain_block(path, metadata, dependencies=False))
+        empty = await self._stand_in(mark + sanitized_block(path, metadata, dependencies=False))
         requirements = empty.with_name("requirements.txt")
         await anyio.to_thread.run_sync(_write, requirements, exported)
         await self._run(path, empty, "sync", "--quiet", "--inexact", "--no-build", "--script", str(empty))
@@ -88,8 +88,8 @@ class Installer:
     async def _run(self, path: str, script: Path, *words: str) -> bytes:
         limits = ProcessLimits(self.seconds, _MAX_OUTPUT)
         done = await run_process(Command((str(self.uv), *words), script.parent, self.environment), limits)
-        if done.ending is not Ending.EXITED or done.exit_code != 0:
-            why = done.fault or done.stderr.decode(errors="replace").strip()[:_MAX_SAID] or done.ending.value
+        if done.ending is not ProcessEnding.EXITED or done.exit_code != 0:
+            why = done.fault or done.stderr.decode(errors="replace").strip()[:_MAX_ERROR_TEXT] or done.ending.value
             raise ScriptRefusedError(path, f"uv cannot provide the packages that it needs: {why}")
         return done.stdout
 

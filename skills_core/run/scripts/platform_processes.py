@@ -19,9 +19,9 @@ import anyio.to_thread
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["KEEPS_ORPHANS", "OWN_SESSION", "Pipe", "ask_to_end", "end_all", "readable"]
+__all__ = ["HAS_SUBREAPER", "OWN_SESSION", "Pipe", "kill_all", "pipe_with", "terminate"]
 
-WAITS_FOR_PIPES = sys.platform != "win32"
+PIPES_ARE_POLLABLE = sys.platform != "win32"
 """Whether the event loop can wait for a pipe."""
 
 OWN_SESSION: dict[str, Any] = (
@@ -30,24 +30,24 @@ OWN_SESSION: dict[str, Any] = (
 )
 """How to start a child that has no terminal, and that can be ended with its children."""
 
-KEEPS_ORPHANS = sys.platform == "linux"
+HAS_SUBREAPER = sys.platform == "linux"
 """Whether a process can ask for the orphans among its descendants, so that none of them gets away."""
 
 _PIECE = 1 << 16
 _CLOSED = -1
 
 
-async def ask_to_end(leader: int) -> None:
+async def terminate(leader: int) -> None:
     """Ask the child that leads a session, and those that it started, to end."""
     if sys.platform == "win32":
-        await end_all(leader)
+        await kill_all(leader)
     else:
         _signal(leader, signal.SIGTERM)
         # What is stopped, at times by a process that it keeps, cannot end before it goes on.
         _signal(leader, signal.SIGCONT)
 
 
-async def end_all(leader: int) -> None:
+async def kill_all(leader: int) -> None:
     """End the child that leads a session, and all in its group; it may be gone already, and others still there.
 
     A number is given to another process only after all others were, so it is the group's for as long as this takes.
@@ -86,7 +86,7 @@ class Pipe:
 
     async def drain(self, take: Callable[[bytes], bool]) -> None:
         """Hand over what comes out until the pipe's end, or until `take` says no."""
-        if not WAITS_FOR_PIPES:
+        if not PIPES_ARE_POLLABLE:
             # The thread may have to wait longer for the pipe's end than anybody waits for the thread.
             limiter = anyio.CapacityLimiter(1)
             await anyio.to_thread.run_sync(self._drain, take, abandon_on_cancel=True, limiter=limiter)
@@ -108,7 +108,7 @@ class Pipe:
         return reader
 
 
-def readable(content: bytes) -> int:
+def pipe_with(content: bytes) -> int:
     """Return a descriptor from which a child reads `content`, which must fit into a pipe; the caller closes it."""
     reader, writer = os.pipe()
     try:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skills_core.disk.files import Location
     from skills_core.skill import Skill
 
-__all__ = ["PrivateFolder"]
+__all__ = ["PrivateCopy"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _READ_ONLY = 0o500
 # Scripts call one another, and not every archive keeps who may be run.
 
 
-class PrivateFolder:
+class PrivateCopy:
     """A folder that only this user can enter, for one call: `skill` is the copy, `scratch` an empty folder."""
 
     def __init__(self, skill: Skill) -> None:
@@ -59,14 +59,14 @@ class PrivateFolder:
 
 def _copy(skill: Skill, target: Path) -> None:
     files = skill.content.files.values()
-    folders = sorted({"", *skill.content.folders, *(above for file in files for above in _above(file.path))})
+    folders = sorted({"", *skill.content.folders, *(above for file in files for above in _parent_folders(file.path))})
     for folder in folders:
         os.mkdir(f"{target}/{folder}")  # noqa: PTH102 - a skill may have thousands, and a `Path` takes its time
     changed = []
     with Reader() as reader:
         for file in files:
             location = skill.location(file)
-            raw = _bytes_with(file.digest, reader, location)
+            raw = _verified_bytes(file.digest, reader, location)
             if raw is None:
                 changed.append(location.path)
             else:
@@ -78,14 +78,14 @@ def _copy(skill: Skill, target: Path) -> None:
         os.chmod(f"{target}/{folder}", _READ_ONLY)  # noqa: PTH101 - likewise
 
 
-def _above(path: str) -> Iterator[str]:
+def _parent_folders(path: str) -> Iterator[str]:
     """Yield the folders that a file lies in, relative to the skill."""
     while "/" in path:
         path = path.rpartition("/")[0]
         yield path
 
 
-def _bytes_with(digest: str, reader: Reader, location: Location) -> bytes | None:
+def _verified_bytes(digest: str, reader: Reader, location: Location) -> bytes | None:
     """Return the bytes that are there, None where they do not have the digest or nothing can be read."""
     try:
         raw, _ = reader.read(location)

@@ -20,7 +20,7 @@ import anyio
 import anyio.to_thread
 
 from skills_core.diagnostics import one_line
-from skills_core.run.scripts.platform_processes import OWN_SESSION, Pipe, ask_to_end, end_all, readable
+from skills_core.run.scripts.platform_processes import OWN_SESSION, Pipe, kill_all, pipe_with, terminate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,9 +32,9 @@ __all__ = [
     "GRACE_SECONDS",
     "SECCOMP_FILTER",
     "Command",
-    "Ending",
-    "Finished",
+    "ProcessEnding",
     "ProcessLimits",
+    "ProcessResult",
     "run_process",
 ]
 
@@ -44,11 +44,11 @@ GRACE_SECONDS = 1.0
 SECCOMP_FILTER = "{descriptor of the seccomp filter}"
 """An argument in whose place a program gets the number of the descriptor from which it reads its filter."""
 
-_LAST_SECONDS = 0.5
+_DRAIN_SECONDS = 0.5
 # What a program left running may hold its streams open for so long after it, and then ends too.
 
 
-class Ending(StrEnum):
+class ProcessEnding(StrEnum):
     """How a program ended. Of those that did not exit by themselves, what they wrote until then is kept."""
 
     EXITED = "exited"
@@ -82,21 +82,21 @@ class ProcessLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class ProcessResult:
     """What came of a program.
 
     `exit_code` is None where it did not exit by itself, and below 0 where a signal ended it on POSIX. `fault` says why
     it was not started.
     """
 
-    ending: Ending
+    ending: ProcessEnding
     exit_code: int | None = None
     stdout: bytes = b""
     stderr: bytes = b""
     fault: str = ""
 
 
-class _Output:
+class _OutputBuffer:
     """What is kept of both streams: no more than the limit, together."""
 
     def __init__(self, limit: int) -> None:
@@ -117,41 +117,41 @@ class _Output:
         return not self.overflowed
 
 
-async def run_process(command: Command, limits: ProcessLimits, stdin: bytes = b"") -> Finished:
+async def run_process(command: Command, limits: ProcessLimits, stdin: bytes = b"") -> ProcessResult:
     """Start a program, give it `stdin` to read, and return what came of it.
 
     A limit that is reached ends it, as does a cancellation, which goes on when it has ended.
     """
-    output = _Output(limits.output_bytes)
+    output = _OutputBuffer(limits.output_bytes)
     with Pipe() as stdout, Pipe() as stderr:
         try:
             process = await _start(command, stdin, stdout.writer, stderr.writer)
         except (OSError, ValueError) as error:
-            return Finished(Ending.NOT_STARTED, fault=_fault(command, error))
+            return ProcessResult(ProcessEnding.NOT_STARTED, fault=_start_error(command, error))
         # A stream ends when nobody has the end to write to any more.
         stdout.close_writer()
         stderr.close_writer()
         exit_code = None
         try:
             with anyio.move_on_after(limits.seconds):
-                await _follow(process, output, stdout, stderr)
+                await _wait_and_drain(process, output, stdout, stderr)
         finally:
             exit_code = process.returncode
             await _end(process, command.grace_seconds)
     if output.overflowed:
-        return Finished(Ending.TOO_MUCH_OUTPUT, None, bytes(output.stdout), bytes(output.stderr))
-    ending = Ending.TIMED_OUT if exit_code is None else Ending.EXITED
-    return Finished(ending, exit_code, bytes(output.stdout), bytes(output.stderr))
+        return ProcessResult(ProcessEnding.TOO_MUCH_OUTPUT, None, bytes(output.stdout), bytes(output.stderr))
+    ending = ProcessEnding.TIMED_OUT if exit_code is None else ProcessEnding.EXITED
+    return ProcessResult(ending, exit_code, bytes(output.stdout), bytes(output.stderr))
 
 
 async def _start(command: Command, stdin: bytes, stdout: int, stderr: int) -> Process:
     # A file can be read at any pace, and nobody has to be there to write.
-    given = await anyio.to_thread.run_sync(_file_with, stdin) if stdin else None
+    given = await anyio.to_thread.run_sync(_temporary_file, stdin) if stdin else None
     # Broken off here, a child would be left that nobody knows of.
     with given or nullcontext(), anyio.CancelScope(shield=True):
         argv, inherited = list(command.argv), []
         if command.seccomp_filter:
-            inherited = [await anyio.to_thread.run_sync(readable, command.seccomp_filter)]
+            inherited = [await anyio.to_thread.run_sync(pipe_with, command.seccomp_filter)]
             argv[argv.index(SECCOMP_FILTER)] = str(inherited[0])
         try:
             process = await anyio.open_process(
@@ -170,20 +170,20 @@ async def _start(command: Command, stdin: bytes, stdout: int, stderr: int) -> Pr
     return process
 
 
-def _file_with(content: bytes) -> IO[bytes]:
+def _temporary_file(content: bytes) -> IO[bytes]:
     file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever starts the child closes it
     file.write(content)
     file.seek(0)
     return file
 
 
-def _fault(command: Command, error: OSError | ValueError) -> str:
+def _start_error(command: Command, error: OSError | ValueError) -> str:
     why = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
     named = getattr(error, "filename", None) or command.argv[0]
     return one_line(f"{named}: {why[:1].lower()}{why[1:]}")
 
 
-async def _follow(process: Process, output: _Output, stdout: Pipe, stderr: Pipe) -> None:
+async def _wait_and_drain(process: Process, output: _OutputBuffer, stdout: Pipe, stderr: Pipe) -> None:
     """Return when the program has ended and its streams too, or soon after it, or when there is too much output."""
     async with anyio.create_task_group() as tasks:
 
@@ -192,12 +192,12 @@ async def _follow(process: Process, output: _Output, stdout: Pipe, stderr: Pipe)
             if output.overflowed:
                 tasks.cancel_scope.cancel()
 
-        async def wait_no_longer() -> None:
+        async def stop_after_exit() -> None:
             await process.wait()
-            await anyio.sleep(_LAST_SECONDS)
+            await anyio.sleep(_DRAIN_SECONDS)
             tasks.cancel_scope.cancel()
 
-        tasks.start_soon(wait_no_longer)
+        tasks.start_soon(stop_after_exit)
         async with anyio.create_task_group() as streams:
             streams.start_soon(collect, stdout, output.take_stdout)
             streams.start_soon(collect, stderr, output.take_stderr)
@@ -209,9 +209,9 @@ async def _end(process: Process, grace_seconds: float) -> None:
     """End a program, if need be, and all that it left running; wait for it, but not for ever."""
     with anyio.CancelScope(shield=True):
         if process.returncode is None:
-            await ask_to_end(process.pid)
+            await terminate(process.pid)
             with anyio.move_on_after(grace_seconds):
                 await process.wait()
-        await end_all(process.pid)
+        await kill_all(process.pid)
         with anyio.move_on_after(GRACE_SECONDS):
             await process.wait()

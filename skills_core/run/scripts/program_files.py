@@ -12,12 +12,12 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from skills_core.run.scripts.mounts import seen
+from skills_core.run.scripts.mounts import in_system_mounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["as_seen", "lies_in", "needed_for"]
+__all__ = ["is_inside", "required_paths", "sandbox_program"]
 
 _MAX_HOPS = 20
 _MAX_SETTINGS = 1 << 16
@@ -56,13 +56,13 @@ _POWERSHELL = "System.Management.Automation.dll"
 # PowerShell has its libraries beside the program.
 
 
-def as_seen(program: Path) -> Path:
+def sandbox_program(program: Path) -> Path:
     """Return the program to start for `program`: what a link leads to, unless it is one of a virtual environment."""
     is_virtual = (program.parent.parent / "pyvenv.cfg").exists()
-    return program if seen(program) or is_virtual else program.resolve()
+    return program if in_system_mounts(program) or is_virtual else program.resolve()
 
 
-def needed_for(program: Path, home: Path, workspace: Path | None = None) -> list[Path]:
+def required_paths(program: Path, home: Path, workspace: Path | None = None) -> list[Path]:
     """Return what must be seen so that `program` runs: its file, all that it is a link to, and their libraries.
 
     The user's `home`, `~/.local` and the folders that hold them are never among them, whatever the layout. Nor is what
@@ -72,15 +72,17 @@ def needed_for(program: Path, home: Path, workspace: Path | None = None) -> list
     for each in (home, home.resolve()):
         local = each / ".local"
         private |= {each, *each.parents, each / "bin", each / "lib", local, local / "bin", local / "lib"}
-    hops = [hop for each in (program, *_base_python(program)) for hop in _hops(each)]
+    hops = [hop for each in (program, *_base_python(program)) for hop in _link_chain(each)]
     if _is_text(program):
         return []
-    if lies_in(program, workspace):
+    if is_inside(program, workspace):
         # A script may have made the link, and text would come to light when it is run.
         hops = [hop for hop in hops if _is_binary(hop)]
     found = dict.fromkeys(place for hop in hops for place in (hop, *_libraries(hop)))
     places = {
-        place: None for place in found if place not in private and not seen(place) and not lies_in(place, workspace)
+        place: None
+        for place in found
+        if place not in private and not in_system_mounts(place) and not is_inside(place, workspace)
     }
     # What lies in a folder that is shown is shown with it, and nothing can be mounted on a link there.
     return [place for place in places if places.keys().isdisjoint(place.parents)]
@@ -88,16 +90,16 @@ def needed_for(program: Path, home: Path, workspace: Path | None = None) -> list
 
 def _is_binary(program: Path) -> bool:
     """Tell whether this is a program by itself, and not text or a folder."""
-    return os.access(program, os.X_OK) and _beginning(program, 4) == b"\x7fELF"
+    return os.access(program, os.X_OK) and _first_bytes(program, 4) == b"\x7fELF"
 
 
 def _is_text(program: Path) -> bool:
     """Tell whether this names no program to run it: a shell would, and say what is in it line by line."""
-    beginning = _beginning(program, 4)
+    beginning = _first_bytes(program, 4)
     return bool(beginning) and beginning != b"\x7fELF" and not beginning.startswith(b"#!")
 
 
-def _beginning(path: Path, size: int) -> bytes:
+def _first_bytes(path: Path, size: int) -> bytes:
     """Return how a file begins; nothing where it is no plain file, which could hold up a reader."""
     try:
         if not path.is_file():
@@ -108,7 +110,7 @@ def _beginning(path: Path, size: int) -> bytes:
         return b""
 
 
-def lies_in(path: Path, folder: Path | None) -> bool:
+def is_inside(path: Path, folder: Path | None) -> bool:
     """Tell whether `path` lies in `folder` or leads through it, by whatever links."""
     if folder is None:
         return False
@@ -121,7 +123,7 @@ def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _hops(program: Path) -> Iterator[Path]:
+def _link_chain(program: Path) -> Iterator[Path]:
     """Yield a program and all that it leads to, link by link: each of them must be seen."""
     for _ in range(_MAX_HOPS):
         yield program
@@ -133,7 +135,7 @@ def _hops(program: Path) -> Iterator[Path]:
 
 def _base_python(program: Path) -> list[Path]:
     """Return the Python that a virtual environment was made from, which has copies in place of links at times."""
-    text = _beginning(program.parent.parent / "pyvenv.cfg", _MAX_SETTINGS).decode(errors="replace")
+    text = _first_bytes(program.parent.parent / "pyvenv.cfg", _MAX_SETTINGS).decode(errors="replace")
     settings = (line.partition("=") for line in text.splitlines())
     home = Path(next((value.strip() for key, _, value in settings if key.strip().lower() == "home"), ""))
     names = (program.name, "python3", "python") if home.is_absolute() else ()
@@ -141,7 +143,7 @@ def _base_python(program: Path) -> list[Path]:
 
 
 def _libraries(program: Path) -> Iterator[Path]:
-    if seen(program):
+    if in_system_mounts(program):
         return
     if (program.parent / _POWERSHELL).is_file():
         yield program.parent
@@ -152,4 +154,4 @@ def _libraries(program: Path) -> Iterator[Path]:
         if re.fullmatch(layout.program, program.name) and (root / layout.landmark).exists():
             for pattern in layout.libraries:
                 # A link that leads out of an installation could lead to anything.
-                yield from sorted(each for each in root.glob(pattern) if lies_in(_real(each), root))
+                yield from sorted(each for each in root.glob(pattern) if is_inside(_real(each), root))

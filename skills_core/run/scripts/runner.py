@@ -17,19 +17,19 @@ import anyio.to_thread
 from skills_core.errors import ScriptRefusedError, UnknownFileError
 from skills_core.run.scripts.confinement import run_confined
 from skills_core.run.scripts.environment import installer_environment, script_environment
-from skills_core.run.scripts.interpreters import Interpreter, interpreter_of, is_python
+from skills_core.run.scripts.interpreters import Interpreter, find_interpreter, is_python
 from skills_core.run.scripts.metadata import read_metadata
 from skills_core.run.scripts.mounts import SCRATCH, SKILL, sandbox_arguments
-from skills_core.run.scripts.packages import Installer
-from skills_core.run.scripts.private_copy import PrivateFolder
-from skills_core.run.scripts.process import Command, Finished, ProcessLimits
-from skills_core.run.scripts.program_files import as_seen, needed_for
+from skills_core.run.scripts.packages import PackageInstaller
+from skills_core.run.scripts.private_copy import PrivateCopy
+from skills_core.run.scripts.process import Command, ProcessLimits, ProcessResult
+from skills_core.run.scripts.program_files import required_paths, sandbox_program
 from skills_core.skill import State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from skills_core.run.scripts.interpreters import Programs
+    from skills_core.run.scripts.interpreters import ProgramFinder
     from skills_core.run.scripts.isolation import Isolation
     from skills_core.skill import Skill
 
@@ -64,7 +64,7 @@ class ScriptSetup:
     """
 
     isolation: Isolation
-    programs: Programs
+    programs: ProgramFinder
     host: Mapping[str, str] = field(repr=False)
     home: Path
     cache: Path
@@ -96,7 +96,7 @@ class ScriptSetup:
 class ScriptResult:
     """What came of a script; `note` tells what was not as the script asks for."""
 
-    finished: Finished
+    finished: ProcessResult
     note: str = ""
 
 
@@ -107,7 +107,7 @@ class _Call:
     path: str
     raw: bytes
     arguments: tuple[str, ...]
-    folder: PrivateFolder
+    folder: PrivateCopy
     variables: Mapping[str, str]
 
 
@@ -144,7 +144,7 @@ class ScriptRunner:
         if self.setup.refuses:
             raise ScriptRefusedError(path, f"a sandbox is required here: {self.setup.isolation.fault}")
         async with self._limiter:
-            folder = await anyio.to_thread.run_sync(_private_folder, path, skill)
+            folder = await anyio.to_thread.run_sync(_private_copy, path, skill)
             try:
                 raw = await anyio.to_thread.run_sync((folder.skill / path).read_bytes)
                 call = _Call(path, raw, tuple(arguments), folder, variables or {})
@@ -168,8 +168,8 @@ class ScriptRunner:
         programs = self.setup.programs
         metadata = read_metadata(call.path, call.raw) if is_python(call.path, call.raw) else None
         if metadata is None:
-            return await anyio.to_thread.run_sync(interpreter_of, call.path, call.raw, programs)
-        uv = await anyio.to_thread.run_sync(programs.find_own, "uv")
+            return await anyio.to_thread.run_sync(find_interpreter, call.path, call.raw, programs)
+        uv = await anyio.to_thread.run_sync(programs.find_trusted, "uv")
         if uv is None and metadata.dependencies:
             needs = ", ".join(metadata.dependencies)[:500]
             raise ScriptRefusedError(
@@ -178,19 +178,19 @@ class ScriptRunner:
                 f"{' outside of the workspace' if programs.find('uv') else ''}: pip install uv",
             )
         if uv is None:
-            plain = await anyio.to_thread.run_sync(interpreter_of, call.path, call.raw, programs)
+            plain = await anyio.to_thread.run_sync(find_interpreter, call.path, call.raw, programs)
             wanted = metadata.requires_python
             note = f"whether Python is {wanted}, as it asks for, was not looked at, as there is no uv" if wanted else ""
             return Interpreter(plain.argv, note)
-        lock = await anyio.to_thread.run_sync(_lock_beside, call)
+        lock = await anyio.to_thread.run_sync(_lock_file, call)
         return Interpreter((str(await self._installer(uv).python_for(call.path, metadata, lock)),))
 
-    def _installer(self, uv: Path) -> Installer:
+    def _installer(self, uv: Path) -> PackageInstaller:
         setup, packages = self.setup, self.setup.packages
         environment = installer_environment(
             setup.host, home=setup.home, cache=setup.cache, index=packages.index, passed=packages.passed
         )
-        return Installer(uv, setup.cache, environment, setup.limits.seconds, packages.any_source)
+        return PackageInstaller(uv, setup.cache, environment, setup.limits.seconds, packages.any_source)
 
     def _command(self, call: _Call, interpreter: Interpreter) -> tuple[Command, list[str]]:
         """Return what to start, with the script as it is seen from a sandbox if there is one, and its mounts."""
@@ -198,14 +198,16 @@ class ScriptRunner:
         if setup.isolation.sandbox is None:
             argv = (*interpreter.argv, str(folder.skill / call.path), *call.arguments)
             place = folder.scratch
-            environment = self._environment(call, folder.skill, place, _with_program(interpreter, _path_of(setup.host)))
+            environment = self._environment(
+                call, folder.skill, place, _with_program_folder(interpreter, _search_path(setup.host))
+            )
             return Command(argv, setup.workspace or place, environment), []
-        program = tuple(str(as_seen(Path(path))) for path in interpreter.argv[:1])
+        program = tuple(str(sandbox_program(Path(path))) for path in interpreter.argv[:1])
         argv = (*program, *interpreter.argv[1:], str(SKILL / call.path), *call.arguments)
-        shown = needed_for(Path(argv[0]), setup.home, setup.workspace) if program else []
+        shown = required_paths(Path(argv[0]), setup.home, setup.workspace) if program else []
         mounts = sandbox_arguments(shown, skill=folder.skill, workspace=setup.workspace, network=setup.network)
         search_path = os.pathsep.join(_SYSTEM_PATH)
-        environment = self._environment(call, SKILL, SCRATCH, _with_program(interpreter, search_path))
+        environment = self._environment(call, SKILL, SCRATCH, _with_program_folder(interpreter, search_path))
         return Command(argv, Path("/"), environment), mounts
 
     def _environment(self, call: _Call, skill: Path, scratch: Path, search_path: str) -> dict[str, str]:
@@ -219,25 +221,25 @@ class ScriptRunner:
         )
 
 
-def _private_folder(path: str, skill: Skill) -> PrivateFolder:
+def _private_copy(path: str, skill: Skill) -> PrivateCopy:
     try:
-        return PrivateFolder(skill)
+        return PrivateCopy(skill)
     except OSError as error:
         raise ScriptRefusedError(path, f"the skill cannot be copied: {error.strerror or error}") from None
 
 
-def _lock_beside(call: _Call) -> bytes | None:
+def _lock_file(call: _Call) -> bytes | None:
     try:
         return (call.folder.skill / f"{call.path}.lock").read_bytes()
     except OSError:
         return None
 
 
-def _path_of(host: Mapping[str, str]) -> str:
+def _search_path(host: Mapping[str, str]) -> str:
     return next((value for name, value in host.items() if name.upper() == "PATH"), os.defpath)
 
 
-def _with_program(interpreter: Interpreter, search_path: str) -> str:
+def _with_program_folder(interpreter: Interpreter, search_path: str) -> str:
     """Return a search path that has the program, so that a script that starts it by name gets the same packages."""
     folder = str(Path(interpreter.argv[0]).parent) if interpreter.argv else ""
     if not folder or folder in search_path.split(os.pathsep):

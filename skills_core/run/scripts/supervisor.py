@@ -21,7 +21,7 @@ _SET_PARENT_DEATH_SIGNAL, _SET_DUMPABLE, _SET_CHILD_SUBREAPER = 1, 4, 36
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 _NOT_STARTED = 127
-_END_SECONDS = 5.0
+_KILL_SECONDS = 5.0
 # Most time for killing; only what forks faster than it is killed takes longer.
 
 
@@ -34,12 +34,12 @@ def main(arguments: list[str]) -> int:
     server, grace, command = int(arguments[0]), float(arguments[1]), arguments[2:]
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     if prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) or prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM, 0, 0, 0):
-        return _failed(OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno())), "supervisor")
+        return _report_failure(OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno())), "supervisor")
     signals = {signal.SIGTERM, signal.SIGCHLD}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     child = os.fork()
     if child == 0:
-        _become(command)
+        _exec(command)
     # The streams must end when the program and its children close them.
     null = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
@@ -48,11 +48,11 @@ def main(arguments: list[str]) -> int:
     _end_descendants()
     if os.WIFSIGNALED(status):
         prctl(_SET_DUMPABLE, 0, 0, 0, 0)  # the core would be this process's
-        _end_by(os.WTERMSIG(status))
+        _end_by_signal(os.WTERMSIG(status))
     return os.waitstatus_to_exitcode(status)
 
 
-def _become(command: list[str]) -> None:
+def _exec(command: list[str]) -> None:
     """In the child: lead a group of its own, which SIGTERM is passed on to, and become the program."""
     try:
         os.setpgid(0, 0)
@@ -61,10 +61,10 @@ def _become(command: list[str]) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, set())
         os.execvp(command[0], command)  # noqa: S606 - there is no shell on purpose
     except OSError as error:
-        os._exit(_failed(error, command[0]))
+        os._exit(_report_failure(error, command[0]))
 
 
-def _failed(error: OSError, what: str) -> int:
+def _report_failure(error: OSError, what: str) -> int:
     os.write(2, f"{what}: {error.strerror}\n".encode(errors="replace"))
     return _NOT_STARTED
 
@@ -105,7 +105,7 @@ def _reap(child: int) -> tuple[bool, int]:
 
 def _end_descendants() -> None:
     """Kill all descendants. As their parents die they become children of this process, until there are none."""
-    deadline = time.monotonic() + _END_SECONDS
+    deadline = time.monotonic() + _KILL_SECONDS
     while time.monotonic() < deadline:
         for number in _descendants():
             with suppress(OSError):
@@ -135,7 +135,7 @@ def _descendants() -> list[int]:
     return found
 
 
-def _end_by(number: int) -> None:
+def _end_by_signal(number: int) -> None:
     """End as the program did, so that the server sees the same signal."""
     if number != signal.SIGKILL:
         signal.signal(number, signal.SIG_DFL)

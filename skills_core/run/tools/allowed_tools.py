@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from skills_core.run.ports import JsonObject
     from skills_core.run.tools.tool import Role, Tool
 
-__all__ = ["Permits"]
+__all__ = ["AllowedTools"]
 
 MAX_ENTRIES = 1000
 """Entries of one skill that are looked at."""
 
 _ENTRY = re.compile(r"([^()*]+?(?:\*)?)(?:\((.*)\))?", re.DOTALL)
-_GROUPED = re.compile(r"(mcp__[A-Za-z0-9_-]+?__|[^/()*]+/)[A-Za-z0-9_.-]*\*")
+_SERVER_WILDCARD = re.compile(r"(mcp__[A-Za-z0-9_-]+?__|[^/()*]+/)[A-Za-z0-9_.-]*\*")
 # Of a server's tools all, or those whose names begin alike; the server itself must be named.
 
-_OF_SERVER = "mcp__"
+_SERVER_PREFIX = "mcp__"
 
 _ANY_NAME = "\x01"
 # Stands for any file in a folder. No pattern spells it out, so only one that covers the whole folder matches it.
@@ -52,16 +52,16 @@ class _Entry:
         """Tell whether the entry is about the tool."""
         if self.capabilities & tool.role.capabilities:
             return True
-        if self.name.startswith(_OF_SERVER) or self.name.endswith("*"):
+        if self.name.startswith(_SERVER_PREFIX) or self.name.endswith("*"):
             return self._names_of_server(tool.role)
         return self.name == tool.name or self.name in tool.role.aliases
 
     def _names_of_server(self, role: Role) -> bool:
         # A server alone stands for all of its tools.
-        if self.name.count("__") == 1 and f"{self.name}__" in role.beginnings:
+        if self.name.count("__") == 1 and f"{self.name}__" in role.alias_prefixes:
             return True
         # The server must be named whole, for the name of another, and its tool's, may begin alike.
-        if not self.name.startswith(role.beginnings):
+        if not self.name.startswith(role.alias_prefixes):
             return False
         if self.name.endswith("*"):
             return any(alias.startswith(self.name[:-1]) for alias in role.aliases)
@@ -81,16 +81,16 @@ class _Entry:
         if self.command is not None:
             words = arguments.get(tool.role.command or "")
             return isinstance(words, list) and self.command([word for word in words if isinstance(word, str)])
-        path = _plain(arguments.get(tool.role.path or "", ""))
+        path = _normalized_path(arguments.get(tool.role.path or "", ""))
         if self.path is None or path is None:
             return False
-        if tool.role.below:
+        if tool.role.recursive:
             # Everything in the folder is reached, so everything in it must be permitted.
             return self.path(f"{path}/{_ANY_NAME}".lstrip("/"))
         return self.path(path)
 
 
-class Permits:
+class AllowedTools:
     """What `allowed-tools` permits; `notes` say which entries permit nothing because they are not understood."""
 
     def __init__(self, entries: Iterable[str] | None) -> None:
@@ -105,7 +105,7 @@ class Permits:
         understood: list[_Entry] = []
         notes: list[str] = []
         for text in texts[:MAX_ENTRIES]:
-            entry = _read(text)
+            entry = _parse_entry(text)
             if isinstance(entry, _Entry):
                 understood.append(entry)
             else:
@@ -145,18 +145,18 @@ class Permits:
         return tuple(dict.fromkeys(entry.name for entry in entries if not any(map(entry.names, tools))))
 
 
-def _read(text: str) -> _Entry | str:
+def _parse_entry(text: str) -> _Entry | str:
     """Return an entry, or why it is not understood."""
     match = _ENTRY.fullmatch(text.strip())
     if match is None:
         return "it is no name with a pattern in parentheses behind it"
     name, pattern = match[1].strip(), match[2]
-    if name.endswith("*") and not _GROUPED.fullmatch(name):
+    if name.endswith("*") and not _SERVER_WILDCARD.fullmatch(name):
         return "a name may end with * only behind that of a server, as in mcp__github__*"
     capabilities = frozenset(capabilities_of(name))
     if pattern is None or pattern.strip() == "*":
         return _Entry(name, whole=True, capabilities=capabilities)
-    if name.startswith(_OF_SERVER) or "/" in name:
+    if name.startswith(_SERVER_PREFIX) or "/" in name:
         return "a pattern may stand behind tools for commands and files, not behind those of servers"
     if Capability.RUN_COMMAND in capabilities:
         command = command_matcher(pattern.strip())
@@ -167,7 +167,7 @@ def _read(text: str) -> _Entry | str:
     return entry if path else "its pattern is no path within the workspace, such as Read(src/**)"
 
 
-def _plain(path: object) -> str | None:
+def _normalized_path(path: object) -> str | None:
     """Return a path as patterns are matched against it, None where it is none within the workspace."""
     if not isinstance(path, str) or path.startswith(("/", "\\", "~")) or "\0" in path:
         return None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from skills_core.format.yaml12 import JsonValue
 
-__all__ = ["ArgumentCheck"]
+__all__ = ["ArgumentValidator"]
 
 MAX_VALUES = 20_000
 """Values in a schema, and in the arguments of one call."""
@@ -37,18 +37,18 @@ MAX_SECONDS = 1.0
 MAX_UNEVALUATED = 1000
 """Members that `unevaluatedProperties` and `unevaluatedItems` look at: the library compares each with each."""
 
-MAX_FAULTS = 10
+MAX_ERRORS = 10
 """Faults of one call that are told."""
 
 _MAX_SHOWN = 300
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
-_given_up_at: ContextVar[float] = ContextVar("given_up_at")
+_deadline: ContextVar[float] = ContextVar("given_up_at")
 # On the clock of `thread_time`.
 
 
-class ArgumentCheck:
+class ArgumentValidator:
     """What tells the faults of arguments; `notes` say what of the schema is not looked at, and why."""
 
     def __init__(self, schema: Mapping[str, JsonValue]) -> None:
@@ -58,29 +58,29 @@ class ArgumentCheck:
             InvalidSchemaError: it is no JSON, no JSON Schema of an object, too large, or refers to what is not in it.
         """
         _require_bounded(schema)
-        cleaned: Any = _without_dialects(schema)
+        cleaned: Any = _without_schema_keywords(schema)
         if cleaned.get("type", "object") != "object":
             raise InvalidSchemaError("its type must be object, for arguments have names")
         self.notes = tuple(_notes(cleaned))
         self._validator = _validator(schema, cleaned)
 
-    def faults(self, arguments: JsonValue) -> str:
+    def errors(self, arguments: JsonValue) -> str:
         """Return what is wrong with the arguments, each fault in a line with its place; empty where nothing is."""
         if not isinstance(arguments, dict):
             return "the arguments must be a JSON object"
-        if too_much := _bounds_fault(arguments):
+        if too_much := _bounds_error(arguments):
             return f"the arguments {too_much}"
-        token = _given_up_at.set(time.thread_time() + MAX_SECONDS)
+        token = _deadline.set(time.thread_time() + MAX_SECONDS)
         try:
-            lines = [_line(error) for error in islice(self._validator.iter_errors(arguments), MAX_FAULTS + 1)]
+            lines = [_line(error) for error in islice(self._validator.iter_errors(arguments), MAX_ERRORS + 1)]
         except _TooMuchError:
             return "the arguments take too long to check against the tool's schema; use simpler ones"
         except Exception as error:  # noqa: BLE001 - whatever a library makes of a stranger's schema
             return f"the arguments cannot be checked against the tool's schema ({type(error).__name__})"
         finally:
-            _given_up_at.reset(token)
-        if len(lines) > MAX_FAULTS:
-            lines[MAX_FAULTS:] = ["and more"]
+            _deadline.reset(token)
+        if len(lines) > MAX_ERRORS:
+            lines[MAX_ERRORS:] = ["and more"]
         return "\n".join(lines)
 
 
@@ -88,8 +88,8 @@ class _TooMuchError(Exception):
     """A check takes longer than it may."""
 
 
-def _go_on() -> None:
-    if time.thread_time() > _given_up_at.get():
+def _check_time() -> None:
+    if time.thread_time() > _deadline.get():
         raise _TooMuchError
 
 
@@ -100,7 +100,7 @@ def _line(error: Any) -> str:  # noqa: ANN401 - the error of a library that is i
     return f"arguments{place[:_MAX_SHOWN]}: {shown}"
 
 
-def _bounds_fault(value: object) -> str:
+def _bounds_error(value: object) -> str:
     """Say that a value is deeper or larger than any that is looked at, or is no JSON; empty where neither is so."""
     count, level = 0, [value]
     for _ in range(MAX_DEPTH + 1):
@@ -110,13 +110,13 @@ def _bounds_fault(value: object) -> str:
         # Python's parsers take NaN and Infinity in, and whoever writes them out for others fails.
         if any(isinstance(each, float) and not math.isfinite(each) for each in level):
             return "hold a number that is not finite, which JSON has not"
-        level = [inner for each in level for inner in _inner(each)]
+        level = [inner for each in level for inner in _children(each)]
         if not level:
             return ""
     return f"nest deeper than {MAX_DEPTH} levels"
 
 
-def _inner(value: object) -> Iterable[Any]:
+def _children(value: object) -> Iterable[Any]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
@@ -125,19 +125,19 @@ def _inner(value: object) -> Iterable[Any]:
 def _require_bounded(schema: object) -> None:
     if not isinstance(schema, dict):
         raise InvalidSchemaError("it must be an object")
-    if too_much := _bounds_fault(schema):
+    if too_much := _bounds_error(schema):
         raise InvalidSchemaError(f"its parts {too_much}")
 
 
-def _without_dialects(value: Any) -> Any:  # noqa: ANN401 - JSON
+def _without_schema_keywords(value: Any) -> Any:  # noqa: ANN401 - JSON
     """Return a schema without `$schema`, which within a schema would choose another, unbounded check."""
     if isinstance(value, dict):
         return {
-            key: _without_dialects(each)
+            key: _without_schema_keywords(each)
             for key, each in value.items()
             if not (key == "$schema" and isinstance(each, str))
         }
-    return [_without_dialects(each) for each in value] if isinstance(value, list) else value
+    return [_without_schema_keywords(each) for each in value] if isinstance(value, list) else value
 
 
 def _members(value: object) -> Iterator[tuple[str, Any]]:
@@ -147,7 +147,7 @@ def _members(value: object) -> Iterator[tuple[str, Any]]:
         for each in level:
             if isinstance(each, dict):
                 yield from each.items()
-        level = [inner for each in level for inner in _inner(each)]
+        level = [inner for each in level for inner in _children(each)]
 
 
 def _notes(schema: Mapping[str, Any]) -> Iterator[str]:
@@ -180,11 +180,11 @@ def _validator(schema: Mapping[str, Any], cleaned: dict[str, Any]) -> Any:  # no
     validator = _bounded(base)(cleaned, registry=referencing.Registry())
     for key, value in _members(cleaned):
         if key in _REFERENCES and isinstance(value, str):
-            _require_own(value, validator)
+            _require_internal(value, validator)
     return validator
 
 
-def _require_own(reference: str, validator: Any) -> None:  # noqa: ANN401 - the library's
+def _require_internal(reference: str, validator: Any) -> None:  # noqa: ANN401 - the library's
     from referencing.exceptions import Unresolvable  # noqa: PLC0415 - comes with the extra
 
     shown = f"{one_line(reference)[:100]!r}"
@@ -216,7 +216,7 @@ def _bounded(base: Any) -> Any:  # noqa: ANN401 - the library's class
 
 def _timed(keyword: Callable[..., Any]) -> Callable[..., Any]:
     def check(validator: Any, value: Any, instance: Any, schema: Any) -> Any:  # noqa: ANN401 - the library's
-        _go_on()
+        _check_time()
         return keyword(validator, value, instance, schema)
 
     return check
@@ -229,7 +229,7 @@ def _searcher(pattern: str) -> Callable[[str], bool] | None:
         return None
 
 
-def _fault(message: str) -> Any:  # noqa: ANN401 - the library's
+def _error(message: str) -> Any:  # noqa: ANN401 - the library's
     from jsonschema import ValidationError  # noqa: PLC0415 - comes with the extra
 
     return ValidationError(message)
@@ -238,14 +238,14 @@ def _fault(message: str) -> Any:  # noqa: ANN401 - the library's
 def _pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[Any]:  # noqa: ANN401
     matches = _searcher(pattern) if isinstance(instance, str) else None
     if matches is not None and not matches(instance):
-        yield _fault(f"{instance[: _MAX_SHOWN // 3]!r} does not match {pattern!r}")
+        yield _error(f"{instance[: _MAX_SHOWN // 3]!r} does not match {pattern!r}")
 
 
 def _pattern_properties(validator: Any, patterns: Any, instance: Any, _schema: Any) -> Iterator[Any]:  # noqa: ANN401
     if not isinstance(instance, dict):
         return
     for pattern, inner in patterns.items():
-        _go_on()
+        _check_time()
         matches = _searcher(pattern)
         for key, value in instance.items():
             if matches is not None and matches(key):
@@ -260,11 +260,11 @@ def _additional_properties(validator: Any, inner: Any, instance: Any, schema: An
     # A pattern that cannot be used might have matched.
     further = []
     for key in instance:
-        _go_on()
+        _check_time()
         if key not in named and not any(matches is None or matches(key) for matches in patterns):
             further.append(key)
     if inner is False and further:
-        yield _fault(f"unknown: {', '.join(map(repr, further))}; expected {', '.join(map(repr, named)) or 'nothing'}")
+        yield _error(f"unknown: {', '.join(map(repr, further))}; expected {', '.join(map(repr, named)) or 'nothing'}")
         return
     for key in further:
         yield from validator.descend(instance[key], inner, path=key)
@@ -289,7 +289,7 @@ def _unevaluated(keyword: Callable[..., Any] | None) -> Callable[..., Any] | Non
 def _unique_items(_validator: Any, unique: Any, instance: Any, _schema: Any) -> Iterator[Any]:  # noqa: ANN401
     """Compare in linear time, which the library does not for lists of objects."""
     if unique is True and isinstance(instance, list) and len(set(map(_hashable, instance))) < len(instance):
-        yield _fault("has items that are equal")
+        yield _error("has items that are equal")
 
 
 def _hashable(value: Any) -> Any:  # noqa: ANN401 - JSON

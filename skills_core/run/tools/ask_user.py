@@ -50,6 +50,6 @@ def ask_user_tool() -> Tool:
         "the user",
         perform,
         Role(frozenset({Capability.ASK_USER})),
-        waits=True,
-        unasked=True,
+        waits_for_user=True,
+        built_in=True,
     )

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
 from skills_core.errors import InvalidSchemaError, SkillsError, ToolFailedError
-from skills_core.run.scripts.output import Texts
-from skills_core.run.scripts.process import Ending
-from skills_core.run.tools.argument_validator import ArgumentCheck
+from skills_core.run.scripts.output import OutputText
+from skills_core.run.scripts.process import ProcessEnding
+from skills_core.run.tools.argument_validator import ArgumentValidator
 from skills_core.run.tools.tool import Effect, Role, Tool
 from skills_core.run.tools.workspace.commands import IDEMPOTENCY_KEY
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     from skills_core.format.frontmatter import ToolDeclaration
     from skills_core.run.ports import JsonObject
-    from skills_core.run.scripts.process import Finished
+    from skills_core.run.scripts.process import ProcessResult
     from skills_core.run.scripts.runner import ScriptRunner
     from skills_core.run.tools.tool import CallContext
     from skills_core.skill import Skill
 
-__all__ = ["DeclaredTools", "declared_tools", "fault_of", "why_not"]
+__all__ = ["DeclaredTools", "declaration_problem", "declared_tools", "script_failure"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # What the interfaces of models take.
@@ -64,7 +64,7 @@ def declared_tools(
     problems: list[str] = []
     for declaration in skill.frontmatter.tools:
         name = f"{prefix}{declaration.name}"
-        why = why_not(skill, declaration, name) or ("it is declared twice" if name in tools else "")
+        why = declaration_problem(skill, declaration, name) or ("it is declared twice" if name in tools else "")
         why = why or ("" if allows(declaration) else "it is not switched on")
         if why:
             problems.append(f"the tool {one_line(declaration.name)[:100]} of {one_line(skill.key)[:100]}: {why}")
@@ -73,7 +73,7 @@ def declared_tools(
     return DeclaredTools(tuple(tools.values()), tuple(problems))
 
 
-def why_not(skill: Skill, declaration: ToolDeclaration, name: str) -> str:
+def declaration_problem(skill: Skill, declaration: ToolDeclaration, name: str) -> str:
     """Return why a declaration makes no tool of this name, empty where it does."""
     if not declaration.script:
         return "it names no script that carries it out"
@@ -82,7 +82,7 @@ def why_not(skill: Skill, declaration: ToolDeclaration, name: str) -> str:
     if not _NAME.fullmatch(name):
         return f"{one_line(name)[:100]!r} is no name that models take: up to 64 letters, digits, _ and -"
     try:
-        notes = ArgumentCheck(declaration.parameters).notes
+        notes = ArgumentValidator(declaration.parameters).notes
     except InvalidSchemaError as error:
         return str(error)
     # A script relies on what its schema says, unlike a server, which checks for itself.
@@ -102,8 +102,8 @@ def _tool(
             raise
         except SkillsError as error:
             raise ToolFailedError(str(error)) from None
-        texts = Texts.of(result.finished, context.hide)
-        if fault := fault_of(result.finished, texts):
+        texts = OutputText.of(result.finished, context.redact)
+        if fault := script_failure(result.finished, texts):
             raise ToolFailedError(fault)
         return texts.stdout
 
@@ -118,15 +118,15 @@ def _tool(
     )
 
 
-def fault_of(finished: Finished, texts: Texts) -> str:
+def script_failure(finished: ProcessResult, texts: OutputText) -> str:
     """Return how a script failed, with the end of what it wrote; empty where it ended well."""
-    if finished.ending is Ending.EXITED and finished.exit_code == 0:
+    if finished.ending is ProcessEnding.EXITED and finished.exit_code == 0:
         return ""
     how = {
-        Ending.EXITED: f"its script ended with exit code {finished.exit_code}",
-        Ending.TIMED_OUT: "its script took too long and was ended",
-        Ending.TOO_MUCH_OUTPUT: "its script wrote more than is allowed and was ended",
-        Ending.NOT_STARTED: f"its script could not be started: {finished.fault}",
+        ProcessEnding.EXITED: f"its script ended with exit code {finished.exit_code}",
+        ProcessEnding.TIMED_OUT: "its script took too long and was ended",
+        ProcessEnding.TOO_MUCH_OUTPUT: "its script wrote more than is allowed and was ended",
+        ProcessEnding.NOT_STARTED: f"its script could not be started: {finished.fault}",
     }[finished.ending]
     said = texts.stderr or texts.stdout
     return f"The tool failed: {how}.{f' It wrote:{chr(10)}{said[-MAX_ERROR:]}' if said else ''}"

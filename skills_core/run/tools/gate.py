@@ -22,7 +22,7 @@ from skills_core.guard import Verdict, log_decision
 from skills_core.guard.json_text import json_text
 from skills_core.run.outcome import CallDecision, ToolCall
 from skills_core.run.secrets import Secrets
-from skills_core.run.tools.argument_validator import ArgumentCheck
+from skills_core.run.tools.argument_validator import ArgumentValidator
 from skills_core.run.tools.tool import CallContext
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from skills_core.guard import Decision, Guard
     from skills_core.run.limits import RunLimits
     from skills_core.run.ports import JsonObject, User
-    from skills_core.run.tools.allowed_tools import Permits
+    from skills_core.run.tools.allowed_tools import AllowedTools
     from skills_core.run.tools.tool import Tool
 
-__all__ = ["ToolGate", "question_of"]
+__all__ = ["ToolGate", "confirmation_question"]
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ _MAX_NAME = 100
 
 
 @dataclass(frozen=True, slots=True)
-class _Ruling:
+class _Admission:
     """What became of a call, or that it may be carried out where `decision` is None."""
 
     decision: CallDecision | None
@@ -62,7 +62,7 @@ class ToolGate:
     def __init__(  # noqa: PLR0913 - one for each thing that decides on a call
         self,
         tools: Sequence[Tool],
-        permits: Permits,
+        permits: AllowedTools,
         guard: Guard,
         user: User,
         limits: RunLimits,
@@ -87,7 +87,7 @@ class ToolGate:
         self._secrets = secrets or Secrets({})
         self._ensure_owned = ensure_owned
         self._tools: dict[str, Tool] = {}
-        self._checks: dict[str, ArgumentCheck] = {}
+        self._checks: dict[str, ArgumentValidator] = {}
         for tool in tools:
             self._add(tool)
         self.offered = tuple(tool for tool in self._tools.values() if permits.offers(tool))
@@ -97,7 +97,7 @@ class ToolGate:
             logger.warning("run %s: a second tool %s (%s) is left out", self._run_id, tool.name, tool.origin)
             return
         try:
-            self._checks[tool.name] = ArgumentCheck(tool.parameters)
+            self._checks[tool.name] = ArgumentValidator(tool.parameters)
         except InvalidSchemaError as error:
             logger.warning("run %s: the tool %s (%s) is left out: %s", self._run_id, tool.name, tool.origin, error)
             return
@@ -107,12 +107,12 @@ class ToolGate:
         """Tell whether there is a tool of this name, permitted or not; models call whatever they like."""
         return name in self._tools
 
-    def without_unasked(self, why: str) -> ToolGate:
+    def without_built_in(self, why: str) -> ToolGate:
         """Return a gate that does not offer the tools that nobody has switched on; the log tells `why`."""
         gate = copy.copy(self)
-        gate.offered = tuple(tool for tool in self.offered if not tool.unasked)
+        gate.offered = tuple(tool for tool in self.offered if not tool.built_in)
         for tool in self.offered:
-            if tool.unasked:
+            if tool.built_in:
                 logger.info("run %s: %s is left out: %s", self._run_id, tool.name, why)
         return gate
 
@@ -121,53 +121,53 @@ class ToolGate:
         given = arguments if isinstance(arguments, dict) else {}
         tool = self._tools.get(name)
         began = anyio.current_time()
-        ruling = self._unknown(name) if tool is None else await self._rule(tool, arguments)
-        decision, text, reason = ruling.decision, ruling.text, ruling.reason
+        admission = self._unknown(name) if tool is None else await self._admit(tool, arguments)
+        decision, text, reason = admission.decision, admission.text, admission.reason
         if tool is not None and decision is None:
             decision, text, reason = await self._carry_out(tool, given, number)
         call = ToolCall(
             number=number,
             tool=name,
-            arguments=_hidden(self._secrets, given),
+            arguments=_redacted(self._secrets, given),
             decision=decision or CallDecision.FAILED,
-            text=self._cut(self._secrets.hidden(text)),
-            reason=self._secrets.hidden(reason),
-            confirmed=ruling.confirmed,
+            text=self._cut(self._secrets.redact(text)),
+            reason=self._secrets.redact(reason),
+            confirmed=admission.confirmed,
             seconds=round(anyio.current_time() - began, 3),
         )
-        self._log(call, tool, ruling.guard)
+        self._log(call, tool, admission.guard)
         return call
 
-    def _unknown(self, name: str) -> _Ruling:
+    def _unknown(self, name: str) -> _Admission:
         hint = did_you_mean(similar_to(name, (tool.name for tool in self.offered)))
         text = f"There is no tool {one_line(name)[:_MAX_NAME]!r} in this run.{hint}"
-        return _Ruling(CallDecision.UNKNOWN_TOOL, text, "there is no such tool")
+        return _Admission(CallDecision.UNKNOWN_TOOL, text, "there is no such tool")
 
-    async def _rule(self, tool: Tool, arguments: JsonValue) -> _Ruling:
+    async def _admit(self, tool: Tool, arguments: JsonValue) -> _Admission:
         # Schemas and patterns of strangers may take a while, which must hold up nobody else.
-        ruling = await anyio.to_thread.run_sync(self._judge, tool, arguments)
-        if ruling.decision is None and ruling.guard is not None and ruling.guard.verdict is Verdict.CONFIRM:
-            return await self._confirm(tool, arguments, ruling.guard)
-        return ruling
+        admission = await anyio.to_thread.run_sync(self._admit_without_user, tool, arguments)
+        if admission.decision is None and admission.guard is not None and admission.guard.verdict is Verdict.CONFIRM:
+            return await self._confirm(tool, arguments, admission.guard)
+        return admission
 
-    def _judge(self, tool: Tool, arguments: JsonValue) -> _Ruling:
+    def _admit_without_user(self, tool: Tool, arguments: JsonValue) -> _Admission:
         """Decide as far as nobody has to be asked."""
         if not self._permits.offers(tool):
             return _not_permitted(tool, "the skill's allowed-tools do not name it")
-        faults = self._checks[tool.name].faults(arguments)
-        if faults or not isinstance(arguments, dict):
-            text = f"The call of {tool.name} was not made, its arguments do not fit:\n{faults}"
-            return _Ruling(CallDecision.INVALID_ARGUMENTS, text, faults)
+        errors = self._checks[tool.name].errors(arguments)
+        if errors or not isinstance(arguments, dict):
+            text = f"The call of {tool.name} was not made, its arguments do not fit:\n{errors}"
+            return _Admission(CallDecision.INVALID_ARGUMENTS, text, errors)
         if refusal := self._permits.refusal(tool, arguments):
             return _not_permitted(tool, refusal)
-        if self._secrets.stands_in(arguments):
+        if self._secrets.has_placeholder(arguments):
             why = "they hold a placeholder such as [secret NAME], which would be written over the secret itself"
             text = f"The call of {tool.name} was not made, because of its arguments: {why}."
-            return _Ruling(CallDecision.INVALID_ARGUMENTS, text, why)
+            return _Admission(CallDecision.INVALID_ARGUMENTS, text, why)
         decision = self._decide(tool, arguments)
         if decision.verdict is Verdict.DENY:
-            return _Ruling(CallDecision.DENIED, decision.reason, decision.reason, decision)
-        return _Ruling(None, guard=decision)
+            return _Admission(CallDecision.DENIED, decision.reason, decision.reason, decision)
+        return _Admission(None, guard=decision)
 
     def _decide(self, tool: Tool, arguments: JsonObject) -> Decision:
         """Return what the guard says of a call, the stricter of two: a command is also looked at as a shell has it.
@@ -181,29 +181,29 @@ class ToolGate:
         as_shell = self._guard.decide(tool.name, {**arguments, tool.role.command: line})
         return decision if as_shell.verdict is Verdict.ALLOW else as_shell
 
-    async def _confirm(self, tool: Tool, arguments: JsonValue, decision: Decision) -> _Ruling:
-        question = question_of(tool.name, tool.origin, arguments, decision.reason)
+    async def _confirm(self, tool: Tool, arguments: JsonValue, decision: Decision) -> _Admission:
+        question = confirmation_question(tool.name, tool.origin, arguments, decision.reason)
         if question is None:
             text = f"{decision.reason} It is too long to be shown to the user whole: make it shorter."
-            return _Ruling(CallDecision.NOBODY_TO_ASK, text, decision.reason, decision)
+            return _Admission(CallDecision.NOBODY_TO_ASK, text, decision.reason, decision)
         try:
             agreed = await self._user.confirm(question)
         except Exception:
             logger.exception("run %s: the user could not be asked", self._run_id)
             agreed = None
         if agreed:
-            return _Ruling(None, guard=decision, confirmed=True)
+            return _Admission(None, guard=decision, confirmed=True)
         if agreed is None:
             text = f"{decision.reason} Nobody can be asked here, so it is not done."
-            return _Ruling(CallDecision.NOBODY_TO_ASK, text, decision.reason, decision)
+            return _Admission(CallDecision.NOBODY_TO_ASK, text, decision.reason, decision)
         text = f"{decision.reason} The user declined. Do not try it again in another way; ask what to do instead."
-        return _Ruling(CallDecision.DECLINED, text, decision.reason, decision)
+        return _Admission(CallDecision.DECLINED, text, decision.reason, decision)
 
     async def _carry_out(self, tool: Tool, arguments: JsonObject, number: int) -> tuple[CallDecision, str, str]:
         key, characters = f"{self._run_id}/{number}", self._limits.tool_characters
-        context = CallContext(self._run_id, key, self._user, characters, self._secrets.hidden)
+        context = CallContext(self._run_id, key, self._user, characters, self._secrets.redact)
         await self._ensure_owned()
-        with anyio.move_on_after(None if tool.waits else self._limits.tool_seconds):
+        with anyio.move_on_after(None if tool.waits_for_user else self._limits.tool_seconds):
             try:
                 return CallDecision.DONE, await tool.perform(arguments, context), ""
             except Exception as error:  # noqa: BLE001 - a tool of others may raise anything
@@ -214,7 +214,7 @@ class ToolGate:
         return CallDecision.TIMED_OUT, text, why
 
     def _failed(self, tool: Tool, error: Exception) -> tuple[CallDecision, str, str]:
-        told = _told(error)
+        told = _tool_error_text(error)
         if told is not None:
             return CallDecision.FAILED, told, one_line(told)[:MAX_QUESTION]
         # Messages of others may hold what is nobody's business: addresses, paths, tokens.
@@ -237,13 +237,13 @@ class ToolGate:
             log_decision(call.tool, decision)
 
 
-def _hidden(secrets: Secrets, arguments: JsonObject) -> JsonObject:
-    hidden = secrets.hidden_in(arguments)
-    assert isinstance(hidden, dict)  # noqa: S101 - it was one
-    return hidden
+def _redacted(secrets: Secrets, arguments: JsonObject) -> JsonObject:
+    redact = secrets.redact_json(arguments)
+    assert isinstance(redact, dict)  # noqa: S101 - it was one
+    return redact
 
 
-def question_of(tool: str, origin: str, arguments: JsonValue, reason: str) -> str | None:
+def confirmation_question(tool: str, origin: str, arguments: JsonValue, reason: str) -> str | None:
     """Return what a user is asked before a call, None where it is too long: nobody agrees to what is not shown."""
     shown = one_line(json_text(arguments))
     if len(shown) > MAX_QUESTION:
@@ -251,14 +251,14 @@ def question_of(tool: str, origin: str, arguments: JsonValue, reason: str) -> st
     return f"{reason}\n\n{tool} ({one_line(origin)}) {shown}\n\nMay it be done?"
 
 
-def _not_permitted(tool: Tool, why: str) -> _Ruling:
+def _not_permitted(tool: Tool, why: str) -> _Admission:
     text = (
         f"The call of {tool.name} is not permitted in this run: {why}. Do it otherwise, or say that it cannot be done."
     )
-    return _Ruling(CallDecision.NOT_PERMITTED, text, why)
+    return _Admission(CallDecision.NOT_PERMITTED, text, why)
 
 
-def _told(error: BaseException) -> str | None:
+def _tool_error_text(error: BaseException) -> str | None:
     """Return what a tool says to the model by its error; task groups wrap what was raised in them."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]

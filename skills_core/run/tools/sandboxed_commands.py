@@ -10,18 +10,18 @@ import anyio.to_thread
 
 from skills_core.run.scripts.confinement import run_confined
 from skills_core.run.scripts.mounts import SCRATCH, sandbox_arguments
-from skills_core.run.scripts.program_files import needed_for
+from skills_core.run.scripts.program_files import required_paths
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from skills_core.run.scripts.process import Command, Finished, ProcessLimits
+    from skills_core.run.scripts.process import Command, ProcessLimits, ProcessResult
     from skills_core.run.scripts.runner import ScriptSetup
 
-__all__ = ["confined_commands"]
+__all__ = ["sandboxed_runner"]
 
 
-def confined_commands(setup: ScriptSetup, root: Path) -> Callable[[Command, ProcessLimits], Awaitable[Finished]]:
+def sandboxed_runner(setup: ScriptSetup, root: Path) -> Callable[[Command, ProcessLimits], Awaitable[ProcessResult]]:
     """Return what runs a command in the sandbox, where it sees the workspace at `root` and may write to it.
 
     The command sees no other file of the user, and has the network only where scripts have it. Without a sandbox it has
@@ -29,10 +29,10 @@ def confined_commands(setup: ScriptSetup, root: Path) -> Callable[[Command, Proc
     """
     isolation, python = setup.isolation, setup.programs.python
 
-    async def run(command: Command, limits: ProcessLimits) -> Finished:
+    async def run(command: Command, limits: ProcessLimits) -> ProcessResult:
         if isolation.sandbox is None:
-            return await run_confined(replace(isolation, limiter=None, groups=None), command, limits, python=python)
-        shown = await anyio.to_thread.run_sync(needed_for, Path(command.argv[0]), setup.home, root)
+            return await run_confined(replace(isolation, limiter=None, cgroups=None), command, limits, python=python)
+        shown = await anyio.to_thread.run_sync(required_paths, Path(command.argv[0]), setup.home, root)
         mounts = sandbox_arguments(shown, workspace=root, network=setup.network)
         home = dict.fromkeys(("HOME", "TEMP", "TMP", "TMPDIR"), str(SCRATCH))
         inside = replace(command, environment={**command.environment, **home})

@@ -12,24 +12,24 @@ from skills_core.disk.files import read_file
 from skills_core.errors import FileRefusedError, ToolFailedError, did_you_mean, similar_to
 from skills_core.model_access import is_withheld_from_models
 from skills_core.run.tools.tool import Effect, Role, Tool
-from skills_core.run.tools.workspace.files import LINES, shown_lines
+from skills_core.run.tools.workspace.files import LINE_ARGUMENTS, select_lines
 
 if TYPE_CHECKING:
     from skills_core.run.ports import JsonObject
     from skills_core.run.tools.tool import CallContext
     from skills_core.skill import Skill
 
-__all__ = ["OWN_SKILL", "read_skill_file_tool", "refuse_other"]
+__all__ = ["SKILL_ARGUMENT", "read_skill_file_tool", "require_own_skill"]
 
 
 def read_skill_file_tool(skill: Skill) -> Tool:
     """Return the tool for one skill; every skill may read its own files."""
 
     async def perform(arguments: JsonObject, _context: CallContext) -> str:
-        refuse_other(skill, arguments)
+        require_own_skill(skill, arguments)
         path = str(arguments.get("path", "")).removeprefix(skill.root_uri).removeprefix("./")
-        raw = await anyio.to_thread.run_sync(_verified, skill, path)
-        return shown_lines(path, raw, arguments)
+        raw = await anyio.to_thread.run_sync(_verified_bytes, skill, path)
+        return select_lines(path, raw, arguments)
 
     return Tool(
         "read_skill_file",
@@ -38,8 +38,8 @@ def read_skill_file_tool(skill: Skill) -> Tool:
             "type": "object",
             "properties": {
                 "path": {"type": "string", "description": "The file's path within the skill, or its URI."},
-                **LINES,
-                **OWN_SKILL,
+                **LINE_ARGUMENTS,
+                **SKILL_ARGUMENT,
             },
             "required": ["path"],
             "additionalProperties": False,
@@ -48,17 +48,17 @@ def read_skill_file_tool(skill: Skill) -> Tool:
         f"skill {skill.key}",
         perform,
         Role(own=True),
-        unasked=True,
+        built_in=True,
     )
 
 
-OWN_SKILL: Final[JsonObject] = {
+SKILL_ARGUMENT: Final[JsonObject] = {
     "skill": {"type": "string", "description": "The skill's name, if at all: there is no other here."}
 }
 """What the texts of activations tell models to name, as outside of runs there are several skills."""
 
 
-def refuse_other(skill: Skill, arguments: JsonObject) -> None:
+def require_own_skill(skill: Skill, arguments: JsonObject) -> None:
     """See that a call names no other skill than the one that is run.
 
     Raises:
@@ -69,7 +69,7 @@ def refuse_other(skill: Skill, arguments: JsonObject) -> None:
         raise ToolFailedError(f"This run is of the skill {one_line(skill.key)!r} alone.")
 
 
-def _verified(skill: Skill, path: str) -> bytes:
+def _verified_bytes(skill: Skill, path: str) -> bytes:
     file = skill.content.files.get(path)
     if file is None:
         hint = did_you_mean(similar_to(path, skill.content.files))

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError, ToolFailedError
 from skills_core.run.scripts.output import (
-    FURTHER,
+    CONTINUATION_ARGUMENTS,
     OFFSET,
     OUTPUT,
     STREAM,
-    KeptOutputs,
-    Piece,
+    OutputCache,
+    OutputSlice,
+    OutputText,
     Stream,
-    Texts,
-    gone,
-    how_to_read_on,
+    continuation_hint,
+    expired_output,
 )
-from skills_core.run.tools.declared import MAX_ERROR, fault_of
-from skills_core.run.tools.skill_files import OWN_SKILL, refuse_other
+from skills_core.run.tools.declared import MAX_ERROR, script_failure
+from skills_core.run.tools.skill_files import SKILL_ARGUMENT, require_own_skill
 from skills_core.run.tools.tool import Effect, Role, Tool
 from skills_core.run.tools.workspace.commands import IDEMPOTENCY_KEY
 from skills_core.toolboxes import Capability
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skills_core.run.ports import JsonObject
-    from skills_core.run.scripts.process import Finished
+    from skills_core.run.scripts.process import ProcessResult
     from skills_core.run.scripts.runner import ScriptRunner
     from skills_core.run.tools.tool import CallContext
     from skills_core.skill import Skill
@@ -41,25 +41,25 @@ __all__ = ["NAME", "run_skill_script_tool"]
 NAME = "run_skill_script"
 
 
-_HINT = 250
+_HINT_CHARACTERS = 250
 # Characters that what stands below a part may have: where it begins and ends, and how to read on.
 
 
 def run_skill_script_tool(skill: Skill, runner: ScriptRunner, variables: Mapping[str, str]) -> Tool:
     """Return the tool for one skill in one run; `variables` are what the user has set for its scripts."""
-    outputs: KeptOutputs[Texts] = KeptOutputs()
+    outputs: OutputCache[OutputText] = OutputCache()
 
     async def perform(arguments: JsonObject, context: CallContext) -> str:
-        refuse_other(skill, arguments)
+        require_own_skill(skill, arguments)
         if arguments.get(OUTPUT) is not None:
-            return _further(outputs, arguments, context.characters)
-        finished = await _finished(skill, runner, variables, arguments, context)
-        texts = Texts.of(finished, context.hide)
-        if fault := fault_of(finished, texts):
-            raise ToolFailedError("\n".join([fault, *_unread(outputs, texts)]))
+            return _continuation(outputs, arguments, context.characters)
+        finished = await _run_script(skill, runner, variables, arguments, context)
+        texts = OutputText.of(finished, context.redact)
+        if fault := script_failure(finished, texts):
+            raise ToolFailedError("\n".join([fault, *_continuation_hints(outputs, texts)]))
         if len(texts.stdout) <= context.characters:
             return texts.stdout
-        return _part(outputs.keep(texts), Stream.STDOUT, texts.stdout, 0, context.characters)
+        return _slice_text(outputs.keep(texts), Stream.STDOUT, texts.stdout, 0, context.characters)
 
     return Tool(
         NAME,
@@ -74,8 +74,8 @@ def run_skill_script_tool(skill: Skill, runner: ScriptRunner, variables: Mapping
                     "description": "Its arguments, one an item. No shell reads them, so quote nothing.",
                 },
                 "stdin": {"type": "string", "description": "What it reads from its standard input."},
-                **FURTHER,
-                **OWN_SKILL,
+                **CONTINUATION_ARGUMENTS,
+                **SKILL_ARGUMENT,
             },
             "additionalProperties": False,
         },
@@ -87,9 +87,9 @@ def run_skill_script_tool(skill: Skill, runner: ScriptRunner, variables: Mapping
     )
 
 
-async def _finished(
+async def _run_script(
     skill: Skill, runner: ScriptRunner, variables: Mapping[str, str], arguments: JsonObject, context: CallContext
-) -> Finished:
+) -> ProcessResult:
     path, stdin, args = arguments.get("path"), arguments.get("stdin", ""), arguments.get("args", [])
     assert isinstance(args, list)  # noqa: S101 - by the schema
     if not path:
@@ -109,7 +109,7 @@ async def _finished(
     return result.finished
 
 
-def _further(outputs: KeptOutputs[Texts], arguments: JsonObject, characters: int) -> str:
+def _continuation(outputs: OutputCache[OutputText], arguments: JsonObject, characters: int) -> str:
     kept, stream, offset = (
         str(arguments[OUTPUT]),
         Stream(str(arguments.get(STREAM, Stream.STDOUT))),
@@ -117,24 +117,24 @@ def _further(outputs: KeptOutputs[Texts], arguments: JsonObject, characters: int
     )
     texts = outputs.find(kept)
     if texts is None:
-        raise ToolFailedError(gone(kept))
+        raise ToolFailedError(expired_output(kept))
     text = texts.stdout if stream is Stream.STDOUT else texts.stderr
-    return _part(kept, stream, text, offset if isinstance(offset, int) else 0, characters)
+    return _slice_text(kept, stream, text, offset if isinstance(offset, int) else 0, characters)
 
 
-def _part(kept: str, stream: Stream, text: str, offset: int, characters: int) -> str:
+def _slice_text(kept: str, stream: Stream, text: str, offset: int, characters: int) -> str:
     """Return what the model is given of a stream from `offset` on, and where the rest is."""
     if not offset and len(text) <= characters:
         return text
-    piece = Piece.of(text, offset, max(characters - _HINT, 1))
+    piece = OutputSlice.of(text, offset, max(characters - _HINT_CHARACTERS, 1))
     if not piece.text:
         return f"[{stream} has {piece.total} characters, none from {offset} on]"
     end = offset + len(piece.text)
-    more = "" if piece.next_offset is None else f" {how_to_read_on(NAME, kept, stream, piece.next_offset)}"
+    more = "" if piece.next_offset is None else f" {continuation_hint(NAME, kept, stream, piece.next_offset)}"
     return f"{piece.text}\n[characters {offset} to {end} of {piece.total}.{more}]"
 
 
-def _unread(outputs: KeptOutputs[Texts], texts: Texts) -> list[str]:
+def _continuation_hints(outputs: OutputCache[OutputText], texts: OutputText) -> list[str]:
     """Return how to read those streams of a script that failed which the model was not told whole."""
     told = Stream.STDERR if texts.stderr else Stream.STDOUT
     sizes = {Stream.STDOUT: len(texts.stdout), Stream.STDERR: len(texts.stderr)}
@@ -142,4 +142,4 @@ def _unread(outputs: KeptOutputs[Texts], texts: Texts) -> list[str]:
     if not left:
         return []
     kept = outputs.keep(texts)
-    return [how_to_read_on(NAME, kept, stream, 0) for stream in left]
+    return [continuation_hint(NAME, kept, stream, 0) for stream in left]

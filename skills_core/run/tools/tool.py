@@ -28,7 +28,7 @@ class CallContext:
     """What a call knows of the run that it belongs to.
 
     `key` is the same when the step is done again after an interruption, and no other call has it. Of the text that the
-    call returns, the model is given `characters`, and `hide` takes out what is secret in the run: a tool that cuts a
+    call returns, the model is given `characters`, and `redact` takes out what is secret in the run: a tool that cuts a
     text does so first.
     """
 
@@ -36,7 +36,7 @@ class CallContext:
     key: str
     user: User
     characters: int
-    hide: Callable[[str], str]
+    redact: Callable[[str], str]
 
 
 Perform: TypeAlias = "Callable[[JsonObject, CallContext], Awaitable[str]]"
@@ -46,19 +46,19 @@ Perform: TypeAlias = "Callable[[JsonObject, CallContext], Awaitable[str]]"
 class Role:
     """What else a tool is called in the `allowed-tools` of skills, and what their patterns are matched against.
 
-    The names of hosts for any of `capabilities` mean the tool, and so do `aliases`. `beginnings` are what those aliases
-    begin with that name the server whose tool it is; empty for a tool of none. `command` is the argument that holds a
-    command as a list of words, `path` the one that holds a path within the workspace; None where a tool has no such
-    argument. `below` tells that a call reaches all that is in the folder at that path. `own` tells that the
-    tool comes with the skill that is run, which needs no permit for it.
+    A host's name for any of `capabilities` means this tool, and so do its `aliases`. `alias_prefixes` are the prefixes
+    of those aliases that name the tool's server; empty for a tool without a server. `command` is the argument that
+    holds a command as a list of words, `path` the one that holds a path within the workspace; None without such an
+    argument. `recursive` marks a tool whose call reaches everything in the folder at that path. `own` marks a tool that
+    belongs to the skill being run, which needs no entry for it.
     """
 
     capabilities: frozenset[Capability] = frozenset()
     aliases: tuple[str, ...] = ()
-    beginnings: tuple[str, ...] = ()
+    alias_prefixes: tuple[str, ...] = ()
     command: str | None = None
     path: str | None = None
-    below: bool = False
+    recursive: bool = False
     own: bool = False
 
 
@@ -68,8 +68,8 @@ class Tool:
 
     `perform` carries a call out whose arguments fit the schema, and returns text for the model. It raises
     `ToolFailedError` with a text for the model where the call came to nothing. `origin` says in words where the tool
-    comes from: `workspace`, `skill NAME`, `server NAME`. One that `waits` for a person has no deadline but the run's.
-    One that is `unasked` comes with every run, without anybody having switched it on.
+    comes from: `workspace`, `skill NAME`, `server NAME`. One that `waits_for_user` has only the run's
+    deadline. One that is `built_in` comes with every run, without a setting that switches it on.
     """
 
     name: str
@@ -79,5 +79,5 @@ class Tool:
     origin: str
     perform: Perform
     role: Role = Role()
-    waits: bool = False
-    unasked: bool = False
+    waits_for_user: bool = False
+    built_in: bool = False

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
-from skills_core.run.outcome import UNUSED, Score, ToolCall, Usage
+from skills_core.run.outcome import NO_USAGE, Score, ToolCall, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +51,7 @@ class ModelCalled:
     text: str = ""
     wanted: tuple[str, ...] = ()
     finish: str | None = None
-    usage: Usage = UNUSED
+    usage: Usage = NO_USAGE
     error: str | None = None
     kind: str = "model"
 

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from skills_core.run.trace.events import Event, RunHeader
     from skills_core.run.trace.store import TraceStore
 
-__all__ = ["Recorder"]
+__all__ = ["TraceRecorder"]
 
-KEPT = 1000
+MAX_TRACES = 1000
 """Traces that are kept; older ones are removed when a run ends."""
 
-LAST_WORDS = 5.0
+FINAL_WRITE_SECONDS = 5.0
 """Seconds that writing the end of a run may take while the run is being cancelled."""
 
 
-class Recorder:
+class TraceRecorder:
     """The trace of one run; without a store it is only kept in memory."""
 
     def __init__(
@@ -60,13 +60,13 @@ class Recorder:
 
     async def add(self, event: Event) -> None:
         """Note what happened, without secrets."""
-        self._events.append(self._secrets.hidden_in(to_json(event)))
+        self._events.append(self._secrets.redact_json(to_json(event)))
         await self._write()
 
     async def finish(self, outcome: RunOutcome) -> None:
         """Note how the run ended, even while it is being cancelled."""
         self._outcome, self._ended = outcome, now()
-        with anyio.CancelScope(shield=True), anyio.move_on_after(LAST_WORDS):
+        with anyio.CancelScope(shield=True), anyio.move_on_after(FINAL_WRITE_SECONDS):
             await self._write(last=True)
 
     @property
@@ -82,9 +82,9 @@ class Recorder:
             **({"process": self._process} if self._process else {}),
             **told,
         }
-        hidden = self._secrets.hidden_in(trace)
-        assert isinstance(hidden, dict)  # noqa: S101 - it was one
-        return {**hidden, "events": [*self._events]}
+        redact = self._secrets.redact_json(trace)
+        assert isinstance(redact, dict)  # noqa: S101 - it was one
+        return {**redact, "events": [*self._events]}
 
     async def _write(self, *, first: bool = False, last: bool = False) -> None:
         if self._store is None or self._journal.fenced:
@@ -93,4 +93,4 @@ class Recorder:
         # Where a disk does not answer, the last write is given up; an earlier one could come after the next.
         await anyio.to_thread.run_sync(write, abandon_on_cancel=last)
         if last:
-            await anyio.to_thread.run_sync(self._store.prune, KEPT, abandon_on_cancel=True)
+            await anyio.to_thread.run_sync(self._store.prune, MAX_TRACES, abandon_on_cancel=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from skills_core.run.durable.worker_config import outermost
+from skills_core.run.durable.worker_config import root_run_id
 from skills_core.run.outcome import CallDecision, RunStatus
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from skills_core.run.outcome import RunOutcome, ToolCall
     from skills_core.run.trace.events import RunHeader
 
-__all__ = ["note_call", "note_outcome", "run_span", "tool_span", "trace_id"]
+__all__ = ["record_call", "record_outcome", "run_span", "tool_span", "trace_id"]
 
 _TRACE_ID = re.compile(r"[0-9a-f]{32}")
-_NOT_CARRIED_OUT = frozenset(CallDecision) - {CallDecision.DONE, CallDecision.FAILED, CallDecision.TIMED_OUT}
+_NOT_EXECUTED = frozenset(CallDecision) - {CallDecision.DONE, CallDecision.FAILED, CallDecision.TIMED_OUT}
 
 
 def trace_id(run_id: str) -> str:
@@ -37,7 +37,7 @@ def trace_id(run_id: str) -> str:
 
     A run inside of another has the same.
     """
-    name = outermost(run_id)
+    name = root_run_id(run_id)
     found = _TRACE_ID.match(name)
     return found[0] if found and int(found[0], 16) else hashlib.sha256(name.encode()).hexdigest()[:32]
 
@@ -85,18 +85,18 @@ def tool_span(run_id: str, tool: str | None, number: int) -> Iterator[Span]:
         yield span
 
 
-def note_call(span: Span, call: ToolCall) -> None:
+def record_call(span: Span, call: ToolCall) -> None:
     """Say on a span what became of the call."""
     span.set_attribute("skillserve.decision", call.decision.value)
     span.set_attribute("skillserve.confirmed", call.confirmed)
     if call.decision is not CallDecision.DONE:
         span.set_attribute("error.type", call.decision.value)
         # What was turned down is the guard's success, and an error for nobody.
-        if call.decision not in _NOT_CARRIED_OUT:
+        if call.decision not in _NOT_EXECUTED:
             span.set_status(Status(StatusCode.ERROR, call.decision.value))
 
 
-def note_outcome(span: Span, outcome: RunOutcome) -> None:
+def record_outcome(span: Span, outcome: RunOutcome) -> None:
     """Say on a span how the run ended."""
     span.set_attribute("skillserve.status", outcome.status.value)
     span.set_attribute("gen_ai.usage.input_tokens", outcome.usage.input_tokens)

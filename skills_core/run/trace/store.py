@@ -33,13 +33,13 @@ logger = logging.getLogger(__name__)
 MAX_SIZE = 64 * 1024 * 1024
 """Bytes of a file that is read."""
 
-_EPOCH = "epoch"
+_EPOCH_FIELD = "epoch"
 # The field that says which attempt at a run a trace is of.
 
-_HALF = ".half"
+_PARTIAL_SUFFIX = ".half"
 # What is being written.
 
-_ABANDONED = 3600 * 10**9
+_STALE_AFTER = 3600 * 10**9
 # Nanoseconds after which nobody writes to a file any more.
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -69,7 +69,7 @@ class FencedTraceError(SkillsError):
 
 def epoch_of(trace: Mapping[str, JsonValue]) -> Epoch | None:
     """Return which attempt at its run a trace is of, None where it does not say."""
-    match trace.get(_EPOCH):
+    match trace.get(_EPOCH_FIELD):
         case {"recorded": int(recorded), "attempt": int(attempt)}:
             return Epoch(recorded, attempt)
     return None
@@ -110,13 +110,13 @@ class TraceStore:
         """
         self._path(run_id)  # before anything is made of a name that is no run's
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        whole = trace if epoch is None else {**trace, _EPOCH: to_json(epoch)}
-        descriptor, name = tempfile.mkstemp(_HALF, f"{run_id}.", self._folder)
+        whole = trace if epoch is None else {**trace, _EPOCH_FIELD: to_json(epoch)}
+        descriptor, name = tempfile.mkstemp(_PARTIAL_SUFFIX, f"{run_id}.", self._folder)
         half = Path(name)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
                 json.dump(whole, file, ensure_ascii=False, indent=1)
-            self._put(half, run_id, epoch)
+            self._publish(half, run_id, epoch)
         except (OSError, FencedTraceError):
             half.unlink(missing_ok=True)
             raise
@@ -134,7 +134,7 @@ class TraceStore:
         self.write(run_id, trace, epoch)
         if epoch is None:
             return
-        for half in self._halves(run_id):
+        for half in self._partial_files(run_id):
             with suppress(OSError):  # it is gone, or a system keeps what is open
                 half.unlink()
         if epoch_of(self._content(run_id)) != epoch:
@@ -151,16 +151,16 @@ class TraceStore:
         except OSError as error:
             logger.warning("the trace of run %s cannot be written: %s", run_id, error)
 
-    def _put(self, half: Path, run_id: str, epoch: Epoch | None) -> None:
+    def _publish(self, half: Path, run_id: str, epoch: Epoch | None) -> None:
         # Compared once the half is there: a later attempt that begins from now on removes the half.
-        if epoch is not None and self._is_behind(run_id, epoch):
+        if epoch is not None and self._is_superseded(run_id, epoch):
             raise FencedTraceError(run_id)
         try:
             half.replace(self._path(run_id))
         except FileNotFoundError:
             raise FencedTraceError(run_id) from None
 
-    def _is_behind(self, run_id: str, epoch: Epoch) -> bool:
+    def _is_superseded(self, run_id: str, epoch: Epoch) -> bool:
         there = epoch_of(self._content(run_id))
         return there is not None and there.recorded == epoch.recorded and there.attempt > epoch.attempt
 
@@ -177,9 +177,9 @@ class TraceStore:
                 raise OSError(error.__cause__.message) from error
             return {}
 
-    def _halves(self, run_id: str) -> Iterator[Path]:
+    def _partial_files(self, run_id: str) -> Iterator[Path]:
         """Yield what is being written of this run, and not of one inside of it."""
-        mine = re.compile(rf"{re.escape(run_id)}\.[^.]+{re.escape(_HALF)}")
+        mine = re.compile(rf"{re.escape(run_id)}\.[^.]+{re.escape(_PARTIAL_SUFFIX)}")
         yield from (path for path in list(self._folder.iterdir()) if mine.fullmatch(path.name))
 
     def read(self, run_id: str) -> JsonObject:
@@ -234,9 +234,9 @@ class TraceStore:
 
         What cannot be removed stays.
         """
-        abandoned = time.time_ns() - _ABANDONED
+        abandoned = time.time_ns() - _STALE_AFTER
         with suppress(OSError):
-            left = [path for written, path in self._files(_HALF) if written < abandoned]
+            left = [path for written, path in self._files(_PARTIAL_SUFFIX) if written < abandoned]
             for path in (*left, *(path for _, path in sorted(self._files(), reverse=True)[keep:])):
                 with suppress(OSError):
                     path.unlink()

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from skills_core.catalog import Catalog
-    from skills_core.run.workflow.model import At, Step, Workflow
+    from skills_core.run.workflow.model import FieldLocation, Step, Workflow
 
 __all__ = ["check_workflow"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
+class _Completed:
     """What is done when a step begins: `surely` and `maybe` are names of steps; the flags tell of any skill at all."""
 
     surely: frozenset[str] = field(default_factory=frozenset)
@@ -37,23 +37,23 @@ class _Done:
     some_surely: bool = False
     some_maybe: bool = False
 
-    def with_skill(self, step: SkillStep) -> _Done:
-        return _Done(self.surely | {step.name}, self.maybe, some_surely=True, some_maybe=True)
+    def with_skill(self, step: SkillStep) -> _Completed:
+        return _Completed(self.surely | {step.name}, self.maybe, some_surely=True, some_maybe=True)
 
-    def with_branches(self, step: ConditionalStep, then: _Done, otherwise: _Done) -> _Done:
+    def with_branches(self, step: ConditionalStep, then: _Completed, otherwise: _Completed) -> _Completed:
         """Return what is done behind a conditional step, of which one branch was taken."""
         both = then.surely & otherwise.surely
         either = then.surely | otherwise.surely | then.maybe | otherwise.maybe
         has_output = _has_output(step)
         surely = both | ({step.name} if has_output else set())
         some = then.some_surely and otherwise.some_surely
-        return _Done(surely, (either | {step.name}) - surely, some, then.some_maybe or otherwise.some_maybe)
+        return _Completed(surely, (either | {step.name}) - surely, some, then.some_maybe or otherwise.some_maybe)
 
 
 def check_workflow(workflow: Workflow, catalog: Catalog) -> tuple[WorkflowFault, ...]:
     """Return everything that is wrong with what a workflow refers to, in the order of its lines."""
     checker = _Checker(workflow, catalog)
-    checker.walk(workflow.steps, _Done())
+    checker.walk(workflow.steps, _Completed())
     return checker.faults.in_order()
 
 
@@ -71,7 +71,7 @@ class _Checker:
         self._catalog = catalog
         self._dependencies = Dependencies(workflow.steps)
 
-    def walk(self, steps: Iterable[Step], done: _Done) -> _Done:
+    def walk(self, steps: Iterable[Step], done: _Completed) -> _Completed:
         """Check steps that begin where `done` is done; return what is done behind them."""
         for step in steps:
             if isinstance(step, SkillStep):
@@ -85,7 +85,9 @@ class _Checker:
                 done = done.with_branches(step, self.walk(step.then, done), self.walk(step.otherwise, done))
         return done
 
-    def _add(self, code: FaultCode, message: str, at: At, *, warning: bool = False, excerpt: str = "") -> None:
+    def _add(
+        self, code: FaultCode, message: str, at: FieldLocation, *, warning: bool = False, excerpt: str = ""
+    ) -> None:
         severity = Severity.WARNING if warning else Severity.ERROR
         self.faults.add(WorkflowFault(severity, code, message, at.field, at.line, excerpt))
 
@@ -107,7 +109,14 @@ class _Checker:
                 self._add(FaultCode.UNKNOWN_PARAMETER, message, step.at.within("parameters").within(name), warning=True)
 
     def _references(
-        self, step: Step, at: At, text: str, references: Iterable[Reference], done: _Done, *, in_text: bool
+        self,
+        step: Step,
+        at: FieldLocation,
+        text: str,
+        references: Iterable[Reference],
+        done: _Completed,
+        *,
+        in_text: bool,
     ) -> None:
         for reference in references:
             if self.faults.full:
@@ -120,15 +129,15 @@ class _Checker:
                 excerpt = excerpt_at(text, reference.position)
                 self._add(FaultCode.MAY_BE_MISSING, message, at, warning=True, excerpt=excerpt)
 
-    def _may_be_missing(self, reference: Reference, done: _Done) -> bool:
+    def _may_be_missing(self, reference: Reference, done: _Completed) -> bool:
         if reference.referent is Referent.PREVIOUS:
             return not done.some_surely
         return reference.referent is Referent.STEP and reference.name not in done.surely
 
-    def _fault(self, step: Step, reference: Reference, done: _Done) -> tuple[FaultCode, str] | None:
+    def _fault(self, step: Step, reference: Reference, done: _Completed) -> tuple[FaultCode, str] | None:
         name = reference.name
         if reference.referent is Referent.INPUT and name not in self._workflow.inputs:
-            hint = _meant(name, self._workflow.inputs)
+            hint = _suggestion(name, self._workflow.inputs)
             return FaultCode.UNKNOWN_INPUT, f"there is no input {name[:60]!r}; name it below 'inputs'{hint}"
         if reference.referent is Referent.PREVIOUS and not done.some_maybe:
             return FaultCode.LATER_STEP, f"no skill is performed before {step.name!r}"
@@ -138,13 +147,16 @@ class _Checker:
 
     def _never_done(self, step: Step, name: str) -> tuple[FaultCode, str]:
         if name not in self._dependencies.names:
-            return FaultCode.UNKNOWN_STEP, f"there is no step {name[:60]!r}{_meant(name, self._dependencies.names)}"
-        if circle := self._dependencies.circle(step.name, name):
-            return FaultCode.CIRCULAR, f"this goes round in a circle: {' → '.join(map(repr, circle))}"
-        if self._dependencies.exclude_each_other(step.name, name):
+            return (
+                FaultCode.UNKNOWN_STEP,
+                f"there is no step {name[:60]!r}{_suggestion(name, self._dependencies.names)}",
+            )
+        if cycle := self._dependencies.cycle(step.name, name):
+            return FaultCode.CIRCULAR, f"this goes round in a circle: {' → '.join(map(repr, cycle))}"
+        if self._dependencies.are_exclusive(step.name, name):
             return FaultCode.OTHER_BRANCH, f"{name!r} is in the other branch, and so never done where this is"
         return FaultCode.LATER_STEP, f"{name!r} comes later; a step sees those before it"
 
 
-def _meant(name: str, known: Iterable[str]) -> str:
+def _suggestion(name: str, known: Iterable[str]) -> str:
     return did_you_mean(similar_to(name, known)[:1], "; did")

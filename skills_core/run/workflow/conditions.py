@@ -16,9 +16,9 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from skills_core.run.workflow.parse_errors import TextError
+from skills_core.run.workflow.parse_errors import ParseError
 from skills_core.run.workflow.references import Reference
-from skills_core.run.workflow.tokens import NUMBER, Sort, Token, tokens_of
+from skills_core.run.workflow.tokens import NUMBER, Token, TokenKind, tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -113,8 +113,8 @@ def parse_condition(text: str) -> Condition:
         TextError: it breaks the grammar, is too long or nested too deep, or orders what is no number.
     """
     if len(text) > MAX_CONDITION:
-        raise TextError(f"the condition has {len(text):,} characters; at most {MAX_CONDITION:,}", MAX_CONDITION)
-    return Condition(text, _Parser(tokens_of(text)).whole())
+        raise ParseError(f"the condition has {len(text):,} characters; at most {MAX_CONDITION:,}", MAX_CONDITION)
+    return Condition(text, _Parser(tokenize(text)).whole())
 
 
 def _references(node: Expression) -> Iterator[Reference]:
@@ -143,16 +143,16 @@ class _Parser:
 
     def whole(self) -> Expression:
         if self._ended():
-            raise TextError("the condition is empty", self._next.position)
+            raise ParseError("the condition is empty", self._next.position)
         root = self._disjunction()
         if not self._ended():
             if self._next.text == ")":
-                raise TextError("this parenthesis closes nothing", self._next.position)
-            raise TextError("expected 'and', 'or' or the end here", self._next.position)
+                raise ParseError("this parenthesis closes nothing", self._next.position)
+            raise ParseError("expected 'and', 'or' or the end here", self._next.position)
         return root
 
     def _ended(self) -> bool:
-        return self._next.sort is Sort.END
+        return self._next.kind is TokenKind.END
 
     def _take(self) -> Token:
         token = self._next
@@ -161,7 +161,7 @@ class _Parser:
         return token
 
     def _at(self, *words: str) -> bool:
-        return self._next.sort is Sort.WORD and self._next.text in words
+        return self._next.kind is TokenKind.WORD and self._next.text in words
 
     def _disjunction(self) -> Expression:
         return self._joined("or", self._conjunction)
@@ -193,25 +193,25 @@ class _Parser:
         operator, middle = Operator(token.text), self._next.position
         right = self._operand()
         if self._at(*Operator):
-            raise TextError("comparisons are not chained; join two of them with 'and'", self._next.position)
+            raise ParseError("comparisons are not chained; join two of them with 'and'", self._next.position)
         if operator in ORDERINGS:
-            _check_number(left, operator, start)
-            _check_number(right, operator, middle)
+            _require_number(left, operator, start)
+            _require_number(right, operator, middle)
         return Comparison(operator, left, right, token.position)
 
     def _operand(self) -> Expression:
         token = self._take()
         if isinstance(token.value, Reference):
             return token.value
-        if token.sort in {Sort.TEXT, Sort.NUMBER, Sort.CONSTANT}:
+        if token.kind in {TokenKind.TEXT, TokenKind.NUMBER, TokenKind.CONSTANT}:
             return Literal(token.value, token.text)
-        if token.sort is not Sort.WORD or token.text != "(":
-            got = "the condition ends" if token.sort is Sort.END else f"{token.text!r} stands"
-            raise TextError(f"expected a reference, a text, a number or '(' where {got}", token.position)
+        if token.kind is not TokenKind.WORD or token.text != "(":
+            got = "the condition ends" if token.kind is TokenKind.END else f"{token.text!r} stands"
+            raise ParseError(f"expected a reference, a text, a number or '(' where {got}", token.position)
         self._enter(token)
         inner = self._disjunction()
         if not self._at(")"):
-            raise TextError("no ')' closes this parenthesis", token.position)
+            raise ParseError("no ')' closes this parenthesis", token.position)
         self._take()
         self._level -= 1
         return inner
@@ -219,10 +219,10 @@ class _Parser:
     def _enter(self, token: Token) -> None:
         self._level += 1
         if self._level > MAX_NESTING:
-            raise TextError(f"nested deeper than {MAX_NESTING} levels", token.position)
+            raise ParseError(f"nested deeper than {MAX_NESTING} levels", token.position)
 
 
-def _check_number(operand: Expression, operator: Operator, position: int) -> None:
+def _require_number(operand: Expression, operator: Operator, position: int) -> None:
     """Refuse an operand of which it is plain that it is no number.
 
     Raises:
@@ -234,4 +234,4 @@ def _check_number(operand: Expression, operator: Operator, position: int) -> Non
         is_text = isinstance(operand.value, str) and NUMBER.fullmatch(operand.value.strip())
         if is_text or isinstance(operand.value, Decimal):
             return
-    raise TextError(f"{operator.value!r} compares numbers, and this is none", position)
+    raise ParseError(f"{operator.value!r} compares numbers, and this is none", position)

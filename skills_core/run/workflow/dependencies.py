@@ -36,7 +36,7 @@ class Dependencies:
         """The names of all steps."""
         return self._branches
 
-    def circle(self, step: str, referred: str) -> tuple[str, ...]:
+    def cycle(self, step: str, referred: str) -> tuple[str, ...]:
         """Return the way from `step`, which refers to `referred`, back to `step`; empty where there is none."""
         decision = _Node(step, decision=True)
         goal = decision if decision in self._needs else _Node(step)
@@ -44,14 +44,14 @@ class Dependencies:
         queue = [_Node(referred)]
         for node in queue:  # which grows meanwhile
             if node == goal:
-                return (step, *_way(came_from, node))
+                return (step, *_path_to(came_from, node))
             for need in self._needs.get(node, ()):
                 if need not in came_from:
                     came_from[need] = node
                     queue.append(need)
         return ()
 
-    def exclude_each_other(self, one: str, other: str) -> bool:
+    def are_exclusive(self, one: str, other: str) -> bool:
         """Tell whether two steps are in different branches of the same conditional step."""
         theirs = self._branches[other]
         return any(theirs.get(name, branch) is not branch for name, branch in self._branches[one].items())
@@ -61,17 +61,17 @@ class Dependencies:
             self._branches[step.name] = branches
             if isinstance(step, SkillStep):
                 own = [reference for _, template in step.templates for reference in template.references]
-                self._needs[_Node(step.name)] = (*_steps_of(own), *around)
+                self._needs[_Node(step.name)] = (*_step_nodes(own), *around)
                 continue
             decision = _Node(step.name, decision=True)
-            self._needs[decision] = (*_steps_of(step.condition.references), *around)
+            self._needs[decision] = (*_step_nodes(step.condition.references), *around)
             inner = (_Node(each.name) for each in all_steps((*step.then, *step.otherwise)))
             self._needs[_Node(step.name)] = (decision, *inner)
             self._add(step.then, (*around, decision), {**branches, step.name: True})
             self._add(step.otherwise, (*around, decision), {**branches, step.name: False})
 
 
-def _way(came_from: dict[_Node, _Node | None], end: _Node) -> list[str]:
+def _path_to(came_from: dict[_Node, _Node | None], end: _Node) -> list[str]:
     """Return the names of the nodes from the first one to `end`."""
     names: list[str] = []
     node: _Node | None = end
@@ -81,5 +81,5 @@ def _way(came_from: dict[_Node, _Node | None], end: _Node) -> list[str]:
     return names[::-1]
 
 
-def _steps_of(references: Iterable[Reference]) -> tuple[_Node, ...]:
+def _step_nodes(references: Iterable[Reference]) -> tuple[_Node, ...]:
     return tuple(_Node(reference.name) for reference in references if reference.referent is Referent.STEP)

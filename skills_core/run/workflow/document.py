@@ -16,7 +16,7 @@ from skills_core.format.yaml12 import MAX_CHARACTERS, YamlError, YamlNoteKind, l
 from skills_core.run.workflow.conditions import Condition, Literal, parse_condition
 from skills_core.run.workflow.faults import FaultCode, Faults, WorkflowFault
 from skills_core.run.workflow.fields import Fields
-from skills_core.run.workflow.model import At, ConditionalStep, SkillStep, StepKind, Workflow, WorkflowInput
+from skills_core.run.workflow.model import ConditionalStep, FieldLocation, SkillStep, StepKind, Workflow, WorkflowInput
 from skills_core.run.workflow.references import CLOSING, INPUT_NAME, OPENING
 from skills_core.run.workflow.templates import Template, parse_template
 
@@ -45,10 +45,10 @@ _STEP_FIELDS: Final = {
     StepKind.SKILL: ("kind", "name", "target", "parameters", "message"),
     StepKind.CONDITIONAL: ("kind", "name", "condition", "subSteps", "else"),
 }
-_ELSEWHERE: Final = ("tool", "nested", "loop", "agent")
+_UNSUPPORTED_KINDS: Final = ("tool", "nested", "loop", "agent")
 """Kinds of steps that JD.AI has and that are not performed here."""
 
-_UNREAD: Final = Condition("", Literal(value=None, text=""))
+_UNREADABLE_CONDITION: Final = Condition("", Literal(value=None, text=""))
 """Stands where a condition could not be read."""
 
 
@@ -73,10 +73,10 @@ def read_workflow(raw: bytes, default_name: str) -> ReadWorkflow:
         return _unreadable(FaultCode.NOT_UTF8, f"byte 0x{error.object[error.start]:02x} is not UTF-8", line)
     except YamlError as error:
         return _unreadable(FaultCode.INVALID_YAML, error.message, error.line)
-    reader = _Reader()
+    reader = _DocumentReader()
     for note in mapping.notes:
-        reader.faults.add(_of_note(note))
-    fields = Fields(mapping.value, At("", read_lines(text.removeprefix("\ufeff"))), reader.faults)
+        reader.faults.add(_fault_of_note(note))
+    fields = Fields(mapping.value, FieldLocation("", read_lines(text.removeprefix("\ufeff"))), reader.faults)
     digest = "sha256:" + hashlib.sha256(raw).hexdigest()
     return ReadWorkflow(reader.workflow(fields, default_name, text, digest), reader.faults.in_order())
 
@@ -85,19 +85,19 @@ def _unreadable(code: FaultCode, message: str, line: int | None) -> ReadWorkflow
     return ReadWorkflow(None, (WorkflowFault(Severity.ERROR, code, message, line=line),))
 
 
-def _of_note(note: YamlNote) -> WorkflowFault:
+def _fault_of_note(note: YamlNote) -> WorkflowFault:
     """Return what the YAML says otherwise than it looks; in a workflow nobody can have meant that."""
     duplicate = note.kind is YamlNoteKind.DUPLICATE_KEY
     code = FaultCode.DUPLICATE_KEY if duplicate else FaultCode.INVALID_YAML
     return WorkflowFault(Severity.ERROR, code, note.message, line=note.line)
 
 
-class _Reader:
+class _DocumentReader:
     """Reads the parts of one document, and gathers what is wrong with them."""
 
     def __init__(self) -> None:
         self.faults = Faults()
-        self._names: dict[str, At] = {}
+        self._names: dict[str, FieldLocation] = {}
         self._steps = 0
         self._references = 0
 
@@ -170,7 +170,7 @@ class _Reader:
         written = fields.text("kind")
         if written in kinds:
             return StepKind(written)
-        if written in _ELSEWHERE:
+        if written in _UNSUPPORTED_KINDS:
             message = f"steps of kind {written!r} are not performed here; known are {', '.join(kinds)}"
             fields.fault(FaultCode.UNKNOWN_KIND, message, "kind")
         elif written is not None:
@@ -221,4 +221,4 @@ class _Reader:
     def _condition(self, fields: Fields) -> Condition:
         text = fields.required_text("condition", strip=False)
         read = fields.parsed("condition", text, parse_condition, FaultCode.INVALID_CONDITION) if text else None
-        return read or _UNREAD
+        return read or _UNREADABLE_CONDITION

@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
     from skills_core.run.workflow.conditions import Condition, Expression
 
-__all__ = ["Undecided", "holds"]
+__all__ = ["UndecidableError", "holds"]
 
 _Value: TypeAlias = str | Decimal | bool | None
 
-_ORDERS: Final = {
+_ORDER_FUNCTIONS: Final = {
     Operator.LESS: operators.lt,
     Operator.LESS_OR_EQUAL: operators.le,
     Operator.GREATER: operators.gt,
     Operator.GREATER_OR_EQUAL: operators.ge,
 }
 
-_SHOWN: Final = 60
+_MAX_SHOWN: Final = 60
 
 
-class Undecided(Exception):  # noqa: N818 - no error of the workflow, but of what came out
+class UndecidableError(Exception):
     """A condition orders what is no number; `position` is that of the comparison."""
 
     def __init__(self, message: str, position: int) -> None:
@@ -87,7 +87,7 @@ class _Evaluation:
     def _compared(self, node: Comparison) -> bool:
         left, right = self._value(node.left), self._value(node.right)
         if node.operator in ORDERINGS:
-            return bool(_ORDERS[node.operator](_number(left, node), _number(right, node)))
+            return bool(_ORDER_FUNCTIONS[node.operator](_number(left, node), _number(right, node)))
         if node.operator in {Operator.EQUAL, Operator.UNEQUAL}:
             return _equal(left, right) is (node.operator is Operator.EQUAL)
         if left is None or right is None:
@@ -117,8 +117,8 @@ def _as_number(value: _Value) -> Decimal | None:
 def _number(value: _Value, node: Comparison) -> Decimal:
     number = _as_number(value)
     if number is None:
-        shown = "a value that is missing" if value is None else repr(value)[:_SHOWN]
-        raise Undecided(f"{node.operator.value!r} compares numbers, and got {shown}", node.position)
+        shown = "a value that is missing" if value is None else repr(value)[:_MAX_SHOWN]
+        raise UndecidableError(f"{node.operator.value!r} compares numbers, and got {shown}", node.position)
     return number
 
 

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, TypeVar
 from skills_core.diagnostics import Severity
 from skills_core.errors import did_you_mean, similar_to
 from skills_core.run.workflow.faults import FaultCode, WorkflowFault
-from skills_core.run.workflow.parse_errors import TextError, excerpt_at
+from skills_core.run.workflow.parse_errors import ParseError, excerpt_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from skills_core.format.yaml12 import JsonValue
     from skills_core.run.workflow.faults import Faults
-    from skills_core.run.workflow.model import At
+    from skills_core.run.workflow.model import FieldLocation
 
 __all__ = ["Fields"]
 
 _T = TypeVar("_T")
 
 
-def _text_fault(code: FaultCode, at: At, text: str, message: str, position: int) -> WorkflowFault:
+def _parse_fault(code: FaultCode, at: FieldLocation, text: str, message: str, position: int) -> WorkflowFault:
     """Return an error at a place within a text of the document."""
     return WorkflowFault(Severity.ERROR, code, message, at.field, at.line, excerpt_at(text, position))
 
@@ -32,7 +32,7 @@ def _text_fault(code: FaultCode, at: At, text: str, message: str, position: int)
 class Fields:
     """One mapping of a document: `at` is where it is, `faults` takes what is wrong, `wrong` the keys of wrong types."""
 
-    def __init__(self, values: Mapping[str, JsonValue], at: At, faults: Faults) -> None:
+    def __init__(self, values: Mapping[str, JsonValue], at: FieldLocation, faults: Faults) -> None:
         self._values = values
         self.at = at
         self.faults = faults
@@ -51,7 +51,7 @@ class Fields:
         """Record an error of a field."""
         self._add(code, message, self.at.within(key))
 
-    def _add(self, code: FaultCode, message: str, at: At) -> None:
+    def _add(self, code: FaultCode, message: str, at: FieldLocation) -> None:
         self.faults.add(WorkflowFault(Severity.ERROR, code, message, at.field, at.line))
 
     def missing(self, key: str, expected: str) -> None:
@@ -143,9 +143,9 @@ class Fields:
         return tuple(found)
 
     def parsed(self, key: str, text: str, parse: Callable[[str], _T], code: FaultCode) -> _T | None:
-        """Return what `parse` makes of the text of a field, None where it raises `TextError`."""
+        """Return what `parse` makes of the text of a field, None where it raises `ParseError`."""
         try:
             return parse(text)
-        except TextError as error:
-            self.faults.add(_text_fault(code, self.at.within(key), text, error.message, error.position))
+        except ParseError as error:
+            self.faults.add(_parse_fault(code, self.at.within(key), text, error.message, error.position))
             return None

@@ -12,7 +12,16 @@ if TYPE_CHECKING:
     from skills_core.run.workflow.conditions import Condition
     from skills_core.run.workflow.templates import Template
 
-__all__ = ["At", "ConditionalStep", "SkillStep", "Step", "StepKind", "Workflow", "WorkflowInput", "all_steps"]
+__all__ = [
+    "ConditionalStep",
+    "FieldLocation",
+    "SkillStep",
+    "Step",
+    "StepKind",
+    "Workflow",
+    "WorkflowInput",
+    "all_steps",
+]
 
 
 class StepKind(StrEnum):
@@ -23,17 +32,17 @@ class StepKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class At:
+class FieldLocation:
     """Where something is in its document: the path of its field, and the line of each field in it by its path."""
 
     field: str
     lines: Mapping[str, int]
 
-    def within(self, name: str | int) -> At:
+    def within(self, name: str | int) -> FieldLocation:
         """Return where a field, or an item of a list, is in this one."""
         if isinstance(name, int):
-            return At(f"{self.field}[{name}]", self.lines)
-        return At(f"{self.field}.{name}" if self.field else name, self.lines)
+            return FieldLocation(f"{self.field}[{name}]", self.lines)
+        return FieldLocation(f"{self.field}.{name}" if self.field else name, self.lines)
 
     @property
     def line(self) -> int | None:
@@ -62,10 +71,10 @@ class SkillStep:
     target: str
     parameters: Mapping[str, Template]
     message: Template | None
-    at: At
+    at: FieldLocation
 
     @property
-    def templates(self) -> Iterator[tuple[At, Template]]:
+    def templates(self) -> Iterator[tuple[FieldLocation, Template]]:
         """The texts that are filled when the step begins, each with its place."""
         for name, template in self.parameters.items():
             yield self.at.within("parameters").within(name), template
@@ -81,7 +90,7 @@ class ConditionalStep:
     condition: Condition
     then: tuple[Step, ...]
     otherwise: tuple[Step, ...]
-    at: At
+    at: FieldLocation
 
 
 Step: TypeAlias = SkillStep | ConditionalStep

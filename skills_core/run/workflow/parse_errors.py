@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["TextError", "excerpt_at"]
+__all__ = ["ParseError", "excerpt_at"]
 
-_BEFORE: Final = 60
-_AFTER: Final = 40
+_CONTEXT_BEFORE: Final = 60
+_CONTEXT_AFTER: Final = 40
 """Characters of a line that are shown before and after the place; a line may have thousands."""
 
 
-class TextError(Exception):
+class ParseError(Exception):
     """A text of a workflow cannot be read; `position` counts its characters from 0."""
 
     def __init__(self, message: str, position: int) -> None:
@@ -25,8 +25,8 @@ def excerpt_at(text: str, position: int) -> str:
     start = text.rfind("\n", 0, position) + 1
     end = text.find("\n", position)
     end = len(text) if end < 0 else end
-    first = max(start, position - _BEFORE)
+    first = max(start, position - _CONTEXT_BEFORE)
     before = ("…" if first > start else "") + text[first:position]
-    after = text[position : min(end, position + _AFTER)] + ("…" if end > position + _AFTER else "")
+    after = text[position : min(end, position + _CONTEXT_AFTER)] + ("…" if end > position + _CONTEXT_AFTER else "")
     shown = "".join(char if char.isprintable() else " " for char in before + after)
     return f"{shown.rstrip()}\n{' ' * len(before)}^"

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from skills_core.errors import did_you_mean, similar_to
-from skills_core.run.workflow.parse_errors import TextError
+from skills_core.run.workflow.parse_errors import ParseError
 
 __all__ = ["CLOSING", "INPUT_NAME", "OPENING", "Reference", "Referent", "read_reference"]
 
@@ -53,7 +53,7 @@ def read_reference(text: str, start: int) -> tuple[Reference, int]:
     """
     end = text.find(CLOSING, start)
     if end < 0:
-        raise TextError("no '}}' closes this reference", start)
+        raise ParseError("no '}}' closes this reference", start)
     inner = text[start + len(OPENING) : end]
     name = inner.strip()
     place = start + len(OPENING) + len(inner) - len(inner.lstrip())
@@ -63,7 +63,7 @@ def read_reference(text: str, start: int) -> tuple[Reference, int]:
 def _reference(name: str, place: int, start: int) -> Reference:
     scope, dot, rest = name.partition(".")
     if not name:
-        raise TextError(f"this reference is empty; {_FORMS}", start)
+        raise ParseError(f"this reference is empty; {_FORMS}", start)
     if not dot and INPUT_NAME.fullmatch(name):
         return Reference(Referent.INPUT, name, start)
     if scope == "inputs" and INPUT_NAME.fullmatch(rest):
@@ -78,15 +78,15 @@ def _reference(name: str, place: int, start: int) -> Reference:
         return Reference(Referent.PREVIOUS, "", start)
     if scope == "env":
         message = "a workflow does not see the environment, as what it is given is recorded; make it an input"
-        raise TextError(message, place)
+        raise ParseError(message, place)
     close = similar_to(scope, ("steps", "previous", "inputs")) if dot else ()
-    raise TextError(f"this is no reference; {_FORMS}{did_you_mean(close[:1], '; did')}", place)
+    raise ParseError(f"this is no reference; {_FORMS}{did_you_mean(close[:1], '; did')}", place)
 
 
 def _check_output(what: str, place: int, *, of_step: bool) -> None:
     if not of_step:
-        raise TextError("a reference to a step ends in '.output'", place)
+        raise ParseError("a reference to a step ends in '.output'", place)
     if what == "exitCode":
-        raise TextError("a skill has no exit code; expected 'output'", place)
+        raise ParseError("a skill has no exit code; expected 'output'", place)
     if what != _OUTPUT:
-        raise TextError(f"a step has no {what[:60]!r}; expected 'output'", place)
+        raise ParseError(f"a step has no {what[:60]!r}; expected 'output'", place)

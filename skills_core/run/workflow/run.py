@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from skills_core.run.json_codec import from_json, to_json
 from skills_core.run.outcome import RunOutcome, RunStatus
-from skills_core.run.ports import Progress, unheard
-from skills_core.run.workflow.evaluate import Undecided, holds
+from skills_core.run.ports import Progress, discard_progress
+from skills_core.run.workflow.evaluate import UndecidableError, holds
 from skills_core.run.workflow.model import SkillStep, StepKind, all_steps
 from skills_core.run.workflow.outcome import StepRecord, StepStatus, WorkflowOutcome, WorkflowProblem
 from skills_core.run.workflow.references import Referent
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from skills_core.format.yaml12 import JsonValue
-    from skills_core.run.ports import Journal, Report
+    from skills_core.run.ports import Journal, ProgressCallback
     from skills_core.run.workflow.model import ConditionalStep, Step
     from skills_core.run.workflow.plan import Plan
     from skills_core.run.workflow.references import Reference
 
-__all__ = ["SkillPerformer", "run_workflow"]
+__all__ = ["PerformSkill", "run_workflow"]
 
 
-class SkillPerformer(Protocol):
+class PerformSkill(Protocol):
     """Whoever performs a skill."""
 
     async def __call__(self, target: str, parameters: Mapping[str, str], message: str | None, step: str) -> RunOutcome:
@@ -44,7 +44,7 @@ class SkillPerformer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Begun:
+class _RunInput:
     """What a run was begun with: digests, so that the journal holds no more than it has to."""
 
     workflow: str
@@ -53,7 +53,7 @@ class _Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class _Performed:
+class _StepResult:
     """What a step came to; `found` is the skill's digest where it is not the one that the run began with."""
 
     outcome: RunOutcome | None
@@ -70,11 +70,11 @@ class _Stopped(Exception):  # noqa: N818 - an end of the workflow, no error of o
 
 async def run_workflow(
     plan: Plan,
-    perform: SkillPerformer,
+    perform: PerformSkill,
     journal: Journal,
     *,
     digest_of: Callable[[str], str | None],
-    report: Report = unheard,
+    report: ProgressCallback = discard_progress,
 ) -> WorkflowOutcome:
     """Run a plan, or what is left of it, and return what it came to.
 
@@ -106,10 +106,10 @@ class _Run:
     def __init__(
         self,
         plan: Plan,
-        perform: SkillPerformer,
+        perform: PerformSkill,
         journal: Journal,
         digest_of: Callable[[str], str | None],
-        report: Report,
+        report: ProgressCallback,
     ) -> None:
         self._plan = plan
         self._perform = perform
@@ -122,12 +122,12 @@ class _Run:
 
     async def begin(self) -> None:
         """Record what the run is begun with, or compare with it; the skills stay pinned as they were then."""
-        own = _Begun(self._plan.workflow.digest, _digest_of_inputs(self._plan.inputs), dict(self._plan.targets))
+        own = _RunInput(self._plan.workflow.digest, _digest_of_inputs(self._plan.inputs), dict(self._plan.targets))
 
         async def work() -> JsonValue:
             return to_json(own)
 
-        begun = from_json(_Begun, await self._journal.step("begin", work))
+        begun = from_json(_RunInput, await self._journal.step("begin", work))
         if begun.workflow != own.workflow:
             message = f"the run was begun with another text of the workflow ({begun.workflow}); begin a new one"
             raise _Stopped(WorkflowProblem.WORKFLOW_CHANGED, message)
@@ -151,7 +151,7 @@ class _Run:
     async def _conditional(self, step: ConditionalStep) -> str | None:
         try:
             held = holds(step.condition, self._value_of)
-        except Undecided as error:
+        except UndecidableError as error:
             self._note(_record(step, StepStatus.FAILED))
             message = f"the condition of {step.name!r} cannot be decided: {error.message}"
             raise _Stopped(WorkflowProblem.UNDECIDED, message) from None
@@ -177,21 +177,21 @@ class _Run:
             raise _Stopped(WorkflowProblem.TEXT_TOO_LONG, too_long) from None
 
         async def work() -> JsonValue:
-            return to_json(await self._performed(step, parameters, message))
+            return to_json(await self._perform_step(step, parameters, message))
 
-        performed = from_json(_Performed, await self._journal.step(step.name, work))
-        output = self._concluded(step, performed)
+        performed = from_json(_StepResult, await self._journal.step(step.name, work))
+        output = self._conclude(step, performed)
         await self._tell(step)
         return output
 
-    async def _performed(self, step: SkillStep, parameters: Mapping[str, str], message: str | None) -> _Performed:
+    async def _perform_step(self, step: SkillStep, parameters: Mapping[str, str], message: str | None) -> _StepResult:
         pinned, now = self._pinned.get(step.target), self._digest_of(step.target)
         if now != pinned:
-            return _Performed(None, now or "none")
+            return _StepResult(None, now or "none")
         outcome = await self._perform(step.target, parameters, message, step.name)
-        return _Performed(outcome, None if outcome.digest in {None, pinned} else outcome.digest)
+        return _StepResult(outcome, None if outcome.digest in {None, pinned} else outcome.digest)
 
-    def _concluded(self, step: SkillStep, performed: _Performed) -> str:
+    def _conclude(self, step: SkillStep, performed: _StepResult) -> str:
         """Note what a step came to, and return its output.
 
         Raises:

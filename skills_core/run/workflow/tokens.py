@@ -9,13 +9,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from skills_core.errors import did_you_mean, similar_to
-from skills_core.run.workflow.parse_errors import TextError
+from skills_core.run.workflow.parse_errors import ParseError
 from skills_core.run.workflow.references import OPENING, Reference, read_reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["NUMBER", "Sort", "Token", "tokens_of"]
+__all__ = ["NUMBER", "Token", "TokenKind", "tokenize"]
 
 NUMBER: Final = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?")
 """How numbers are written, in conditions and in texts that are compared with numbers."""
@@ -23,16 +23,16 @@ NUMBER: Final = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?")
 _BLANK: Final = re.compile(r"[ \t\r\n]+")
 _WORD: Final = re.compile(r"[^\W\d][\w.-]*")
 _SYMBOL: Final = re.compile(r"==|!=|<=|>=|&&|\|\||[<>!()]")
-_UNBROKEN: Final = re.compile(r"[^\s()'\"{}]+")
+_UNSPACED: Final = re.compile(r"[^\s()'\"{}]+")
 
-_MEANT: Final = {"&&": "and", "||": "or", "!": "not"}
+_KEYWORD_OF_SYMBOL: Final = {"&&": "and", "||": "or", "!": "not"}
 _WORDS: Final = ("and", "or", "not", "contains", "startsWith", "true", "false", "null")
 _CONSTANTS: Final = {"true": True, "false": False, "null": None}
 _ESCAPES: Final = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "t": "\t", "r": "\r", "{": "{"}
-_SINGLE: Final = {"=": "'=='", "&": "'and' or '&&'", "|": "'or' or '||'"}
+_INCOMPLETE_OPERATORS: Final = {"=": "'=='", "&": "'and' or '&&'", "|": "'or' or '||'"}
 
 
-class Sort(StrEnum):
+class TokenKind(StrEnum):
     """What a token is."""
 
     REFERENCE = "a reference"
@@ -47,13 +47,13 @@ class Sort(StrEnum):
 class Token:
     """One token. `text` is how it was written, or the word that a symbol stands for; `value` is what it says."""
 
-    sort: Sort
+    kind: TokenKind
     text: str
     position: int
     value: Reference | str | Decimal | bool | None = None
 
 
-def tokens_of(text: str) -> Iterator[Token]:
+def tokenize(text: str) -> Iterator[Token]:
     """Yield the tokens of a condition, and last the end.
 
     Raises:
@@ -64,7 +64,7 @@ def tokens_of(text: str) -> Iterator[Token]:
         if blank := _BLANK.match(text, position):
             position = blank.end()
         if position == len(text):
-            yield Token(Sort.END, "", position)
+            yield Token(TokenKind.END, "", position)
             return
         token, position = _token(text, position)
         yield token
@@ -73,41 +73,41 @@ def tokens_of(text: str) -> Iterator[Token]:
 def _token(text: str, start: int) -> tuple[Token, int]:
     if text.startswith(OPENING, start):
         reference, end = read_reference(text, start)
-        return Token(Sort.REFERENCE, text[start:end], start, reference), end
+        return Token(TokenKind.REFERENCE, text[start:end], start, reference), end
     if text[start] in "'\"":
         value, end = _quoted(text, start)
-        return Token(Sort.TEXT, text[start:end], start, value), end
+        return Token(TokenKind.TEXT, text[start:end], start, value), end
     if match := _SYMBOL.match(text, start):
-        return Token(Sort.WORD, _MEANT.get(match[0], match[0]), start), match.end()
+        return Token(TokenKind.WORD, _KEYWORD_OF_SYMBOL.get(match[0], match[0]), start), match.end()
     if text[start].isdigit() or text[start] == "-":
         return _number(text, start)
     if match := _WORD.match(text, start):
         return _word(match[0], start), match.end()
-    if meant := _SINGLE.get(text[start]):
-        raise TextError(f"a single {text[start]!r} means nothing here; did you mean {meant}?", start)
-    raise TextError(f"{text[start]!r} means nothing here", start)
+    if meant := _INCOMPLETE_OPERATORS.get(text[start]):
+        raise ParseError(f"a single {text[start]!r} means nothing here; did you mean {meant}?", start)
+    raise ParseError(f"{text[start]!r} means nothing here", start)
 
 
 def _number(text: str, start: int) -> tuple[Token, int]:
     match = NUMBER.match(text, start)
-    run = _UNBROKEN.match(text, start)
+    run = _UNSPACED.match(text, start)
     if match is None or (run is not None and re.match(r"[\w.]", text[match.end() : match.end() + 1])):
         written = run[0][:60] if run else text[start]
-        raise TextError(f"{written!r} is no number; numbers are written as in 3, -1 or 0.75", start)
-    return Token(Sort.NUMBER, match[0], start, Decimal(match[0])), match.end()
+        raise ParseError(f"{written!r} is no number; numbers are written as in 3, -1 or 0.75", start)
+    return Token(TokenKind.NUMBER, match[0], start, Decimal(match[0])), match.end()
 
 
 def _word(word: str, start: int) -> Token:
     if word in _CONSTANTS:
-        return Token(Sort.CONSTANT, word, start, _CONSTANTS[word])
+        return Token(TokenKind.CONSTANT, word, start, _CONSTANTS[word])
     if word in _WORDS:
-        return Token(Sort.WORD, word, start)
+        return Token(TokenKind.WORD, word, start)
     if word.partition(".")[0] in {"steps", "inputs", "previous"}:
-        raise TextError("a reference stands in braces, as in {{steps.NAME.output}}", start)
+        raise ParseError("a reference stands in braces, as in {{steps.NAME.output}}", start)
     close = similar_to(word, _WORDS) or [known for known in _WORDS if known.lower() == word.lower()]
     known = f"known are {', '.join(_WORDS)}; texts stand in quotes, references in braces"
     hint = did_you_mean(close[:1], "did") or known
-    raise TextError(f"the word {word[:60]!r} means nothing here; {hint}", start)
+    raise ParseError(f"the word {word[:60]!r} means nothing here; {hint}", start)
 
 
 def _quoted(text: str, start: int) -> tuple[str, int]:
@@ -118,16 +118,16 @@ def _quoted(text: str, start: int) -> tuple[str, int]:
         char = text[position]
         if text.startswith(OPENING, position):
             message = "a reference stands without quotes; for two braces as they are, write '\\{{'"
-            raise TextError(message, position)
+            raise ParseError(message, position)
         if char == "\\":
             position += 1
             escaped = text[position : position + 1]
             if escaped not in _ESCAPES:
                 known = " ".join(f"\\{each}" for each in _ESCAPES)
-                raise TextError(f"'\\{escaped}' means nothing; known are {known}", position - 1)
+                raise ParseError(f"'\\{escaped}' means nothing; known are {known}", position - 1)
             char = _ESCAPES[escaped]
         pieces.append(char)
         position += 1
     if position == len(text):
-        raise TextError("no quote closes this text", start)
+        raise ParseError("no quote closes this text", start)
     return "".join(pieces), position + 1

@@ -13,13 +13,13 @@ import pytest
 from skills_core.format.yaml12 import JsonValue
 from skills_core.guard import Guard, Rule
 from skills_core.run.limits import RunLimits
-from skills_core.run.ports import JsonObject, Nobody, User
-from skills_core.run.scripts.interpreters import Programs
+from skills_core.run.ports import JsonObject, NoUser, User
+from skills_core.run.scripts.interpreters import ProgramFinder
 from skills_core.run.scripts.isolation import Isolation
 from skills_core.run.scripts.process import ProcessLimits
 from skills_core.run.scripts.runner import ScriptRunner, ScriptSetup
 from skills_core.run.secrets import Secrets
-from skills_core.run.tools.allowed_tools import Permits
+from skills_core.run.tools.allowed_tools import AllowedTools
 from skills_core.run.tools.gate import ToolGate
 from skills_core.run.tools.tool import CallContext, Effect, Perform, Role, Tool
 
@@ -61,9 +61,9 @@ def make_gate() -> MakeGate:
     ) -> ToolGate:
         return ToolGate(
             tools,
-            Permits(allowed),
+            AllowedTools(allowed),
             Guard(rules),
-            user or Nobody(),
+            user or NoUser(),
             RunLimits(**limits),
             run_id="r1",
             digest="sha256:abc",
@@ -76,7 +76,7 @@ def make_gate() -> MakeGate:
 @pytest.fixture
 def runner(tmp_path: Path) -> ScriptRunner:
     """Run scripts without a sandbox, up to 200,000 bytes of output."""
-    programs = Programs((*map(Path, os.get_exec_path()), Path(sys.executable).parent), Path(sys.executable))
+    programs = ProgramFinder((*map(Path, os.get_exec_path()), Path(sys.executable).parent), Path(sys.executable))
     return ScriptRunner(
         ScriptSetup(
             isolation=Isolation(None, None, "a test wants none"),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.run.embedded_json import embedded_objects
+from skills_core.run.embedded_json import visit_objects
 
 PROSE = (
     st.text()
@@ -30,7 +30,7 @@ def found(text: str) -> list[dict[str, Any]]:
         objects.append(value)
         return "wanted" in value
 
-    embedded_objects(text, fits)
+    visit_objects(text, fits)
     return objects
 
 

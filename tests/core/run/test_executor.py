@@ -23,9 +23,9 @@ from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
 from skills_core.run.limits import RunLimits
 from skills_core.run.models import open_model, parse_model
 from skills_core.run.outcome import CallDecision, RunOutcome, RunProblem, RunStatus, Score
-from skills_core.run.ports import MemoryJournal, Nobody, Progress
+from skills_core.run.ports import MemoryJournal, NoUser, Progress
 from skills_core.run.secrets import Secrets
-from skills_core.run.tools.allowed_tools import Permits
+from skills_core.run.tools.allowed_tools import AllowedTools
 from skills_core.run.tools.gate import ToolGate
 from skills_core.run.tools.tool import CallContext, Effect, Role, Tool
 from skills_core.run.trace.store import TraceStore
@@ -69,9 +69,9 @@ def make_run(write_skill: Any, load: Callable[..., Library], tmp_path: Path) -> 
         guard = Guard(rules_of([skill]))
         gate = ToolGate(
             tools,
-            Permits(skill.frontmatter.allowed_tools),
+            AllowedTools(skill.frontmatter.allowed_tools),
             guard,
-            user or Nobody(),
+            user or NoUser(),
             limits,
             run_id=journal.run_id,
             secrets=context.get("secrets"),
@@ -134,15 +134,15 @@ async def test_a_model_that_cannot_call_tools_is_not_offered_those_that_nobody_a
         def profile(self) -> ModelProfile:
             return ModelProfile(supports_tools=False)
 
-    unasked = replace(tool("read_skill_file"), unasked=True)
+    built_in = replace(tool("read_skill_file"), built_in=True)
     with caplog.at_level(logging.INFO):
-        outcome = await make_run(plain := Plain("done"), tools=(unasked,)).run()
+        outcome = await make_run(plain := Plain("done"), tools=(built_in,)).run()
     assert (outcome.status, outcome.output) == (RunStatus.COMPLETED, "done")
     assert plain.tools == [()]
     assert f"run {RUN_ID}: read_skill_file is left out: the model cannot call tools" in caplog.messages
-    await make_run(wanting := Plain("done"), tools=(unasked, tool("grep"))).run()
+    await make_run(wanting := Plain("done"), tools=(built_in, tool("grep"))).run()
     assert wanting.tools == [("grep",)]
-    await make_run(able := ScriptedModel("done"), tools=(unasked, tool("grep"))).run()
+    await make_run(able := ScriptedModel("done"), tools=(built_in, tool("grep"))).run()
     assert able.tools == [("read_skill_file", "grep")]
 
 
@@ -192,7 +192,7 @@ async def test_a_call_that_needs_consent_is_made_only_when_the_user_agrees(
     answer: bool | None,  # noqa: FBT001
     decision: CallDecision,
 ) -> None:
-    class Somebody(Nobody):
+    class Somebody(NoUser):
         async def confirm(self, question: str) -> bool | None:
             assert "read_file" in question
             return answer

@@ -6,51 +6,51 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.run.secrets import SHORTEST, Secrets
+from skills_core.run.secrets import MIN_SECRET, Secrets
 
 VALUES = st.dictionaries(
-    st.text("ABC_", min_size=1, max_size=8), st.text("abcxyz0123.*+", min_size=SHORTEST, max_size=20), max_size=5
+    st.text("ABC_", min_size=1, max_size=8), st.text("abcxyz0123.*+", min_size=MIN_SECRET, max_size=20), max_size=5
 )
 
 
 @given(VALUES, st.lists(st.text("abc .", max_size=5), max_size=6))
 def test_no_secret_value_is_left_in_a_text(values: dict[str, str], around: list[str]) -> None:
     text = "|".join(piece for pair in zip(values.values(), around, strict=False) for piece in pair)
-    hidden = Secrets(values).hidden(text)
+    redact = Secrets(values).redact(text)
     for value in values.values():
-        assert value not in hidden
+        assert value not in redact
 
 
 @given(st.text())
 def test_where_nothing_is_secret_nothing_changes(text: str) -> None:
-    assert Secrets({}).hidden(text) == text
+    assert Secrets({}).redact(text) == text
 
 
 def test_texts_in_objects_and_lists_are_looked_through() -> None:
     secrets = Secrets({"TOKEN": "s3cr3t-value", "SHORT": "ab"})
-    told = secrets.hidden_in({"key": ["x s3cr3t-value", {"a": "ab", "n": 1, "t": True, "z": None}]})
+    told = secrets.redact_json({"key": ["x s3cr3t-value", {"a": "ab", "n": 1, "t": True, "z": None}]})
     assert told == {"key": ["x [secret TOKEN]", {"a": "ab", "n": 1, "t": True, "z": None}]}
 
 
 def test_the_keys_of_objects_stay_as_they_are() -> None:
-    assert Secrets({"STATE": "status"}).hidden_in({"status": "done"}) == {"status": "done"}
+    assert Secrets({"STATE": "status"}).redact_json({"status": "done"}) == {"status": "done"}
 
 
 @pytest.mark.parametrize("value", ['pa"ss\\word-12', "first line of it\nsecond line of it\n", "é-geheim\u2028"])
 def test_a_secret_is_hidden_as_json_writes_it_and_line_by_line(value: str) -> None:
     secrets = Secrets({"TOKEN": value})
     for text in (value, json.dumps({"x": value}), json.dumps({"x": value}, ensure_ascii=False), *value.splitlines()):
-        told = secrets.hidden(f"<{text}>")
+        told = secrets.redact(f"<{text}>")
         assert "[secret TOKEN]" in told
         assert not any(line in told for line in value.splitlines())
 
 
 def test_what_stands_in_the_place_of_a_secret_is_known_again() -> None:
     secrets = Secrets({"TOKEN": "s3cr3t-value"})
-    assert secrets.stands_in({"text": ["mode: [secret TOKEN]"]})
-    assert not secrets.stands_in({"text": "[secret OTHER] [secret]"})
+    assert secrets.has_placeholder({"text": ["mode: [secret TOKEN]"]})
+    assert not secrets.has_placeholder({"text": "[secret OTHER] [secret]"})
 
 
 def test_of_two_secrets_of_which_one_begins_the_other_the_longer_is_hidden_whole() -> None:
     secrets = Secrets({"A": "abcdef", "B": "abcdefghi"})
-    assert secrets.hidden("abcdefghi abcdef") == "[secret B] [secret A]"
+    assert secrets.redact("abcdefghi abcdef") == "[secret B] [secret A]"

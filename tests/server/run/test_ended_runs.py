@@ -325,13 +325,13 @@ ENQUEUE = """
 import asyncio, sys
 from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.store import store_of
-from skills_core.run.durable.worker_config import Terms
+from skills_core.run.durable.worker_config import WorkerConfig
 async def main():
     begun = asyncio.Event()
     async def job(journal, given):
         begun.set()
         await asyncio.sleep(3600)
-    async with open_engine(store_of(sys.argv[1]), {"skill": job}, Terms(at_once=1)) as engine:
+    async with open_engine(store_of(sys.argv[1]), {"skill": job}, WorkerConfig(at_once=1)) as engine:
         for name in ("first", "later"):
             await engine.start("skill", name, {"skill": "stayer", "digest": None, "parameters": {}, "message": None})
             await begun.wait()

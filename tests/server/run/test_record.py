@@ -19,7 +19,7 @@ from server.run.skill_runner import RunParticipants
 from skills_core.library import Library
 from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.store import SqliteStore
-from skills_core.run.durable.worker_config import Terms
+from skills_core.run.durable.worker_config import WorkerConfig
 from skills_core.run.executor import RunRequest
 from skills_core.run.ports import Journal, JsonObject
 from skills_core.sources import explicit_sources
@@ -42,7 +42,7 @@ async def test_resume_does_not_wait_for_runs_of_unknown_kinds(
 
     store = SqliteStore(tmp_path / "state" / "skillserve" / "runs.sqlite")
     pool = pool_id(make_settings(model=endpoint.model), [skills])
-    async with open_engine(store, {"of a later version": never}, Terms(pool=pool)) as engine:
+    async with open_engine(store, {"of a later version": never}, WorkerConfig(pool=pool)) as engine:
         await engine.start("of a later version", "theirs", {}, here=True)
         await begun.wait()
     resume = ("runs", "resume", skills, "--model", endpoint.model)

@@ -13,7 +13,7 @@ from server.config.settings import OptionalTool, Settings
 from server.run.toolset import open_toolset
 from skills_core.run.scripts.isolation import Isolation
 from skills_core.run.scripts.runner import ScriptRunner
-from skills_core.run.tools.allowed_tools import Permits
+from skills_core.run.tools.allowed_tools import AllowedTools
 from skills_core.run.tools.workspace_names import WorkspaceTool
 from tests.core.run.scripts.running import PROGRAMS, with_files
 from tests.core.run.scripts.test_isolation import WHOLE
@@ -64,7 +64,7 @@ async def test_a_run_that_can_start_programs_without_a_sandbox_warns_once(
     caplog.set_level(logging.WARNING)
     skill = with_files(skills, {"a.py": ""})
     runner = make_runner(Isolation(why="a test wants none"))
-    async with open_toolset(settings_for(tmp_path, **more), skill, Permits(None), runner):
+    async with open_toolset(settings_for(tmp_path, **more), skill, AllowedTools(None), runner):
         assert caplog.text.count(WARNING) == int(warned)
 
 
@@ -73,7 +73,7 @@ async def test_a_run_in_a_complete_sandbox_logs_no_warning(
 ) -> None:
     caplog.set_level(logging.WARNING)
     settings = settings_for(tmp_path, run_tools=(WorkspaceTool.RUN_COMMAND,))
-    async with open_toolset(settings, with_files(skills, {}), Permits(None), make_runner(WHOLE)):
+    async with open_toolset(settings, with_files(skills, {}), AllowedTools(None), make_runner(WHOLE)):
         assert caplog.text == ""
 
 
@@ -83,7 +83,7 @@ async def test_an_incomplete_sandbox_disables_run_command_if_a_sandbox_is_requir
     lacking = Isolation(Path("/usr/bin/bwrap"), lacks=("no filter",))
     settings = settings_for(tmp_path, run_tools=(WorkspaceTool.RUN_COMMAND, WorkspaceTool.READ_FILE))
     runner = make_runner(lacking, require_sandbox=True)
-    async with open_toolset(settings, with_files(skills, {}), Permits(None), runner) as tools:
+    async with open_toolset(settings, with_files(skills, {}), AllowedTools(None), runner) as tools:
         names = {tool.name for tool in tools.tools}
         assert "read_file" in names
         assert "run_command" not in names

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Observer", "PostgresLease"]
 
-_LET_GO: Final = 2 / 3
+_EXPIRES_AFTER: Final = 2 / 3
 _MAX_PORT: Final = 65_535
-_PATIENCE: Final = 15.0
+_OBSERVER_GRACE: Final = 15.0
 """Three times the seconds that one that only looks waits for a connection."""
 _PREPARE_LOCK: Final = 0x736B696C6C
 """Only one worker at a time creates the table."""
@@ -113,7 +113,7 @@ class PostgresLease:
             self._prepare()
             self._renew()
         except psycopg.Error as error:
-            raise _unusable(self._store, error) from None
+            raise _store_error(self._store, error) from None
 
     @property
     def place(self) -> str:
@@ -133,7 +133,7 @@ class PostgresLease:
     @property
     def holds(self) -> bool:
         """Whether the last renewal is recent enough that nobody can have found this worker dead."""
-        return not self._closed and now() - self._renewed < self._grace * _LET_GO
+        return not self._closed and now() - self._renewed < self._grace * _EXPIRES_AFTER
 
     def renew(self) -> None:
         """Write that this worker is alive, on a new connection where the old one is lost."""
@@ -144,7 +144,7 @@ class PostgresLease:
                 except psycopg.Error as error:
                     self._disconnect()
                     if not may_be_lost:
-                        raise LeaseLostError(_text(error)) from None
+                        raise LeaseLostError(_error_text(error)) from None
                 else:
                     return
 
@@ -157,7 +157,7 @@ class PostgresLease:
                 dead = locked and self._silent(worker)
             except psycopg.Error as error:
                 self._disconnect()
-                raise LeaseLostError(_text(error)) from None
+                raise LeaseLostError(_error_text(error)) from None
             try:
                 yield dead
             finally:
@@ -184,7 +184,7 @@ class PostgresLease:
         return bool(is_old) and now() - self._connected > grace
 
     def _prepare(self) -> None:
-        _refuse_unreadable(self._store.url)
+        _require_valid_url(self._store.url)
         self._do("SELECT pg_advisory_lock(%s)", _PREPARE_LOCK)
         for statement in _CREATE:
             self._do(statement)
@@ -215,7 +215,7 @@ class PostgresLease:
         return self._connection.execute(statement, values)
 
     def _connect(self) -> psycopg.Connection:
-        connection = _connected(self._store, self._grace, f"skillserve worker {self._worker}")
+        connection = _connect_to(self._store, self._grace, f"skillserve worker {self._worker}")
         milliseconds = round(self._grace * 1000)
         connection.execute("SELECT set_config('idle_session_timeout', %s, false)", (str(milliseconds),))
         connection.execute("SELECT set_config('statement_timeout', %s, false)", (str(milliseconds),))
@@ -237,11 +237,11 @@ class Observer:
         Raises:
             StoreError: the database cannot be reached, or this user may not read there.
         """
-        _refuse_unreadable(store.url)
+        _require_valid_url(store.url)
         try:
-            self._connection = _connected(store, _PATIENCE, "skillserve")
+            self._connection = _connect_to(store, _OBSERVER_GRACE, "skillserve")
         except psycopg.Error as error:
-            raise _unusable(store, error) from None
+            raise _store_error(store, error) from None
 
     def __enter__(self) -> Self:
         """Return this observer."""
@@ -263,7 +263,7 @@ class Observer:
         return bool(row and row[0])
 
 
-def _connected(store: PostgresStore, grace: float, name: str) -> psycopg.Connection:
+def _connect_to(store: PostgresStore, grace: float, name: str) -> psycopg.Connection:
     wait = max(1, round(grace / 3))
     return psycopg.connect(
         store.url,
@@ -275,7 +275,7 @@ def _connected(store: PostgresStore, grace: float, name: str) -> psycopg.Connect
     )
 
 
-def _refuse_unreadable(url: str) -> None:
+def _require_valid_url(url: str) -> None:
     """See that the URL is one: what libpq says of another may hold parts of a password.
 
     Raises:
@@ -294,13 +294,13 @@ def _refuse_unreadable(url: str) -> None:
         raise StoreError(f"The URL of the PostgreSQL database for runs cannot be read; {expected}. {escapes}")
 
 
-def _unusable(store: PostgresStore, error: psycopg.Error) -> StoreError:
-    said = _text(error).rstrip(".")
+def _store_error(store: PostgresStore, error: psycopg.Error) -> StoreError:
+    said = _error_text(error).rstrip(".")
     return StoreError(
         f"The PostgreSQL database for runs, {store.place}, cannot be used: {said}. Check that PostgreSQL runs there, "
         "that the database exists, and that this user may use it."
     )
 
 
-def _text(error: psycopg.Error) -> str:
+def _error_text(error: psycopg.Error) -> str:
     return " ".join(str(error).split())[:300] or type(error).__name__

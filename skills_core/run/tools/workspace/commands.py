@@ -11,20 +11,20 @@ import anyio.to_thread
 
 from skills_core.diagnostics import one_line
 from skills_core.errors import ToolFailedError
-from skills_core.run.scripts.process import Command, Ending, ProcessLimits, run_process
+from skills_core.run.scripts.process import Command, ProcessEnding, ProcessLimits, run_process
 from skills_core.run.tools.command_patterns import OPERATORS
 from skills_core.run.tools.tool import Effect, Role, Tool
-from skills_core.run.tools.workspace.paths import located
+from skills_core.run.tools.workspace.paths import resolve_path
 from skills_core.toolboxes import Capability
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from skills_core.run.ports import JsonObject
-    from skills_core.run.scripts.process import Finished
+    from skills_core.run.scripts.process import ProcessResult
     from skills_core.run.tools.tool import CallContext
 
-__all__ = ["IDEMPOTENCY_KEY", "command_environment", "on_search_path", "run_command_tool"]
+__all__ = ["IDEMPOTENCY_KEY", "command_environment", "find_program", "run_command_tool"]
 
 IDEMPOTENCY_KEY = "IDEMPOTENCY_KEY"
 """The environment variable that holds the key of a call; it is the same when a call is made again after a fault."""
@@ -32,8 +32,8 @@ IDEMPOTENCY_KEY = "IDEMPOTENCY_KEY"
 _LIMITS = ProcessLimits(seconds=3600, output_bytes=1024 * 1024)
 # The gate's deadline ends a call earlier.
 
-_KEPT = ("COMSPEC", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "NUMBER_OF_PROCESSORS", "PATH", "PATHEXT", "SYSTEMDRIVE")
-_KEPT_TOO = ("SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "TZ", "USERPROFILE")
+_PASSED = ("COMSPEC", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "NUMBER_OF_PROCESSORS", "PATH", "PATHEXT", "SYSTEMDRIVE")
+_PASSED_TOO = ("SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "TZ", "USERPROFILE")
 
 _FIXED = {"GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1", "PAGER": "cat"}
 # There is no terminal, and nobody to answer.
@@ -41,23 +41,23 @@ _FIXED = {"GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1", "PAGE
 
 def command_environment(host: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a command: of `host`, that of the server, no more than a stated list."""
-    return {name: host[name] for name in (*_KEPT, *_KEPT_TOO) if name in host} | _FIXED
+    return {name: host[name] for name in (*_PASSED, *_PASSED_TOO) if name in host} | _FIXED
 
 
 def run_command_tool(
     root: Path,
     environment: Mapping[str, str],
-    run: Callable[[Command, ProcessLimits], Awaitable[Finished]] = run_process,
+    run: Callable[[Command, ProcessLimits], Awaitable[ProcessResult]] = run_process,
 ) -> Tool:
     """Return the tool; `environment` is the whole one of a command, `run` runs it, in a sandbox or not."""
 
     async def perform(arguments: JsonObject, context: CallContext) -> str:
         words = arguments.get("command")
         command = [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
-        _require_no_shell(command)
-        program = await anyio.to_thread.run_sync(_program, root, command[0], environment.get("PATH", ""))
+        _reject_shell_syntax(command)
+        program = await anyio.to_thread.run_sync(_resolve_program, root, command[0], environment.get("PATH", ""))
         started = Command((program, *command[1:]), root, {**environment, IDEMPOTENCY_KEY: context.key})
-        return _told(await run(started, _LIMITS))
+        return _result_text(await run(started, _LIMITS))
 
     return Tool(
         "run_command",
@@ -83,7 +83,7 @@ def run_command_tool(
     )
 
 
-def _require_no_shell(command: list[str]) -> None:
+def _reject_shell_syntax(command: list[str]) -> None:
     """Tell a model that takes the list for a line of a shell.
 
     Raises:
@@ -96,7 +96,7 @@ def _require_no_shell(command: list[str]) -> None:
         raise ToolFailedError("the first word of the command must be a program")
 
 
-def _program(root: Path, name: str, search_path: str) -> str:
+def _resolve_program(root: Path, name: str, search_path: str) -> str:
     """Return where a program is: on the search path, never in the workspace unless the name says so by a `/`.
 
     Raises:
@@ -105,15 +105,15 @@ def _program(root: Path, name: str, search_path: str) -> str:
     if Path(name).is_absolute():
         return name
     if "/" in name or os.sep in name:
-        return str(located(root, name).path)
-    found = on_search_path(name, search_path)
+        return str(resolve_path(root, name).path)
+    found = find_program(name, search_path)
     if found:
         return found
     hint = "; write each argument as a word of its own" if " " in name else ""
     raise ToolFailedError(f"{one_line(name)[:200]}: there is no such program{hint}")
 
 
-def on_search_path(name: str, search_path: str) -> str | None:
+def find_program(name: str, search_path: str) -> str | None:
     """Return where a program is, None where it is not; folders of the path that are relative do not count."""
     for folder in search_path.split(os.pathsep):
         found = shutil.which(str(Path(folder, name))) if folder and Path(folder).is_absolute() else None
@@ -122,18 +122,18 @@ def on_search_path(name: str, search_path: str) -> str | None:
     return None
 
 
-def _told(finished: Finished) -> str:
+def _result_text(finished: ProcessResult) -> str:
     """Return the output and how the program ended.
 
     Raises:
         ToolFailedError: it was not started.
     """
-    if finished.ending is Ending.NOT_STARTED:
+    if finished.ending is ProcessEnding.NOT_STARTED:
         raise ToolFailedError(finished.fault)
     ended = {
-        Ending.EXITED: f"exit code {finished.exit_code}",
-        Ending.TIMED_OUT: "it took too long and was ended",
-        Ending.TOO_MUCH_OUTPUT: f"it was ended, as it wrote more than {_LIMITS.output_bytes} bytes",
+        ProcessEnding.EXITED: f"exit code {finished.exit_code}",
+        ProcessEnding.TIMED_OUT: "it took too long and was ended",
+        ProcessEnding.TOO_MUCH_OUTPUT: f"it was ended, as it wrote more than {_LIMITS.output_bytes} bytes",
     }[finished.ending]
     output, errors = (stream.decode("utf-8", "replace") for stream in (finished.stdout, finished.stderr))
     parts = [f"[{ended}]", output.rstrip("\n")]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
     from pathlib import Path
 
-    from skills_core.run.scripts.process import Command, Finished, ProcessLimits
+    from skills_core.run.scripts.process import Command, ProcessLimits, ProcessResult
     from skills_core.run.tools.tool import Tool
 
 __all__ = ["workspace_tools"]
@@ -26,7 +26,7 @@ def workspace_tools(
     root: Path,
     allowed: Iterable[WorkspaceTool],
     host: Mapping[str, str],
-    run: Callable[[Command, ProcessLimits], Awaitable[Finished]] = run_process,
+    run: Callable[[Command, ProcessLimits], Awaitable[ProcessResult]] = run_process,
 ) -> tuple[Tool, ...]:
     """Return the allowed tools for the workspace at `root`, an absolute path.
 

@@ -12,7 +12,7 @@ from skills_core.disk.writing import write_file
 from skills_core.errors import FileRefusedError, ToolFailedError
 from skills_core.run.tools.path_patterns import path_matcher
 from skills_core.run.tools.tool import Effect, Role, Tool
-from skills_core.run.tools.workspace.paths import PATH, located, required_text, writable
+from skills_core.run.tools.workspace.paths import PATH_DESCRIPTION, require_writable, resolve_path, text_argument
 from skills_core.run.tools.workspace.walk import walk
 from skills_core.toolboxes import Capability
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from skills_core.run.ports import JsonObject
     from skills_core.run.tools.tool import CallContext
 
-__all__ = ["list_directory_tool", "read_file_tool", "shown_lines", "write_file_tool"]
+__all__ = ["list_directory_tool", "read_file_tool", "select_lines", "write_file_tool"]
 
 MAX_WRITTEN = 4 * 1024 * 1024
 """Largest file that is written, in bytes."""
@@ -38,16 +38,16 @@ def read_file_tool(root: Path) -> Tool:
     """Return the tool that reads text files of the workspace."""
 
     async def perform(arguments: JsonObject, _context: CallContext) -> str:
-        location = located(root, required_text(arguments, "path"))
-        raw = await anyio.to_thread.run_sync(_bytes_of, location)
-        return shown_lines(location.relative, raw, arguments)
+        location = resolve_path(root, text_argument(arguments, "path"))
+        raw = await anyio.to_thread.run_sync(_read_bytes, location)
+        return select_lines(location.relative, raw, arguments)
 
     return Tool(
         "read_file",
         f"Read a text file of the workspace, up to {DEFAULT_LINES} lines of it at a time.",
         {
             "type": "object",
-            "properties": {"path": {"type": "string", "description": PATH}, **LINES},
+            "properties": {"path": {"type": "string", "description": PATH_DESCRIPTION}, **LINE_ARGUMENTS},
             "required": ["path"],
             "additionalProperties": False,
         },
@@ -58,14 +58,14 @@ def read_file_tool(root: Path) -> Tool:
     )
 
 
-LINES: JsonObject = {
+LINE_ARGUMENTS: JsonObject = {
     "first_line": {"type": "integer", "minimum": 1, "description": "Number of the first line to show; 1 by default."},
     "lines": {"type": "integer", "minimum": 1, "description": f"How many lines to show; {DEFAULT_LINES} by default."},
 }
-"""The arguments of `shown_lines` in a schema."""
+"""The arguments of `select_lines` in a schema."""
 
 
-def shown_lines(path: str, raw: bytes, arguments: JsonObject) -> str:
+def select_lines(path: str, raw: bytes, arguments: JsonObject) -> str:
     """Return the lines of a text file that a call asks for, with a note of what is not shown.
 
     Raises:
@@ -91,7 +91,7 @@ def shown_lines(path: str, raw: bytes, arguments: JsonObject) -> str:
     return f"{''.join(lines[start:end])}\n[lines {start + 1} to {end} of {len(lines)}{rest}]"
 
 
-def _bytes_of(location: Location) -> bytes:
+def _read_bytes(location: Location) -> bytes:
     try:
         return read_file(location)[0]
     except FileRefusedError as error:
@@ -102,8 +102,8 @@ def write_file_tool(root: Path) -> Tool:
     """Return the tool that writes, or changes one place in, a file of the workspace."""
 
     async def perform(arguments: JsonObject, _context: CallContext) -> str:
-        location = writable(located(root, required_text(arguments, "path")))
-        content = required_text(arguments, "content")
+        location = require_writable(resolve_path(root, text_argument(arguments, "path")))
+        content = text_argument(arguments, "content")
         return await anyio.to_thread.run_sync(_write, location, content, arguments.get("replace"))
 
     return Tool(
@@ -113,7 +113,7 @@ def write_file_tool(root: Path) -> Tool:
         {
             "type": "object",
             "properties": {
-                "path": {"type": "string", "description": PATH},
+                "path": {"type": "string", "description": PATH_DESCRIPTION},
                 "content": {"type": "string", "description": "The whole new content, or what replaces a text."},
                 "replace": {"type": "string", "minLength": 1, "description": "The text in the file that is replaced."},
             },
@@ -129,7 +129,7 @@ def write_file_tool(root: Path) -> Tool:
 
 def _write(location: Location, content: str, replace: object) -> str:
     if isinstance(replace, str):
-        content = _replaced(location, content, replace)
+        content = _replace_once(location, content, replace)
     try:
         raw = content.encode("utf-8")
     except UnicodeEncodeError:
@@ -143,9 +143,9 @@ def _write(location: Location, content: str, replace: object) -> str:
     return f"{'Created' if created else 'Wrote'} {one_line(location.relative)}, {len(raw)} bytes."
 
 
-def _replaced(location: Location, content: str, replace: str) -> str:
+def _replace_once(location: Location, content: str, replace: str) -> str:
     try:
-        text = _bytes_of(location).decode("utf-8")
+        text = _read_bytes(location).decode("utf-8")
     except UnicodeDecodeError:
         raise ToolFailedError(f"{one_line(location.relative)}: this is no text in UTF-8") from None
     count = text.count(replace)
@@ -160,8 +160,8 @@ def list_directory_tool(root: Path) -> Tool:
     """Return the tool that lists a folder of the workspace, or finds files in it."""
 
     async def perform(arguments: JsonObject, _context: CallContext) -> str:
-        location = located(root, required_text(arguments, "path"))
-        return await anyio.to_thread.run_sync(_listed, location, required_text(arguments, "pattern"))
+        location = resolve_path(root, text_argument(arguments, "path"))
+        return await anyio.to_thread.run_sync(_list, location, text_argument(arguments, "pattern"))
 
     return Tool(
         "list_directory",
@@ -170,7 +170,7 @@ def list_directory_tool(root: Path) -> Tool:
         {
             "type": "object",
             "properties": {
-                "path": {"type": "string", "description": f"{PATH} The root by default."},
+                "path": {"type": "string", "description": f"{PATH_DESCRIPTION} The root by default."},
                 "pattern": {"type": "string", "minLength": 1, "description": "As in .gitignore: **/*.py, docs/*.md."},
             },
             "additionalProperties": False,
@@ -178,11 +178,11 @@ def list_directory_tool(root: Path) -> Tool:
         Effect.READS,
         "workspace",
         perform,
-        Role(frozenset({Capability.LIST_FOLDER, Capability.FIND_FILES}), path="path", below=True),
+        Role(frozenset({Capability.LIST_FOLDER, Capability.FIND_FILES}), path="path", recursive=True),
     )
 
 
-def _listed(location: Location, pattern: str) -> str:
+def _list(location: Location, pattern: str) -> str:
     has_pattern = path_matcher(pattern) if pattern else None
     if pattern and has_pattern is None:
         raise ToolFailedError(f"{one_line(pattern)[:200]}: a pattern is a path within the folder, with *, ** and ?")

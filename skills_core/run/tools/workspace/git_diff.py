@@ -17,17 +17,17 @@ import anyio.to_thread
 
 from skills_core.diagnostics import one_line
 from skills_core.errors import ToolFailedError
-from skills_core.run.scripts.process import Command, Ending, ProcessLimits, run_process
+from skills_core.run.scripts.process import Command, ProcessEnding, ProcessLimits, run_process
 from skills_core.run.tools.tool import Effect, Role, Tool
-from skills_core.run.tools.workspace.commands import on_search_path
-from skills_core.run.tools.workspace.paths import PATH, located, required_text
+from skills_core.run.tools.workspace.commands import find_program
+from skills_core.run.tools.workspace.paths import PATH_DESCRIPTION, resolve_path, text_argument
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
     from skills_core.run.ports import JsonObject
-    from skills_core.run.scripts.process import Finished
+    from skills_core.run.scripts.process import ProcessResult
     from skills_core.run.tools.tool import CallContext
 
 __all__ = ["git_diff_tool"]
@@ -41,7 +41,7 @@ _DRIVER = re.compile(r"(filter\.[^\n]+)\.(?:clean|smudge|process|required)", re.
 
 _MAX_DRIVERS = 100
 
-_PLAIN = ("HEAD", "config", "index", "objects", "refs", "packed-refs", "info", "config.worktree")
+_MUST_NOT_BE_LINKS = ("HEAD", "config", "index", "objects", "refs", "packed-refs", "info", "config.worktree")
 # What of a repository may not be a link.
 
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all", "--submodule=short")
@@ -54,13 +54,13 @@ def git_diff_tool(root: Path, path: str) -> Tool:
         await anyio.to_thread.run_sync(_require_own_repository, root)
         drivers = await _drivers(root, path)
         options = ["--cached"] if arguments.get("staged") is True else []
-        if revision := required_text(arguments, "revision"):
+        if revision := text_argument(arguments, "revision"):
             if not _REVISION.fullmatch(revision):
                 raise ToolFailedError(f"{one_line(revision)[:100]}: this is no commit or branch")
             options.append(revision)
-        within = located(root, required_text(arguments, "path")).relative
+        within = resolve_path(root, text_argument(arguments, "path")).relative
         finished = await _git(root, path, drivers, [*_DIFF, *options, "--", *([within] if within else [])])
-        return _told(finished)
+        return _result_text(finished)
 
     return Tool(
         "git_diff",
@@ -68,7 +68,10 @@ def git_diff_tool(root: Path, path: str) -> Tool:
         {
             "type": "object",
             "properties": {
-                "path": {"type": "string", "description": f"{PATH} Only what changed there; everything by default."},
+                "path": {
+                    "type": "string",
+                    "description": f"{PATH_DESCRIPTION} Only what changed there; everything by default.",
+                },
                 "staged": {"type": "boolean", "description": "What is staged, instead of what is not."},
                 "revision": {"type": "string", "description": "A commit or branch to compare with."},
             },
@@ -77,7 +80,7 @@ def git_diff_tool(root: Path, path: str) -> Tool:
         Effect.READS,
         "workspace",
         perform,
-        Role(path="path", below=True),
+        Role(path="path", recursive=True),
     )
 
 
@@ -95,7 +98,7 @@ def _require_own_repository(root: Path) -> None:
             )
     except OSError:
         raise ToolFailedError("the workspace is not the root of a git repository") from None
-    elsewhere = [name for name in _PLAIN if (repository / name).is_symlink()]
+    elsewhere = [name for name in _MUST_NOT_BE_LINKS if (repository / name).is_symlink()]
     elsewhere += [name for name in ("commondir", "objects/info/alternates") if os.path.lexists(repository / name)]
     if elsewhere:
         raise ToolFailedError(f"the repository leads elsewhere, by .git/{elsewhere[0]}; it is not looked at")
@@ -104,7 +107,7 @@ def _require_own_repository(root: Path) -> None:
 async def _drivers(root: Path, path: str) -> list[str]:
     """Return the names under which the repository's configuration keeps programs for the content of files."""
     finished = await _git(root, path, [], ["config", "--list", "--name-only", "-z"])
-    if finished.ending is not Ending.EXITED or finished.exit_code != 0:
+    if finished.ending is not ProcessEnding.EXITED or finished.exit_code != 0:
         raise ToolFailedError(f"git cannot read the configuration of the repository: {_first_line(finished)}")
     names = finished.stdout.decode("utf-8", "surrogateescape").split("\0")
     drivers = sorted({match[1] for name in names if (match := _DRIVER.fullmatch(name))})
@@ -113,7 +116,7 @@ async def _drivers(root: Path, path: str) -> list[str]:
     return drivers
 
 
-async def _git(root: Path, path: str, drivers: Iterable[str], arguments: list[str]) -> Finished:
+async def _git(root: Path, path: str, drivers: Iterable[str], arguments: list[str]) -> ProcessResult:
     off = {
         "core.fsmonitor": "false",
         "core.hooksPath": os.devnull,
@@ -124,7 +127,7 @@ async def _git(root: Path, path: str, drivers: Iterable[str], arguments: list[st
         off |= {f"{driver}.clean": "", f"{driver}.smudge": "", f"{driver}.process": "", f"{driver}.required": "false"}
     settings = [part for name, value in off.items() for part in ("-c", f"{name}={value}")]
     where = [f"--git-dir={root / '.git'}", f"--work-tree={root}"]
-    git = await anyio.to_thread.run_sync(on_search_path, "git", path)
+    git = await anyio.to_thread.run_sync(find_program, "git", path)
     if git is None:
         raise ToolFailedError("git is not there")
     command = (git, "--no-pager", "--no-optional-locks", *where, *settings, *arguments)
@@ -147,20 +150,20 @@ def _environment(path: str) -> dict[str, str]:
     }
 
 
-def _told(finished: Finished) -> str:
-    if finished.ending is Ending.NOT_STARTED:
+def _result_text(finished: ProcessResult) -> str:
+    if finished.ending is ProcessEnding.NOT_STARTED:
         raise ToolFailedError(f"git cannot be started: {finished.fault}")
-    if finished.ending is Ending.TIMED_OUT:
+    if finished.ending is ProcessEnding.TIMED_OUT:
         raise ToolFailedError("git took too long")
     text = finished.stdout.decode("utf-8", "replace")
-    if finished.ending is Ending.TOO_MUCH_OUTPUT:
+    if finished.ending is ProcessEnding.TOO_MUCH_OUTPUT:
         return f"{text}\n[the rest of the changes is not shown; ask for those of one path]"
     if finished.exit_code not in {0, 1}:
         raise ToolFailedError(f"git: {_first_line(finished)}")
     return text or "Nothing has changed."
 
 
-def _first_line(finished: Finished) -> str:
+def _first_line(finished: ProcessResult) -> str:
     if finished.fault:
         return finished.fault
     lines = finished.stderr.decode("utf-8", "replace").strip().splitlines()

@@ -11,13 +11,13 @@ from skills_core.errors import ToolFailedError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["PATH", "located", "required_text", "writable"]
+__all__ = ["PATH_DESCRIPTION", "require_writable", "resolve_path", "text_argument"]
 
-PATH = "A path within the workspace, relative to its root and separated by /."
+PATH_DESCRIPTION = "A path within the workspace, relative to its root and separated by /."
 """What a schema says of such an argument."""
 
 
-def located(root: Path, path: str) -> Location:
+def resolve_path(root: Path, path: str) -> Location:
     """Return where in the workspace a path of a call leads; `.` and nothing are the workspace itself.
 
     Raises:
@@ -33,7 +33,7 @@ def located(root: Path, path: str) -> Location:
     return Location(root, "/".join(parts))
 
 
-def writable(location: Location) -> Location:
+def require_writable(location: Location) -> Location:
     """Return the location, unless it is where programs look for what they run.
 
     Raises:
@@ -48,7 +48,7 @@ def writable(location: Location) -> Location:
     return location
 
 
-def required_text(arguments: object, name: str) -> str:
+def text_argument(arguments: object, name: str) -> str:
     """Return an argument that the schema says is a string; empty where it is absent."""
     value = arguments.get(name, "") if isinstance(arguments, dict) else ""
     return value if isinstance(value, str) else ""

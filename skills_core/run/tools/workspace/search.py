@@ -14,7 +14,7 @@ from skills_core.errors import FileRefusedError, InvalidPatternError, ToolFailed
 from skills_core.patterns import searcher
 from skills_core.run.tools.path_patterns import path_matcher
 from skills_core.run.tools.tool import Effect, Role, Tool
-from skills_core.run.tools.workspace.paths import PATH, located, required_text
+from skills_core.run.tools.workspace.paths import PATH_DESCRIPTION, resolve_path, text_argument
 from skills_core.run.tools.workspace.walk import walk
 from skills_core.toolboxes import Capability
 
@@ -54,11 +54,11 @@ def grep_tool(root: Path) -> Tool:
     """Return the tool."""
 
     async def perform(arguments: JsonObject, _context: CallContext) -> str:
-        location = located(root, required_text(arguments, "path"))
+        location = resolve_path(root, text_argument(arguments, "path"))
         stopped = threading.Event()
         try:
             # A thread cannot be cancelled; it looks whether anybody still waits.
-            return await anyio.to_thread.run_sync(_found, location, arguments, stopped, abandon_on_cancel=True)
+            return await anyio.to_thread.run_sync(_search, location, arguments, stopped, abandon_on_cancel=True)
         finally:
             stopped.set()
 
@@ -70,7 +70,10 @@ def grep_tool(root: Path) -> Tool:
             "type": "object",
             "properties": {
                 "pattern": {"type": "string", "minLength": 1, "description": "The expression; (?i) ignores the case."},
-                "path": {"type": "string", "description": f"{PATH} A folder or a file; the root by default."},
+                "path": {
+                    "type": "string",
+                    "description": f"{PATH_DESCRIPTION} A folder or a file; the root by default.",
+                },
                 "files": {"type": "string", "minLength": 1, "description": "Only files with this pattern: **/*.py."},
             },
             "required": ["pattern"],
@@ -79,16 +82,16 @@ def grep_tool(root: Path) -> Tool:
         Effect.READS,
         "workspace",
         perform,
-        Role(frozenset({Capability.SEARCH_TEXT}), path="path", below=True),
+        Role(frozenset({Capability.SEARCH_TEXT}), path="path", recursive=True),
     )
 
 
-def _found(location: Location, arguments: JsonObject, stopped: threading.Event) -> str:
+def _search(location: Location, arguments: JsonObject, stopped: threading.Event) -> str:
     try:
-        search = _Search(searcher(required_text(arguments, "pattern")), stopped)
+        search = _Search(searcher(text_argument(arguments, "pattern")), stopped)
     except InvalidPatternError as error:
         raise ToolFailedError(str(error)) from None
-    files = required_text(arguments, "files")
+    files = text_argument(arguments, "files")
     has_pattern = path_matcher(files) if files else None
     if files and has_pattern is None:
         raise ToolFailedError(f"{one_line(files)[:200]}: a pattern is a path within the folder, with *, ** and ?")
@@ -122,7 +125,7 @@ def _lines(search: _Search, location: Location, has_pattern: Callable[[str], boo
             if search.read > MAX_BYTES:
                 search.ended = f"the search ended after {MAX_BYTES} bytes, before {one_line(where)}"
                 return
-            yield from _matching(search, one_line(where), raw)
+            yield from _matching_lines(search, one_line(where), raw)
 
 
 def _files(location: Location) -> Iterable[str]:
@@ -135,7 +138,7 @@ def _files(location: Location) -> Iterable[str]:
     return [""] if plain else walk(location, deep=True)
 
 
-def _matching(search: _Search, where: str, raw: bytes) -> Iterator[str]:
+def _matching_lines(search: _Search, where: str, raw: bytes) -> Iterator[str]:
     if b"\0" in raw[:8192]:
         search.unread += 1
         return

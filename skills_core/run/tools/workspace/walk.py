@@ -45,7 +45,7 @@ def walk(location: Location, *, deep: bool) -> Iterator[str]:
         while waiting:
             folder = waiting.pop()
             try:
-                listing = _listing(reader, _within(location, folder))
+                listing = _list_folder(reader, _within(location, folder))
                 if ignoring is not None:
                     listing = ignoring.without_ignored(_within(location, folder).relative, listing)
             except OSError as error:
@@ -57,7 +57,7 @@ def walk(location: Location, *, deep: bool) -> Iterator[str]:
             if seen > MAX_ENTRIES:
                 raise ToolFailedError(f"there are more than {MAX_ENTRIES} files and folders; look into one folder")
             if ignoring is None:
-                yield from _shallow(listing)
+                yield from _entries_with_notes(listing)
                 return
             yield from (f"{folder}{name}" for name, _ in listing.files)
             if folder.count("/") < _MAX_DEPTH:
@@ -68,7 +68,7 @@ def _within(location: Location, folder: str) -> Location:
     return Location(location.root, "/".join(part for part in (location.relative, folder.rstrip("/")) if part))
 
 
-def _listing(reader: Reader, location: Location) -> Listing:
+def _list_folder(reader: Reader, location: Location) -> Listing:
     files: list[tuple[str, None]] = []
     folders: list[str] = []
     refused: list[tuple[str, Reason]] = []
@@ -90,7 +90,7 @@ def _is_plain(entry: os.DirEntry[str]) -> bool:
     return not entry.is_symlink() and not (junction is not None and junction())
 
 
-def _shallow(listing: Listing) -> Iterator[str]:
+def _entries_with_notes(listing: Listing) -> Iterator[str]:
     yield from (f"{name}/" for name in listing.folders)
     yield from (name for name, _ in listing.files)
     yield from (f"{name} ({_REFUSED[reason]})" for name, reason in listing.refused)

@@ -16,7 +16,7 @@ from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.errors import RunNotDoneError
 from skills_core.run.durable.recorded_run import RunState
 from skills_core.run.durable.store import store_of
-from skills_core.run.durable.worker_config import Terms
+from skills_core.run.durable.worker_config import WorkerConfig
 from tests.core.run.durable.conftest import QUICK, StartWorker
 from tests.core.run.durable.jobs import (
     KINDS,
@@ -190,7 +190,7 @@ def test_two_processes_work_on_one_file_and_one_finishes_what_the_other_began(
 async def test_a_run_is_cancelled_in_another_process(url: str, effects: Path, start_worker: StartWorker) -> None:
     worker = start_worker(url, start=chains(effects, "run", 1, pause=3600))
     assert wait_until(lambda: bool(lines(effects)))
-    async with open_engine(store_of(url), KINDS, Terms(**QUICK)) as engine:
+    async with open_engine(store_of(url), KINDS, WorkerConfig(**QUICK)) as engine:
         await engine.cancel("run0")
         with pytest.raises(RunNotDoneError, match="it was cancelled"):
             await engine.wait("run0")
@@ -208,7 +208,7 @@ async def test_a_run_that_ends_its_process_each_time_is_given_up(
     for _ in range(3):
         worker.wait(PATIENCE)
         worker = start_worker(url, terms=terms)
-    async with open_engine(store_of(url), KINDS, Terms(**QUICK, recoveries=2)) as engine:
+    async with open_engine(store_of(url), KINDS, WorkerConfig(**QUICK, recoveries=2)) as engine:
         with pytest.raises(RunNotDoneError, match="died again and again"):
             await engine.wait("poison")
         assert [run.run_id for run in await engine.runs([RunState.GIVEN_UP])] == ["poison"]

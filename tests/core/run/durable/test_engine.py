@@ -21,12 +21,12 @@ from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.errors import RunConflictError, RunNotDoneError, StoreError, UnknownRunError
 from skills_core.run.durable.recorded_run import RunState
 from skills_core.run.durable.store import store_of
-from skills_core.run.durable.worker_config import Terms
+from skills_core.run.durable.worker_config import WorkerConfig
 from skills_core.run.scripts.process import Command, ProcessLimits, run_process
 from tests.core.run.durable.conftest import CALM, QUICK, REPOSITORY, StartWorker
 from tests.core.run.durable.jobs import KINDS, lines, outcome_of
 
-TERMS = Terms(**CALM)
+TERMS = WorkerConfig(**CALM)
 
 
 async def echo(journal: Any, given: Any) -> Any:
@@ -51,7 +51,7 @@ async def until(condition: Any) -> None:
 async def test_a_run_comes_to_the_outcome_of_its_job(url: str, effects: Path, here: bool) -> None:  # noqa: FBT001
     async with open_engine(store_of(url), KINDS, TERMS) as engine:
         outcome = await engine.run("chain", "one", {"folder": str(effects), "seed": 7, "pause": 0}, here=here)
-        run = await engine.look("one")
+        run = await engine.get("one")
     assert outcome == {"value": outcome_of(7)} == run.outcome
     assert (run.kind, run.state, run.attempts) == ("chain", RunState.DONE, 1)
 
@@ -188,13 +188,13 @@ async def test_only_so_many_runs_are_performed_at_a_time(sqlite_url: str, here: 
         await journal.step("work", work)
         return given
 
-    async with open_engine(store_of(sqlite_url), {"job": job}, Terms(**CALM, at_once=2)) as engine:
+    async with open_engine(store_of(sqlite_url), {"job": job}, WorkerConfig(**CALM, at_once=2)) as engine:
         await asyncio.gather(*(engine.run("job", f"run {number}", {}, here=here) for number in range(7)))
     assert most == 2
 
 
 async def test_a_run_is_cancelled_at_once_where_it_is_performed(url: str) -> None:
-    async with open_engine(store_of(url), {"endless": endless}, Terms(**CALM, at_once=1)) as engine:
+    async with open_engine(store_of(url), {"endless": endless}, WorkerConfig(**CALM, at_once=1)) as engine:
         await engine.start("endless", "one", {}, here=True)
         await engine.start("endless", "two", {})
         for name in ("one", "two"):
@@ -214,9 +214,9 @@ async def test_a_run_that_is_left_is_cancelled_where_it_is_performed_and_goes_on
     async with open_engine(store_of(url), {**KINDS, "endless": endless}, TERMS) as engine:
         await engine.start("endless", "ours", {}, here=True)
         for name in ("ours", "theirs", "nobody's"):
-            await engine.leave(name)
-        assert (await engine.look("ours")).state is RunState.CANCELLED
-        assert (await engine.look("theirs")).state is RunState.RUNNING
+            await engine.abandon(name)
+        assert (await engine.get("ours")).state is RunState.CANCELLED
+        assert (await engine.get("theirs")).state is RunState.RUNNING
         (effects / "go").touch()
         assert await engine.wait("theirs") == {"value": outcome_of(1)}
 
@@ -426,7 +426,7 @@ async def test_runs_are_found_behind_those_of_another_format(sqlite_url: str) ->
 
 
 async def test_a_run_that_its_worker_let_go_of_for_the_last_time_is_given_up(sqlite_url: str) -> None:
-    terms = Terms(**QUICK, recoveries=1, only=frozenset())
+    terms = WorkerConfig(**QUICK, recoveries=1, only=frozenset())
     async with open_engine(store_of(sqlite_url), {"endless": endless}, terms) as engine:
         await engine.start("endless", "one", {}, here=True)
     async with open_engine(store_of(sqlite_url), {"endless": endless}, terms) as engine:
@@ -443,7 +443,7 @@ async def test_a_run_of_another_format_is_told_and_not_continued(sqlite_url: str
     async with open_engine(store_of(sqlite_url), {"job": endless}, TERMS) as engine:
         await engine.start("job", "running", {}, here=True)
         await engine.start("job", "waiting", {})
-    async with open_engine(store_of(sqlite_url), {"job": echo}, Terms(**CALM, run_format=2)) as engine:
+    async with open_engine(store_of(sqlite_url), {"job": echo}, WorkerConfig(**CALM, run_format=2)) as engine:
         assert not await engine.recover()
         for name in ("running", "waiting"):
             with pytest.raises(RunNotDoneError, match="another run format"):
@@ -456,7 +456,7 @@ async def test_a_run_of_another_format_is_told_and_not_continued(sqlite_url: str
 async def test_pools_in_one_store_know_nothing_of_each_other(sqlite_url: str) -> None:
     async with open_engine(store_of(sqlite_url), {"job": endless}, TERMS) as engine:
         await engine.start("job", "one", {}, here=True)
-    async with open_engine(store_of(sqlite_url), {"job": echo}, Terms(**CALM, pool="others")) as engine:
+    async with open_engine(store_of(sqlite_url), {"job": echo}, WorkerConfig(**CALM, pool="others")) as engine:
         assert not await engine.recover()
         assert await engine.runs() == ()
         with pytest.raises(UnknownRunError):
@@ -470,8 +470,8 @@ async def test_finished_runs_are_forgotten_and_others_stay(url: str) -> None:
         for number in range(5):
             await engine.run("echo", f"done {number}", {}, here=True)
         await engine.start("endless", "running", {}, here=True)
-        assert await engine.forget(timedelta(days=1)) == 0
-        assert await engine.forget(timedelta(seconds=-5)) == 5
+        assert await engine.delete_finished(timedelta(days=1)) == 0
+        assert await engine.delete_finished(timedelta(seconds=-5)) == 5
         assert [run.run_id for run in await engine.runs()] == ["running"]
 
 
@@ -494,7 +494,12 @@ async def test_an_error_beside_an_open_engine_comes_out_as_it_is(sqlite_url: str
 
 
 async def test_terms_that_cannot_be_kept_are_refused(sqlite_url: str) -> None:
-    for terms in (Terms(pool="A"), Terms(at_once=0), Terms(recoveries=0), Terms(beat_seconds=5, grace_seconds=6)):
+    for terms in (
+        WorkerConfig(pool="A"),
+        WorkerConfig(at_once=0),
+        WorkerConfig(recoveries=0),
+        WorkerConfig(beat_seconds=5, grace_seconds=6),
+    ):
         with pytest.raises(StoreError):
             async with open_engine(store_of(sqlite_url), {}, terms):
                 pass
@@ -544,15 +549,15 @@ def test_nothing_is_printed_and_no_network_is_used(sqlite_url: str) -> None:
 
 
 async def test_unfinished_runs_of_others_are_named_and_neither_finished_ones_nor_ours(url: str) -> None:
-    theirs = Terms(pool="others", **CALM)
+    theirs = WorkerConfig(pool="others", **CALM)
     async with open_engine(store_of(url), {"endless": endless, "echo": echo}, theirs) as engine:
         await engine.run("echo", "done", {})
         await engine.start("endless", "left", {}, here=True)
         await engine.start("endless", "newer", {})
-        assert await engine.left_alone() == ()
+        assert await engine.foreign_runs() == ()
     async with open_engine(store_of(url), {"endless": endless}, TERMS) as engine:
         await engine.start("endless", "ours", {}, here=True)
-        assert await engine.left_alone() == ("left", "newer")
-    later = Terms(pool=TERMS.pool, run_format=TERMS.run_format + 1, **CALM)
+        assert await engine.foreign_runs() == ("left", "newer")
+    later = WorkerConfig(pool=TERMS.pool, run_format=TERMS.run_format + 1, **CALM)
     async with open_engine(store_of(url), {"endless": endless}, later) as engine:
-        assert await engine.left_alone() == ("left", "newer", "ours")
+        assert await engine.foreign_runs() == ("left", "newer", "ours")

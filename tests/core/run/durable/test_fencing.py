@@ -9,12 +9,12 @@ import pytest
 
 from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.store import store_of
-from skills_core.run.durable.worker_config import Terms
+from skills_core.run.durable.worker_config import WorkerConfig
 from skills_core.run.ports import Epoch
 from tests.core.run.durable.conftest import CALM
 from tests.core.run.durable.test_takeover import change
 
-TERMS = Terms(**CALM)
+TERMS = WorkerConfig(**CALM)
 
 
 class Job:

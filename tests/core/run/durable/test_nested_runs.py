@@ -19,11 +19,11 @@ from skills_core.run.durable.engine import Engine, open_engine
 from skills_core.run.durable.errors import RunNotDoneError
 from skills_core.run.durable.recorded_run import FINISHED, RunState
 from skills_core.run.durable.store import store_of
-from skills_core.run.durable.worker_config import Terms, is_inner
+from skills_core.run.durable.worker_config import WorkerConfig, is_nested
 from tests.core.run.durable.conftest import CALM, QUICK
 from tests.core.run.durable.test_engine import endless, until
 
-ONE_AT_A_TIME = Terms(**CALM, at_once=1)
+ONE_AT_A_TIME = WorkerConfig(**CALM, at_once=1)
 
 
 class Nested:
@@ -41,7 +41,7 @@ class Nested:
 
             async def work(number: int = number) -> Any:
                 assert self.engine is not None
-                return await self.engine.run_inside(journal.run_id, str(number), "inner", {"number": number})
+                return await self.engine.run_nested(journal.run_id, str(number), "inner", {"number": number})
 
             said.append((await journal.step(f"outer {number}", work))["sum"])
         return {"said": said, **given}
@@ -99,7 +99,7 @@ async def test_to_cancel_a_run_cancels_what_it_does_inside(sqlite_url: str) -> N
 
     async def outer(journal: Any, _: Any) -> Any:
         async def work() -> Any:
-            return await engine.run_inside(journal.run_id, "0", "endless", {})
+            return await engine.run_nested(journal.run_id, "0", "endless", {})
 
         return await journal.step("outer", work)
 
@@ -111,7 +111,7 @@ async def test_to_cancel_a_run_cancels_what_it_does_inside(sqlite_url: str) -> N
 
         await until(inside)
         await engine.cancel("run")
-        assert (await engine.look("run.0")).state is RunState.CANCELLED
+        assert (await engine.get("run.0")).state is RunState.CANCELLED
         with pytest.raises(RunNotDoneError):
             await engine.wait("run")
 
@@ -125,7 +125,7 @@ async def test_what_a_cancelled_run_was_about_to_do_inside_is_cancelled_too(
     record = _core._init_workflow
 
     def record_late(dbos: Any, context: Any, **more: Any) -> Any:
-        if is_inner(context.id_assigned_for_next_workflow):
+        if is_nested(context.id_assigned_for_next_workflow):
             asked.set()
             assert answers.wait(20)
         return record(dbos, context, **more)
@@ -134,7 +134,7 @@ async def test_what_a_cancelled_run_was_about_to_do_inside_is_cancelled_too(
 
     async def outer(journal: Any, _: Any) -> Any:
         async def work() -> Any:
-            return await engine.run_inside(journal.run_id, "0", "inner", {})
+            return await engine.run_nested(journal.run_id, "0", "inner", {})
 
         return await journal.step("outer", work)
 
@@ -181,10 +181,10 @@ async def test_what_is_left_inside_of_a_cancelled_run_is_cancelled_and_not_conti
 
         async def settled() -> bool:
             assert second.engine is not None
-            return (await second.engine.look("run.0")).state in FINISHED
+            return (await second.engine.get("run.0")).state in FINISHED
 
         await until(settled)
-        assert (await second.engine.look("run.0")).state is RunState.CANCELLED
+        assert (await second.engine.get("run.0")).state is RunState.CANCELLED
         if whose == "own":
             await second.engine.wait("mine")
     assert [line for line in done(tmp_path / "log") if line.startswith("run")] == before
@@ -213,4 +213,4 @@ async def test_who_is_there_for_a_moment_takes_over_what_it_was_asked_for_and_no
             await jobs.engine.run("outer", f"own-{len(only)}", {}, here=True)
             with anyio.move_on_after(2 if not only else 20):
                 await jobs.engine.wait("left")
-            assert (await jobs.engine.look("left")).state is state
+            assert (await jobs.engine.get("left")).state is state

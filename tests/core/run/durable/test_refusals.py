@@ -24,7 +24,7 @@ from skills_core.run.durable.errors import StoreError
 from skills_core.run.durable.leases.postgres import PostgresLease
 from skills_core.run.durable.recorded_run import RunState
 from skills_core.run.durable.store import make_private, store_of
-from skills_core.run.durable.worker_config import Terms
+from skills_core.run.durable.worker_config import WorkerConfig
 from tests.core.run.durable.conftest import CALM, QUICK
 from tests.core.run.durable.postgres import PrivateCluster
 from tests.core.run.durable.test_engine import echo, endless, until
@@ -65,7 +65,7 @@ async def careless(journal: Any, given: Any) -> Any:
 async def test_a_run_that_cannot_be_recorded_is_refused_without_its_text(
     sqlite_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with open_engine(store_of(sqlite_url), {"echo": echo}, Terms(**CALM)) as engine:
+    async with open_engine(store_of(sqlite_url), {"echo": echo}, WorkerConfig(**CALM)) as engine:
         refuse(sqlite_url, "workflow_status")
         for here in (True, False):
             with pytest.raises(StoreError, match="IntegrityError") as caught:
@@ -82,12 +82,12 @@ async def test_a_run_whose_step_cannot_be_recorded_is_told_and_continued_when_it
 
     async def outer(journal: Any, given: Any) -> Any:
         async def work() -> Any:
-            return await engine.run_inside(journal.run_id, "0", "careless", given)
+            return await engine.run_nested(journal.run_id, "0", "careless", given)
 
         return await journal.step("outer", work)
 
     kinds = {"careless": careless, "outer": outer}
-    async with open_engine(store_of(sqlite_url), kinds, Terms(**QUICK)) as engine:
+    async with open_engine(store_of(sqlite_url), kinds, WorkerConfig(**QUICK)) as engine:
         refuse(sqlite_url, "operation_outputs")
         with pytest.raises(StoreError, match=r"IntegrityError\. It is continued later") as caught:
             await engine.run(kind, "one", {"number": 1}, here=True)
@@ -96,24 +96,24 @@ async def test_a_run_whose_step_cannot_be_recorded_is_told_and_continued_when_it
         accept(sqlite_url, "operation_outputs")
 
         async def done() -> bool:
-            return (await engine.look("one")).state is RunState.DONE
+            return (await engine.get("one")).state is RunState.DONE
 
         await until(done)
         assert await engine.wait("one") == {"answer": TEXT, "number": 1}
 
 
 async def test_a_record_that_cannot_be_read_is_told_by_whatever_reads_it(sqlite_url: str) -> None:
-    async with open_engine(store_of(sqlite_url), {"endless": endless}, Terms(**CALM)) as engine:
+    async with open_engine(store_of(sqlite_url), {"endless": endless}, WorkerConfig(**CALM)) as engine:
         await engine.start("endless", "one", {}, here=True)
         change(sqlite_url, "ALTER TABLE workflow_status RENAME TO elsewhere")
         for work in (
-            lambda: engine.look("one"),
+            lambda: engine.get("one"),
             lambda: engine.wait("one"),
             lambda: engine.cancel("one"),
             lambda: engine.start("endless", "two", {}),
             engine.runs,
             engine.recover,
-            lambda: engine.forget(timedelta(0)),
+            lambda: engine.delete_finished(timedelta(0)),
         ):
             with pytest.raises(StoreError, match="cannot be used: OperationalError"):
                 await work()
@@ -146,7 +146,7 @@ async def test_a_file_that_cannot_be_used_is_named_with_the_reason(
 ) -> None:
     damage(Path(sqlite_url))
     with pytest.raises(StoreError) as caught:
-        async with open_engine(store_of(sqlite_url), {"echo": echo}, Terms(**CALM)) as engine:
+        async with open_engine(store_of(sqlite_url), {"echo": echo}, WorkerConfig(**CALM)) as engine:
             await engine.run("echo", "one", {})
     assert sqlite_url in str(caught.value)
     assert reason in str(caught.value).lower() or reason in str(caught.value)
@@ -173,7 +173,7 @@ def test_a_postgresql_that_cannot_be_reached_is_named_without_its_password(passw
 async def test_a_database_that_is_not_there_is_named_with_the_reason(cluster: PrivateCluster) -> None:
     url = cluster.url("nowhere").replace("postgres@", "postgres:secret-word@")
     with pytest.raises(StoreError) as caught:
-        async with open_engine(store_of(url), {"echo": echo}, Terms(**CALM)):
+        async with open_engine(store_of(url), {"echo": echo}, WorkerConfig(**CALM)):
             pass
     assert 'database "nowhere" does not exist' in str(caught.value)
     assert "/nowhere (host=/tmp/" in str(caught.value)
@@ -196,7 +196,7 @@ async def test_an_error_that_nobody_foresaw_ends_no_engine_and_is_logged_once(
     async def asked_often() -> bool:
         return asked > 4
 
-    async with open_engine(store_of(sqlite_url), {"echo": echo}, Terms(**CALM)) as engine:
+    async with open_engine(store_of(sqlite_url), {"echo": echo}, WorkerConfig(**CALM)) as engine:
         monkeypatch.setattr(DBOS, "list_workflows_async", fail)
         await until(asked_often)
         monkeypatch.undo()

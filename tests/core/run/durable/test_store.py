@@ -22,11 +22,11 @@ from skills_core.run.durable.leases.files import FileLease
 from skills_core.run.durable.leases.postgres import Observer, PostgresLease
 from skills_core.run.durable.recorded_run import RunState
 from skills_core.run.durable.store import PostgresStore, SqliteStore, store_of
-from skills_core.run.durable.worker_config import Terms
+from skills_core.run.durable.worker_config import WorkerConfig
 from tests.core.run.durable.conftest import CALM, REPOSITORY
 from tests.core.run.durable.postgres import PrivateCluster
 
-TERMS = Terms(**CALM)
+TERMS = WorkerConfig(**CALM)
 
 
 async def echo(journal: Any, given: Any) -> Any:
@@ -189,7 +189,7 @@ async def test_a_database_that_others_wrote_runs_no_code(url: str, tmp_path: Pat
         for name in ("input", "output", "error", "step"):
             with anyio.fail_after(120), pytest.raises(RunNotDoneError):
                 await engine.wait(name)
-            assert (await engine.look(name)).state is RunState.FAILED
+            assert (await engine.get(name)).state is RunState.FAILED
         assert len(await engine.runs()) == 5
         assert await engine.run("echo", "fine", {}, here=True) == {"back": {}}
     assert not exploded.exists()
@@ -199,7 +199,7 @@ async def test_a_database_that_others_wrote_runs_no_code(url: str, tmp_path: Pat
 
 async def test_records_that_make_no_sense_hurt_nothing_but_their_own_run(url: str) -> None:
     store = store_of(url)
-    async with open_engine(store, {"echo": echo, "endless": endless}, Terms(**CALM, at_once=8)) as engine:
+    async with open_engine(store, {"echo": echo, "endless": endless}, WorkerConfig(**CALM, at_once=8)) as engine:
         for name in ("no kind", "no json", "deep", "workflow"):
             await engine.start("endless", name, {}, here=True)
         await engine.run("echo", "no outcome", {}, here=True)

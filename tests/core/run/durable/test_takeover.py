@@ -19,13 +19,13 @@ from skills_core.run.durable.errors import StoreError
 from skills_core.run.durable.lifecycle import create_tables
 from skills_core.run.durable.recorded_run import RunState
 from skills_core.run.durable.store import make_private, store_of
-from skills_core.run.durable.takeover import Interrupted
-from skills_core.run.durable.worker_config import Terms
+from skills_core.run.durable.takeover import InterruptedRun
+from skills_core.run.durable.worker_config import WorkerConfig
 from tests.core.run.durable.conftest import QUICK
 from tests.core.run.durable.test_engine import until
 
 LIMIT = 600.0
-CAREFUL = Terms(**QUICK, resume_seconds=LIMIT)
+CAREFUL = WorkerConfig(**QUICK, resume_seconds=LIMIT)
 
 
 class Job:
@@ -33,7 +33,7 @@ class Job:
 
     def __init__(self) -> None:
         self.reached = anyio.Event()
-        self.may_go_on = anyio.Event()
+        self.is_valid = anyio.Event()
 
     async def __call__(self, journal: Any, given: Any) -> Any:
         async def first() -> Any:
@@ -41,7 +41,7 @@ class Job:
 
         async def second() -> Any:
             self.reached.set()
-            await self.may_go_on.wait()
+            await self.is_valid.wait()
             return 2
 
         await journal.step("first", first)
@@ -117,7 +117,7 @@ async def test_a_worker_completes_the_tables_that_another_one_has_begun_to_creat
         patch.setattr(_sys_db_sqlite, "sqlite_migrations", _migration.sqlite_migrations[:migrations])
         create_tables(store_of(url))
     job = Job()
-    job.may_go_on.set()
+    job.is_valid.set()
     async with open_engine(store_of(url), {"job": job}, CAREFUL) as engine:
         assert await engine.run("job", "one", {}) == {"value": 2}
 
@@ -134,8 +134,8 @@ async def test_an_interrupted_run_is_continued_unasked_only_while_it_is_recent(
     grow_older(url, age)
     if queued:
         put_into_queue(url)
-    job, told = Job(), list[Interrupted]()
-    job.may_go_on.set()
+    job, told = Job(), list[InterruptedRun]()
+    job.is_valid.set()
     async with open_engine(store_of(url), {"job": job}, CAREFUL, told.append) as engine:
         if continued:
             assert await engine.wait("one") == {"value": 2, "n": 1}
@@ -147,17 +147,17 @@ async def test_an_interrupted_run_is_continued_unasked_only_while_it_is_recent(
             await until(is_told)
             # What it was asked for since is performed before it looks round for the next time.
             assert await engine.run("job", "two", {}) == {"value": 2}
-            assert (await engine.look("one")).state is RunState.RUNNING
+            assert (await engine.get("one")).state is RunState.RUNNING
             with open_client(store_of(url)) as client:
                 assert client is not None
-                assert client.activity(client.look("one")) is Activity.INTERRUPTED
+                assert client.activity(client.get("one")) is Activity.INTERRUPTED
     if not (queued and continued):
         assert [(each.run.run_id, each.continued) for each in told] == [("one", continued)]
         assert age <= told[0].seconds < age + LIMIT / 4
         assert told[0].run.given == {"n": 1}
     if not continued:
         # A worker that was asked to does so, however old the run is.
-        async with open_engine(store_of(url), {"job": job}, Terms(**QUICK)) as engine:
+        async with open_engine(store_of(url), {"job": job}, WorkerConfig(**QUICK)) as engine:
             assert await engine.wait("one") == {"value": 2, "n": 1}
 
 
@@ -167,7 +167,7 @@ async def test_a_long_step_does_not_make_a_run_old_that_was_ended_in_order(url: 
         await engine.start("job", "one", {}, here=True)
         await job.reached.wait()
         grow_older(url, LIMIT * 2)
-    job.may_go_on.set()
+    job.is_valid.set()
     async with open_engine(store_of(url), {"job": job}, CAREFUL) as engine:
         assert await engine.wait("one") == {"value": 2}
 
@@ -176,7 +176,7 @@ async def test_a_worker_that_is_there_for_a_moment_leaves_what_waits_in_the_queu
     await interrupt(url)
     put_into_queue(url)
     job = Job()
-    job.may_go_on.set()
-    async with open_engine(store_of(url), {"job": job}, Terms(**QUICK, only=frozenset())) as engine:
+    job.is_valid.set()
+    async with open_engine(store_of(url), {"job": job}, WorkerConfig(**QUICK, only=frozenset())) as engine:
         assert await engine.run("job", "two", {}) == {"value": 2}
-        assert (await engine.look("one")).outcome is None
+        assert (await engine.get("one")).outcome is None

@@ -15,12 +15,12 @@ import anyio
 
 from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.store import store_of
-from skills_core.run.durable.worker_config import Terms
+from skills_core.run.durable.worker_config import WorkerConfig
 from tests.core.run.durable.jobs import KINDS
 
 
 async def main(orders: dict[str, Any]) -> None:
-    async with open_engine(store_of(orders["store"]), KINDS, Terms(**orders["terms"])) as engine:
+    async with open_engine(store_of(orders["store"]), KINDS, WorkerConfig(**orders["terms"])) as engine:
         for kind, run_id, given, here in orders.get("start", []):
             await engine.start(kind, run_id, given, here=here)
         print("ready", flush=True)  # noqa: T201 - the test reads it

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from skills_core.gates import Environment
 from skills_core.library import Library
-from skills_core.run.scripts.interpreters import Programs
+from skills_core.run.scripts.interpreters import ProgramFinder
 from skills_core.run.scripts.isolation import Isolation, find_isolation
 from skills_core.run.scripts.runner import ScriptRunner
 from skills_core.skill import Skill
 from skills_core.sources import explicit_sources
 from tests.conftest import write_skill
 
-PROGRAMS = Programs((*map(Path, os.get_exec_path()), Path(sys.executable).parent), Path(sys.executable))
+PROGRAMS = ProgramFinder((*map(Path, os.get_exec_path()), Path(sys.executable).parent), Path(sys.executable))
 FOUND = find_isolation(PROGRAMS, unprivileged=sys.platform == "win32" or os.geteuid() != 0)
 PLAIN = Isolation(None, FOUND.limiter, "a test wants none", FOUND.unprivileged)
 

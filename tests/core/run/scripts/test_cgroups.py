@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from skills_core.run.scripts.cgroups import Groups, find_groups
+from skills_core.run.scripts.cgroups import CgroupFactory, find_cgroups
 from tests.core.run.scripts.running import FOUND
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="control groups are Linux's")
 
-real = pytest.mark.skipif(FOUND.groups is None, reason=FOUND.why_no_groups or "-")
+real = pytest.mark.skipif(FOUND.cgroups is None, reason=FOUND.no_cgroups_reason or "-")
 
 MEMORY, PROCESSES = 64 << 20, 40
 
@@ -35,20 +35,20 @@ for _ in range(200):
 
 
 @pytest.fixture
-def groups() -> Groups:
-    found, why = find_groups(MEMORY, PROCESSES)
+def cgroups() -> CgroupFactory:
+    found, why = find_cgroups(MEMORY, PROCESSES)
     assert found is not None, why
     return found
 
 
 @real
 @pytest.mark.parametrize("code", [TAKE, FORK], ids=["memory", "processes"])
-def test_a_group_bounds_what_its_processes_take_together(groups: Groups, code: str) -> None:
-    if code is FORK and groups.processes is None:
+def test_a_group_bounds_what_its_processes_take_together(cgroups: CgroupFactory, code: str) -> None:
+    if code is FORK and cgroups.processes is None:
         pytest.skip("processes are not counted here")
-    group = groups.make()
+    group = cgroups.make()
     try:
-        command = group.joining((sys.executable, "-c", code))
+        command = group.joining_command((sys.executable, "-c", code))
         assert subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode not in {0, 126}
     finally:
         assert group.remove()
@@ -56,9 +56,9 @@ def test_a_group_bounds_what_its_processes_take_together(groups: Groups, code: s
 
 
 @real
-def test_what_runs_in_a_group_ends_with_it_in_whatever_session(groups: Groups) -> None:
-    group = groups.make()
-    command = group.joining(("sh", "-c", "setsid sleep 600 & echo started; wait"))
+def test_what_runs_in_a_group_ends_with_it_in_whatever_session(cgroups: CgroupFactory) -> None:
+    group = cgroups.make()
+    command = group.joining_command(("sh", "-c", "setsid sleep 600 & echo started; wait"))
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"started\n"
@@ -69,26 +69,28 @@ def test_what_runs_in_a_group_ends_with_it_in_whatever_session(groups: Groups) -
 
 
 @real
-def test_arguments_are_what_they_are(groups: Groups) -> None:
+def test_arguments_are_what_they_are(cgroups: CgroupFactory) -> None:
     arguments = ["--", "a b", "$(id)", "`id`", ";", "", "é"]
-    group = groups.make()
+    group = cgroups.make()
     try:
         code = "import sys; print(sys.argv[1:])"
-        done = subprocess.run(group.joining((sys.executable, "-c", code, *arguments)), capture_output=True, check=True)
+        done = subprocess.run(
+            group.joining_command((sys.executable, "-c", code, *arguments)), capture_output=True, check=True
+        )
         assert done.stdout.decode().strip() == str(arguments)
     finally:
         assert group.remove()
 
 
 @real
-def test_groups_of_a_server_that_was_killed_are_removed_when_the_next_one_starts(groups: Groups) -> None:
+def test_groups_of_a_server_that_was_killed_are_removed_when_the_next_one_starts(cgroups: CgroupFactory) -> None:
     with subprocess.Popen(["true"]) as gone:
         gone.wait()
-    left = [place.folder / f"skillserve-{gone.pid}-0" for place in groups.places]
-    own = groups.make()
+    left = [place.folder / f"skillserve-{gone.pid}-0" for place in cgroups.places]
+    own = cgroups.make()
     for folder in left:
         folder.mkdir()
-    find_groups(MEMORY, PROCESSES)
+    find_cgroups(MEMORY, PROCESSES)
     assert not any(folder.exists() for folder in left)
     assert all(folder.exists() for folder in own.folders)
     assert own.remove()
@@ -122,9 +124,9 @@ class TestPlaces:
         return folder
 
     def places(self, machine: Path) -> list[Path]:
-        from skills_core.run.scripts.cgroups import _places  # noqa: PLC0415 - no kernel makes groups in these files
+        from skills_core.run.scripts.cgroups import _usable_folders  # noqa: PLC0415 - no kernel makes groups in these files
 
-        return [place.folder for place in _places(self.proc(machine))]
+        return [place.folder for place in _usable_folders(self.proc(machine))]
 
     def test_the_nearest_folder_that_bounds_its_groups_is_taken(self, machine: Path) -> None:
         top = machine / "cgroup"
@@ -150,7 +152,7 @@ class TestPlaces:
             (machine / "cgroup" / folder / "cgroup.controllers").write_text("cpu pids")
             (machine / "cgroup" / folder / "cgroup.subtree_control").write_text("")
         assert self.places(machine) == []
-        assert find_groups(MEMORY, PROCESSES, self.proc(machine))[0] is None
+        assert find_cgroups(MEMORY, PROCESSES, self.proc(machine))[0] is None
 
     def test_a_mount_of_a_part_that_this_process_is_not_in_is_no_place(self, machine: Path) -> None:
         (machine / "mountinfo").write_text(f"30 20 0:26 /other {machine}/cgroup rw - cgroup2 cgroup2 rw\n")
@@ -160,6 +162,6 @@ class TestPlaces:
     def test_what_cannot_be_read_is_said(self, machine: Path, gone: str) -> None:
         proc = self.proc(machine)
         (proc / gone).unlink()
-        found, why = find_groups(MEMORY, PROCESSES, proc)
+        found, why = find_cgroups(MEMORY, PROCESSES, proc)
         assert found is None
         assert "cannot be read" in why

@@ -14,7 +14,7 @@ import pytest
 from skills_core.run.scripts.confinement import run_confined
 from skills_core.run.scripts.isolation import Isolation
 from skills_core.run.scripts.mounts import sandbox_arguments
-from skills_core.run.scripts.process import Command, Ending, Finished, ProcessLimits, run_process
+from skills_core.run.scripts.process import Command, ProcessEnding, ProcessLimits, ProcessResult, run_process
 from tests.core.run.scripts.running import PLAIN, PROGRAMS
 from tests.processes import becomes, sleepers
 
@@ -39,7 +39,7 @@ os.execvp("sleep", ["sleep", sys.argv[1]])
 # Processes below each other, each in a session of its own.
 
 
-async def run(isolation: Isolation, folder: Path, *argv: str, limits: ProcessLimits = LONG) -> Finished:
+async def run(isolation: Isolation, folder: Path, *argv: str, limits: ProcessLimits = LONG) -> ProcessResult:
     command = Command(argv, folder, {"PATH": os.environ["PATH"]})
     mounts = sandbox_arguments(workspace=folder) if isolation.sandbox else ()
     return await run_confined(isolation, command, limits, mounts=mounts, python=PROGRAMS.python)
@@ -48,7 +48,7 @@ async def run(isolation: Isolation, folder: Path, *argv: str, limits: ProcessLim
 @pytest.mark.parametrize("code", [0, 3, 255])
 async def test_the_exit_code_is_that_of_the_program(isolation: Isolation, tmp_path: Path, code: int) -> None:
     finished = await run(isolation, tmp_path, "sh", "-c", f"echo out; echo err >&2; exit {code}")
-    assert (finished.ending, finished.exit_code) == (Ending.EXITED, code)
+    assert (finished.ending, finished.exit_code) == (ProcessEnding.EXITED, code)
     assert (finished.stdout, finished.stderr) == (b"out\n", b"err\n")
 
 
@@ -74,7 +74,7 @@ async def test_signals_are_handled_as_by_default(isolation: Isolation, tmp_path:
 async def test_without_a_sandbox_a_program_is_asked_to_end_before_it_is_killed(tmp_path: Path) -> None:
     line = "trap 'touch bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
     finished = await run(PLAIN, tmp_path, "sh", "-c", line, limits=ProcessLimits(2, 1000))
-    assert (finished.ending, finished.stdout) == (Ending.TIMED_OUT, b"ready\n")
+    assert (finished.ending, finished.stdout) == (ProcessEnding.TIMED_OUT, b"ready\n")
     assert (tmp_path / "bye").exists()
 
 
@@ -84,7 +84,7 @@ async def test_without_a_sandbox_what_is_stopped_ends_too(tmp_path: Path, stoppe
     marker = f"600.{uuid.uuid4().int}"
     line = f"trap 'touch bye; exit 0' TERM; setsid sleep {marker} & kill -STOP {stopped}; wait"
     finished = await run(PLAIN, tmp_path, "sh", "-c", line, limits=ProcessLimits(2, 1000))
-    assert finished.ending is Ending.TIMED_OUT
+    assert finished.ending is ProcessEnding.TIMED_OUT
     assert await becomes(lambda: not sleepers(marker))
     assert (tmp_path / "bye").exists()
 

@@ -23,7 +23,7 @@ import anyio
 import pytest
 
 from skills_core.run.scripts.isolation import Isolation
-from skills_core.run.scripts.process import Ending, Finished, ProcessLimits
+from skills_core.run.scripts.process import ProcessEnding, ProcessLimits, ProcessResult
 from tests.core.run.scripts.running import FOUND, MakeRunner, with_files
 from tests.processes import becomes, sleepers
 from tests.server.sessions import REPOSITORY, server_environment
@@ -42,26 +42,26 @@ DEPENDS = "depends on the system"
 Facts = dict[str, Any]
 
 
-def says_so(finished: Finished, _: Facts) -> bool:
+def says_so(finished: ProcessResult, _: Facts) -> bool:
     return finished.stdout.endswith(b"reached\n")
 
 
-def goes_on(finished: Finished, _: Facts) -> bool:
-    return finished.ending is Ending.EXITED
+def goes_on(finished: ProcessResult, _: Facts) -> bool:
+    return finished.ending is ProcessEnding.EXITED
 
 
-def left_something(_: Finished, facts: Facts) -> bool:
+def left_something(_: ProcessResult, facts: Facts) -> bool:
     found = [path for path in facts["left"] if Path(path).exists()]
     for path in found:
         Path(path).unlink()
     return bool(found)
 
 
-def harmed(_: Finished, facts: Facts) -> bool:
+def harmed(_: ProcessResult, facts: Facts) -> bool:
     return not Path(facts["precious"]).exists()
 
 
-def survived(_: Finished, facts: Facts) -> bool:
+def survived(_: ProcessResult, facts: Facts) -> bool:
     found = sleepers(facts["marker"])
     for number in found:
         os.kill(number, signal.SIGKILL)
@@ -76,7 +76,7 @@ class Attempt:
     code: str
     sandbox: str
     plain: str
-    got_through: Callable[[Finished, Facts], bool] = says_so
+    got_through: Callable[[ProcessResult, Facts], bool] = says_so
 
 
 FORKS = """
@@ -219,7 +219,7 @@ ATTEMPTS = [
     Attempt("fill the disk with 300 MB", FILL, STOPPED, REACHED),
     Attempt("write a file of 2 GB", "open('x', 'wb').truncate(2 << 30)", STOPPED, STOPPED),
     Attempt("take 3 GB of memory in one process", "bytearray(3 << 30)", STOPPED, STOPPED),
-    Attempt("take more memory in several processes", SHARED, STOPPED if FOUND.groups else REACHED, REACHED),
+    Attempt("take more memory in several processes", SHARED, STOPPED if FOUND.cgroups else REACHED, REACHED),
     Attempt("flood its output", FLOOD, STOPPED, STOPPED, goes_on),
     Attempt("take no notice of being asked to end", STUBBORN, STOPPED, STOPPED, goes_on),
     Attempt("read from the server's stdin", "assert sys.stdin.read()", STOPPED, STOPPED),
@@ -280,12 +280,12 @@ async def test_what_comes_of_an_attempt(
     begin = "import ctypes, glob, json, os, socket, sys, time\nf = json.loads(sys.argv[1])\n"
     skill = with_files(skills, {"a.py": f"{begin}{attempt.code}\nprint('reached')\n"})
     seconds = 2 if attempt.code in {STUBBORN, FORKS} else 60
-    if isolation.groups is not None:
-        isolation = replace(isolation, groups=replace(isolation.groups, memory_bytes=MEMORY))
+    if isolation.cgroups is not None:
+        isolation = replace(isolation, cgroups=replace(isolation.cgroups, memory_bytes=MEMORY))
     host = {**os.environ, "SECRET": SECRET}
     runner = make_runner(isolation=isolation, host=host, limits=ProcessLimits(seconds, 100_000))
     result = await runner.run(skill, "a.py", [json.dumps(facts)])
-    assert result.finished.ending is not Ending.NOT_STARTED, result.finished
+    assert result.finished.ending is not ProcessEnding.NOT_STARTED, result.finished
     expected = attempt.sandbox if isolation.sandbox else attempt.plain
     outcome = REACHED if attempt.got_through(result.finished, facts) else STOPPED
     assert expected in {outcome, DEPENDS}, result.finished

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skills_core.errors import ScriptRefusedError
-from skills_core.run.scripts.interpreters import Programs, interpreter_of
+from skills_core.run.scripts.interpreters import ProgramFinder, find_interpreter
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="these programs are made as on POSIX")
 
@@ -56,29 +56,29 @@ def bin_folder(tmp_path: Path) -> Path:
 def test_the_first_line_says_it_and_else_the_end_of_the_name(
     bin_folder: Path, path: str, first: str, expected: list[str]
 ) -> None:
-    found = interpreter_of(path, f"{first}\nmore\n".encode(), Programs((bin_folder,), OWN))
+    found = find_interpreter(path, f"{first}\nmore\n".encode(), ProgramFinder((bin_folder,), OWN))
     name, *options = expected
     assert found.argv == (str(bin_folder / name), *options)
 
 
 def test_a_program_of_another_place_is_told(bin_folder: Path) -> None:
-    found = interpreter_of("a", b"#!/no/such/place/ruby\n", Programs((bin_folder,), OWN))
+    found = find_interpreter("a", b"#!/no/such/place/ruby\n", ProgramFinder((bin_folder,), OWN))
     assert found.note == f"/no/such/place/ruby is not there; {bin_folder / 'ruby'} was used"
 
 
 def test_a_program_runs_by_itself() -> None:
-    assert interpreter_of("a", b"\x7fELF...", Programs((), OWN)).argv == ()
+    assert find_interpreter("a", b"\x7fELF...", ProgramFinder((), OWN)).argv == ()
 
 
 def test_there_is_always_a_python(tmp_path: Path) -> None:
-    assert interpreter_of("a.py", b"", Programs((tmp_path,), OWN)).argv == (str(OWN),)
+    assert find_interpreter("a.py", b"", ProgramFinder((tmp_path,), OWN)).argv == (str(OWN),)
 
 
 def test_a_program_that_only_looks_for_the_real_one_in_the_users_home_is_passed_over(
     tmp_path: Path, bin_folder: Path
 ) -> None:
     program(tmp_path / "shims", "python3", b"#!/usr/bin/env bash\nexec pyenv exec python3\n")
-    found = interpreter_of("a.py", b"", Programs((tmp_path / "shims", bin_folder), OWN))
+    found = find_interpreter("a.py", b"", ProgramFinder((tmp_path / "shims", bin_folder), OWN))
     assert found.argv == (str(bin_folder / "python3"),)
 
 
@@ -87,9 +87,9 @@ def test_the_server_runs_no_program_for_itself_that_lies_where_scripts_write(tmp
     program(work / ".venv" / "bin", "ruby", b"\x7fELF")
     (tmp_path / "alias").symlink_to(work / ".venv")
     for folder in (work / ".venv" / "bin", tmp_path / "alias" / "bin"):
-        programs = Programs((folder, bin_folder), OWN, (work,))
+        programs = ProgramFinder((folder, bin_folder), OWN, (work,))
         assert programs.find("ruby") == folder / "ruby"
-        assert programs.find_own("ruby") == bin_folder / "ruby"
+        assert programs.find_trusted("ruby") == bin_folder / "ruby"
 
 
 @pytest.mark.parametrize(
@@ -110,14 +110,14 @@ def test_the_server_runs_no_program_for_itself_that_lies_where_scripts_write(tmp
 )
 def test_what_nothing_here_can_run_is_refused_and_told_why(tmp_path: Path, path: str, raw: bytes, why: str) -> None:
     with pytest.raises(ScriptRefusedError, match=why):
-        interpreter_of(path, raw, Programs((tmp_path,), OWN))
+        find_interpreter(path, raw, ProgramFinder((tmp_path,), OWN))
 
 
 @settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_whatever_a_first_line_is_the_answer_is_a_program_or_a_refusal(rest: bytes) -> None:
     try:
-        found = interpreter_of("a", b"#!" + rest, Programs((), OWN))
+        found = find_interpreter("a", b"#!" + rest, ProgramFinder((), OWN))
     except ScriptRefusedError:
         return
     assert found.argv

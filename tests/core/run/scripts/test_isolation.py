@@ -13,7 +13,7 @@ import pytest
 
 from skills_core.errors import ScriptRefusedError
 from skills_core.run.scripts import isolation as module
-from skills_core.run.scripts.interpreters import Programs
+from skills_core.run.scripts.interpreters import ProgramFinder
 from skills_core.run.scripts.isolation import Isolation, find_isolation
 from tests.core.run.scripts.running import FOUND, PLAIN, PROGRAMS, MakeRunner, with_files
 
@@ -33,7 +33,7 @@ WHOLE = Isolation(Path("/usr/bin/bwrap"), Path("/usr/bin/prlimit"), seccomp_filt
 
 
 def lacks(report: str, isolation: Isolation = WHOLE) -> list[str]:
-    return list(module._lacks(isolation, report))
+    return list(module._missing_parts(isolation, report))
 
 
 def test_a_whole_sandbox_lacks_nothing() -> None:
@@ -77,7 +77,7 @@ def test_a_sandbox_program_in_a_workspace_is_never_started(tmp_path: Path, works
     folder.mkdir()
     (folder / "bwrap").write_bytes(b"\x7fELF")
     (folder / "bwrap").chmod(0o755)
-    found = find_isolation(Programs((folder,), PROGRAMS.python, (tmp_path / workspace,)))
+    found = find_isolation(ProgramFinder((folder,), PROGRAMS.python, (tmp_path / workspace,)))
     assert found.sandbox is None
     assert "not installed outside of the workspace" in found.why
 
@@ -94,7 +94,7 @@ async def test_a_sandbox_without_a_part_is_said_and_refused_where_one_is_require
     assert FOUND.sandbox is not None
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "bwrap").symlink_to(FOUND.sandbox)
-    found = find_isolation(Programs((tmp_path / "bin",), PROGRAMS.python), unprivileged=FOUND.unprivileged)
+    found = find_isolation(ProgramFinder((tmp_path / "bin",), PROGRAMS.python), unprivileged=FOUND.unprivileged)
     assert found.sandbox is not None
     assert "prlimit" in found.fault
     assert found.fault in found.warning
@@ -124,7 +124,7 @@ def test_a_filter_that_the_kernel_does_not_take_costs_the_filter_and_not_the_san
 
 
 def test_unlimited_memory_is_said() -> None:
-    whole = replace(WHOLE, why_no_groups="there is no such place")
+    whole = replace(WHOLE, no_cgroups_reason="there is no such place")
     assert "memory of all their processes together is not limited: there is no such place" in whole.statement()
     assert PLAIN.warning.startswith("no sandbox")
 

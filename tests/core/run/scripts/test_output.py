@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skills_core.run.scripts import output
-from skills_core.run.scripts.output import KeptOutputs, Piece
+from skills_core.run.scripts.output import OutputCache, OutputSlice
 
 
 @dataclass(frozen=True)
-class Texts:
+class OutputText:
     stdout: str
     stderr: str = ""
 
@@ -19,28 +19,28 @@ def test_parts_of_a_stream_join_to_the_whole() -> None:
     offset: int | None = 0
     joined = ""
     while offset is not None:
-        piece = Piece.of(text, offset, 10)
+        piece = OutputSlice.of(text, offset, 10)
         joined += piece.text
         offset = piece.next_offset
     assert joined == text
 
 
 def test_beyond_the_end_there_is_nothing() -> None:
-    piece = Piece.of("abc", 100, 10)
+    piece = OutputSlice.of("abc", 100, 10)
     assert (piece.text, piece.total, piece.next_offset) == ("", 3, None)
 
 
 def test_the_oldest_goes_when_there_are_too_many() -> None:
-    kept: KeptOutputs[Texts] = KeptOutputs()
-    names = [kept.keep(Texts(str(number))) for number in range(output.MAX_OUTPUTS + 1)]
+    kept: OutputCache[OutputText] = OutputCache()
+    names = [kept.keep(OutputText(str(number))) for number in range(output.MAX_OUTPUTS + 1)]
     assert kept.find(names[0]) is None
-    assert kept.find(names[1]) == Texts("1")
+    assert kept.find(names[1]) == OutputText("1")
     assert len(set(names)) == len(names)
 
 
 def test_the_oldest_goes_when_they_are_too_large_but_never_the_last() -> None:
-    kept: KeptOutputs[Texts] = KeptOutputs()
-    large = Texts("x" * (output.MAX_CHARACTERS // 2 + 1), "")
+    kept: OutputCache[OutputText] = OutputCache()
+    large = OutputText("x" * (output.MAX_CHARACTERS // 2 + 1), "")
     first, second = kept.keep(large), kept.keep(large)
     assert kept.find(first) is None
     assert kept.find(second) == large
@@ -48,9 +48,9 @@ def test_the_oldest_goes_when_they_are_too_large_but_never_the_last() -> None:
 
 def test_after_its_time_an_output_is_gone() -> None:
     now = 0.0
-    kept: KeptOutputs[Texts] = KeptOutputs(lambda: now)
-    name = kept.keep(Texts("x"))
+    kept: OutputCache[OutputText] = OutputCache(lambda: now)
+    name = kept.keep(OutputText("x"))
     now = output.MAX_SECONDS - 1
-    assert kept.find(name) == Texts("x")
+    assert kept.find(name) == OutputText("x")
     now = output.MAX_SECONDS
     assert kept.find(name) is None

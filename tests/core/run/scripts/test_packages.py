@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from skills_core.errors import ScriptRefusedError
-from skills_core.run.scripts.interpreters import Programs
+from skills_core.run.scripts.interpreters import ProgramFinder
 from skills_core.run.scripts.runner import PackageSetup, ScriptResult
 from tests.core.run.scripts.package_index import WHEEL, Index, package_index, wheel
 from tests.core.run.scripts.running import PLAIN, PROGRAMS, MakeRunner, with_files
@@ -249,7 +249,7 @@ async def test_without_uv_a_script_that_needs_packages_is_refused_and_told_what_
     make_runner: MakeRunner, skills: Path
 ) -> None:
     skill = with_files(skills, {"a.py": f"{block()}print('ran')"})
-    runner = make_runner(programs=Programs((), Path(sys.executable)), isolation=PLAIN)
+    runner = make_runner(programs=ProgramFinder((), Path(sys.executable)), isolation=PLAIN)
     with pytest.raises(ScriptRefusedError, match=r"needs packages .*pip install uv"):
         await runner.run(skill, "a.py")
 
@@ -258,7 +258,7 @@ async def test_without_uv_a_script_that_needs_none_runs_and_what_was_not_looked_
     make_runner: MakeRunner, skills: Path
 ) -> None:
     skill = with_files(skills, {"a.py": f"{block(dependencies='')}print('ran')"})
-    runner = make_runner(programs=Programs((), Path(sys.executable)), isolation=PLAIN)
+    runner = make_runner(programs=ProgramFinder((), Path(sys.executable)), isolation=PLAIN)
     result = await runner.run(skill, "a.py")
     assert result.finished.stdout.strip() == b"ran"
     assert "whether Python is >=3.11" in result.note

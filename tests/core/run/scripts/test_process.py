@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from skills_core.run.scripts import platform_processes
-from skills_core.run.scripts.process import Command, Ending, Finished, ProcessLimits, run_process
+from skills_core.run.scripts.process import Command, ProcessEnding, ProcessLimits, ProcessResult, run_process
 from tests.processes import becomes, is_alive
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither sessions nor signals")
@@ -24,7 +24,7 @@ SHORT = ProcessLimits(seconds=1, output_bytes=1_000_000)
 def _waiting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for pipes as the system can, and as it is done where it cannot."""
     if request.param == "threads":
-        monkeypatch.setattr(platform_processes, "WAITS_FOR_PIPES", False)
+        monkeypatch.setattr(platform_processes, "PIPES_ARE_POLLABLE", False)
     elif sys.platform == "win32":
         pytest.skip("Windows has no way to wait for pipes")
 
@@ -36,7 +36,7 @@ def command(directory: Path, *argv: str, **environment: str) -> Command:
 
 async def python(
     directory: Path, code: str, *arguments: str, limits: ProcessLimits = LONG, stdin: bytes = b""
-) -> Finished:
+) -> ProcessResult:
     return await run_process(command(directory, sys.executable, "-c", code, *arguments), limits, stdin)
 
 
@@ -48,7 +48,7 @@ async def test_a_program_gets_its_arguments_as_they_are_and_both_streams_come_ba
     code = "import sys; print(sys.argv[1:]); print('oh', file=sys.stderr); sys.exit(3)"
     arguments = ("a b", "$(id)", "; id", "*", "", "é", "--help")
     done = await python(tmp_path, code, *arguments)
-    assert (done.ending, done.exit_code) == (Ending.EXITED, 3)
+    assert (done.ending, done.exit_code) == (ProcessEnding.EXITED, 3)
     assert done.stdout.decode().strip() == str(list(arguments))
     assert done.stderr.strip() == b"oh"
 
@@ -82,25 +82,25 @@ async def test_a_program_has_no_terminal(tmp_path: Path) -> None:
 async def test_both_streams_are_read_whatever_is_written_to_first(tmp_path: Path) -> None:
     code = "import sys; sys.stderr.write('e' * 400_000); sys.stdout.write('o' * 400_000)"
     done = await python(tmp_path, code)
-    assert (done.ending, len(done.stdout), len(done.stderr)) == (Ending.EXITED, 400_000, 400_000)
+    assert (done.ending, len(done.stdout), len(done.stderr)) == (ProcessEnding.EXITED, 400_000, 400_000)
 
 
 async def test_a_flood_ends_the_program_and_what_was_within_the_limit_is_kept(tmp_path: Path) -> None:
     code = "import sys\nwhile True: sys.stdout.write('x' * 1000); sys.stderr.write('y' * 1000)"
     done = await python(tmp_path, code, limits=ProcessLimits(60, 100_000))
-    assert (done.ending, done.exit_code) == (Ending.TOO_MUCH_OUTPUT, None)
+    assert (done.ending, done.exit_code) == (ProcessEnding.TOO_MUCH_OUTPUT, None)
     assert len(done.stdout) + len(done.stderr) == 100_000
 
 
 async def test_as_much_as_the_limit_allows_is_no_flood(tmp_path: Path) -> None:
     done = await python(tmp_path, "print('x' * 999, end='')", limits=ProcessLimits(60, 999))
-    assert (done.ending, len(done.stdout)) == (Ending.EXITED, 999)
+    assert (done.ending, len(done.stdout)) == (ProcessEnding.EXITED, 999)
 
 
 async def test_a_program_that_takes_too_long_is_ended_and_what_it_wrote_is_kept(tmp_path: Path) -> None:
     code = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
     done = await python(tmp_path, code, limits=SHORT)
-    assert (done.ending, done.exit_code) == (Ending.TIMED_OUT, None)
+    assert (done.ending, done.exit_code) == (ProcessEnding.TIMED_OUT, None)
     assert await is_gone(int(done.stdout))
 
 
@@ -108,7 +108,7 @@ async def test_a_program_that_takes_too_long_is_ended_and_what_it_wrote_is_kept(
 async def test_a_program_that_does_not_want_to_end_is_ended(tmp_path: Path) -> None:
     code = "import os, signal, time; signal.signal(15, signal.SIG_IGN); print(os.getpid(), flush=True); time.sleep(600)"
     done = await python(tmp_path, code, limits=SHORT)
-    assert done.ending is Ending.TIMED_OUT
+    assert done.ending is ProcessEnding.TIMED_OUT
     assert await is_gone(int(done.stdout))
 
 
@@ -119,7 +119,7 @@ import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: (open("tidy", "w").close(), sys.exit(0)))
 time.sleep(600)
 """
-    assert (await python(tmp_path, code, limits=SHORT)).ending is Ending.TIMED_OUT
+    assert (await python(tmp_path, code, limits=SHORT)).ending is ProcessEnding.TIMED_OUT
     assert (tmp_path / "tidy").exists()
 
 
@@ -134,14 +134,14 @@ print(child.pid, flush=True)
 async def test_a_child_that_holds_the_streams_open_does_not_hold_the_call_and_ends_with_it(tmp_path: Path) -> None:
     with anyio.fail_after(30):
         done = await python(tmp_path, START_CHILD)
-    assert (done.ending, done.exit_code) == (Ending.EXITED, 0)
+    assert (done.ending, done.exit_code) == (ProcessEnding.EXITED, 0)
     assert await is_gone(int(done.stdout))
 
 
 @POSIX
 async def test_at_the_limit_children_end_too(tmp_path: Path) -> None:
     done = await python(tmp_path, START_CHILD + "child.wait()", limits=SHORT)
-    assert done.ending is Ending.TIMED_OUT
+    assert done.ending is ProcessEnding.TIMED_OUT
     assert await is_gone(int(done.stdout))
 
 
@@ -150,7 +150,7 @@ async def test_a_child_with_a_session_of_its_own_does_not_hold_the_call_either(t
     code = START_CHILD.replace('600)"]', '600)"], start_new_session=True')
     with anyio.fail_after(30):
         done = await python(tmp_path, code)
-    assert done.ending is Ending.EXITED
+    assert done.ending is ProcessEnding.EXITED
     os.kill(int(done.stdout), signal.SIGKILL)
 
 
@@ -175,13 +175,13 @@ async def test_a_cancelled_call_ends_the_program_and_its_children_before_it_goes
 )
 async def test_what_cannot_be_started_says_why(tmp_path: Path, argv: tuple[str, ...], fault: str) -> None:
     done = await run_process(command(tmp_path, *argv), LONG)
-    assert (done.ending, done.exit_code) == (Ending.NOT_STARTED, None)
+    assert (done.ending, done.exit_code) == (ProcessEnding.NOT_STARTED, None)
     assert fault in done.fault.lower()
 
 
 async def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
     done = await run_process(command(tmp_path / "gone", sys.executable), LONG)
-    assert done.ending is Ending.NOT_STARTED
+    assert done.ending is ProcessEnding.NOT_STARTED
     assert done.fault
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skills_core.run.scripts.program_files import as_seen, needed_for
+from skills_core.run.scripts.program_files import required_paths, sandbox_program
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no sandboxes there")
 
@@ -51,11 +51,11 @@ def test_no_secret_beside_a_program_is_shown(
     home = tmp_path_factory.mktemp("home")
     root = home / folder
     found = install(root, program, *SECRETS, *(["pyvenv.cfg"] if virtual and folder else []))
-    shown = needed_for(as_seen(found), home)
+    shown = required_paths(sandbox_program(found), home)
     assert shows(shown, found)
     # The programs of a virtual environment are shown together, as they are installed together.
-    hidden = [secret for secret in SECRETS if not (virtual and folder and secret.startswith("bin/"))]
-    assert [secret for secret in hidden if shows(shown, root / secret)] == []
+    redact = [secret for secret in SECRETS if not (virtual and folder and secret.startswith("bin/"))]
+    assert [secret for secret in redact if shows(shown, root / secret)] == []
     assert not any(home.is_relative_to(place) for place in shown)
 
 
@@ -74,7 +74,7 @@ def test_no_secret_beside_a_program_is_shown(
 def test_the_libraries_of_an_interpreter_are_shown(tmp_path: Path, program: str, libraries: list[str]) -> None:
     root = tmp_path / "home" / "tools" / program
     found = install(root, program, *libraries)
-    shown = needed_for(found, tmp_path / "home")
+    shown = required_paths(found, tmp_path / "home")
     assert [name for name in libraries if not shows(shown, root / name)] == []
 
 
@@ -85,7 +85,7 @@ def test_a_virtual_environment_is_shown_with_the_python_that_it_links_to(tmp_pat
     install(virtual, "tool", "pyvenv.cfg", "lib/python3.12/site-packages/x.py", "pip.conf", ".env")
     (virtual / "bin" / "python3").symlink_to(base)
     (virtual / "bin" / "python").symlink_to("python3")
-    shown = needed_for(as_seen(virtual / "bin" / "python"), home)
+    shown = required_paths(sandbox_program(virtual / "bin" / "python"), home)
     # Nothing can be mounted on a link within what is mounted already.
     assert [place for place in shown if not set(shown).isdisjoint(place.parents)] == []
     for path in (base, base.parents[1] / "lib/python3.12/os.py", virtual / "lib/python3.12/site-packages/x.py"):
@@ -98,7 +98,7 @@ def test_a_link_shows_what_it_leads_to_and_nothing_beside_it(tmp_path: Path) -> 
     real = install(home / "apps" / "just-1.0", "just", "secret")
     (home / ".local" / "bin").mkdir(parents=True)
     (home / ".local" / "bin" / "just").symlink_to(real)
-    shown = needed_for(home / ".local" / "bin" / "just", home)
+    shown = required_paths(home / ".local" / "bin" / "just", home)
     assert shown == [home / ".local" / "bin" / "just", real]
 
 
@@ -106,13 +106,13 @@ def test_a_home_behind_a_link_is_as_private(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "home").symlink_to(tmp_path / "real")
     found = install(tmp_path / "real", "tool", "conda-meta/x", "pyvenv.cfg", ".ssh/id", "bin/other")
-    shown = needed_for(found, tmp_path / "home")
+    shown = required_paths(found, tmp_path / "home")
     assert not any(shows(shown, tmp_path / "real" / name) for name in (".ssh/id", "bin/other"))
 
 
 def test_programs_of_the_system_need_nothing_more(tmp_path: Path) -> None:
-    assert needed_for(Path("/usr/bin/env"), tmp_path) == []
-    assert needed_for(Path("/usr/src/app/bin/tool"), tmp_path) == [Path("/usr/src/app/bin/tool")]
+    assert required_paths(Path("/usr/bin/env"), tmp_path) == []
+    assert required_paths(Path("/usr/src/app/bin/tool"), tmp_path) == [Path("/usr/src/app/bin/tool")]
 
 
 @pytest.mark.parametrize("linked", [False, True])
@@ -126,7 +126,7 @@ def test_a_virtual_environment_of_copies_is_shown_with_the_python_that_it_was_ma
     said = home / "current" / "bin" if linked else base.parent
     found = install(home / "project" / ".venv", "python3", "lib/python3.12/site-packages/x.py")
     (home / "project" / ".venv" / "pyvenv.cfg").write_text(f"version = 3.12.1\nhome = {said}\n")
-    shown = needed_for(as_seen(found), home)
+    shown = required_paths(sandbox_program(found), home)
     for path in (found, base, said.parent / "lib/python3.12/os.py", home / "project/.venv/lib/python3.12"):
         assert shows(shown, path), path
     assert not shows(shown, base.parents[1] / "pip.conf")
@@ -148,7 +148,7 @@ def test_a_library_that_is_a_link_out_of_its_installation_is_not_shown(
         place.rename(root / "old")
         found = root / "old" / "python3"
     place.symlink_to(home / ".ssh" / "id" if linked == "lib/x.so" else home / ".ssh")
-    assert not shows(needed_for(found, home), home / ".ssh" / "id")
+    assert not shows(required_paths(found, home), home / ".ssh" / "id")
 
 
 def test_a_program_in_the_workspace_shows_nothing_of_it_but_what_it_leads_to_outside(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_program_in_the_workspace_shows_nothing_of_it_but_what_it_leads_to_out
     wanted = [base, base.parents[1] / "lib" / "python3.12"]
     for root in (work, tmp_path / "alias"):
         for spelling in (work, tmp_path / "alias"):
-            assert needed_for(spelling / ".venv" / "bin" / "python3", home, root) == wanted
+            assert required_paths(spelling / ".venv" / "bin" / "python3", home, root) == wanted
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o700])
@@ -185,7 +185,7 @@ def test_a_link_in_the_workspace_shows_no_text_and_no_folder(tmp_path: Path, mod
     (work / ".ssh").symlink_to("x/bin/.ssh")
     os.mkfifo(work / "pipe")
     for name in ("x/bin/.ssh", "text", "folder", "twisted", "pipe"):
-        assert needed_for(work / name, home, work) == [], name
+        assert required_paths(work / name, home, work) == [], name
 
 
 def test_links_and_environments_in_a_circle_come_to_an_end(tmp_path: Path) -> None:
@@ -195,9 +195,9 @@ def test_links_and_environments_in_a_circle_come_to_an_end(tmp_path: Path) -> No
         (home / one / "pyvenv.cfg").write_text(f"home = {home / other / 'bin'}\n")
         (home / one / "lib").symlink_to(home / one / "lib")
     (home / "a" / "bin" / "loop").symlink_to("loop")
-    assert shows(needed_for(home / "a" / "bin" / "python3", home), home / "b" / "bin" / "python3")
-    assert needed_for(home / "a" / "bin" / "loop", home)
-    assert not any((home / "a").is_relative_to(each) for each in needed_for(home / "a" / "bin" / "loop", home))
+    assert shows(required_paths(home / "a" / "bin" / "python3", home), home / "b" / "bin" / "python3")
+    assert required_paths(home / "a" / "bin" / "loop", home)
+    assert not any((home / "a").is_relative_to(each) for each in required_paths(home / "a" / "bin" / "loop", home))
 
 
 @pytest.mark.parametrize(("content", "is_shown"), [(b"#!/bin/sh\n", True), (b"\x7fELF", True), (b"TOKEN=1\n", False)])
@@ -206,4 +206,4 @@ def test_what_is_no_program_is_not_shown_whatever_its_mode_is(
 ) -> None:
     found = install(tmp_path / "home" / "tools", "tool")
     found.write_bytes(content)
-    assert (found in needed_for(found, tmp_path / "home", tmp_path / "work")) == is_shown
+    assert (found in required_paths(found, tmp_path / "home", tmp_path / "work")) == is_shown

@@ -18,7 +18,7 @@ from skills_core.disk.removal import remove_tree
 from skills_core.errors import ScriptRefusedError, SkillChangedError, UnknownFileError
 from skills_core.run.scripts import private_copy
 from skills_core.run.scripts.isolation import Isolation
-from skills_core.run.scripts.process import Ending, ProcessLimits
+from skills_core.run.scripts.process import ProcessEnding, ProcessLimits
 from skills_core.run.scripts.runner import ScriptResult
 from skills_core.skill import State
 from tests.core.run.scripts.running import PROGRAMS, MakeRunner, load, with_files
@@ -106,7 +106,7 @@ async def test_how_a_script_ended_is_told(make_runner: MakeRunner, skills: Path)
     skill = with_files(skills, {"a.py": "import sys; sys.exit(3)", "b.py": "import time; time.sleep(600)"})
     assert (await make_runner().run(skill, "a.py")).finished.exit_code == 3
     ended = await make_runner(limits=ProcessLimits(1, 1000)).run(skill, "b.py")
-    assert ended.finished.ending is Ending.TIMED_OUT
+    assert ended.finished.ending is ProcessEnding.TIMED_OUT
 
 
 @POSIX
@@ -126,7 +126,7 @@ async def test_a_program_that_is_a_file_of_the_skill_runs(make_runner: MakeRunne
     skill = with_files(skills, {"bin/true": true.read_bytes()})
     found = (await make_runner().run(skill, "bin/true")).finished
     if sys.platform == "linux":
-        assert (found.ending, found.exit_code) == (Ending.EXITED, 0), found
+        assert (found.ending, found.exit_code) == (ProcessEnding.EXITED, 0), found
 
 
 PATHS = ["../a/a.py", "/etc/passwd", "A.PY", "a.py\0", "x/../a.py", ".//a.py", "a.py/", "", ".", "later.py", "link.py"]
@@ -209,7 +209,7 @@ async def test_where_a_sandbox_is_required_and_there_is_none_nothing_runs(
 async def test_what_cannot_be_started_is_told(make_runner: MakeRunner, skills: Path) -> None:
     skill = with_files(skills, {"a.py": "", "README.md": "text"})
     ended = (await make_runner().run(skill, "a.py", ["a\0b"])).finished
-    assert (ended.ending, bool(ended.fault)) == (Ending.NOT_STARTED, True)
+    assert (ended.ending, bool(ended.fault)) == (ProcessEnding.NOT_STARTED, True)
     with pytest.raises(ScriptRefusedError, match="nothing tells how to run it"):
         await make_runner().run(skill, "README.md")
 

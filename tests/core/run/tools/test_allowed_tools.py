@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from server.run.mcp_servers.tool_names import aliases_of, prefixes_of, tool_name
 from skills_core.format.yaml12 import JsonValue
-from skills_core.run.tools.allowed_tools import Permits, _plain
+from skills_core.run.tools.allowed_tools import AllowedTools, _normalized_path
 from skills_core.run.tools.command_patterns import OPERATORS, command_matcher
 from skills_core.run.tools.path_patterns import path_matcher
 from skills_core.run.tools.tool import Effect, Role, Tool
@@ -17,9 +17,9 @@ from skills_core.toolboxes import Capability as Can
 COMMAND = Role(frozenset({Can.RUN_COMMAND}), command="command")
 READ = Role(frozenset({Can.READ_FILE}), path="path")
 WRITE = Role(frozenset({Can.WRITE_FILE, Can.EDIT_FILE}), path="path")
-GREP = Role(frozenset({Can.SEARCH_TEXT}), path="path", below=True)
-LIST = Role(frozenset({Can.LIST_FOLDER, Can.FIND_FILES}), path="path", below=True)
-SERVER = Role(aliases=aliases_of("github", "get_issue"), beginnings=prefixes_of("github"))
+GREP = Role(frozenset({Can.SEARCH_TEXT}), path="path", recursive=True)
+LIST = Role(frozenset({Can.LIST_FOLDER, Can.FIND_FILES}), path="path", recursive=True)
+SERVER = Role(aliases=aliases_of("github", "get_issue"), alias_prefixes=prefixes_of("github"))
 
 
 @pytest.fixture
@@ -37,21 +37,21 @@ def tools(make_tool: Any) -> dict[str, Any]:
 
 
 def offered(tools: dict[str, Any], *allowed: str) -> list[str]:
-    permits = Permits(allowed)
+    permits = AllowedTools(allowed)
     return [name for name, tool in tools.items() if permits.offers(tool) and not tool.role.own]
 
 
 def test_without_allowed_tools_everything_is_permitted_and_with_none_in_it_nothing(tools: dict[str, Any]) -> None:
-    assert all(Permits(None).offers(tool) for tool in tools.values())
-    assert not any(Permits([]).offers(tool) for tool in tools.values())
-    assert Permits(None).refusal(tools["run_command"], {"command": ["rm"]}) == ""
+    assert all(AllowedTools(None).offers(tool) for tool in tools.values())
+    assert not any(AllowedTools([]).offers(tool) for tool in tools.values())
+    assert AllowedTools(None).refusal(tools["run_command"], {"command": ["rm"]}) == ""
 
 
 def test_what_belongs_to_the_skill_needs_no_permit_but_where_there_are_no_tools(tools: dict[str, Any]) -> None:
-    assert Permits(["Read"]).offers(tools["read_skill_file"])
-    assert Permits(["not (understood"]).offers(tools["read_skill_file"])
-    assert Permits(["Read(src/**)"]).refusal(tools["read_skill_file"], {"path": "x"}) == ""
-    assert not Permits([]).offers(tools["read_skill_file"])
+    assert AllowedTools(["Read"]).offers(tools["read_skill_file"])
+    assert AllowedTools(["not (understood"]).offers(tools["read_skill_file"])
+    assert AllowedTools(["Read(src/**)"]).refusal(tools["read_skill_file"], {"path": "x"}) == ""
+    assert not AllowedTools([]).offers(tools["read_skill_file"])
 
 
 @pytest.mark.parametrize(
@@ -114,21 +114,21 @@ def test_an_entry_names_the_tools_that_do_what_the_host_tool_does(
 def test_an_entry_for_a_server_permits_no_tool_of_one_whose_name_begins_alike(
     entry: str, server: str, tool: str, make_tool: Any
 ) -> None:
-    role = Role(aliases=aliases_of(server, tool), beginnings=prefixes_of(server))
-    assert not Permits([entry]).offers(make_tool(tool_name(server, tool), role=role))
+    role = Role(aliases=aliases_of(server, tool), alias_prefixes=prefixes_of(server))
+    assert not AllowedTools([entry]).offers(make_tool(tool_name(server, tool), role=role))
 
 
 def test_a_host_name_of_a_tool_means_no_tool_of_a_server_whose_names_only_look_so(make_tool: Any) -> None:
-    role = Role(aliases=aliases_of("mcp", "github__get_issue"), beginnings=prefixes_of("mcp"))
+    role = Role(aliases=aliases_of("mcp", "github__get_issue"), alias_prefixes=prefixes_of("mcp"))
     tool = make_tool("mcp__github__get_issue", role=role)
-    assert not Permits(["mcp__github__get_issue"]).offers(tool)
-    assert Permits(["mcp__mcp__github__get_issue"]).offers(tool)
+    assert not AllowedTools(["mcp__github__get_issue"]).offers(tool)
+    assert AllowedTools(["mcp__mcp__github__get_issue"]).offers(tool)
 
 
 def test_a_server_with_two_low_lines_in_its_name_has_its_tools_by_the_whole_of_it(make_tool: Any) -> None:
-    role = Role(aliases=aliases_of("git__hub", "x"), beginnings=prefixes_of("git__hub"))
+    role = Role(aliases=aliases_of("git__hub", "x"), alias_prefixes=prefixes_of("git__hub"))
     tool = make_tool("git__hub__x", role=role)
-    assert all(Permits([entry]).offers(tool) for entry in ("mcp__git__hub__*", "mcp__git__hub__x", "git__hub/*"))
+    assert all(AllowedTools([entry]).offers(tool) for entry in ("mcp__git__hub__*", "mcp__git__hub__x", "git__hub/*"))
 
 
 @pytest.mark.parametrize(
@@ -168,13 +168,13 @@ def test_a_server_with_two_low_lines_in_its_name_has_its_tools_by_the_whole_of_i
 def test_a_command_pattern_is_matched_word_by_word(
     pattern: str, command: str, tools: dict[str, Any], *, permitted: bool
 ) -> None:
-    permits = Permits([f"Bash({pattern})"])
+    permits = AllowedTools([f"Bash({pattern})"])
     words: list[JsonValue] = [*command.split()]
     assert (permits.refusal(tools["run_command"], {"command": words}) == "") is permitted
 
 
 def test_words_that_only_a_shell_would_take_apart_are_one_word(tools: dict[str, Any]) -> None:
-    permits = Permits(["Bash(git:*)", "Bash(echo 'a b')"])
+    permits = AllowedTools(["Bash(git:*)", "Bash(echo 'a b')"])
     run = tools["run_command"]
     for words in (["git status && rm -rf x"], ["git\nrm"], ["$(git)"], ["git|sh"], [], ["git\0"]):
         assert permits.refusal(run, {"command": list(words)}), words
@@ -198,7 +198,7 @@ def test_words_that_only_a_shell_would_take_apart_are_one_word(tools: dict[str, 
     ],
 )
 def test_a_pattern_that_is_not_understood_permits_nothing_and_is_told(pattern: str, tools: dict[str, Any]) -> None:
-    permits = Permits([f"Bash({pattern})"])
+    permits = AllowedTools([f"Bash({pattern})"])
     assert not permits.offers(tools["run_command"])
     assert permits.notes[0].startswith("allowed-tools: ")
     assert "permits nothing" in permits.notes[0]
@@ -234,7 +234,7 @@ def test_a_pattern_that_is_not_understood_permits_nothing_and_is_told(pattern: s
 def test_a_path_pattern_is_that_of_a_gitignore_file(
     pattern: str, path: str, tools: dict[str, Any], *, permitted: bool
 ) -> None:
-    permits = Permits([f"Read({pattern})"])
+    permits = AllowedTools([f"Read({pattern})"])
     assert (permits.refusal(tools["read_file"], {"path": path}) == "") is permitted
 
 
@@ -242,13 +242,13 @@ def test_a_path_pattern_is_that_of_a_gitignore_file(
 def test_a_path_pattern_that_leads_out_or_is_not_understood_permits_nothing(
     pattern: str, tools: dict[str, Any]
 ) -> None:
-    permits = Permits([f"Read({pattern})"])
+    permits = AllowedTools([f"Read({pattern})"])
     assert not permits.offers(tools["read_file"])
     assert "no path within the workspace" in permits.notes[0]
 
 
 def test_a_tool_that_looks_into_a_folder_needs_all_of_it(tools: dict[str, Any]) -> None:
-    permits = Permits(["Grep(src/**)", "Glob(*.md)"])
+    permits = AllowedTools(["Grep(src/**)", "Glob(*.md)"])
     assert permits.refusal(tools["grep"], {"pattern": "x", "path": "src"}) == ""
     assert permits.refusal(tools["grep"], {"pattern": "x", "path": "src/deep"}) == ""
     assert permits.refusal(tools["grep"], {"pattern": "x", "path": "."})
@@ -261,12 +261,12 @@ def test_a_pattern_on_a_tool_that_has_nothing_to_match_permits_nothing(tools: di
 
 
 def test_what_no_tool_here_answers_to_can_be_told(tools: dict[str, Any]) -> None:
-    permits = Permits(["Read", "WebSearch", "Bash(git:*)", "Task"])
+    permits = AllowedTools(["Read", "WebSearch", "Bash(git:*)", "Task"])
     assert permits.absent(list(tools.values())) == ("WebSearch", "Task")
 
 
 def test_a_hostile_list_of_entries_is_bounded(tools: dict[str, Any]) -> None:
-    permits = Permits(["Bash(" + "a*" * 200 + ")"] + [f"x{n}" for n in range(2000)])
+    permits = AllowedTools(["Bash(" + "a*" * 200 + ")"] + [f"x{n}" for n in range(2000)])
     assert permits.refusal(tools["run_command"], {"command": ["a" * 30_000 + "!"]}) == ""
     assert "only the first 1000 of 2001" in permits.notes[-1]
 
@@ -299,7 +299,7 @@ def test_no_text_is_a_path_pattern_that_raises(pattern: str, path: str) -> None:
 @given(st.lists(st.sampled_from(["src", "..", ".", "", "a", "b.py", "~", "\\"]), max_size=6))
 def test_no_path_that_leads_out_of_a_folder_has_the_pattern_of_the_folder(parts: list[str]) -> None:
     path = "/".join(parts)
-    plain, matches = _plain(path), path_matcher("/src/**")
+    plain, matches = _normalized_path(path), path_matcher("/src/**")
     assert matches is not None
     if plain is not None and matches(plain):
         assert ".." not in parts
@@ -313,4 +313,6 @@ def test_no_entries_permit_more_than_all_of_them_name(entries: list[str]) -> Non
         return f"{arguments} {context}"
 
     tool = Tool("only_ours", "", {}, Effect.READS, "workspace", nothing)
-    assert Permits(entries).offers(tool) == any(entry.strip() in {"only_ours", "only_ours(*)"} for entry in entries)
+    assert AllowedTools(entries).offers(tool) == any(
+        entry.strip() in {"only_ours", "only_ours(*)"} for entry in entries
+    )

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core.errors import InvalidSchemaError
-from skills_core.run.tools.argument_validator import MAX_DEPTH, MAX_VALUES, ArgumentCheck
+from skills_core.run.tools.argument_validator import MAX_DEPTH, MAX_VALUES, ArgumentValidator
 
 
 def nested(levels: int) -> Any:
@@ -37,24 +37,24 @@ def nested(levels: int) -> Any:
 )
 def test_a_schema_that_cannot_be_used_is_refused_when_the_tool_is_made(schema: Any, why: str) -> None:
     with pytest.raises(InvalidSchemaError, match="the schema of the arguments cannot be used") as caught:
-        ArgumentCheck(schema)
+        ArgumentValidator(schema)
     assert why in str(caught.value)
 
 
 def test_a_pattern_that_takes_exponential_time_elsewhere_takes_linear_time_here() -> None:
-    check = ArgumentCheck({"properties": {"a": {"pattern": "^(a+)+$"}}})
-    assert "does not match" in check.faults({"a": "a" * 5000 + "!"})
-    check = ArgumentCheck({"patternProperties": {"^(a+)+$": {"type": "string"}}, "additionalProperties": False})
-    assert "unknown" in check.faults({"a" * 5000 + "!": 1})
-    assert "is not of type 'string'" in check.faults({"aaa": 1})
+    check = ArgumentValidator({"properties": {"a": {"pattern": "^(a+)+$"}}})
+    assert "does not match" in check.errors({"a": "a" * 5000 + "!"})
+    check = ArgumentValidator({"patternProperties": {"^(a+)+$": {"type": "string"}}, "additionalProperties": False})
+    assert "unknown" in check.errors({"a" * 5000 + "!": 1})
+    assert "is not of type 'string'" in check.errors({"aaa": 1})
 
 
 def test_a_pattern_that_cannot_be_used_is_noted_and_refuses_nothing() -> None:
-    check = ArgumentCheck(
+    check = ArgumentValidator(
         {"properties": {"a": {"pattern": "^(?!-)"}}, "patternProperties": {"(?=x)": {}}, "additionalProperties": False}
     )
     assert len(check.notes) == 2
-    assert check.faults({"a": "-", "other": 1}) == ""
+    assert check.errors({"a": "-", "other": 1}) == ""
 
 
 def test_a_schema_that_doubles_itself_ends() -> None:
@@ -62,8 +62,8 @@ def test_a_schema_that_doubles_itself_ends() -> None:
         f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}, {"$ref": f"#/$defs/d{n + 1}"}]} for n in range(40)
     }
     definitions["d40"] = {}
-    check = ArgumentCheck({"$defs": definitions, "$ref": "#/$defs/d0"})
-    assert "take too long to check" in check.faults({})
+    check = ArgumentValidator({"$defs": definitions, "$ref": "#/$defs/d0"})
+    assert "take too long to check" in check.errors({})
 
 
 @pytest.mark.parametrize(
@@ -90,27 +90,27 @@ def test_a_schema_whose_parts_multiply_with_the_arguments_is_given_up(
     schema: Any, value: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("skills_core.run.tools.argument_validator.MAX_SECONDS", 0.1)
-    check = ArgumentCheck({"properties": {"a": schema}})
-    assert "take too long to check" in check.faults({"a": value})
+    check = ArgumentValidator({"properties": {"a": schema}})
+    assert "take too long to check" in check.errors({"a": value})
 
 
 @pytest.mark.parametrize(
     "schema", [{"$ref": "#"}, {"allOf": [{"$ref": "#"}]}, {"$defs": {"a": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}]
 )
 def test_a_schema_that_refers_to_itself_without_end_is_a_fault(schema: Any) -> None:
-    assert "cannot be checked" in ArgumentCheck(schema).faults({})
+    assert "cannot be checked" in ArgumentValidator(schema).errors({})
 
 
 def test_a_schema_may_refer_to_itself_as_trees_do() -> None:
-    check = ArgumentCheck({"type": "object", "properties": {"child": {"$ref": "#"}, "n": {"type": "integer"}}})
-    assert check.faults({"child": {"child": {"n": 1}}}) == ""
-    assert check.faults({"child": {"child": {"n": "x"}}}) == "arguments.child.child.n: 'x' is not of type 'integer'"
+    check = ArgumentValidator({"type": "object", "properties": {"child": {"$ref": "#"}, "n": {"type": "integer"}}})
+    assert check.errors({"child": {"child": {"n": 1}}}) == ""
+    assert check.errors({"child": {"child": {"n": "x"}}}) == "arguments.child.child.n: 'x' is not of type 'integer'"
 
 
 def test_a_dialect_within_a_schema_does_not_lead_round_the_bounds() -> None:
     inner: dict[str, Any] = {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": "^(a+)+$"}
-    check = ArgumentCheck({"properties": {"a": inner}, "allOf": [{"properties": {"a": inner}}]})
-    assert "does not match" in check.faults({"a": "a" * 100 + "!"})
+    check = ArgumentValidator({"properties": {"a": inner}, "allOf": [{"properties": {"a": inner}}]})
+    assert "does not match" in check.errors({"a": "a" * 100 + "!"})
 
 
 def test_the_dialect_that_a_schema_names_is_the_one_that_counts() -> None:
@@ -118,34 +118,36 @@ def test_the_dialect_that_a_schema_names_is_the_one_that_counts() -> None:
         "$schema": "http://json-schema.org/draft-07/schema#",
         "properties": {"a": {"items": [{"type": "null"}]}},
     }
-    assert "arguments.a[0]" in ArgumentCheck(schema).faults({"a": [1]})
+    assert "arguments.a[0]" in ArgumentValidator(schema).errors({"a": [1]})
 
 
 def test_large_and_deep_arguments_are_refused_before_they_are_looked_at() -> None:
-    check = ArgumentCheck({})
-    assert check.faults({"a": [0] * MAX_VALUES}) == f"the arguments hold more than {MAX_VALUES} values"
+    check = ArgumentValidator({})
+    assert check.errors({"a": [0] * MAX_VALUES}) == f"the arguments hold more than {MAX_VALUES} values"
     deep: Any = {}
     for _ in range(MAX_DEPTH + 1):
         deep = {"a": deep}
-    assert check.faults(deep) == f"the arguments nest deeper than {MAX_DEPTH} levels"
+    assert check.errors(deep) == f"the arguments nest deeper than {MAX_DEPTH} levels"
 
 
 def test_arguments_with_numbers_that_json_has_not_are_refused() -> None:
-    assert "not finite" in ArgumentCheck({}).faults({"a": [{"b": math.inf}]})
+    assert "not finite" in ArgumentValidator({}).errors({"a": [{"b": math.inf}]})
 
 
 def test_equal_items_are_found_among_many_objects() -> None:
-    check = ArgumentCheck({"properties": {"a": {"uniqueItems": True}}})
+    check = ArgumentValidator({"properties": {"a": {"uniqueItems": True}}})
     many: list[Any] = [{"x": [n]} for n in range(3000)]
-    assert check.faults({"a": many}) == ""
-    assert check.faults({"a": [*many, {"x": [3]}]}) == "arguments.a: has items that are equal"
-    assert check.faults({"a": [1, True, 0, False, "1"]}) == ""
+    assert check.errors({"a": many}) == ""
+    assert check.errors({"a": [*many, {"x": [3]}]}) == "arguments.a: has items that are equal"
+    assert check.errors({"a": [1, True, 0, False, "1"]}) == ""
 
 
 def test_more_faults_than_anybody_reads_are_not_all_told() -> None:
-    faults = ArgumentCheck({"additionalProperties": {"type": "null"}}).faults({str(n): "x" * 999 for n in range(99)})
-    assert len(faults.splitlines()) == 11
-    assert len(faults) < 5000
+    errors = ArgumentValidator({"additionalProperties": {"type": "null"}}).errors(
+        {str(n): "x" * 999 for n in range(99)}
+    )
+    assert len(errors.splitlines()) == 11
+    assert len(errors) < 5000
 
 
 values = st.recursive(
@@ -171,7 +173,7 @@ schemas = st.recursive(st.booleans() | values, _schema, max_leaves=15)
 @given(schemas, values)
 def test_no_schema_and_no_arguments_raise_anything_but_a_refusal_of_the_schema(schema: Any, arguments: Any) -> None:
     try:
-        check = ArgumentCheck(schema)
+        check = ArgumentValidator(schema)
     except InvalidSchemaError:
         return
-    assert isinstance(check.faults(arguments), str)
+    assert isinstance(check.errors(arguments), str)

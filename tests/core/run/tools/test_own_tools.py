@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from skills_core.run.outcome import CallDecision
-from skills_core.run.ports import Nobody
+from skills_core.run.ports import NoUser
 from skills_core.run.tools.ask_user import ask_user_tool
 from skills_core.run.tools.skill_files import read_skill_file_tool
 
@@ -38,7 +38,7 @@ def test_a_skill_that_lists_its_tools_asks_only_where_it_lists_that(
 
 
 async def test_a_person_may_take_longer_than_a_tool(make_gate: Any) -> None:
-    class Slow(Nobody):
+    class Slow(NoUser):
         async def ask(self, question: str, choices: Any = ()) -> str | None:
             await anyio.sleep(0.2)
             return f"{question} {choices}"

@@ -12,14 +12,14 @@ import anyio
 import pytest
 
 from skills_core.run.outcome import CallDecision
-from skills_core.run.scripts.interpreters import Programs
+from skills_core.run.scripts.interpreters import ProgramFinder
 from skills_core.run.scripts.isolation import Isolation, find_isolation
 from skills_core.run.scripts.runner import ScriptSetup
-from skills_core.run.tools.sandboxed_commands import confined_commands
+from skills_core.run.tools.sandboxed_commands import sandboxed_runner
 from skills_core.run.tools.workspace import workspace_tools
 from skills_core.run.tools.workspace_names import WorkspaceTool
 
-PROGRAMS = Programs((*map(Path, os.get_exec_path()), Path(sys.executable).parent), Path(sys.executable))
+PROGRAMS = ProgramFinder((*map(Path, os.get_exec_path()), Path(sys.executable).parent), Path(sys.executable))
 FOUND = find_isolation(PROGRAMS, unprivileged=sys.platform == "win32" or os.geteuid() != 0)
 
 in_sandbox = pytest.mark.skipif(FOUND.sandbox is None, reason=FOUND.why or "-")
@@ -34,7 +34,7 @@ def call(tmp_path: Path, make_gate: Any) -> Any:
     work = tmp_path / "home" / "work"
     work.mkdir(parents=True)
     (tmp_path / "home" / "private.txt").write_text("the secret")
-    run_confined = confined_commands(setup_of(FOUND, tmp_path), work)
+    run_confined = sandboxed_runner(setup_of(FOUND, tmp_path), work)
     host = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")}
     gate = make_gate(*workspace_tools(work, [WorkspaceTool.RUN_COMMAND], host, run_confined))
 
@@ -93,7 +93,7 @@ async def test_a_command_has_no_network_and_leaves_no_process(call: Any, tmp_pat
 
 
 async def test_without_a_sandbox_a_command_has_the_rights_of_the_user(tmp_path: Path, make_gate: Any) -> None:
-    run = confined_commands(setup_of(Isolation(None, None, "none"), tmp_path), tmp_path)
+    run = sandboxed_runner(setup_of(Isolation(None, None, "none"), tmp_path), tmp_path)
     gate = make_gate(*workspace_tools(tmp_path, [WorkspaceTool.RUN_COMMAND], dict(os.environ), run))
     code = "import os, pathlib; pathlib.Path('made').touch(); print(os.getpid() > 0)"
     result = await gate.call("run_command", {"command": [sys.executable, "-c", code]}, 1)
@@ -107,7 +107,7 @@ async def test_without_a_sandbox_a_command_has_the_rights_of_the_user(tmp_path: 
 async def test_what_a_command_started_ends_with_it_in_whatever_session_it_is(
     tmp_path: Path, make_gate: Any, isolation: Isolation
 ) -> None:
-    run = confined_commands(setup_of(isolation, tmp_path), tmp_path)
+    run = sandboxed_runner(setup_of(isolation, tmp_path), tmp_path)
     gate = make_gate(*workspace_tools(tmp_path, [WorkspaceTool.RUN_COMMAND], dict(os.environ), run))
     # The lock is held by what was left running, for as long as it runs.
     line = "exec 9>lock; flock 9; setsid sleep 600 >/dev/null 2>&1 & while flock -n lock true; do :; done; echo left"

@@ -127,12 +127,12 @@ def test_a_trace_that_cannot_be_read_now_may_be_a_later_attempts_and_is_not_repl
 ) -> None:
     store = TraceStore(tmp_path)
     store.write("a", {"n": 2}, Epoch(1, 2))
-    look = os.stat
+    get = os.stat
 
     def failing(path: Any, **named: Any) -> os.stat_result:
         if Path(path).name == "a.json":
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return look(path, **named)
+        return get(path, **named)
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "stat", failing)
@@ -173,10 +173,10 @@ def test_a_writer_that_is_stopped_while_another_takes_over_replaces_nothing_when
     store = TraceStore(tmp_path)
     store.begin("a", {"n": 1}, Epoch(7, 1))
     store.begin("a.1", {"n": "inner"}, Epoch(7, 1))
-    compare, is_behind = TraceStore._is_behind, []
+    compare, is_behind = TraceStore._is_superseded, []
 
     def stopped(self: TraceStore, run_id: str, epoch: Epoch) -> bool:
-        monkeypatch.setattr(TraceStore, "_is_behind", compare)
+        monkeypatch.setattr(TraceStore, "_is_superseded", compare)
         found = compare(self, run_id, epoch) if stops == "after it compared" else None
         store.begin("a", {"n": 2}, Epoch(7, 2))
         if meanwhile == "begin and write":
@@ -184,7 +184,7 @@ def test_a_writer_that_is_stopped_while_another_takes_over_replaces_nothing_when
         is_behind.append(found)
         return compare(self, run_id, epoch) if found is None else found
 
-    monkeypatch.setattr(TraceStore, "_is_behind", stopped)
+    monkeypatch.setattr(TraceStore, "_is_superseded", stopped)
     with pytest.raises(FencedTraceError):
         store.write("a", {"n": "stale"}, Epoch(7, 1))
     assert is_behind == [False if stops == "after it compared" else None]

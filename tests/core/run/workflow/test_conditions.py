@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core.run.workflow.conditions import MAX_CONDITION, MAX_NESTING, Operator, parse_condition
-from skills_core.run.workflow.evaluate import Undecided, holds
-from skills_core.run.workflow.parse_errors import TextError, excerpt_at
+from skills_core.run.workflow.evaluate import UndecidableError, holds
+from skills_core.run.workflow.parse_errors import ParseError, excerpt_at
 from skills_core.run.workflow.references import Reference, Referent
 
 VALUES = {
@@ -120,7 +120,7 @@ def test_what_a_condition_means(condition: str, expected: bool) -> None:  # noqa
     ],
 )
 def test_a_condition_that_orders_what_is_no_number_is_not_decided(condition: str, message: str) -> None:
-    with pytest.raises(Undecided, match=message):
+    with pytest.raises(UndecidableError, match=message):
         decided(condition)
 
 
@@ -169,7 +169,7 @@ def test_a_condition_that_orders_what_is_no_number_is_not_decided(condition: str
 def test_a_condition_that_breaks_the_grammar_says_where_and_what_was_expected(
     condition: str, position: int, message: str
 ) -> None:
-    with pytest.raises(TextError) as caught:
+    with pytest.raises(ParseError) as caught:
         parse_condition(condition)
     assert message in caught.value.message
     assert caught.value.position == position
@@ -239,7 +239,7 @@ PIECES = st.sampled_from(
 def test_whatever_is_written_is_read_or_refused_at_a_place_in_it(text: str) -> None:
     try:
         condition = parse_condition(text)
-    except TextError as error:
+    except ParseError as error:
         position = error.position
     else:
         position = 0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.run.workflow.parse_errors import TextError
+from skills_core.run.workflow.parse_errors import ParseError
 from skills_core.run.workflow.references import Reference, Referent
 from skills_core.run.workflow.templates import MAX_FILLED, TextTooLongError, parse_template
 
@@ -46,7 +46,7 @@ def test_references_are_filled_and_all_else_stays(text: str, expected: str) -> N
     ],
 )
 def test_what_is_no_reference_is_told_with_its_place(text: str, position: int, message: str) -> None:
-    with pytest.raises(TextError) as caught:
+    with pytest.raises(ParseError) as caught:
         parse_template(text)
     assert message in caught.value.message
     assert caught.value.position == position
@@ -75,7 +75,7 @@ def test_a_value_stands_as_it_is_and_is_never_searched_for_references(one: str, 
 def test_whatever_is_written_is_read_or_refused_at_a_place_in_it(text: str) -> None:
     try:
         template = parse_template(text)
-    except TextError as error:
+    except ParseError as error:
         position = error.position
     else:
         position = 0

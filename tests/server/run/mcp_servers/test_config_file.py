@@ -180,7 +180,7 @@ def test_a_json_error_names_the_line(tmp_path: Path) -> None:
 
 
 def is_redacted(text: str, servers: Any, **environment: str) -> bool:
-    return Secrets(file_secrets(parsed(servers, **environment))).hidden(text) != text
+    return Secrets(file_secrets(parsed(servers, **environment))).redact(text) != text
 
 
 def test_secrets_in_the_file_are_known_and_not_in_the_repr() -> None:

@@ -21,8 +21,8 @@ from server.run.mcp_servers.connections import ConnectedTools, ServerTimeouts, c
 from skills_core.guard import Guard
 from skills_core.run.limits import RunLimits
 from skills_core.run.outcome import CallDecision
-from skills_core.run.ports import Nobody
-from skills_core.run.tools.allowed_tools import Permits
+from skills_core.run.ports import NoUser
+from skills_core.run.tools.allowed_tools import AllowedTools
 from skills_core.run.tools.gate import ToolGate
 from skills_core.run.tools.tool import Effect
 
@@ -46,7 +46,7 @@ async def connected(connect_seconds: float = 60.0, **servers: dict[str, Any]) ->
 
 
 def gate(found: ConnectedTools, seconds: float = 60.0) -> ToolGate:
-    return ToolGate(found.tools, Permits(None), Guard([]), Nobody(), RunLimits(tool_seconds=seconds), run_id="r1")
+    return ToolGate(found.tools, AllowedTools(None), Guard([]), NoUser(), RunLimits(tool_seconds=seconds), run_id="r1")
 
 
 def free_port() -> int:
@@ -149,7 +149,7 @@ async def test_skills_can_use_the_tool_names_of_other_clients() -> None:
             "my second/add",
             "my_second__add",
         ):
-            permits = Permits([allowed])
+            permits = AllowedTools([allowed])
             assert "my_second__add" in [tool.name for tool in found.tools if permits.offers(tool)]
 
 
