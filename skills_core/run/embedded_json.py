@@ -1,4 +1,4 @@
-"""JSON objects inside a text, such as an answer of a model that writes prose around them."""
+"""Finds JSON objects inside a text, for example in a model's answer that has prose around them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 __all__ = ["visit_objects"]
 
 _MAX_WORK: Final = 5_000_000
-"""Characters that are read in all: braces that open no object cost what stands up to the point where that shows."""
+"""Most characters that are read: a brace that opens no object costs the characters up to its syntax error."""
 
 
 def visit_objects(text: str, fits: Callable[[JsonObject], bool]) -> None:
-    """Show `fits` each JSON object in `text`, in order; the inside of one that does not fit is looked at as well.
+    """Call `fits` with each JSON object in `text`, in order; search an object that does not fit for inner ones.
 
-    What is no JSON is passed over. The time is bounded, however many braces the text has.
+    Anything that is not JSON is skipped. The time is bounded, however many braces the text has.
     """
     decoder = json.JSONDecoder(parse_constant=_refuse)
     start, work = text.find("{"), 0
@@ -29,7 +29,7 @@ def visit_objects(text: str, fits: Callable[[JsonObject], bool]) -> None:
             value, end = decoder.raw_decode(text, start)
         except json.JSONDecodeError as error:
             work += error.pos - start
-        except (ValueError, RecursionError):  # NaN, a number of too many digits, too deep
+        except (ValueError, RecursionError):  # NaN, a number with too many digits, or nested too deep
             work += len(text) - start
         else:
             work += end - start
@@ -39,4 +39,4 @@ def visit_objects(text: str, fits: Callable[[JsonObject], bool]) -> None:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")

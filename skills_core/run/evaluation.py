@@ -1,6 +1,6 @@
-"""How good an output is: asked of a model, from 0 to 1 for each criterion and over all.
+"""Scores the output of a run with a model, from 0 to 1 for each criterion and overall.
 
-Source: JD.AI's evaluation, a second call of a model with the prompt, the output and the criteria.
+After JD.AI's evaluation: a second request to a model, with the prompt, the output and the criteria.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Evaluator", "ModelEvaluator", "ScoringError", "ScoringRequest", "ScoringResult"]
 
 MAX_REQUESTS = 3
-"""Times that a model is asked for one score: it may answer in another form than it should."""
+"""Requests for one score: a model may answer in the wrong form."""
 
 _RULES = (
     "You judge the output of somebody else's work against criteria. Give each criterion a score from 0 (not met at "
@@ -39,7 +39,7 @@ _FORM = "Answer with one JSON object that fits this schema, and with nothing bef
 
 
 class ScoringError(SkillsError):
-    """An output could not be scored; the text says why, `usage` what it took all the same."""
+    """An output could not be scored; the message says why, `usage` what the attempt used."""
 
     def __init__(self, message: str, usage: Usage = NO_USAGE) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class ScoringError(SkillsError):
 
 @dataclass(frozen=True, slots=True)
 class ScoringRequest:
-    """What is to be judged: the `prompt` that was given, the `output` that came, and what is asked of it."""
+    """What to score: the `prompt`, the `output` for it, and the criteria."""
 
     prompt: str
     output: str
@@ -57,28 +57,28 @@ class ScoringRequest:
 
 @dataclass(frozen=True, slots=True)
 class ScoringResult:
-    """A score, and what it took of a model."""
+    """A score, and the usage of the model."""
 
     score: Score
     usage: Usage = NO_USAGE
 
 
 class Evaluator(Protocol):
-    """Whoever scores outputs."""
+    """A callback that scores outputs."""
 
     async def __call__(self, assessment: ScoringRequest) -> ScoringResult:
         """Return the score of an output.
 
         Raises:
-            NotScoredError: it cannot be scored.
+            NotScoredError: the output cannot be scored.
         """
 
 
 class ModelEvaluator:
-    """Asks a model."""
+    """Scores outputs with a model."""
 
     def __init__(self, model: Model, at_most: int = MAX_REQUESTS) -> None:
-        """Ask `model`, and not more often than `at_most`; nothing is asked yet."""
+        """Use `model`, with at most `at_most` requests a score."""
         self._model = model
         self._at_most = min(at_most, MAX_REQUESTS)
 
@@ -86,15 +86,15 @@ class ModelEvaluator:
         """Return the model's score.
 
         Raises:
-            NotScoredError: the model cannot be asked, or does not answer in the form of a score.
+            NotScoredError: the request fails, or the model does not answer in the form of a score.
         """
-        from pydantic_ai.direct import model_request  # noqa: PLC0415 - it takes a second, and only runs want it
+        from pydantic_ai.direct import model_request  # noqa: PLC0415 - it takes a second, and only runs need it
         from pydantic_ai.messages import ModelRequest, UserPromptPart  # noqa: PLC0415
 
         from skills_core.run.model_conversation import INSTRUMENTATION  # noqa: PLC0415 - likewise
 
         form, question = _verdict_model(len(assessment.criteria)), _question(assessment)
-        # One message of the system's and one of the user's, and the form in words: what every endpoint takes.
+        # One system message and one user message with the schema as text, which every endpoint accepts.
         instructions = f"{_RULES}\n\n{_FORM}\n{json.dumps(form.model_json_schema())}"
         prompt, used, fault = question, NO_USAGE, ""
         for _ in range(self._at_most):
@@ -118,8 +118,8 @@ class ModelEvaluator:
 
 
 def _verdict_model(criteria: int) -> type[BaseModel]:
-    """Return the form of an answer about so many criteria."""
-    from pydantic import BaseModel, Field, create_model  # noqa: PLC0415 - only runs want it
+    """Return the schema of an answer about this number of criteria."""
+    from pydantic import BaseModel, Field, create_model  # noqa: PLC0415 - only runs need it
 
     class Criterion(BaseModel):
         score: float = Field(ge=0, le=1)
@@ -135,11 +135,11 @@ def _verdict_model(criteria: int) -> type[BaseModel]:
 
 
 def _read(form: type[BaseModel], text: str, criteria: Sequence[str]) -> Score | str:
-    """Return the score of an answer, wherever in it the object stands, or in words what is wrong with it.
+    """Return the score in an answer, wherever its object stands, or a message that says what is wrong.
 
-    Of several objects in the form of a score none counts unless they are equal: one may be quoted from the output.
+    Several objects in the form of a score count only if they are equal: one may be quoted from the output.
     """
-    from pydantic import ValidationError  # noqa: PLC0415 - only runs want it
+    from pydantic import ValidationError  # noqa: PLC0415 - only runs need it
 
     faults: list[str] = []
     verdicts: list[Mapping[str, Any]] = []
@@ -163,7 +163,7 @@ def _read(form: type[BaseModel], text: str, criteria: Sequence[str]) -> Score | 
 
 
 def _question(assessment: ScoringRequest) -> str:
-    # A mark that nobody can know beforehand cannot be closed from inside.
+    # The output cannot contain a closing mark that is random.
     mark = secrets.token_hex(6)
     return "\n".join(
         [

@@ -1,7 +1,7 @@
 """Performs one skill with a model: instructions, tools behind a gate, limits, scores and a trace.
 
-Source: JD.AI's executor of skills and its evaluation. The body with its parameters is the instruction, and the user's
-message is binding context; the last answer of the model is the output.
+After JD.AI's skill executor and its evaluation. The body with its parameters is the instruction, the user's message is
+binding context, and the model's last answer is the output.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _RULES = (
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What is to be performed: a skill, values for its parameters, and the user's message."""
+    """A request to perform a skill, with values for its parameters and the user's message."""
 
     skill: Skill
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """What a run is performed with. Without an `evaluator`, the model itself judges what it made."""
+    """The dependencies of a run. Without an `evaluator`, the model scores its own output."""
 
     model: Model
     model_name: str
@@ -81,7 +81,7 @@ class RunContext:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """An answer of the model within the limit; `cut` says what is not there of it."""
+    """An answer of the model, cut to the limit; `cut` says what is missing."""
 
     text: str
     cut: str = ""
@@ -89,14 +89,14 @@ class _Answer:
 
 @dataclass(frozen=True, slots=True)
 class _FinishedAttempt:
-    """An attempt that is over, and what is not there of its output."""
+    """A finished attempt; `cut` says what is missing from its output."""
 
     attempt: Attempt
     cut: str
 
     @property
     def rank(self) -> float:
-        """Which of two is better; one without a score is the worst."""
+        """The rank among attempts; one without a score is the worst."""
         return self.attempt.score.overall if self.attempt.score else -1.0
 
 
@@ -104,7 +104,7 @@ class SkillExecutor:
     """Performs one run."""
 
     def __init__(self, request: RunRequest, context: RunContext) -> None:
-        """Perform `request`; nothing happens before `run`."""
+        """Prepare the run; nothing happens before `run`."""
         self._skill = request.skill
         self._context = context
         values, message = activation_inputs(request.skill, request.parameters, request.message)
@@ -132,7 +132,7 @@ class SkillExecutor:
         return self._recorder
 
     async def run(self) -> RunOutcome:
-        """Perform the run. That it fails is an outcome; only cancellation is raised, after it was written down."""
+        """Perform the run. Failure is an outcome; only cancellation is raised, after it was recorded."""
         with run_span(self._recorder.header) as span:
             try:
                 await self._begin()
@@ -141,8 +141,8 @@ class SkillExecutor:
                 await self._finish(span, self._cancelled_outcome())
                 raise
             except Exception as error:
-                logger.exception("run %s ended by an error of its own", self._context.journal.run_id)
-                message = f"The run ended by an error of its own: {type(error).__name__}. The log says where."
+                logger.exception("run %s ended by an internal error", self._context.journal.run_id)
+                message = f"The run ended by an internal error: {type(error).__name__}. See the log for details."
                 outcome = self._outcome(RunStatus.FAILED, RunProblem.INTERNAL_ERROR, message)
             await self._finish(span, outcome)
         return outcome
@@ -154,14 +154,14 @@ class SkillExecutor:
         await self._recorder.begin(str(await self._context.journal.step("begin", work)))
 
     def _cancelled_outcome(self) -> RunOutcome:
-        """Return what the trace says of a run that is being cancelled."""
+        """Return the outcome of a run that is being cancelled, for the trace."""
         if self._context.journal.interrupted:
-            message = "The process that performed the run ended or let go of it; it is to be continued."
+            message = "The process that performed the run ended or released it; the run will be continued."
             return self._outcome(RunStatus.INTERRUPTED, RunProblem.INTERRUPTED, message)
         return self._outcome(RunStatus.CANCELLED, RunProblem.CANCELLED, "The run was cancelled.")
 
     def _refusal(self) -> RunOutcome | None:
-        """Return why the run may not begin: what is done again after a low score must not change anything."""
+        """Refuse a run that would repeat side effects: a low score makes it perform the skill again."""
         evaluation = self._skill.frontmatter.evaluation
         if evaluation is None or not evaluation.enabled or evaluation.allow_side_effects or not evaluation.max_retries:
             return None
@@ -194,7 +194,7 @@ class SkillExecutor:
         return self._outcome(RunStatus.COMPLETED, problem, message)
 
     async def _attempt_until_good_enough(self) -> tuple[RunProblem | None, str]:
-        """Perform the skill until an output is good enough, and return what is wrong with the best one."""
+        """Perform the skill until an output is good enough; return the problem of the best one, if any."""
         evaluation = self._skill.frontmatter.evaluation
         if evaluation is None or not evaluation.enabled:
             answer = await self._answer(self._prompt)
@@ -203,7 +203,7 @@ class SkillExecutor:
         prompt = self._prompt
         for _ in range(evaluation.max_retries + 1):
             answer = await self._answer(prompt)
-            # What was made is there, should the run end before it is scored.
+            # Keep the output in case the run ends before it is scored.
             self._attempts.append(_FinishedAttempt(Attempt(answer.text), answer.cut))
             score = await self._score(answer.text, evaluation)
             if isinstance(score, str):
@@ -214,7 +214,7 @@ class SkillExecutor:
             prompt = _feedback(score, evaluation.min_score)
         message = (
             f"The best of {len(self._attempts)} attempts scored {self._best().rank:g}; "
-            f"at least {evaluation.min_score:g} is asked."
+            f"at least {evaluation.min_score:g} is required."
         )
         return RunProblem.BELOW_MIN_SCORE, message
 
@@ -229,10 +229,10 @@ class SkillExecutor:
         return _Answer(output, cut if self._conversation.cut else "")
 
     async def _score(self, output: str, evaluation: Evaluation) -> Score | str:
-        """Return how good the output of the last attempt is, or why that is not known.
+        """Return the score of the last attempt's output, or why there is none.
 
         Raises:
-            RunStoppedError: a limit of the run is reached, which scoring counts against too.
+            RunStoppedError: a limit of the run is reached; scoring counts against it.
         """
         self._conversation.check_limits()
         number = len(self._attempts)
@@ -287,7 +287,7 @@ class SkillExecutor:
 
 
 def _usable_gate(context: RunContext) -> ToolGate:
-    """Return the tools for the model: where it cannot call any, only those that somebody wants, for which it fails."""
+    """Return the gate; without built-in tools for a model that cannot call tools, which then fails only if it must."""
     if context.model.profile.get("supports_tools", True):
         return context.gate
     return context.gate.without_built_in("the model cannot call tools")

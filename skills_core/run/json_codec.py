@@ -1,7 +1,7 @@
-"""Frozen values of a run as JSON and back, so that they can be recorded and told.
+"""Encodes the frozen values of a run as JSON and decodes them, so that they can be recorded and reported.
 
-A value is a dataclass; its fields are texts, numbers, booleans, enums of texts, values again, tuples of them, mappings
-of texts to JSON, or None where the type says so. What was not recorded is not made up: reading insists on every field.
+A value is a dataclass; its fields are strings, numbers, booleans, string enums, other values, tuples of these, mappings
+from strings to JSON, or None if the type allows it. Decoding requires every field, and never fills in a default.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ __all__ = ["from_json", "to_json"]
 _T = TypeVar("_T")
 
 _TYPE_CHECKING_NAMES = {"Mapping": Mapping, "JsonValue": object}
-"""What annotations of values name and their modules import for type checkers alone."""
+"""Names in annotations that modules import only for type checkers."""
 
 
 def to_json(value: object) -> JsonObject:
-    """Return a value as a JSON object with all of its fields."""
+    """Encode a value as a JSON object with all of its fields."""
     return cast("JsonObject", _encode(value))
 
 
 def from_json(kind: type[_T], record: JsonValue) -> _T:
-    """Return the value of type `kind` that `to_json` wrote.
+    """Decode a value of type `kind` that `to_json` encoded.
 
     Raises:
         InvalidRecordError: a field is missing, unknown or of another type.
@@ -76,7 +76,7 @@ def _decode_plain(kind: type, record: object, where: str) -> object:
     if issubclass(kind, Enum):
         return _decode_member(kind, record, where)
     if kind is float and type(record) is int:
-        return float(record)  # other writers of JSON leave out the fraction of a whole number
+        return float(record)  # other JSON writers omit the fraction of a whole number
     return _require_type(kind, record, where)
 
 
@@ -100,7 +100,7 @@ def _decode_member(kind: type[Enum], record: object, where: str) -> Enum:
     try:
         return kind(record)
     except ValueError:
-        raise InvalidRecordError(where, f"{str(record)[:60]!r} is none of its values") from None
+        raise InvalidRecordError(where, f"{str(record)[:60]!r} is not one of its values") from None
 
 
 def _require_type(kind: type[_T], record: object, where: str) -> _T:

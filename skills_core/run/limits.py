@@ -1,4 +1,4 @@
-"""How far one run may go. Reaching a limit ends what it bounds, with a reason, and never silently."""
+"""Limits of a run. Reaching one ends what it bounds, always with a reason."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ __all__ = ["DEFAULT_LIMITS", "RunLimits"]
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """Bounds of a run. Those of tools hold for each call."""
+    """Limits of a run. Those of tools hold for each call."""
 
     turns: int = 25
-    """Answers of the model, in all attempts together; those that give a score count too."""
+    """Requests to the model in all attempts together, including those for scores."""
     tokens: int = 500_000
     """Tokens in and out, as the model's provider counts them."""
     calls: int = 200
-    """Calls of tools, those that were turned down too."""
+    """Tool calls, including refused ones."""
     seconds: float = 900.0
     output_characters: int = 200_000
-    """Of the model's last answer; beyond it the output is cut, and the outcome says so."""
+    """Most characters of the output; a longer one is cut, and the outcome says so."""
     tool_seconds: float = 120.0
     tool_characters: int = 50_000
-    """Of what a tool says that the model is given."""
+    """Most characters of a tool's result that the model receives."""
 
 
 DEFAULT_LIMITS = RunLimits()
-"""Those of a run for which nobody sets others."""
+"""The limits of a run without settings."""

@@ -1,9 +1,9 @@
-"""A model and a run talk: prompts go in, calls of tools come out and are answered, until there is an answer.
+"""The agent loop of a run: prompts go in, tool calls come out and are answered, until the model gives a final answer.
 
-The loop is ours, over pydantic-ai's requests to models, for three reasons. Every call that a model makes goes through
-one gate, those of tools that do not exist and with arguments that are no JSON too. Each request and each call is a step
-of the journal, in an order that depends on nothing but the model's answers. And the calls of one answer are carried out
-one after the other: tools write to one workspace, and a user answers one question at a time.
+The loop is our own, on top of pydantic-ai's model requests, for three reasons. Every tool call goes through one gate,
+even calls of unknown tools and with arguments that are not JSON. Each request and each call is a step of the journal,
+in an order that depends only on the model's answers. And the calls of one answer are executed one after the other:
+tools write to one workspace, and a user answers one question at a time.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ __all__ = ["INSTRUMENTATION", "MAX_ERROR_TEXT", "ModelConversation", "RunStopped
 logger = logging.getLogger(__name__)
 
 MAX_ERROR_TEXT = 500
-"""Characters of what a provider says of an error."""
+"""Most characters of a provider's error message."""
 
-# Texts may be anybody's: spans say that something was said, the trace on disk says what.
+# Texts may be private, so spans leave them out; the trace on disk has them.
 INSTRUMENTATION = InstrumentationSettings(include_content=False, include_model_request_parameters=False)
 
 
 class RunStoppedError(SkillsError):
-    """A run cannot go on; the outcome says why."""
+    """A run cannot continue; the outcome says why."""
 
     def __init__(self, problem: RunProblem, message: str) -> None:
         super().__init__(message)
@@ -62,7 +62,7 @@ class RunStoppedError(SkillsError):
 
 
 class ModelConversation:
-    """One conversation; it holds what was said, what was called, and what it took."""
+    """One conversation with a model: its messages, its tool calls, and its usage."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class ModelConversation:
         report: ProgressCallback,
         secrets: Secrets,
     ) -> None:
-        """Begin with `instructions`, which stand before all that is said; nothing is asked yet."""
+        """Start with `instructions`, which precede every request; no request is made yet."""
         self._model = model
         self._instructions = instructions
         self._gate = gate
@@ -91,7 +91,7 @@ class ModelConversation:
                 ToolDefinition(
                     name=tool.name,
                     description=secrets.redact(tool.description),
-                    # Others' servers write these, and some write what they were started with.
+                    # Other servers write these, and some repeat values they were started with.
                     parameters_json_schema=cast("dict[str, Any]", secrets.redact_json(dict(tool.parameters))),
                 )
                 for tool in gate.offered
@@ -100,13 +100,13 @@ class ModelConversation:
         self.usage = Usage()
         self.calls: list[ToolCall] = []
         self.cut = False
-        """Whether the last answer ends where the model's own limit was."""
+        """Whether the model's own token limit cut the last answer."""
 
     async def say(self, prompt: str) -> str:
-        """Return the model's answer to `prompt`, after all the calls that it wanted.
+        """Return the model's answer to `prompt`, after executing its tool calls.
 
         Raises:
-            RunStoppedError: the model cannot be asked, has nothing to say, or a limit is reached.
+            RunStoppedError: the request fails, the answer is empty, or a limit is reached.
         """
         parts: Sequence[ModelRequestPart] = [UserPromptPart(prompt)]
         while True:
@@ -132,15 +132,15 @@ class ModelConversation:
         return response
 
     async def _request(self) -> JsonValue:
-        """Ask the model; that it fails is an outcome like another, so that it is not asked again after a restart."""
+        """Make a request to the model. A failure is a result too, so that a replay does not repeat the request."""
         at, begun = now(), time.monotonic()
         try:
             response = await model_request(
                 self._model, self._messages, model_request_parameters=self._parameters, instrument=INSTRUMENTATION
             )
-            # A model that was told a secret, by the user say, may repeat it, and answers are recorded.
+            # A model that knows a secret, for example from the user, may repeat it, and answers are recorded.
             dumped = self._secrets.redact_json(ModelMessagesTypeAdapter.dump_python([response], mode="json")[0])
-            _load_response(dumped)  # what cannot be read back is no answer, and must not be recorded as one
+            _load_response(dumped)  # an answer that cannot be read back must not be recorded
         except Exception as error:
             said = self._secrets.redact(describe_model_error(error))[:MAX_ERROR_TEXT]
             fault = " ".join(filter(None, (said, hint_for(self._model, error))))
@@ -151,11 +151,11 @@ class ModelConversation:
 
     @property
     def turns_left(self) -> int:
-        """How often the model may still be asked."""
+        """The number of requests that the limit still allows."""
         return max(self._limits.turns - self.usage.requests, 0)
 
     def check_limits(self) -> None:
-        """See that the model may be asked once more.
+        """Check that the limits allow another request.
 
         Raises:
             RunStoppedError: a limit is reached.
@@ -209,10 +209,10 @@ class ModelConversation:
 
 
 def _arguments_of(wanted: ToolCallPart) -> JsonValue:
-    """Return the arguments as an object, or as the text that the model wrote where that is none."""
+    """Return the arguments as an object, or the model's text if it is not a JSON object."""
     try:
         arguments = wanted.args_as_dict(raise_if_invalid=True)
-        json.dumps(arguments, allow_nan=False)  # NaN is Python's, and no JSON
+        json.dumps(arguments, allow_nan=False)  # NaN is valid in Python, but not in JSON
     except (ValueError, AssertionError):
         return wanted.args if isinstance(wanted.args, str) else None
     else:

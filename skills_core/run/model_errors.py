@@ -1,7 +1,7 @@
-"""What went wrong with a request to a model, in one sentence for people.
+"""Describes the failure of a request to a model in one sentence.
 
-Providers' libraries raise what they like, down to the IndexError of an answer without choices. Every such error is one
-of three things: the provider refused or failed, it could not be reached, or its answer cannot be read.
+Providers' libraries raise errors of any type, down to IndexError for an answer without choices. Every failure is one of
+three: the provider refused or failed, it could not be reached, or its answer cannot be used.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 __all__ = ["describe_model_error", "describe_validation_error"]
 
 _MAX_ERRORS = 5
-# Of one answer, that are told.
+# Most errors that the description of one answer lists.
 
 _UNREADABLE = "the provider's answer cannot be used"
 _EXPECTED = "Check that the address speaks the API that the model's name stands for."
 
 
 def describe_model_error(error: Exception) -> str:
-    """Return what a request to a model ended in; what the provider says of it may hold secrets."""
+    """Return why a request to a model failed; the provider's part of the text may contain secrets."""
     return f"The model did not answer: {_reason(error)}"
 
 
 def _reason(error: Exception) -> str:
-    from pydantic import ValidationError  # noqa: PLC0415 - only runs want it
+    from pydantic import ValidationError  # noqa: PLC0415 - only runs need it
     from pydantic_ai.exceptions import AgentRunError, UnexpectedModelBehavior, UserError  # noqa: PLC0415 - likewise
 
     said = " ".join(str(error).split())
@@ -45,6 +45,6 @@ def _reason(error: Exception) -> str:
 
 
 def describe_validation_error(error: ValidationError) -> str:
-    """Return where a value does not fit its form and what is expected there."""
+    """Return where a value does not fit its model, and what is expected there."""
     faults = error.errors(include_url=False, include_context=False, include_input=False)[:_MAX_ERRORS]
     return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'the whole'}: {fault['msg']}" for fault in faults)

@@ -1,11 +1,11 @@
-"""Which model performs skills: from what a user writes to a model of pydantic-ai.
+"""Resolves the name of a model in the settings to a pydantic-ai model.
 
     anthropic:NAME, openai:NAME, …       a provider that pydantic-ai knows; its key and address come from the
                                          environment, as the provider's own library reads them (OPENAI_API_KEY,
                                          OPENAI_BASE_URL, ANTHROPIC_API_KEY, …)
-    http://HOST/v1#NAME                  any address that speaks OpenAI's chat completions
+    http://HOST/v1#NAME                  any endpoint that implements OpenAI's chat completions
 
-Keys of providers never go to an address that a user wrote: such a one is given the key that was set for it, or none.
+A provider's key never goes to an address that a user wrote: an address gets the key that was set for it, or none.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ __all__ = [
 ]
 
 CLIENT = "client"
-"""The model of the connected client, by MCP's sampling; a server opens it for each call."""
+"""The model of the connected client, through MCP sampling; a server opens it for each call."""
 
 _CLOSING_SECONDS = 5.0
-# A provider that does not answer to a closing connection holds nobody up.
+# A provider that does not answer when a connection closes must not block the run.
 
 _NO_EXTRA = "Runs need the extra `run`: pip install 'skillserve[run]'."
 _EXTRA_PACKAGES = ("pydantic_ai", "dbos", "jsonschema")
@@ -57,35 +57,35 @@ _KEY_VARIABLES = {
     "openai-chat": _OPENAI,
     "openai-responses": _OPENAI,
 }
-# One of these variables has to be set; behind an address of their own, OpenAI's models may need no key.
+# One of these variables must be set; OpenAI models behind another base URL may need no key.
 
 _EXPECTED = "expected anthropic:NAME, openai:NAME, http(s)://HOST/v1#NAME, or client"
 
 
 class ModelUnavailableError(SkillsError):
-    """No model can be had by what a user wrote; the message says what to write or to install."""
+    """The configured model cannot be used; the message says what to write or to install."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """A model as it is named in settings: a provider's, or the one at an address; `provider` is `client` for that."""
+    """A model as named in the settings: of a provider, at an address, or `client` as the provider."""
 
     provider: str
     name: str
     address: str | None = None
 
     def __str__(self) -> str:
-        """Write it as a user would, without what an address might hold of secrets."""
+        """Return the name as a user writes it; parsing has refused addresses with passwords."""
         if self.address is not None:
             return f"{self.address}#{self.name}"
         return f"{self.provider}:{self.name}" if self.name else self.provider
 
 
 def parse_model(text: str) -> ModelSpec:
-    """Return what `text` names.
+    """Parse the name of a model.
 
     Raises:
-        ModelUnavailableError: it names no model.
+        ModelUnavailableError: `text` does not name a model.
     """
     if text == CLIENT:
         return ModelSpec(CLIENT, "")
@@ -116,9 +116,9 @@ def _parse_address(text: str) -> ModelSpec:
 
 @asynccontextmanager
 async def connected(model: Model) -> AsyncGenerator[None]:
-    """Let the model be asked within the block. Blocks share its connections, and the end of the last one closes them.
+    """Open the model's connections for the block. Blocks share them, and the last one closes them.
 
-    They are closed in a block that is cancelled too: the model would count it as one that goes on for ever.
+    A cancelled block closes them too: otherwise the model would count it as open for ever.
     """
     await model.__aenter__()
     try:
@@ -129,12 +129,12 @@ async def connected(model: Model) -> AsyncGenerator[None]:
 
 
 def check_model(spec: ModelSpec, environment: Mapping[str, str]) -> None:
-    """See whether anything plain stands in the way of a model, without the second that `open_model` takes.
+    """Check the simple preconditions of a model, without the second that `open_model` takes.
 
-    Of what providers want of the environment, only that of OpenAI and Anthropic is known here.
+    The variables for keys are known only for OpenAI and Anthropic.
 
     Raises:
-        ModelUnavailableError: what runs stand on is not installed, or the provider lacks its key.
+        ModelUnavailableError: the extra `run` is not installed, or the provider lacks its key.
     """
     if not has_extra():
         raise ModelUnavailableError(_NO_EXTRA)
@@ -145,18 +145,18 @@ def check_model(spec: ModelSpec, environment: Mapping[str, str]) -> None:
 
 @cache
 def has_extra() -> bool:
-    """Tell whether what runs stand on is installed."""
+    """Tell whether the extra `run` is installed."""
     return all(find_spec(library) is not None for library in _EXTRA_PACKAGES)
 
 
 def open_model(spec: ModelSpec, key: str | None = None) -> Model:
-    """Return the model; nothing is asked of it yet. `key` goes to an address alone.
+    """Return the model without making a request. `key` is used only for an address.
 
     Raises:
-        ModelUnavailableError: the provider is not known, not installed, or lacks its key.
+        ModelUnavailableError: the provider is unknown, not installed, or lacks its key.
     """
     try:
-        from pydantic_ai.models import infer_model  # noqa: PLC0415 - it takes a second, and only runs want it
+        from pydantic_ai.models import infer_model  # noqa: PLC0415 - it takes a second, and only runs need it
     except ImportError as error:
         raise ModelUnavailableError(_NO_EXTRA) from error
     if spec.address is not None:
@@ -169,7 +169,7 @@ def open_model(spec: ModelSpec, key: str | None = None) -> Model:
 
 
 def hint_for(model: Model, error: Exception) -> str:
-    """Return what may help against an error of a model, in one sentence, or nothing where nobody knows."""
+    """Return a hint about an error of a model in one sentence, or an empty text."""
     if getattr(error, "status_code", None) != _NOT_FOUND or model.system != "openai":
         return ""
     from pydantic_ai.models.openai import OpenAIResponsesModel  # noqa: PLC0415 - as above
@@ -183,6 +183,6 @@ def _chat_model(spec: ModelSpec, address: str, key: str | None) -> Model:
     from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider  # noqa: PLC0415
 
-    # Without a key of its own the library would take OPENAI_API_KEY, and hand it to whoever is at the address.
+    # Without an explicit key the library would send OPENAI_API_KEY to this address.
     provider = OpenAICompatibleProvider("openai-compatible", base_url=address, api_key=key or "none")
     return OpenAIChatModel(spec.name, provider=provider)

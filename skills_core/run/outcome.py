@@ -1,4 +1,4 @@
-"""What a run came to: frozen values that are told, recorded and read back as JSON."""
+"""The outcome of a run: frozen values that are reported, recorded, and read back as JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class RunStatus(StrEnum):
-    """How a run ended. `INTERRUPTED` stands in traces alone: such a run has no outcome yet, and is continued."""
+    """How a run ended. `INTERRUPTED` occurs only in traces: such a run has no outcome yet, and is continued."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -57,7 +57,7 @@ class RunProblem(StrEnum):
 
 
 class CallDecision(StrEnum):
-    """What became of a call of a tool. Those that are `DONE`, `FAILED` or `TIMED_OUT` were begun, the others not."""
+    """The result of a tool call. Calls that are `DONE`, `FAILED` or `TIMED_OUT` were started, others not."""
 
     DONE = "done"
     FAILED = "failed"
@@ -72,9 +72,9 @@ class CallDecision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call of a tool: what the model asked for, what was decided and why, and what it was told.
+    """One tool call: the model's request, the decision with its reason, and the reply.
 
-    `confirmed` tells that the user was asked and agreed. `text` is what the model was given.
+    `confirmed` says that the user was asked and agreed. `text` is the reply to the model.
     """
 
     number: int
@@ -89,14 +89,14 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a run took of the model."""
+    """Requests and tokens that a run used."""
 
     requests: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        """Return both together."""
+        """Return the sum of both."""
         return Usage(
             self.requests + other.requests,
             self.input_tokens + other.input_tokens,
@@ -105,12 +105,12 @@ class Usage:
 
 
 NO_USAGE = Usage()
-"""Nothing was asked of a model."""
+"""No request was made to a model."""
 
 
 @dataclass(frozen=True, slots=True)
 class CriterionScore:
-    """How far an output meets one criterion, from 0 to 1, and what was found."""
+    """How far an output meets one criterion, from 0 to 1, and the evaluator's finding."""
 
     criterion: str
     score: float
@@ -119,7 +119,7 @@ class CriterionScore:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How good an output is, from 0 to 1 over all and for each criterion."""
+    """The score of an output, from 0 to 1, overall and for each criterion."""
 
     overall: float
     criteria: tuple[CriterionScore, ...] = ()
@@ -128,7 +128,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One time that the skill was performed; `score` is None where nobody scored it."""
+    """One attempt at performing the skill; `score` is None if it was not scored."""
 
     output: str
     score: Score | None = None
@@ -136,9 +136,9 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
-    """What a run came to. `output` and `score` are those of the best attempt, the first among equals.
+    """The outcome of a run. `output` and `score` are those of the best attempt, the first among equals.
 
-    `digest` is that of the skill that was performed. `message` says in words what `problem` is.
+    `digest` is the digest of the performed skill. `message` explains `problem`.
     """
 
     run_id: str

@@ -1,6 +1,6 @@
-"""What a run needs from outside: somebody to ask, somebody to tell, and a record of what was done.
+"""The interfaces that a run needs from outside: a user, a progress callback, and a journal.
 
-Each is a protocol, so that the command line, a server and a test bring their own.
+Each is a protocol, so that the command line, a server and a test can implement it.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ JsonObject: TypeAlias = "dict[str, JsonValue]"
 
 
 class User(Protocol):
-    """Whoever can be asked in the middle of a run."""
+    """The user of a run, who answers questions while it goes on."""
 
     async def confirm(self, question: str) -> bool | None:
-        """Return whether the user agrees, None where nobody can be asked."""
+        """Return whether the user agrees, None if no user can be asked."""
 
     async def ask(self, question: str, choices: Sequence[str] = ()) -> str | None:
-        """Return the user's answer, one of `choices` where there are any; None where nobody answers."""
+        """Return the user's answer, one of `choices` if there are any; None if no user answers."""
 
 
 class NoUser:
-    """There is nobody to ask."""
+    """A user who cannot be asked."""
 
     async def confirm(self, question: str) -> bool | None:
         """Return None."""
@@ -54,7 +54,7 @@ class NoUser:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run has come: steps done, how many there are in all where that is known, and what it does now."""
+    """The progress of a run: steps done, the total if known, and a message about the current step."""
 
     done: int
     total: int | None
@@ -62,14 +62,14 @@ class Progress:
 
 
 class ProgressCallback(Protocol):
-    """Whoever is told of progress. It must neither fail nor wait for long."""
+    """A callback for progress. It must not raise, and must return soon."""
 
     async def __call__(self, progress: Progress) -> None:
-        """Take note."""
+        """Report progress."""
 
 
 async def discard_progress(progress: Progress) -> None:
-    """Tell nobody."""
+    """Ignore the progress."""
     del progress
 
 
@@ -77,8 +77,8 @@ async def discard_progress(progress: Progress) -> None:
 class Epoch:
     """The fencing token of a worker that performs a recorded run.
 
-    `recorded` tells the run from others of its name, in milliseconds since 1970; `attempt` counts how often the run was
-    begun. What a higher attempt has written, a lower one must not replace.
+    `recorded` is the time when the run was recorded, in milliseconds since 1970, and distinguishes it from other runs
+    with its id; `attempt` counts how often the run was started. No attempt may replace what a higher one wrote.
     """
 
     recorded: int
@@ -86,71 +86,71 @@ class Epoch:
 
 
 class Journal(Protocol):
-    """What was done in one run, so that a run that is begun again does nothing twice.
+    """The record of one run's finished steps, so that a restarted run repeats none of them.
 
-    `run_id` names the run, and stays when it is begun again.
+    `run_id` identifies the run, and stays the same when it is restarted.
     """
 
     @property
     def run_id(self) -> str:
-        """The run's own name, unique among all runs."""
+        """The run's id, unique among all runs."""
 
     @property
     def interrupted(self) -> bool:
-        """Whether the run is cancelled here only to be continued later, by this process or another one."""
+        """Whether the run was cancelled here only to be continued later, by this process or another one."""
 
     @property
     def fenced(self) -> bool:
-        """Whether another worker may perform the run by now, so that this one writes nothing for it any more."""
+        """Whether another worker may perform the run, so that this one must write nothing more for it."""
 
     @property
     def epoch(self) -> Epoch | None:
-        """The fencing token for files of the run, None where no other worker can take it over."""
+        """The fencing token for files of the run, None if no other worker can take it over."""
 
     async def ensure_owned(self) -> None:
-        """Go on only while the run is this worker's; otherwise the job is cancelled here."""
+        """Return if this worker still owns the run; otherwise cancel the job."""
 
     async def step(self, name: str, work: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
-        """Return what `work` came to: done now, or read back where this step was finished before.
+        """Return the result of `work`: executed now, or read back if this step was finished earlier.
 
-        A run takes the same steps in the same order each time that it is begun with the same input, so a step is known
-        by its number; `name` is for people. Work that raises is not finished: the run may then come to its outcome, but
-        takes no further step, for the next time the same work may not raise. Where a process ends in the middle of a
-        step, the step is done again: what it does to the world wants a key made of run and step.
+        A run takes the same steps in the same order each time it is started with the same input, so a step is known by
+        its number; `name` is for people. Work that raises is not finished: the run may still produce its outcome, but
+        takes no further step, because in a replay the same work may succeed. If a process ends in the middle of a step,
+        the step is repeated: its side effects need an idempotency key made of run and step.
         """
 
 
 class MemoryJournal:
-    """A journal that lives as long as the process: every step is done."""
+    """A journal without a record: every step is executed."""
 
     def __init__(self, run_id: str) -> None:
-        """Begin the run of this name."""
+        """Start the run with this id."""
         self._run_id = run_id
 
     @property
     def run_id(self) -> str:
-        """The run's own name."""
+        """The run's id."""
         return self._run_id
 
     @property
     def interrupted(self) -> bool:
-        """False: nobody could continue the run."""
+        """False: no process could continue the run."""
         return False
 
     @property
     def fenced(self) -> bool:
-        """False: no other worker knows of the run."""
+        """False: no other worker knows the run."""
         return False
 
     @property
     def epoch(self) -> Epoch | None:
-        """None: no other worker knows of the run."""
+        """None: no other worker knows the run."""
         return None
 
     async def ensure_owned(self) -> None:
-        """Do nothing: the run stays this worker's."""
+        """Do nothing: this worker always owns the run."""
 
     async def step(self, name: str, work: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
-        """Do the work."""
+        """Execute the work."""
         del name
         return await work()

@@ -1,4 +1,4 @@
-"""Who performs a run, as the renderer of activations knows recipients: by the tools that the run offers."""
+"""Describes the model of a run to the renderer of activations, by the tools that the run offers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TOOL_CAPABILITIES = {
 
 
 def recipient_for(tools: Iterable[Tool]) -> Recipient:
-    """Return the recipient that has `tools` and no others."""
+    """Return the recipient that has exactly `tools`."""
     names = {tool.name for tool in tools}
     toolbox = Toolbox(
         key="run",

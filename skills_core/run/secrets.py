@@ -1,4 +1,4 @@
-"""Values that must not be told: taken out of whatever a model is given, and out of everything that is recorded."""
+"""Redacts secret values from everything that a model receives and everything that is recorded."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 __all__ = ["Secrets"]
 
 MIN_SECRET = 6
-"""Characters; what is shorter stands in ordinary text too often to be taken out."""
+"""Characters; a shorter value occurs in ordinary text too often to be redacted."""
 
 
 MIN_SECRET_LINE = 12
-"""Characters; a line of a secret of several lines that is as long is one by itself."""
+"""Characters; a line of this length in a multi-line secret is redacted by itself."""
 
 _MARK = "[secret "
 
@@ -27,21 +27,21 @@ class Secrets:
     """Named secret values."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
-        """Know `values` by their names, as they are, as JSON writes them, and line by line."""
+        """Redact `values`, given by name: as they are, as JSON escapes them, and line by line."""
         named = {form: name for name, value in values.items() for form in _forms(value) if len(form) >= MIN_SECRET}
         self._names = named
-        # Of two that begin alike, the longer one is meant.
+        # Of two values with a common prefix, the longer one matches first.
         longest_first = sorted(named, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if named else None
 
     def redact(self, text: str) -> str:
-        """Return `text` with the name of each secret in its place."""
+        """Return `text` with each secret replaced by its name."""
         if self._pattern is None:
             return text
         return self._pattern.sub(lambda found: f"{_MARK}{self._names[found[0]]}]", text)
 
     def redact_json(self, value: JsonValue) -> JsonValue:
-        """Return a JSON value with the same done to all of its texts; the keys of objects are nobody's secrets."""
+        """Return a JSON value with secrets redacted in all strings; keys of objects are not secret."""
         if isinstance(value, str):
             return self.redact(value)
         if isinstance(value, list):
@@ -51,9 +51,9 @@ class Secrets:
         return value
 
     def has_placeholder(self, value: JsonValue) -> bool:
-        """Tell whether a text within `value` holds what stands in the place of a secret.
+        """Tell whether a string within `value` contains a placeholder of a secret.
 
-        Who writes that back writes the name over the value.
+        Writing that back would replace the secret by its name.
         """
         if isinstance(value, str):
             return any(f"{_MARK}{name}]" in value for name in set(self._names.values()))

@@ -1,8 +1,9 @@
-"""Runs that outlive their process: each finished step is recorded in a database, and what was interrupted is completed.
+"""Durable runs: each finished step is recorded in a database, and interrupted runs are completed.
 
-`engine` opens the database and starts, joins, lists and cancels runs, with `launching`, `journal`, `performer`,
-`watch`, `takeover`, `outside`, `plain_json`, `faults` and `innards` behind it. `client` lists and cancels runs without
-performing any. Both import dbos, which does the recording, so they are imported where they are used.
-`store`, `runs`, `config` and `errors` are the words for it, and `leases` tell which processes are alive. A job knows
-nothing of all this: it is given a `Journal`.
+`engine` opens the database and starts, joins, lists and cancels runs. Behind it stand `lifecycle` (launch and shutdown
+of dbos), `worker` (the runs of this process), `journal` (their steps), `heartbeat` (lease and recovery), `takeover`
+(which interrupted runs continue), `dbos_context`, `dbos_status`, `json_serializer`, `database_errors` and
+`dbos_internals`. `client` lists and cancels runs without an engine. Both import dbos, which does the recording, so
+import them only where they are used. `store`, `recorded_run`, `worker_config` and `errors` hold the values, and
+`leases` tell which workers are alive. A job sees only a `Journal`.
 """

@@ -1,7 +1,7 @@
-"""The runs of all pools in one store, for programs that perform none: they list runs, look at them and cancel them.
+"""Lists, shows and cancels the runs of all pools in a store, for programs that perform none.
 
-It opens no engine and changes no schema. A run whose worker is gone is told from one that is performed by the lease of
-the worker, as workers do before they take a run over.
+A client opens no engine and changes no schema. It checks the lease of a run's worker to tell a run that is performed
+from an interrupted one, as workers do before they take a run over.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ _BATCH: Final = 200
 
 
 class Activity(Enum):
-    """What happens to a run at this moment."""
+    """What is happening to a run now."""
 
     WAITING = "waiting"
-    """It was asked for and has not begun."""
+    """It is queued and has not started."""
     PERFORMED = "performed"
-    """A worker that is alive performs it."""
+    """A live worker performs it."""
     INTERRUPTED = "interrupted"
-    """Its worker is gone; it goes on when another one takes it over."""
+    """Its worker is gone; it continues when another worker takes it over."""
     OVER = "over"
-    """It ended, and no worker begins it again."""
+    """It ended, and no worker starts it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordClient:
-    """A connection to the record of runs; made by `open_client`."""
+    """A connection to the recorded runs; created by `open_client`."""
 
     _client: DBOSClient
     _place: str
@@ -69,7 +69,7 @@ class RecordClient:
         return tuple(_recorded_run(row, with_outcome=False) for row in rows)
 
     def runs_with_outcomes(self, run_ids: Iterable[str]) -> tuple[RecordedRun, ...]:
-        """Return those of the runs that are recorded, with their outcomes.
+        """Return the runs with these ids that are recorded, with their outcomes.
 
         Raises:
             StoreError: the store cannot be used.
@@ -93,7 +93,7 @@ class RecordClient:
         raise UnknownRunError(run_id)
 
     def activity(self, run: RecordedRun) -> Activity:
-        """Return what happens to a run.
+        """Return what is happening to a run.
 
         Raises:
             StoreError: the store cannot be used.
@@ -106,7 +106,7 @@ class RecordClient:
             return Activity.PERFORMED if self._is_alive(run.worker) else Activity.INTERRUPTED
 
     def nested(self, run_id: str) -> tuple[RecordedRun, ...]:
-        """Return the runs inside of a run, without their outcomes.
+        """Return the runs nested in a run, without their outcomes.
 
         Raises:
             StoreError: the store cannot be used.
@@ -116,7 +116,7 @@ class RecordClient:
         return tuple(_recorded_run(row, with_outcome=False) for row in rows)
 
     def unfinished(self, config: WorkerConfig) -> tuple[RecordedRun, ...]:
-        """Return the runs that workers on these terms would continue, without their outcomes.
+        """Return the runs that workers with this configuration would continue, without their outcomes.
 
         Raises:
             StoreError: the store cannot be used.
@@ -131,7 +131,7 @@ class RecordClient:
         return tuple(_recorded_run(row, with_outcome=False) for row in rows)
 
     def set_aside(self, run_id: str) -> None:
-        """Take a run out of its queue, so that it stands there as that of a worker that is gone.
+        """Take a run out of its queue and record it as the run of a dead worker.
 
         Raises:
             StoreError: the store cannot be used.
@@ -140,17 +140,17 @@ class RecordClient:
             remove_from_queue(self._client, run_id)
 
     def cancel(self, run_id: str) -> tuple[RecordedRun, ...]:
-        """Cancel a run that is not finished, with those inside of it; return all of them as they are recorded then.
+        """Cancel an unfinished run and the runs nested in it; return all of them as recorded afterwards.
 
-        A worker that performs it notices within a beat, and one that was stopped when it goes on.
+        The worker that performs it notices at its next heartbeat, a suspended worker when it resumes.
 
         Raises:
             UnknownRunError: it is not recorded.
             StoreError: the store cannot be used.
         """
         self.get(run_id)
-        # The outer one first, so that it begins no other. What is finished stays as it is: dbos would cancel, of
-        # finished runs, those that were given up.
+        # The root run first, so that it starts no other. Finished runs are skipped: dbos would cancel those of them
+        # that were given up.
         self._cancel(run_id)
         inner = [run.run_id for run in self.nested(run_id)]
         for each in inner:
@@ -168,12 +168,12 @@ class RecordClient:
 
 @contextmanager
 def open_client(store: Store) -> Iterator[RecordClient | None]:
-    """Connect to a store; yields None where nothing was ever recorded there.
+    """Connect to a store; yield None if no run was ever recorded there.
 
     Raises:
         StoreError: the store cannot be used.
     """
-    logging.getLogger("dbos").setLevel(logging.CRITICAL)  # its warnings hold the texts of errors
+    logging.getLogger("dbos").setLevel(logging.CRITICAL)  # its warnings contain error texts
     with _liveness(store) as is_alive, as_store_errors(store.place), without_pickle():
         if is_alive is None:
             yield None
@@ -193,7 +193,7 @@ def open_client(store: Store) -> Iterator[RecordClient | None]:
 
 @contextmanager
 def _liveness(store: Store) -> Iterator[Callable[[str], bool] | None]:
-    """Yield what tells whether a worker is alive, None where there was never one."""
+    """Yield a function that tells whether a worker is alive, None if the store never had a worker."""
     if isinstance(store, SqliteStore):
         path = store.path
         yield (lambda worker: is_held(path, worker)) if path.exists() and path.stat().st_size else None
@@ -205,5 +205,5 @@ def _liveness(store: Store) -> Iterator[Callable[[str], bool] | None]:
 
 
 def _recorded_run(row: WorkflowStatus, *, with_outcome: bool) -> RecordedRun:
-    # Whichever version goes on with it: none is performed here.
+    # Each row's own version: a client performs no runs, so none is of another format.
     return recorded_run(row, row.app_version or "", with_outcome=with_outcome)

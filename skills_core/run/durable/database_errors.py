@@ -1,7 +1,7 @@
-"""Errors of the database and of dbos, in words that are safe to show.
+"""Describes errors of the database and of dbos in words that are safe to show.
 
-What they say themselves may hold what was to be recorded, so a message of theirs is shown only where it cannot: that of
-a failed connection, and of the classes of SQLSTATE that name nothing but objects of the database.
+Their own messages may contain recorded values. A message is shown only where it cannot: for a failed connection, and
+for the classes of SQLSTATE whose messages name only database objects.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _SQLITE: Final = {
     sqlite3.SQLITE_CONSTRAINT: "the database refuses what is to be recorded",
     sqlite3.SQLITE_NOTADB: "the file is no SQLite database; name another file, or move it away",
 }
-"""What the primary result codes of SQLite mean here, and what to do."""
+"""The meaning of SQLite's primary result codes, and what to do."""
 
 _SAFE_CLASSES: Final = frozenset({"08", "25", "28", "3D", "3F", "42", "53", "54", "55", "57", "58"})
-"""Classes of SQLSTATE whose messages name tables, users and limits, and no values of rows."""
+"""Classes of SQLSTATE whose messages name tables, users and limits, but no values of rows."""
 
 _CHECK_HINT: Final = "check that PostgreSQL runs there and that this user may use the database"
 
 
 @contextmanager
 def as_store_errors(place: str) -> Iterator[None]:
-    """Raise StoreError for what the database at `place`, or dbos, raises inside of the block."""
+    """Raise StoreError for every error of the database at `place`, or of dbos, inside the block."""
     try:
         yield
     except DATABASE_ERRORS as error:
@@ -55,13 +55,13 @@ def as_store_errors(place: str) -> Iterator[None]:
 
 
 def describe_error(error: Exception) -> str:
-    """Return the type of an error and, where it is known, the reason."""
+    """Return the type of an error and, if known, the reason."""
     reason = reason_of(error)
     return f"{type(error).__name__} ({reason})" if reason else type(error).__name__
 
 
 def reason_of(error: Exception) -> str:
-    """Return why a database or dbos failed and what to do, in words that hold nothing recorded; "" if unknown."""
+    """Return why a database or dbos failed and what to do, without recorded values; "" if unknown."""
     cause = error.orig if isinstance(error, DBAPIError) else error
     if isinstance(cause, sqlite3.Error):
         code = getattr(cause, "sqlite_errorcode", None)
@@ -74,7 +74,7 @@ def reason_of(error: Exception) -> str:
 
 
 def _postgres_reason(error: psycopg.Error) -> str:
-    if error.sqlstate is None:  # the server was not reached, or is gone
+    if error.sqlstate is None:  # the server was not reached, or the connection broke
         said = " ".join(str(error).split())[:300]
         return f"{said}; {_CHECK_HINT}" if said else f"the connection is lost; {_CHECK_HINT}"
     said = " ".join((error.diag.message_primary or "").split())[:300]

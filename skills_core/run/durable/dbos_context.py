@@ -1,7 +1,7 @@
-"""Calls of dbos from within its runs that are no part of them.
+"""Calls dbos from inside a run without making the call part of the run.
 
-dbos knows by the context that a run or a step is under way. Within a run it records such a call as a step, and within a
-step it starts nothing.
+dbos keeps the current run and step in context variables. Inside a run it would record such a call as a step, and inside
+a step it would start nothing.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ T = TypeVar("T")
 
 
 async def outside_workflow(work: Coroutine[None, None, T]) -> T:
-    """Do work that dbos does not count to the run or step that is under way."""
+    """Await `work` in an empty context, so that dbos does not attribute it to the current run or step."""
     return await asyncio.create_task(work, context=Context())
 
 
 async def status_row(run_id: str) -> WorkflowStatus | None:
-    """Return what is recorded of a run but its input and outcome, None where there is none of this name."""
+    """Return the row of a run without its input and outcome, None if no run has this id."""
 
     async def get() -> WorkflowStatus | None:
         rows = await DBOS.list_workflows_async(workflow_ids=[run_id], load_input=False, load_output=False)

@@ -1,11 +1,10 @@
-"""What dbos keeps to itself and we cannot do without. All of it stands here, and is tried each time an engine opens.
+"""All uses of dbos's private API; probed each time an engine opens.
 
-- dbos reads a record with `pickle` where the record says so, whichever way of writing was chosen. Whoever can write to
-  the database could so run code here. We take that reader away.
-- It tries again without end where another program holds a SQLite file locked. A command would never answer.
-- It has no public call that takes a run out of its queue without ending it.
-- It has no public call that hands a run back to the queue if, and only if, it still belongs to a given executor, and
-  that keeps count of the attempts.
+- dbos reads a record with `pickle` if the record says so, whatever serializer is configured. Anyone who can write to
+  the database could run code here, so that reader is disabled.
+- dbos retries without end while another program holds a SQLite file locked, so a command would never return.
+- dbos has no public call that takes a run out of its queue without ending it.
+- dbos has no public call that requeues a run only if a given executor still owns it, and that counts the attempt.
 """
 
 from __future__ import annotations
@@ -40,23 +39,23 @@ __all__ = [
 ]
 
 LOCKED_SECONDS: Final = 10.0
-"""How long a command waits for a program that holds the SQLite file locked."""
+"""Seconds that a command waits while another program holds the SQLite file locked."""
 
 _PICKLED_NONE: Final = "gAROLg=="
 
 
 class _UnreadableError(ValueError):
-    """A record asks to be read with pickle."""
+    """A record is marked as a pickle."""
 
 
-def _refuse_pickle(self: object, serialized_data: str) -> Any:  # noqa: ANN401 - stands in for dbos's reader
+def _refuse_pickle(self: object, serialized_data: str) -> Any:  # noqa: ANN401 - replaces dbos's reader
     del self, serialized_data
     raise _UnreadableError("records are JSON")
 
 
 @contextmanager
 def without_pickle() -> Iterator[None]:
-    """Take the reader of pickles away from dbos, for as long as the engine is open."""
+    """Disable dbos's pickle reader inside the block."""
     reader = _serialization.DefaultSerializer.deserialize
     _serialization.DefaultSerializer.deserialize = _refuse_pickle  # type: ignore[method-assign,assignment]
     try:
@@ -66,10 +65,10 @@ def without_pickle() -> Iterator[None]:
 
 
 def check_compatibility() -> None:
-    """See that dbos has what we need, and is there for us alone.
+    """Check that this version of dbos fits, and that no other part of the process uses it.
 
     Raises:
-        StoreError: it has not or is not.
+        StoreError: it does not fit, or is in use.
     """
     with _checking():
         instance, in_cloud = _dbos._dbos_global_instance, GlobalParams.dbos_cloud  # noqa: SLF001 - no public way
@@ -77,17 +76,19 @@ def check_compatibility() -> None:
         columns = SystemDatabase.tables.workflow_status.c
         _require({"executor_id", "owner_xid", "status", "workflow_uuid"} <= set(columns.keys()))
         _require(_reads_only_json())
-    if instance is not None:  # DBOS() would hand out this one
-        raise StoreError("This process has an engine for runs open already. Close it first: there can be one only.")
+    if instance is not None:  # DBOS() would return this instance
+        raise StoreError(
+            "This process has an open engine for runs already. Close it first: a process can have only one."
+        )
     if in_cloud:
-        raise StoreError("The variable DBOS__CLOUD is set, which would hand runs to a service. Unset it.")
+        raise StoreError("The environment variable DBOS__CLOUD is set, which would hand runs to a service. Unset it.")
 
 
 def check_launched() -> None:
-    """See that what dbos launched has what we need: its database, and the switch for its patience.
+    """Check that the launched dbos has a database with a switch for retries.
 
     Raises:
-        StoreError: it has not.
+        StoreError: it has none.
     """
     with _checking():
         _require(getattr(_database(), "_retry_connection_errors", None) is True)
@@ -97,11 +98,11 @@ def check_launched() -> None:
 def _checking() -> Iterator[None]:
     try:
         yield
-    except Exception:  # noqa: BLE001 - whatever is missing in another version
-        raise StoreError(f"dbos {version('dbos')} does not do what runs rely on. Install dbos 3.4.") from None
+    except Exception:  # noqa: BLE001 - another version may fail in any way
+        raise StoreError(f"dbos {version('dbos')} lacks features that runs rely on. Install dbos 3.4.") from None
 
 
-def _require(is_there: bool) -> None:  # noqa: FBT001 - what is needed
+def _require(is_there: bool) -> None:  # noqa: FBT001 - the condition itself
     if not is_there:
         raise NotImplementedError
 
@@ -124,21 +125,21 @@ def _reads_only_json() -> bool:
 
 
 def requeue(run_id: str, executor: str, queue: str) -> bool:
-    """Let a running run of `executor` wait in its queue again, `queue` if it has none; return whether it was so."""
+    """Requeue a running run if `executor` still owns it, in `queue` if it had none; return whether it did."""
     database = _database()
     return database is not None and database.reenqueue_for_recovery(run_id, [executor], queue)
 
 
 def fail_when_locked(client: DBOSClient, place: str, seconds: float) -> None:
-    """Let each call of the client fail where another program holds the SQLite file locked for so long.
+    """Make calls of the client raise StoreError after `seconds` in which another program holds the SQLite file locked.
 
-    They raise StoreError then, which names the file as `place`.
+    The error names the file as `place`.
     """
     engine = client._sys_db.engine  # noqa: SLF001 - no public way
     if engine.dialect.name != "sqlite":
         return
 
-    def wait(connection: Any, _: object) -> None:  # noqa: ANN401 - the driver's own
+    def wait(connection: Any, _: object) -> None:  # noqa: ANN401 - the driver's type
         connection.execute(f"PRAGMA busy_timeout={round(seconds * 1000)}")
 
     def refuse(context: sa.engine.ExceptionContext) -> None:
@@ -148,13 +149,13 @@ def fail_when_locked(client: DBOSClient, place: str, seconds: float) -> None:
 
     sa.event.listen(engine, "connect", wait)
     sa.event.listen(engine, "handle_error", refuse)
-    engine.dispose()  # connections that are open already would wait as dbos told them
+    engine.dispose()  # connections that are open already have dbos's timeout
 
 
 def remove_from_queue(client: DBOSClient, run_id: str) -> bool:
-    """Let a run that waits in a queue stand there as running by a worker that there is not; return whether it was so.
+    """Mark a queued run as running without an executor; return whether it was queued.
 
-    Neither its times nor its count of attempts change, and it keeps the name of its queue.
+    Its times, its count of attempts and the name of its queue do not change.
     """
     database = client._sys_db  # noqa: SLF001 - no public way
     table = database.tables.workflow_status
@@ -168,7 +169,7 @@ def remove_from_queue(client: DBOSClient, run_id: str) -> bool:
 
 
 def stop_retrying() -> None:
-    """Let calls that wait for a lost database fail from now on: the engine is closing."""
+    """Make calls that wait for a lost database fail from now on: the engine is closing."""
     if (database := _database()) is not None:
         database._retry_connection_errors = False  # noqa: SLF001 - no public way
 

@@ -1,4 +1,4 @@
-"""What dbos tells of a run, as a `RecordedRun`. The record may be damaged, or somebody else's work."""
+"""Maps dbos's `WorkflowStatus` to a `RecordedRun`. The row may be damaged, or written by another program."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ STATE_BY_STATUS: Final[Mapping[str, RunState]] = {
     "CANCELLED": RunState.CANCELLED,
     "MAX_RECOVERY_ATTEMPTS_EXCEEDED": RunState.GIVEN_UP,
 }
-"""The states by what dbos calls them."""
+"""The state of a run by dbos's status."""
 
 CANCELLED: Final = "CANCELLED"
-"""What dbos calls the state of a run that was cancelled."""
+"""dbos's status of a cancelled run."""
 
 _UNREADABLE: Final = "UnreadableRecord"
 
 
 def dbos_statuses(states: Collection[RunState]) -> list[str]:
-    """Return what dbos calls these states."""
+    """Return dbos's statuses for these states."""
     wanted = set(states) | ({RunState.WAITING, RunState.RUNNING} if RunState.OTHER_FORMAT in states else set())
     return [status for status, state in STATE_BY_STATUS.items() if state in wanted]
 
@@ -43,9 +43,9 @@ FINISHED_STATUSES: Final = dbos_statuses(FINISHED)
 
 
 def recorded_run(row: WorkflowStatus, version: str, *, with_outcome: bool) -> RecordedRun:
-    """Return the run that a row tells of, as it looks to a worker of this version.
+    """Return the run of a row, as a worker of this version sees it.
 
-    `with_outcome` says that the row was loaded with it.
+    `with_outcome` says that the row was loaded with its outcome.
     """
     kind, given = _kind_and_input(row)
     state, problem = STATE_BY_STATUS.get(row.status, RunState.FAILED), ""

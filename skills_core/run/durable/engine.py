@@ -1,6 +1,6 @@
-"""Starts runs, joins them, lists and cancels them, and completes what was interrupted. dbos does the recording.
+"""Starts, joins, lists and cancels runs, and completes interrupted ones. dbos does the recording.
 
-There is one engine in a process at a time, as dbos is one in a process.
+A process has at most one open engine, because dbos is a singleton.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _POOL: Final = re.compile(r"[a-z0-9_-]{3,50}")
 
 
 class Engine:
-    """The runs of one pool in one store; made by `open_engine`."""
+    """The runs of one pool in one store; created by `open_engine`."""
 
     def __init__(self, worker: Worker, heartbeat: Heartbeat, lease: Lease, config: WorkerConfig) -> None:
         self._worker = worker
@@ -75,42 +75,42 @@ class Engine:
         return await self.wait(run_id)
 
     async def start(self, kind: str, run_id: str, given: JsonObject, *, here: bool = False) -> RecordedRun:
-        """Record a run, to be performed by any worker of the pool, and return it as it stands.
+        """Record a run, to be performed by any worker of the pool, and return its current state.
 
-        With `here`, this process performs it, and another one only if this one dies: for jobs that talk to whoever
-        waits here. Where the run is recorded already, nothing is started.
+        With `here`, this process performs the run, and another one only if this one dies: for jobs that talk to a
+        client of this process. If the run is recorded already, nothing is started.
 
         Raises:
             RunConflictError: it is recorded with another kind or input.
-            StoreError: the store cannot be used any more.
+            StoreError: the store can no longer be used.
         """
         if DBOS.workflow_id is not None:
-            raise RuntimeError("a job starts no runs: the outcome of a run would depend on when its worker died")
+            raise RuntimeError("a job must not start runs: its outcome would depend on when its worker died")
         if kind not in self._worker.kinds:
-            raise ValueError(f"there is no kind of run {kind!r}, only {', '.join(sorted(self._worker.kinds))}")
+            raise ValueError(f"unknown kind of run {kind!r}; expected one of {', '.join(sorted(self._worker.kinds))}")
         if not _RUN_ID.fullmatch(run_id) or not run_id.isprintable() or is_nested(run_id):
-            raise ValueError(f"a run needs a printable name of 1 to 200 characters without dots, not {run_id[:200]!r}")
+            raise ValueError(f"a run id has 1 to 200 printable characters and no dots; got {run_id[:200]!r}")
         return await self._start(kind, run_id, round_trip_object(given), here=here)
 
     async def run_nested(self, outer: str, name: str, kind: str, given: JsonObject) -> JsonObject:
-        """Perform a run for one step of the run `outer`, under its name, a dot and `name`; return its outcome.
+        """Perform a nested run for one step of the run `outer`; return its outcome. Its id is `outer.name`.
 
-        It is for the work of a step alone. Where the step is done again, the same run is joined: what was finished of
-        it is not done again either. It takes no slot of its own, and is cancelled with the outer one.
+        Call it only in the work of a step. If the step is repeated, it joins the same nested run, whose finished steps
+        are not repeated. A nested run takes no slot of its own, and is cancelled with the outer run.
 
         Raises:
             RunConflictError: it is recorded with another kind or input.
-            RunNotDoneError: it will come to no outcome.
+            RunNotDoneError: it will have no outcome.
         """
         run_id = f"{outer}{NESTED_SEPARATOR}{name}"
 
         async def begin() -> None:
             await self._start(kind, run_id, round_trip_object(given), here=True)
-            # Whoever cancelled the outer run before this one was recorded did not find it.
+            # A cancellation of the outer run before this one was recorded did not reach it.
             if (await self.get(outer)).state is RunState.CANCELLED:
                 await self._cancel(run_id)
 
-        # Broken off, dbos would record it all the same, and nobody perform it until it is handed back.
+        # Cancelled here, the run would be recorded all the same, and no worker would perform it until it is requeued.
         with anyio.CancelScope(shield=True):
             await outside_workflow(begin())
         return await outside_workflow(self.wait(run_id))
@@ -131,19 +131,19 @@ class Engine:
         return run
 
     async def wait(self, run_id: str) -> JsonObject:
-        """Return the outcome of a run once it is there.
+        """Wait for a run to finish, and return its outcome.
 
         Raises:
             UnknownRunError: there is no such run.
-            RunNotDoneError: it failed, was cancelled or given up, or only another version continues it.
-            StoreError: the store cannot be used any more, or refused what this process did for the run.
+            RunNotDoneError: it failed, was cancelled or given up, or only another version can continue it.
+            StoreError: the store can no longer be used, or this process could not record a step of the run.
         """
         seconds = _FIRST_WAIT
         while (run := await self.get(run_id)).state in {RunState.WAITING, RunState.RUNNING}:
             if run.worker == self._lease.worker and (fault := self._worker.faults.get(run_id)) is not None:
                 raise StoreError(str(fault))
             if (claim := self._worker.claims.get(run_id)) is not None:
-                # It is here: its end is known at once, and recorded a moment later.
+                # The run is performed here: its end is known at once, and recorded a moment later.
                 with anyio.move_on_after(_LONGEST_WAIT):
                     await claim.ended.wait()
                     seconds = _FIRST_WAIT
@@ -158,7 +158,7 @@ class Engine:
 
         Raises:
             UnknownRunError: there is no such run in this pool.
-            StoreError: the store cannot be used any more.
+            StoreError: the store can no longer be used.
         """
         self._heartbeat.ensure_open()
         with as_store_errors(self._lease.place):
@@ -186,7 +186,7 @@ class Engine:
                     load_output=False,
                 )
             told = (recorded_run(row, self._config.version, with_outcome=False) for row in rows)
-            # A run that is started meanwhile moves the others, so one can come twice.
+            # A run that starts meanwhile shifts the pages, so a run can occur twice.
             found |= {run.run_id: run for run in told if not states or run.state in states}
             if len(rows) < page:
                 break
@@ -194,16 +194,16 @@ class Engine:
         return tuple(found.values())[:limit]
 
     async def cancel(self, run_id: str) -> RecordedRun:
-        """Cancel a run that is not finished, with those inside of it, and return it.
+        """Cancel an unfinished run and the runs nested in it, and return it.
 
-        A job in this process is cancelled at once, one in another process when that looks round, after a beat at most.
+        A job in this process is cancelled at once, a job in another process at that worker's next heartbeat.
 
         Raises:
             UnknownRunError: there is no such run.
-            StoreError: the store cannot be used any more.
+            StoreError: the store can no longer be used.
         """
         await self.get(run_id)
-        # The outer one first, so that it begins no other.
+        # The outer run first, so that it starts no other.
         await self._cancel(run_id)
         with as_store_errors(self._lease.place):
             inner = await DBOS.list_workflows_async(
@@ -217,8 +217,8 @@ class Engine:
         return await self.get(run_id)
 
     async def abandon(self, run_id: str) -> None:
-        """Cancel a run that nobody here waits for any more, where it is performed here; another process's goes on."""
-        # It may not have been recorded yet, and a store that is gone continues nothing.
+        """Cancel a run that has lost its last caller if this process performs it; other processes' runs continue."""
+        # The run may not be recorded yet, and a store that is gone continues no runs.
         with suppress(UnknownRunError, StoreError):
             run = await self.get(run_id)
             if run.worker == self._lease.worker:
@@ -232,7 +232,7 @@ class Engine:
             claim.release(permanently=True)
 
     async def recover(self) -> int:
-        """Take over the runs of dead workers now, which happens with each beat anyway; return how many.
+        """Take over the runs of dead workers now instead of at the next heartbeat; return how many.
 
         Raises:
             StoreError: the store cannot be used.
@@ -244,7 +244,7 @@ class Engine:
                 raise StoreError(f"The database of runs {self._lease.place} cannot be reached: {error}") from None
 
     async def delete_finished(self, older_than: timedelta) -> int:
-        """Delete the finished runs that ended so long ago, with all that is recorded of them; return how many.
+        """Delete finished runs that ended longer ago than `older_than`, with all their steps; return how many.
 
         Raises:
             StoreError: the store cannot be used.
@@ -265,7 +265,7 @@ class Engine:
         return deleted
 
     async def foreign_runs(self) -> tuple[str, ...]:
-        """Return the names of the unfinished runs that only another pool or version performs, the oldest first.
+        """Return the ids of the unfinished runs that only another pool or version performs, oldest first.
 
         Raises:
             StoreError: the store cannot be used.
@@ -274,7 +274,7 @@ class Engine:
             rows = await DBOS.list_workflows_async(
                 name=_WORKFLOW,
                 status=dbos_statuses(UNFINISHED),
-                application_name=[],  # of all: None would be this pool
+                application_name=[],  # all pools; None would mean this pool
                 load_input=False,
                 load_output=False,
             )
@@ -289,14 +289,15 @@ async def open_engine(
     config: WorkerConfig | None = None,
     on_interrupted: Callable[[InterruptedRun], None] = ignore_interrupted,
 ) -> AsyncGenerator[Engine, None]:
-    """Open the store and perform runs of these kinds until the context ends; what runs then is continued later.
+    """Open the store and perform runs of these kinds until the context ends; unfinished runs are continued later.
 
-    A job must take the same steps each time it gets the same input, and start no runs. `on_interrupted` is called, in a
-    thread, with each interrupted run that this worker continues, or leaves because it was interrupted too long ago.
+    A job must take the same steps each time it gets the same input, and must not start runs. `on_interrupted` is
+    called, in a thread, with each interrupted run that this worker continues, or leaves because it was interrupted too
+    long ago.
 
     Raises:
-        StoreError: the store cannot be used, or an engine is open in this process already. Where the store goes away
-            meanwhile, what the block waits for is cancelled, and this is raised.
+        StoreError: the store cannot be used, or this process has an open engine already. If the store disappears
+            later, the block is cancelled and this is raised.
     """
     config = _validated(config or WorkerConfig())
     check_compatibility()
@@ -342,7 +343,7 @@ async def _heartbeat_running(heartbeat: Heartbeat) -> AsyncGenerator[None, None]
             group.start_soon(keep, loop)
         try:
             yield
-        except Exception as error:  # noqa: BLE001 - raised again below, and not in a group
+        except Exception as error:  # noqa: BLE001 - raised again below, outside the group
             failures.append(error)
         group.cancel_scope.cancel()
     if failures:
@@ -351,7 +352,10 @@ async def _heartbeat_running(heartbeat: Heartbeat) -> AsyncGenerator[None, None]
 
 def _validated(config: WorkerConfig) -> WorkerConfig:
     if not _POOL.fullmatch(config.pool):
-        raise StoreError(f"{config.pool[:100]!r} is no name of a pool: 3 to 50 of a-z, 0-9, - and _.")
+        raise StoreError(f"{config.pool[:100]!r} is not a pool name; expected 3 to 50 characters of a-z, 0-9, - and _.")
     if min(config.at_once, config.recoveries) < 1 or not 0 < config.beat_seconds * 3 <= config.grace_seconds < math.inf:
-        raise StoreError("A worker needs at least one run at a time and one recovery, and three beats in its grace.")
+        raise StoreError(
+            "The configuration of the worker is out of range: at_once and recoveries must be at least 1, and "
+            "grace_seconds at least three times beat_seconds."
+        )
     return config

@@ -1,4 +1,4 @@
-"""What can be wrong with recorded runs, as exceptions for the caller."""
+"""Exceptions of recorded runs, for callers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class StoreError(SkillsError):
 
 
 class RunConflictError(SkillsError):
-    """A run of this name is recorded otherwise; `recorded` is that run, None where it is another pool's."""
+    """A run of this name exists with other data; `recorded` is that run, None if another pool owns it."""
 
     def __init__(
         self, run_id: str, how: str = "of another kind or with another input", recorded: RecordedRun | None = None
@@ -31,7 +31,7 @@ class RunConflictError(SkillsError):
 
 
 class UnknownRunError(SkillsError):
-    """No run of this name is recorded here."""
+    """No run of this name is recorded in this store and pool."""
 
     def __init__(self, run_id: str) -> None:
         super().__init__(f"There is no run {run_id[:200]!r} in this database and pool.")
@@ -39,7 +39,7 @@ class UnknownRunError(SkillsError):
 
 
 class RunNotDoneError(SkillsError):
-    """A run will come to no outcome here; `run.state` says why, and `run.problem` which error a job ended with."""
+    """A run has no outcome; `run.state` says why, and `run.problem` names the error that its job raised."""
 
     def __init__(self, run: RecordedRun) -> None:
         problem = f" ({run.problem})" if run.problem else ""

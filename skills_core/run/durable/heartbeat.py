@@ -1,4 +1,4 @@
-"""What a worker does beside its runs: shows that it is alive, and looks for what became of others' and its own."""
+"""What a worker does beside its runs: renew its lease, release lost runs, and take over those of dead workers."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ logger = logging.getLogger(__name__)
 
 
 class Heartbeat:
-    """Three loops with one rhythm: what the database keeps waiting in one does not hold up the others.
+    """Three periodic loops, so that a slow database call in one does not delay the others.
 
-    On PostgreSQL the first can wait for the third: a lease has one connection, on which others are found dead too. The
-    second waits for nothing, and lets go of the runs in time whatever the others wait for.
+    On PostgreSQL the first can wait for the third: a lease has one connection, which also checks other workers. The
+    second makes no database call, and so releases runs in time whatever the others wait for.
     """
 
     def __init__(self, worker: Worker, lease: Lease, config: WorkerConfig, takeover: TakeoverPolicy) -> None:
-        """Prepare to watch for this worker; `takeover` decides what of dead workers is continued."""
+        """Prepare the loops of this worker; `takeover` decides which runs of dead workers continue."""
         self._takeover = takeover
         self._worker = worker
         self._lease = lease
@@ -50,23 +50,25 @@ class Heartbeat:
         self._gone: StoreError | None = None
 
     def ensure_open(self) -> None:
-        """See that the store is there as far as is known.
+        """Check that the store is not known to be gone.
 
         Raises:
-            StoreError: it was removed, or the engine was closed.
+            StoreError: the store was removed, or the engine was closed.
         """
         if self._gone is not None:
             raise StoreError(str(self._gone))
 
     def close(self) -> None:
-        """Take note that the engine was closed."""
-        self._gone = self._gone or StoreError("The record of runs is closed here, so none can be begun or waited for.")
+        """Note that the engine was closed."""
+        self._gone = self._gone or StoreError(
+            "The record of runs is closed in this process, so no run can be started or waited for."
+        )
 
     async def keep_lease(self) -> None:
-        """Renew the lease again and again.
+        """Renew the lease periodically.
 
         Raises:
-            StoreError: the store was removed. What was performed here is let go of: nothing is recorded any more.
+            StoreError: the store was removed. All runs of this worker are released: nothing can be recorded.
         """
         try:
             await self._repeat(self._renew, "the database of runs cannot be reached", self._config.beat_seconds)
@@ -76,28 +78,28 @@ class Heartbeat:
             raise
 
     async def keep_releasing(self) -> None:
-        """Let go of runs in time when the lease is lost."""
-        await self._repeat(self._release_lost, "no run can be let go of", self._config.beat_seconds / 2)
+        """Release the runs in time when the lease expires."""
+        await self._repeat(self._release_lost, "runs cannot be released", self._config.beat_seconds / 2)
 
     async def release_cancelled(self) -> None:
-        """Let go for good of runs that were cancelled just now, before all others are left to be continued."""
+        """Release runs that were just cancelled permanently, before the others are left to be continued."""
         with suppress(*DATABASE_ERRORS), anyio.move_on_after(self._config.beat_seconds):
             await self.release_lost(self._worker.claims)
 
     async def keep_sweeping(self) -> None:
-        """Look at the runs in the database again and again."""
-        await self._repeat(self.sweep, "the runs cannot be looked at", self._config.beat_seconds)
+        """Sweep the recorded runs periodically."""
+        await self._repeat(self.sweep, "the recorded runs cannot be checked", self._config.beat_seconds)
 
     async def _repeat(self, work: Callable[[], Awaitable[object]], trouble: str, seconds: float) -> None:
-        """Do some work with pauses; whatever it raises but StoreError is logged, once until it changes."""
+        """Repeat `work` with pauses; log errors other than StoreError, a repeated one only once."""
         told = ""
         while True:
             try:
                 await work()
             except StoreError:
                 raise
-            except Exception as error:  # noqa: BLE001 - one beat that fails is no reason to miss the next
-                # What else a database or a library says may hold what was recorded.
+            except Exception as error:  # noqa: BLE001 - one failed heartbeat must not prevent the next
+                # Other messages of a database or library may contain recorded values.
                 why = str(error) if isinstance(error, LeaseLostError) else describe_error(error)
                 if why != told:
                     logger.warning("%s: %s", trouble, why)
@@ -113,7 +115,7 @@ class Heartbeat:
         self._worker.release_lost()
 
     async def sweep(self) -> int:
-        """Let go of runs that were cancelled or taken over, take over those of dead workers; return how many."""
+        """Release runs that were cancelled or taken over, and take over those of dead workers; return how many."""
         claims = self._worker.claims
         running = {
             row.workflow_id: row
@@ -131,7 +133,7 @@ class Heartbeat:
         return sum(taken) + await anyio.to_thread.run_sync(self._requeue_orphans, ours)
 
     async def release_lost(self, run_ids: Iterable[str]) -> None:
-        """Let go of those of the runs that were cancelled or that another worker has."""
+        """Release those of the runs that were cancelled or that another worker owns."""
         claims = {run_id: claim for run_id, claim in self._worker.claims.items() if run_id in set(run_ids)}
         if not claims:
             return
@@ -148,7 +150,7 @@ class Heartbeat:
         with self._lease.taking_over(worker) as dead:
             if not dead or not self._lease.holds:
                 return 0
-            # Asked again now that nobody else asks: what another worker took over meanwhile is that one's.
+            # Listed again under the lock: another worker may have taken some over meanwhile.
             rows = DBOS.list_workflows(
                 status="PENDING",
                 executor_id=worker,
@@ -158,15 +160,15 @@ class Heartbeat:
             )
             taken = self._requeue(self._takeover.admitted(rows), worker)
         if taken:
-            logger.info("%d runs of the worker %s, which is gone, wait for another one", taken, worker)
+            logger.info("%d runs of the dead worker %s are requeued", taken, worker)
         return taken
 
     def _requeue_orphans(self, ours: Mapping[str, WorkflowStatus]) -> int:
-        """Hand back what is ours by the record, and that nobody here performs.
+        """Requeue runs that are recorded as this worker's but not performed here.
 
-        The database may have said yes just when the connection broke, and runs are let go of when the lease is lost.
-        It is given as much time as a dead worker: between the record and the first line of a run some time passes.
-        dbos gives up what was begun too often when it is to be begun again.
+        The database may have committed just as the connection broke, and runs are released when the lease expires.
+        Such a run gets the same grace time as a dead worker: some time passes between its record and its start.
+        dbos itself gives up runs that were started too often.
         """
         me, claims, moment = self._lease.worker, self._worker.claims, now()
         orphaned = {run_id for run_id, row in ours.items() if row.executor_id == me and run_id not in claims}
@@ -176,7 +178,7 @@ class Heartbeat:
         return self._requeue(due, me)
 
     def _requeue(self, run_ids: list[str], worker: str) -> int:
-        """Let the runs of a worker wait in the queue again, but cancel those inside of one that was cancelled."""
+        """Requeue the runs of a worker, but cancel those nested in a cancelled run; return how many are requeued."""
         outer_of = {run_id: root_run_id(run_id) for run_id in run_ids if is_nested(run_id)}
         cancelled: set[str] = set()
         if outer_of:

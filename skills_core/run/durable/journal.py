@@ -1,4 +1,4 @@
-"""The journal of one run, kept by dbos, and the hold that this process has on the run."""
+"""The journal of one run, kept by dbos, and this process's claim on the run."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ __all__ = ["DurableJournal", "RunClaim", "record_error"]
 
 
 class RunClaim:
-    """A run that this process performs, until it lets go of it."""
+    """The claim of this process on a run that it performs, until it releases the run."""
 
     def __init__(self, lease: Lease) -> None:
-        """Begin to hold a run, whose job is performed in `scope`."""
+        """Claim a run, whose job is performed in `scope`."""
         self._lease = lease
         self._taken_over = False
         self.epoch: Epoch | None = None
@@ -45,26 +45,26 @@ class RunClaim:
 
     @property
     def place(self) -> str:
-        """Where the run is recorded, for messages."""
+        """The location of the store, for messages."""
         return self._lease.place
 
     @property
     def is_valid(self) -> bool:
-        """Whether no other worker can have taken the run over."""
+        """Whether no other worker can have taken over the run."""
         return not self.released and not self.fenced
 
     @property
     def fenced(self) -> bool:
-        """Whether another worker may perform the run, or does."""
+        """Whether another worker performs the run, or may perform it."""
         return self._taken_over or not self._lease.holds or self._lease.term != self._term
 
     @property
     def worker(self) -> str:
-        """Who holds it."""
+        """The worker that holds the claim."""
         return self._lease.worker
 
     def release(self, *, permanently: bool = False, taken_over: bool = False, fault: StoreError | None = None) -> None:
-        """Cancel the job, and see to it that nothing of it is recorded any more.
+        """Cancel the job, and make sure that nothing more of it is recorded.
 
         `permanently` says that no worker continues the run, `taken_over` that another worker has it, `fault` is the
         error of the store.
@@ -76,7 +76,7 @@ class RunClaim:
         self.scope.cancel()
 
     async def store_is_gone(self) -> bool:
-        """Return whether the store was removed, so that the run cannot go on."""
+        """Return whether the store was removed, so that the run cannot continue."""
         try:
             await anyio.to_thread.run_sync(self._lease.renew)
         except StoreError:
@@ -87,7 +87,7 @@ class RunClaim:
 
 
 class _StepFailedError(BaseException):
-    """The work of a step raised. dbos records exceptions with their text, but none that is no `Exception`."""
+    """The work of a step raised an error. A `BaseException`, because dbos records every `Exception` with its text."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__()
@@ -95,27 +95,27 @@ class _StepFailedError(BaseException):
 
 
 class DurableJournal:
-    """Records each finished step in the database, and reads back those that were finished before."""
+    """Records each finished step in the database, and reads back steps that were finished earlier."""
 
     def __init__(self, run_id: str, claim: RunClaim) -> None:
-        """Begin, or begin again, the run of this name."""
+        """Start or restart the run with this id."""
         self._run_id = run_id
         self._claim = claim
         self._ended_by: Exception | None = None
 
     @property
     def run_id(self) -> str:
-        """The run's own name."""
+        """The run's id."""
         return self._run_id
 
     @property
     def interrupted(self) -> bool:
-        """Whether this process let go of the run, and another one or the next continues it."""
+        """Whether this process released the run to be continued later, here or by another process."""
         return self._claim.released and not self._claim.permanently
 
     @property
     def fenced(self) -> bool:
-        """Whether another worker may perform the run by now, so that this one writes nothing for it any more."""
+        """Whether another worker may perform the run, so that this one must write nothing more for it."""
         return self._claim.fenced
 
     @property
@@ -124,16 +124,16 @@ class DurableJournal:
         return self._claim.epoch
 
     async def ensure_owned(self) -> None:
-        """Go on only while the run is this worker's; otherwise the job is cancelled here."""
+        """Return if this worker still owns the run; otherwise cancel the job."""
         if not self._claim.is_valid:
             await self._release()
 
     async def step(self, name: str, work: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
-        """Return what the step came to, now or earlier.
+        """Return the result of the step, now or from the record.
 
-        Once work has raised, each further step raises the same error: what was not recorded may turn out otherwise
-        the next time, and then the steps after it would be others. Where the store refuses, the job is cancelled: what
-        it would come to without its record is no outcome, and the run is continued from what is recorded.
+        Once work has raised, each further step raises the same error: the failed work is not recorded and may succeed
+        in a replay, which would then take other steps. If the store fails, the job is cancelled: a result without a
+        record does not count, and the run is continued from its record.
         """
         if self._ended_by is not None:
             raise self._ended_by
@@ -142,7 +142,7 @@ class DurableJournal:
             await self.ensure_owned()
             try:
                 return round_trip(await work())
-            except StoreError as error:  # of a run inside
+            except StoreError as error:  # from a nested run
                 await self._release(fault=error)
             except Exception as error:  # noqa: BLE001 - raised again below
                 raise _StepFailedError(error) from None
@@ -162,7 +162,7 @@ class DurableJournal:
         raise self._ended_by
 
     async def _release_as_recorded(self) -> NoReturn:
-        """Let go of a run that is not this worker's any more: it was cancelled, or another one has it."""
+        """Release a run that this worker has lost: it was cancelled, or another worker owns it."""
         try:
             cancelled = (row := await status_row(self._run_id)) is None or row.status == CANCELLED
         except DATABASE_ERRORS:
@@ -174,12 +174,12 @@ class DurableJournal:
     ) -> NoReturn:
         self._claim.release(permanently=permanently, taken_over=taken_over, fault=fault)
         await anyio.lowlevel.checkpoint()
-        # It is shielded, or a task that the scope does not know of.
+        # The scope does not cover this task, or the caller is shielded.
         raise asyncio.CancelledError
 
 
 def record_error(run_id: str, place: str, error: Exception) -> StoreError:
-    """Return the error for a run whose record could not be read or written."""
+    """Return the StoreError for a run whose record could not be read or written."""
     why = f" ({reason})" if (reason := reason_of(error)) else ""
     what = f"The record of the run {run_id!r} in {place} could not be read or written{why}: {type(error).__name__}."
-    return StoreError(f"{what} It is continued later from what is recorded.")
+    return StoreError(f"{what} The run is continued later from its last recorded step.")

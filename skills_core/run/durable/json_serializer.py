@@ -1,4 +1,4 @@
-"""What is written to the database, and read from it: JSON, and of an error nothing but its type."""
+"""The serializer for the database: values as JSON, and errors as nothing but their type."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ERROR: Final = "error"
 
 
 class JobFailedError(Exception):
-    """A job raised an error of the type `problem`. What the error said is told nowhere: it may hold a secret."""
+    """A job raised an error of the type `problem`. The error's text is dropped: it may contain a secret."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -26,20 +26,20 @@ class JobFailedError(Exception):
 
 
 def round_trip(value: object) -> JsonValue:
-    """Return a value as it comes back from a record, so that a first time and a repetition are the same.
+    """Return a value as it reads back from a record, so that a first execution and a replay get the same value.
 
     Raises:
-        TypeError, ValueError: it is no JSON.
+        TypeError, ValueError: the value is not JSON.
     """
     result: JsonValue = json.loads(_encode(value))
     return result
 
 
 def round_trip_object(value: object) -> JsonObject:
-    """Return an object as it comes back from a record.
+    """Return an object as it reads back from a record.
 
     Raises:
-        TypeError, ValueError: it is no JSON object.
+        TypeError, ValueError: the value is not a JSON object.
     """
     result = round_trip(value)
     if not isinstance(result, dict):
@@ -48,15 +48,15 @@ def round_trip_object(value: object) -> JsonObject:
 
 
 def _encode(value: object) -> str:
-    # Escapes keep out what PostgreSQL and UTF-8 cannot hold: the character zero and halves of surrogate pairs.
+    # ASCII escapes, because PostgreSQL and UTF-8 cannot hold the character zero and lone surrogates.
     return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
 class JsonSerializer(Serializer):
-    """JSON with one level around it that tells values from errors."""
+    """JSON in an envelope that distinguishes values from errors."""
 
     def name(self) -> str:
-        """Return the name that stands beside each record."""
+        """Return the serializer name stored with each record."""
         return "skillserve_json"
 
     def serialize(self, data: Any) -> str:  # noqa: ANN401 - dbos hands over what it has
@@ -68,8 +68,8 @@ class JsonSerializer(Serializer):
         return _encode({_VALUE: data})
 
     def deserialize(self, serialized_data: str) -> Any:  # noqa: ANN401 - see serialize
-        """Read a value, or an error that says nothing but its type."""
+        """Read a value, or an error with nothing but its type."""
         record = json.loads(serialized_data)
         if not isinstance(record, dict) or record.keys() not in ({_VALUE}, {_ERROR}):
-            raise ValueError("this is no record of ours")
+            raise ValueError("the record was not written by skillserve")
         return record[_VALUE] if _VALUE in record else JobFailedError(str(record[_ERROR])[:200])

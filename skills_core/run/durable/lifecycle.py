@@ -1,4 +1,4 @@
-"""What stands below an engine: the lease that tells that this process is alive, and dbos, launched and ended."""
+"""Start and stop of an engine: the lease of this worker, the tables, and the launch and shutdown of dbos."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 __all__ = ["acquire_lease", "create_tables", "dbos_config", "launch", "renew_before_start", "shut_down"]
 
 _FINAL_WRITE_SECONDS: Final = 5.0
-"""Seconds that the record has to take note of the end."""
+"""Seconds allowed for recording that runs were interrupted."""
 
 _POLL_SECONDS: Final = 0.25
-"""How often a worker looks for waiting runs."""
+"""Seconds between two polls of a queue."""
 
 
 def acquire_lease(store: Store, config: WorkerConfig) -> Lease:
-    """Begin to be a worker on this store.
+    """Register this process as a worker of the store.
 
     Raises:
         StoreError: the store cannot be used.
@@ -49,27 +49,29 @@ def acquire_lease(store: Store, config: WorkerConfig) -> Lease:
         try:
             return FileLease(store.path)
         except OSError as error:
-            raise StoreError(f"{store.path}: its workers cannot be told apart: {error.strerror}.") from error
+            raise StoreError(
+                f"{store.path}: the lock file of this worker cannot be created: {error.strerror}."
+            ) from error
     from skills_core.run.durable.leases.postgres import PostgresLease  # noqa: PLC0415 - only where it is used
 
     return PostgresLease(store.url, config.grace_seconds)
 
 
 def create_tables(store: Store) -> None:
-    """Create the tables of the record, or bring those of an earlier version up to date, before they are read.
+    """Create the tables, or migrate those of an earlier version, before anything reads them.
 
-    Another worker may be about to: PostgreSQL shows what it has created up to now, and this waits for the rest.
+    If another worker is doing so on PostgreSQL, wait for it: some of its tables are visible before all are.
 
     Raises:
         StoreError: the store cannot be used.
     """
-    logging.getLogger("dbos").setLevel(logging.CRITICAL)  # its warnings hold the texts of errors
+    logging.getLogger("dbos").setLevel(logging.CRITICAL)  # its warnings contain error texts
     with as_store_errors(store.place):
         DBOS.migrate(store.url, schema=SCHEMA)
 
 
 def dbos_config(store: Store, worker: str, config: WorkerConfig) -> DBOSConfig:
-    """Return what dbos is told."""
+    """Return the configuration of dbos."""
     return {
         "name": config.pool,
         "system_database_url": store.url,
@@ -79,18 +81,18 @@ def dbos_config(store: Store, worker: str, config: WorkerConfig) -> DBOSConfig:
         "serializer": JsonSerializer(),
         "sys_db_pool_size": 10,
         "db_engine_kwargs": {"hide_parameters": True},
-        # What it polls for on SQLite nobody here sends, and its end waits for the next time.
+        # On SQLite it polls for notifications that this product never sends, and its shutdown waits for the next poll.
         "notification_listener_polling_interval_sec": 0.1,
         "enable_otlp": False,
-        # It would advertise a service, and print the texts of errors. What matters of it the watch tells.
+        # Its logs advertise a service and contain error texts. The heartbeat logs what matters.
         "log_level": "CRITICAL",
     }
 
 
 async def launch(lease: Lease, config: WorkerConfig) -> None:
-    """Launch dbos on this event loop: it performs runs on the loop that it was launched on.
+    """Launch dbos on this event loop, on which it then performs runs.
 
-    This holds up the loop while it looks for its tables.
+    This blocks the loop while dbos checks its tables.
 
     Raises:
         StoreError: the store cannot be used.
@@ -108,10 +110,10 @@ async def launch(lease: Lease, config: WorkerConfig) -> None:
 
 
 async def renew_before_start(lease: Lease) -> None:
-    """Begin with a fresh lease: creating the tables may have taken long.
+    """Renew the lease before the start: creating the tables may have taken long.
 
     Raises:
-        StoreError: the store went away.
+        StoreError: the store is gone.
     """
     try:
         await anyio.to_thread.run_sync(lease.renew)
@@ -120,14 +122,14 @@ async def renew_before_start(lease: Lease) -> None:
 
 
 async def shut_down(worker: Worker, config: WorkerConfig) -> None:
-    """Let go of all runs, and end dbos in this process."""
+    """Release all runs, and shut dbos down in this process."""
     claims = worker.claims
     await worker.stop(config.stop_seconds)
     if claims:
         with suppress(*DATABASE_ERRORS), anyio.move_on_after(_FINAL_WRITE_SECONDS):
             await worker.mark_interrupted(claims)
     stop_retrying()
-    # In a thread: dbos waits for threads that wait for this loop.
+    # In a thread: dbos joins threads that wait for this loop.
     await anyio.to_thread.run_sync(lambda: DBOS.destroy(destroy_registry=True))
-    # dbos has made its own threads the loop's, and they take no more work.
+    # dbos replaced the loop's default executor by its own, which takes no more work.
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())

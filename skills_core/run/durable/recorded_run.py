@@ -1,4 +1,4 @@
-"""One recorded run as it is told: its state, what it was given and what it came to."""
+"""One recorded run: its state, its input and its outcome."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["FINISHED", "UNFINISHED", "RecordedRun", "RunState"]
 
 
 class RunState(StrEnum):
-    """Where a run stands."""
+    """The state of a recorded run."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -34,13 +34,13 @@ class RunState(StrEnum):
 
 
 _MEANINGS: Final[Mapping[RunState, str]] = {
-    RunState.WAITING: "it waits for a free worker",
-    RunState.RUNNING: "it runs, or its worker died and another one will take it over",
+    RunState.WAITING: "it is waiting for a free worker",
+    RunState.RUNNING: "it is running, or its worker died and another one will take it over",
     RunState.DONE: "it is done",
     RunState.FAILED: "its job raised an error",
     RunState.CANCELLED: "it was cancelled",
-    RunState.GIVEN_UP: "its worker died again and again, so nobody takes it over any more",
-    RunState.OTHER_FORMAT: "it was begun by a version with another run format, and only such a version continues it",
+    RunState.GIVEN_UP: "its workers died too often, so no worker takes it over again",
+    RunState.OTHER_FORMAT: "it was started by a version with another run format, which alone can continue it",
 }
 
 UNFINISHED: Final = frozenset({RunState.WAITING, RunState.RUNNING, RunState.OTHER_FORMAT})
@@ -51,9 +51,9 @@ FINISHED: Final = frozenset(RunState) - UNFINISHED
 class RecordedRun:
     """One recorded run.
 
-    `kind` and `given` are what it was started with; where the record is damaged, `kind` is empty. `attempts` counts how
-    often somebody began it, `worker` is who did last. `outcome` is there once it is done, and was asked for. `problem`
-    is the type of the error that its job raised. Times are seconds since 1970.
+    `kind` and `given` are its input; if the record is damaged, `kind` is empty. `attempts` counts how often a worker
+    started it, `worker` is the last one. `outcome` is set once the run is done, if it was loaded. `problem` is the type
+    of the error that its job raised. Times are seconds since 1970.
     """
 
     run_id: str
@@ -70,5 +70,5 @@ class RecordedRun:
 
     @property
     def epoch(self) -> Epoch:
-        """The fencing token of the worker that began it last."""
+        """The fencing token of the worker that started it last."""
         return Epoch(round(self.created * 1000), self.attempts)

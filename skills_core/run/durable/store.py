@@ -14,7 +14,7 @@ from skills_core.run.durable.errors import StoreError
 __all__ = ["SCHEMA", "PostgresStore", "SqliteStore", "Store", "make_private", "store_of"]
 
 SCHEMA: Final = "skillserve"
-"""PostgreSQL: everything that is recorded stands in this schema."""
+"""PostgreSQL: the schema of all tables."""
 
 _POSTGRES: Final = ("postgresql://", "postgres://")
 _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
@@ -22,35 +22,35 @@ _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 @dataclass(frozen=True, slots=True)
 class SqliteStore:
-    """A file on a local disk. It is created where it is missing, readable and writable for its user only."""
+    """A file on a local disk. It is created if missing, readable and writable only by its user."""
 
     path: Path
 
     @property
     def url(self) -> str:
-        """What dbos is told."""
-        # As a URL it has no ? and no % of its own, which would be read as more than a path.
+        """The URL for dbos."""
+        # Quoted, because ? and % in the path would have a meaning in a URL.
         return f"sqlite:///{quote(self.path.resolve().as_posix(), safe='/:')}"
 
     @property
     def place(self) -> str:
-        """Where it is, for messages."""
+        """The location, for messages."""
         return str(self.path)
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresStore:
-    """A database that exists already, by a URL `postgresql://user@host/database`. Its password is shown nowhere."""
+    """An existing database, by a URL `postgresql://user@host/database`. The password is never shown."""
 
     url: str = field(repr=False)
 
     @property
     def place(self) -> str:
-        """Where it is, for messages: hosts and database, without user and password."""
+        """The location, for messages: hosts and database, without user and password."""
         _, _, rest = self.url.partition("://")
         address, _, options = rest.partition("?")
         if "@" in options:
-            return "PostgreSQL"  # what stands before it may be part of a password
+            return "PostgreSQL"  # the text before it may be part of a password
         named = [f"{name}={value}" for name, value in parse_qsl(options) if name in {"dbname", "host", "port"}]
         where = f"postgresql://{address.rpartition('@')[2]}"
         return f"{where} ({', '.join(named)})" if named else where
@@ -64,12 +64,14 @@ def store_of(text: str) -> Store:
     if text.startswith(_POSTGRES):
         return PostgresStore(text)
     if "://" in text:
-        raise StoreError(f"Runs cannot be recorded at {text.partition('://')[0]}://: give a path or postgresql://….")
+        raise StoreError(
+            f"Runs cannot be recorded at {text.partition('://')[0]}://; expected a file path or postgresql://…."
+        )
     return SqliteStore(Path(text).expanduser())
 
 
 def make_private(path: Path) -> None:
-    """Create the file and its folder where they are missing, and see that only this user can reach what is recorded.
+    """Create the file and its folder if missing, and make sure that only this user can access the file.
 
     Raises:
         StoreError: the file or folder belongs to others, or others may write there.
@@ -89,13 +91,16 @@ def make_private(path: Path) -> None:
 def _refuse_shared(folder: Path) -> None:
     mode = folder.stat().st_mode
     if os.name != "nt" and mode & _WRITABLE_BY_OTHERS and not mode & stat.S_ISVTX:
-        raise StoreError(f"{folder}: others may write here, so they could replace the record of runs. chmod go-w it.")
+        raise StoreError(
+            f"{folder}: other users may write to this folder, so they could replace the record of runs. "
+            "Run chmod go-w on it."
+        )
 
 
 def _make_file_private(path: Path, descriptor: int) -> None:
     if os.name == "nt":
-        return  # a new file has the permissions of its folder, which is the user's own
+        return  # a new file inherits the permissions of its folder, which the user owns
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
-        raise StoreError(f"{path}: this is no file of yours. Name another one to record runs in.")
+        raise StoreError(f"{path}: this is not a regular file that you own. Choose another file to record runs in.")
     os.fchmod(descriptor, 0o600)

@@ -1,6 +1,6 @@
-"""Which interrupted runs a worker continues: those that it was opened for, and that were not interrupted too long ago.
+"""Decides which interrupted runs a worker continues: those it was opened for and that were interrupted recently.
 
-What a run does to the world was wanted when it was asked for. One that lay still for long is left as it is, until
+The side effects of a run were wanted when it was requested. A run that was interrupted long ago stays as it is until
 a user resumes or cancels it.
 """
 
@@ -30,7 +30,7 @@ __all__ = ["InterruptedRun", "TakeoverPolicy", "ignore_interrupted", "set_aside_
 
 @dataclass(frozen=True, slots=True)
 class InterruptedRun:
-    """An interrupted run that a worker came upon: for how long it lies still, and whether the worker continues it."""
+    """An interrupted run that a worker found: seconds since its last activity, and whether the worker continues it."""
 
     run: RecordedRun
     seconds: float
@@ -38,7 +38,7 @@ class InterruptedRun:
 
 
 def ignore_interrupted(interrupted: InterruptedRun) -> None:
-    """Take no note."""
+    """Do nothing."""
     del interrupted
 
 
@@ -47,12 +47,12 @@ class _ListSteps(Protocol):
 
 
 class TakeoverPolicy:
-    """What one worker decided on; it says of each run once what becomes of it."""
+    """The decisions of one worker; each decision about a run is reported once."""
 
     def __init__(
         self, config: WorkerConfig, steps_of: _ListSteps, on_interrupted: Callable[[InterruptedRun], None]
     ) -> None:
-        """Decide by `config`; `steps_of` lists the steps of a run that are finished."""
+        """Decide by `config`; `steps_of` lists the finished steps of a run."""
         self._config = config
         self._steps_of = steps_of
         self._on_interrupted = on_interrupted
@@ -60,7 +60,7 @@ class TakeoverPolicy:
         self._reported: set[tuple[str, bool]] = set()
 
     def admitted(self, rows: Iterable[WorkflowStatus]) -> list[str]:
-        """Return which runs of a dead worker are taken over; a run and those inside of it share one decision."""
+        """Return which runs of a dead worker are taken over; a run and those nested in it share one decision."""
         groups: dict[str, list[WorkflowStatus]] = {}
         for row in rows:
             if self._config.takes_over(row.workflow_id):
@@ -84,17 +84,17 @@ class TakeoverPolicy:
 
 
 def last_activity(row: WorkflowStatus, steps_of: _ListSteps) -> float:
-    """Return when something was recorded of a run for the last time, in seconds since 1970."""
+    """Return the time of the last record of a run, in seconds since 1970."""
     steps = steps_of(row.workflow_id, load_output=False)
     signs = [row.updated_at or 0, *(step["completed_at_epoch_ms"] or 0 for step in steps)]
     return max(signs) / 1000
 
 
 def set_aside_stale(store: Store, config: WorkerConfig) -> None:
-    """Take from the queue what was interrupted, put back into it, and then left there for too long.
+    """Take runs out of the queue that were interrupted, requeued, and then left there for too long.
 
-    A worker that takes a run over puts it into the queue first. Where all workers end before one has room for it, the
-    next worker that opens would perform it at once, however long ago that was.
+    A worker that takes a run over puts it into the queue first. If all workers end before one of them has a free slot,
+    the next worker that opens would perform it at once, however old it is.
 
     Raises:
         StoreError: the store cannot be used.
@@ -107,7 +107,7 @@ def set_aside_stale(store: Store, config: WorkerConfig) -> None:
             return
         mine = client.unfinished(config)
         if any(client.activity(run) is Activity.PERFORMED for run in mine):
-            return  # a worker that is alive has put it there, and performs it when it has room
+            return  # a live worker put it there, and performs it when it has a free slot
         for run in mine:
             is_left = run.state is RunState.WAITING and run.attempts > 0 and time.time() - run.updated > limit
             if is_left and not (config.only and root_run_id(run.run_id) in config.only):

@@ -1,4 +1,4 @@
-"""Performs the runs that fall to this process, so many at a time, and lets go of them when it must."""
+"""Performs the runs that this process has claimed, a limited number at a time, and releases them when it must."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ logger = logging.getLogger(__name__)
 
 
 class Worker:
-    """The runs that this process performs now."""
+    """The runs that this process is performing."""
 
     def __init__(self, kinds: Mapping[str, Job], lease: Lease, at_once: int) -> None:
-        """Perform jobs of these kinds, `at_once` of them at a time."""
+        """Perform jobs of these kinds, at most `at_once` at a time."""
         self._kinds = dict(kinds)
         self._lease = lease
         self._slots = asyncio.Semaphore(at_once)
@@ -50,36 +50,36 @@ class Worker:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds of jobs that there are here."""
+        """The kinds of jobs that this worker knows."""
         return frozenset(self._kinds)
 
     @property
     def claims(self) -> Mapping[str, RunClaim]:
-        """The runs that are performed or wait for a slot, by name."""
+        """The claims on runs that are performed or wait for a slot, by run id."""
         return dict(self._claims)
 
     @property
     def faults(self) -> Mapping[str, StoreError]:
-        """What the store refused of the runs that were let go of for it, by name."""
+        """The store errors for which runs were released, by run id."""
         return dict(self._faults)
 
     def retain_errors(self, run_ids: Collection[str]) -> None:
-        """Forget what the store refused of all others."""
+        """Keep the store errors of these runs and drop all others."""
         self._faults = {run_id: fault for run_id, fault in self._faults.items() if run_id in run_ids}
 
     async def perform(self, kind: str, given: JsonObject) -> JsonObject:
-        """Perform the run that dbos has begun in this task, and return its outcome.
+        """Perform the run that dbos started in this task, and return its outcome.
 
         Raises:
             JobFailedError: the job raised an error, or there is none of this kind.
-            asyncio.CancelledError: the run was let go of. dbos records nothing then, so it is still to be done, unless
-                somebody cancelled it.
+            asyncio.CancelledError: the run was released. dbos then records nothing, so the run stays unfinished
+                unless it was cancelled.
         """
         run_id = DBOS.workflow_id
         assert run_id is not None  # noqa: S101 - for the type checker
         claim = RunClaim(self._lease)
         if (before := self._claims.get(run_id)) is not None:
-            before.release()  # dbos has begun it anew: what is left of the earlier time can record nothing any more
+            before.release()  # dbos started it again: the earlier attempt must record nothing
         self._claims[run_id] = claim
         self._faults.pop(run_id, None)
         self._idle.clear()
@@ -100,7 +100,7 @@ class Worker:
                 claim.release()
             if is_nested(run_id) and (outer := self._claims.get(root_run_id(run_id))) is not None and outer.released:
                 claim.release(permanently=outer.permanently)
-            # A run inside of another one has that one's slot.
+            # A nested run uses the slot of its root run.
             with claim.scope:
                 await self._read_epoch(run_id, claim)
                 async with nullcontext() if is_nested(run_id) else self._slots:
@@ -113,16 +113,16 @@ class Worker:
             logger.debug("the job of run %s raised", run_id, exc_info=True)
         if claim.fault is not None:
             self._faults[run_id] = claim.fault
-            logger.warning("run %s is let go of: %s", one_line(run_id), claim.fault)
+            logger.warning("run %s is released: %s", one_line(run_id), claim.fault)
         if claim.released:
             raise asyncio.CancelledError
         if problem:
             logger.warning("run %s failed: its job raised %s", one_line(run_id), problem)
-            raise JobFailedError(problem)  # outside of the handler: with no trace of what the error said
+            raise JobFailedError(problem)  # outside the handler, so that the text of the error is not chained
         return outcome
 
     async def _read_epoch(self, run_id: str, claim: RunClaim) -> None:
-        """Learn the fencing token of the run; where another worker has the run already, let go of it."""
+        """Read the fencing token of the run; release the run if another worker owns it already."""
         try:
             row = await status_row(run_id)
         except DATABASE_ERRORS as error:
@@ -139,19 +139,19 @@ class Worker:
         return round_trip_object(await self._kinds[kind](DurableJournal(run_id, claim), given))
 
     def release_lost(self) -> None:
-        """Let go of the runs that another worker may have taken over."""
+        """Release the runs that another worker may have taken over."""
         for run_id, claim in self.claims.items():
             if not claim.released and not claim.is_valid:
-                logger.warning("run %s is let go of: this worker could not show in time that it is alive", run_id)
+                logger.warning("run %s is released: this worker could not renew its lease in time", run_id)
                 claim.release()
 
     def release_all(self) -> None:
-        """Let go of all runs for good: what was recorded of them is gone."""
+        """Release all runs permanently: their records are gone."""
         for claim in self.claims.values():
             claim.release(permanently=True)
 
     async def stop(self, seconds: float) -> None:
-        """Let go of all runs, begin none any more, and wait so long for the jobs to end."""
+        """Release all runs, accept no new ones, and wait up to `seconds` for the jobs to end."""
         self._closing = True
         for claim in self.claims.values():
             claim.release()
@@ -162,8 +162,8 @@ class Worker:
             logger.warning("%d runs did not stop within %g seconds", len(self._claims), seconds)
 
     async def mark_interrupted(self, claims: Mapping[str, RunClaim]) -> None:
-        """Let the record say that these runs were performed up to now, as far as they are to be continued."""
+        """Update the records of these runs, so that their last activity is now. Skips runs that are not continued."""
         for run_id, claim in claims.items():
             if not claim.permanently and not claim.fenced:
-                # What it says does not matter: it is the time at which it was said.
+                # Only the time of the update matters, not its content.
                 await DBOS.update_workflow_attributes_async(run_id, {"interrupted": True})

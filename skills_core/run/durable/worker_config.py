@@ -1,4 +1,4 @@
-"""On what terms a process takes part in performing runs."""
+"""The configuration of a worker, and the ids of nested runs."""
 
 from __future__ import annotations
 
@@ -8,61 +8,61 @@ from typing import Final
 __all__ = ["NESTED_SEPARATOR", "RUN_FORMAT", "WorkerConfig", "is_nested", "root_run_id"]
 
 RUN_FORMAT: Final = 1
-"""How runs are recorded. It goes up when a job takes other steps than before for the same input, or reads their results
-differently: a run is only continued by a version that has the number it was begun with."""
+"""The format of recorded runs. Increase it when a job takes other steps for the same input, or reads their results
+differently: only a version with the same number continues a run."""
 
 
 NESTED_SEPARATOR: Final = "."
-"""What stands between the name of a run and that of a run inside of it."""
+"""Separates the id of a run from the name of a run nested in it."""
 
 
 def is_nested(run_id: str) -> bool:
-    """Tell whether this is the name of a run inside of another one."""
+    """Tell whether this is the id of a nested run."""
     return NESTED_SEPARATOR in run_id
 
 
 def root_run_id(run_id: str) -> str:
-    """Return the name of the run that this one is inside of, or its own."""
+    """Return the id of the outermost run around this one, or its own."""
     return run_id.partition(NESTED_SEPARATOR)[0]
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """Bounds and rhythm of one worker. The workers of one pool should agree on them."""
+    """Limits and intervals of one worker. The workers of one pool should use the same."""
 
     pool: str = "skillserve"
     """Workers with the same pool perform each other's runs, so they need the same skills and settings. 3 to 50 of a-z,
     0-9, dashes and underscores."""
     at_once: int = 4
-    """Runs that this process performs at a time; the others wait."""
+    """Runs that this process performs at the same time; others wait."""
     recoveries: int = 10
-    """How often a run is begun again after its worker died or stopped, before it is given up."""
+    """How often a run is restarted after its worker died or stopped, before it is given up."""
     only: frozenset[str] | None = None
-    """The runs of dead workers that this process takes over, with those inside of them; None for all. One that is there
-    for a moment would begin others and let go of them again."""
+    """The runs of dead workers that this process takes over, with the runs nested in them; None for all. A short-lived
+    process would start other runs only to release them again."""
     resume_seconds: float | None = None
-    """How long ago a run may have been interrupted for this process to continue it; None for any time. Older ones stay
-    as they are, until they are cancelled or a process that does not mind continues them."""
+    """This process continues runs that were interrupted at most so many seconds ago; None for no limit. Older ones stay
+    as they are until they are cancelled, or a process with another limit continues them."""
     run_format: int = RUN_FORMAT
     beat_seconds: float = 1.0
-    """How often a worker shows that it is alive, and looks for cancelled runs and for workers that are not."""
+    """Seconds between heartbeats: renewals of the lease, and checks for cancelled runs and dead workers."""
     grace_seconds: float = 15.0
-    """PostgreSQL: how long a worker may be silent before its runs are taken over. It gives them up by itself before."""
+    """PostgreSQL: seconds without renewal after which a worker's runs are taken over. It releases them before that."""
     stop_seconds: float = 10.0
-    """How long a closing worker waits for its runs to stop."""
+    """Seconds that a closing worker waits for its runs to stop."""
 
     def queue_for(self, run_id: str) -> str:
         """Return the queue in which a run waits for a worker.
 
-        Runs inside of others have one of their own: were they to wait behind those that wait for them, nobody went on.
+        Nested runs have a queue of their own: behind the runs that wait for them, they would deadlock.
         """
         return f"{self.pool}.inner" if is_nested(run_id) else self.pool
 
     def takes_over(self, run_id: str) -> bool:
-        """Tell whether this process takes a run over from a worker that died."""
+        """Tell whether this process takes a run over from a dead worker."""
         return self.only is None or root_run_id(run_id) in self.only
 
     @property
     def version(self) -> str:
-        """What stands beside each run, so that only workers of this pool and format continue it."""
+        """The version recorded with each run; only workers of the same pool and format continue it."""
         return f"{self.pool}.{self.run_format}"

@@ -1,1 +1,1 @@
-"""What happened in a run, to be looked at afterwards: spans for whoever collects them, and a JSON file for people."""
+"""Traces of runs: OpenTelemetry spans for collectors, and a JSON file a run for people."""

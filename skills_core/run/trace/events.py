@@ -1,4 +1,4 @@
-"""What a trace is made of: frozen values."""
+"""The header and the events of a trace, as frozen values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def now() -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunHeader:
-    """What is known of a run before it begins. `model` is what settings call it, `request` the user's message."""
+    """What is known of a run before it starts. `model` is its name in the settings, `request` the user's message."""
 
     run_id: str
     skill: str
@@ -43,7 +43,7 @@ class RunHeader:
 
 @dataclass(frozen=True, slots=True)
 class ModelCalled:
-    """The model was asked: `text` is its answer, `wanted` the tools that it wants called, `error` why there is none."""
+    """A request to the model: `text` is its answer, `wanted` the tools it calls, `error` why there is no answer."""
 
     at: str
     seconds: float
@@ -58,7 +58,7 @@ class ModelCalled:
 
 @dataclass(frozen=True, slots=True)
 class ToolCalled:
-    """A tool was called, or the call was turned down: what the guard and the user said is in `call`."""
+    """A tool call, executed or refused; `call` holds the decisions of guard and user."""
 
     at: str
     call: ToolCall
@@ -67,7 +67,7 @@ class ToolCalled:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """An output was scored; `error` is why it could not be."""
+    """The score of an output; `error` says why there is none."""
 
     at: str
     attempt: int

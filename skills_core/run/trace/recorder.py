@@ -1,4 +1,4 @@
-"""Writes down what happens in a run while it happens, so that a run that is killed leaves its trace too."""
+"""Writes the trace of a run while the run goes on, so that a killed run leaves a trace too."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 __all__ = ["TraceRecorder"]
 
 MAX_TRACES = 1000
-"""Traces that are kept; older ones are removed when a run ends."""
+"""Number of traces to keep; older ones are removed when a run ends."""
 
 FINAL_WRITE_SECONDS = 5.0
-"""Seconds that writing the end of a run may take while the run is being cancelled."""
+"""Seconds allowed for writing the end of a run that is being cancelled."""
 
 
 class TraceRecorder:
-    """The trace of one run; without a store it is only kept in memory."""
+    """The trace of one run; without a store it stays in memory."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class TraceRecorder:
         secrets: Secrets | None = None,
         journal: Journal | None = None,
     ) -> None:
-        """Know the run; nothing is written before `begin`, and nothing once `journal` is fenced off."""
+        """Write nothing before `begin`, and nothing once `journal` is fenced."""
         self.header = header
         self._journal = journal or MemoryJournal(header.run_id)
         self._process: str | None = None
@@ -52,28 +52,28 @@ class TraceRecorder:
         self._ended: str | None = None
 
     async def begin(self, at: str) -> None:
-        """Note when the run began; one that is continued began when it first did."""
+        """Write the start of the run; a continued run keeps its first start time."""
         self.header = replace(self.header, started=at)
         if self._store is not None and self._journal.epoch is None:
             self._process = await anyio.to_thread.run_sync(self._store.presence)
         await self._write(first=True)
 
     async def add(self, event: Event) -> None:
-        """Note what happened, without secrets."""
+        """Add an event, with secrets redacted."""
         self._events.append(self._secrets.redact_json(to_json(event)))
         await self._write()
 
     async def finish(self, outcome: RunOutcome) -> None:
-        """Note how the run ended, even while it is being cancelled."""
+        """Write the outcome of the run, even while it is being cancelled."""
         self._outcome, self._ended = outcome, now()
         with anyio.CancelScope(shield=True), anyio.move_on_after(FINAL_WRITE_SECONDS):
             await self._write(last=True)
 
     @property
     def trace(self) -> JsonObject:
-        """The trace as it stands, without secrets."""
+        """The current trace, with secrets redacted."""
         outcome = to_json(self._outcome) if self._outcome else {"status": "running"}
-        # The header has said whose run it is, and the events hold the calls.
+        # The header holds run and skill, and the events hold the calls.
         told = {key: value for key, value in outcome.items() if key not in {"run_id", "skill", "digest", "tool_calls"}}
         trace: JsonObject = {
             **to_json(self.header),
@@ -90,7 +90,7 @@ class TraceRecorder:
         if self._store is None or self._journal.fenced:
             return
         write = partial(self._store.try_write, self.header.run_id, self.trace, self._journal.epoch, first=first)
-        # Where a disk does not answer, the last write is given up; an earlier one could come after the next.
+        # If a disk hangs, only the last write is abandoned; an earlier one could overtake the next.
         await anyio.to_thread.run_sync(write, abandon_on_cancel=last)
         if last:
             await anyio.to_thread.run_sync(self._store.prune, MAX_TRACES, abandon_on_cancel=True)

@@ -1,7 +1,7 @@
-"""Spans of OpenTelemetry: a run, and within it each call of a tool; pydantic-ai adds those of the model.
+"""OpenTelemetry spans of a run and of each tool call in it; pydantic-ai adds those of the model.
 
-Names and attributes follow OpenTelemetry's conventions for generative AI. The trace has the number of the run, so that
-who has one finds the other. Texts are not told: they may be anybody's, and the JSON file has them.
+Names and attributes follow OpenTelemetry's semantic conventions for generative AI. The trace id is derived from the run
+id, so that either leads to the other. Spans contain no texts, which may be private; the JSON file has them.
 """
 
 from __future__ import annotations
@@ -33,10 +33,7 @@ _NOT_EXECUTED = frozenset(CallDecision) - {CallDecision.DONE, CallDecision.FAILE
 
 
 def trace_id(run_id: str) -> str:
-    """Return the number of the trace that belongs to a run: its name's, or one made of a name that has none.
-
-    A run inside of another has the same.
-    """
+    """Return the trace id of a run: its run id if that is one, else a hash of it. Nested runs share it."""
     name = root_run_id(run_id)
     found = _TRACE_ID.match(name)
     return found[0] if found and int(found[0], 16) else hashlib.sha256(name.encode()).hexdigest()[:32]
@@ -44,7 +41,7 @@ def trace_id(run_id: str) -> str:
 
 @contextmanager
 def run_span(header: RunHeader) -> Iterator[Span]:
-    """Be within the span of a run; it links to the span that is current, if there is one."""
+    """Start the span of a run, as a root span with a link to the current span, if any."""
     around = trace.get_current_span().get_span_context()
     number = int(trace_id(header.run_id), 16)
     root = SpanContext(number, secrets.randbits(64) or 1, is_remote=True, trace_flags=TraceFlags(1))
@@ -63,7 +60,7 @@ def run_span(header: RunHeader) -> Iterator[Span]:
         kind=SpanKind.INTERNAL,
         attributes=attributes,
         links=[trace.Link(around)] if around.is_valid else [],
-        # The text of an error may be anybody's, as all texts.
+        # Error texts may be private, as all texts.
         record_exception=False,
         set_status_on_exception=False,
     ) as span:
@@ -72,7 +69,7 @@ def run_span(header: RunHeader) -> Iterator[Span]:
 
 @contextmanager
 def tool_span(run_id: str, tool: str | None, number: int) -> Iterator[Span]:
-    """Be within the span of a call of a tool, None where there is no such tool: its name is a text of the model's."""
+    """Start the span of a tool call. `tool` is None if no such tool exists: the name is then text of the model."""
     attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.id": f"{run_id}/{number}"}
     if tool is not None:
         attributes["gen_ai.tool.name"] = tool
@@ -86,18 +83,18 @@ def tool_span(run_id: str, tool: str | None, number: int) -> Iterator[Span]:
 
 
 def record_call(span: Span, call: ToolCall) -> None:
-    """Say on a span what became of the call."""
+    """Set the result of a tool call on its span."""
     span.set_attribute("skillserve.decision", call.decision.value)
     span.set_attribute("skillserve.confirmed", call.confirmed)
     if call.decision is not CallDecision.DONE:
         span.set_attribute("error.type", call.decision.value)
-        # What was turned down is the guard's success, and an error for nobody.
+        # A refused call is the guard at work, not an error.
         if call.decision not in _NOT_EXECUTED:
             span.set_status(Status(StatusCode.ERROR, call.decision.value))
 
 
 def record_outcome(span: Span, outcome: RunOutcome) -> None:
-    """Say on a span how the run ended."""
+    """Set the outcome of a run on its span."""
     span.set_attribute("skillserve.status", outcome.status.value)
     span.set_attribute("gen_ai.usage.input_tokens", outcome.usage.input_tokens)
     span.set_attribute("gen_ai.usage.output_tokens", outcome.usage.output_tokens)

@@ -1,4 +1,4 @@
-"""Traces on disk: one JSON file for each run, which only the user can read."""
+"""Traces on disk: one JSON file per run, readable only by its user."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ __all__ = ["FencedTraceError", "TraceStore", "UnknownTraceError", "UnreadableTra
 logger = logging.getLogger(__name__)
 
 MAX_SIZE = 64 * 1024 * 1024
-"""Bytes of a file that is read."""
+"""Largest trace that is read, in bytes."""
 
 _EPOCH_FIELD = "epoch"
-# The field that says which attempt at a run a trace is of.
+# The field of a trace that holds the fencing token of its attempt.
 
 _PARTIAL_SUFFIX = ".half"
-# What is being written.
+# Files that are being written.
 
 _STALE_AFTER = 3600 * 10**9
-# Nanoseconds after which nobody writes to a file any more.
+# Nanoseconds after which a partial file counts as abandoned.
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 class UnknownTraceError(SkillsError):
-    """There is no trace of a run of this name."""
+    """There is no trace of this run."""
 
     def __init__(self, run_id: str) -> None:
         super().__init__(f"There is no trace of a run {run_id[:130]!r} here.")
 
 
 class UnreadableTraceError(UnknownTraceError):
-    """There is a trace of the run, and it cannot be read."""
+    """The trace of the run exists but cannot be read."""
 
     def __init__(self, run_id: str, why: str) -> None:
         super().__init__(run_id)
@@ -61,14 +61,14 @@ class UnreadableTraceError(UnknownTraceError):
 
 
 class FencedTraceError(SkillsError):
-    """The trace of a run is that of a later attempt, by a worker that took the run over."""
+    """The trace belongs to a later attempt, by a worker that took over the run."""
 
     def __init__(self, run_id: str) -> None:
         super().__init__(f"The trace of run {run_id[:130]} is left alone: another worker performs the run now.")
 
 
 def epoch_of(trace: Mapping[str, JsonValue]) -> Epoch | None:
-    """Return which attempt at its run a trace is of, None where it does not say."""
+    """Return the fencing token of the attempt that wrote a trace, None if it has none."""
     match trace.get(_EPOCH_FIELD):
         case {"recorded": int(recorded), "attempt": int(attempt)}:
             return Epoch(recorded, attempt)
@@ -79,36 +79,36 @@ class TraceStore:
     """The traces in one folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Nothing is read or made yet."""
+        """Use `folder`, which is created when the first trace is written."""
         self._folder = folder
         self._presence: FileLease | None = None
 
     def presence(self) -> str | None:
-        """Return a name for this process, by which others see whether it is alive; None where it can leave no sign.
+        """Return a name by which other processes can check whether this one is alive; None if it cannot lock a file.
 
-        Runs that are recorded have a worker for that; the trace of any other run bears this name.
+        Recorded runs have a worker for that; the trace of any other run carries this name.
         """
         with suppress(OSError):
             if self._presence is None:
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                self._presence = FileLease(self._folder)  # held until the process ends
+                self._presence = FileLease(self._folder)  # locked until the process ends
             return self._presence.worker
         return None
 
     def is_present(self, name: str) -> bool:
-        """Tell whether the process that was given this name is alive."""
+        """Tell whether the process with this presence name is alive."""
         return is_held(self._folder, name)
 
     def write(self, run_id: str, trace: Mapping[str, JsonValue], epoch: Epoch | None = None) -> None:
-        """Write a trace, whole or not at all, in place of an earlier one of the same run.
+        """Write a trace atomically, replacing an earlier one of the same run.
 
-        With an `epoch`, the trace says so, and one that a later attempt at the run has begun is left as it is.
+        With an `epoch`, the trace records it, and never replaces the trace of a later attempt.
 
         Raises:
-            FencedTraceError: a later attempt has begun its trace.
-            OSError: it cannot be written.
+            FencedTraceError: a later attempt has written its trace.
+            OSError: the trace cannot be written.
         """
-        self._path(run_id)  # before anything is made of a name that is no run's
+        self._path(run_id)  # validates the run id before a file is created
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         whole = trace if epoch is None else {**trace, _EPOCH_FIELD: to_json(epoch)}
         descriptor, name = tempfile.mkstemp(_PARTIAL_SUFFIX, f"{run_id}.", self._folder)
@@ -124,18 +124,19 @@ class TraceStore:
     def begin(self, run_id: str, trace: Mapping[str, JsonValue], epoch: Epoch | None = None) -> None:
         """Write the first trace of an attempt at a run, so that no earlier attempt can replace it from now on.
 
-        What an earlier attempt, in a process that was stopped, had half written and compared before this trace stood
-        there, would still take its place: it is removed, and the trace written again where it did.
+        An earlier attempt, in a suspended process, may have written its partial file and passed the comparison before
+        this trace existed, and would still replace it. So its partial files are removed, and the trace is written
+        again if it was replaced meanwhile.
 
         Raises:
-            FencedTraceError: a later attempt has begun its trace.
-            OSError: it cannot be written.
+            FencedTraceError: a later attempt has written its trace.
+            OSError: the trace cannot be written.
         """
         self.write(run_id, trace, epoch)
         if epoch is None:
             return
         for half in self._partial_files(run_id):
-            with suppress(OSError):  # it is gone, or a system keeps what is open
+            with suppress(OSError):  # it is gone, or the system keeps open files
                 half.unlink()
         if epoch_of(self._content(run_id)) != epoch:
             self.write(run_id, trace, epoch)
@@ -143,7 +144,7 @@ class TraceStore:
     def try_write(
         self, run_id: str, trace: Mapping[str, JsonValue], epoch: Epoch | None = None, *, first: bool = False
     ) -> None:
-        """Write a trace, the `first` of its attempt or a further one, if it can be: a full disk must not end a run."""
+        """Write a trace, the `first` of its attempt or a later one; log failures, as a full disk must not end a run."""
         try:
             (self.begin if first else self.write)(run_id, trace, epoch)
         except FencedTraceError as error:
@@ -152,7 +153,7 @@ class TraceStore:
             logger.warning("the trace of run %s cannot be written: %s", run_id, error)
 
     def _publish(self, half: Path, run_id: str, epoch: Epoch | None) -> None:
-        # Compared once the half is there: a later attempt that begins from now on removes the half.
+        # Compare once the partial file exists: a later attempt that begins from now on removes it.
         if epoch is not None and self._is_superseded(run_id, epoch):
             raise FencedTraceError(run_id)
         try:
@@ -165,10 +166,10 @@ class TraceStore:
         return there is not None and there.recorded == epoch.recorded and there.attempt > epoch.attempt
 
     def _content(self, run_id: str) -> JsonObject:
-        """Return the trace that is there; one that is missing or damaged is an empty one.
+        """Return the stored trace; empty if it is missing or damaged.
 
         Raises:
-            OSError: the system cannot read it now, so it may be that of a later attempt.
+            OSError: it cannot be read now, so it may belong to a later attempt.
         """
         try:
             return self.read(run_id)
@@ -178,7 +179,7 @@ class TraceStore:
             return {}
 
     def _partial_files(self, run_id: str) -> Iterator[Path]:
-        """Yield what is being written of this run, and not of one inside of it."""
+        """Yield the partial files of this run, without those of nested runs."""
         mine = re.compile(rf"{re.escape(run_id)}\.[^.]+{re.escape(_PARTIAL_SUFFIX)}")
         yield from (path for path in list(self._folder.iterdir()) if mine.fullmatch(path.name))
 
@@ -187,7 +188,7 @@ class TraceStore:
 
         Raises:
             UnknownTraceError: there is none.
-            UnreadableTraceError: its file cannot be read, or holds none.
+            UnreadableTraceError: its file cannot be read, or holds no trace.
         """
         path = self._path(run_id)
         try:
@@ -199,13 +200,13 @@ class TraceStore:
         try:
             trace = json.loads(raw)
         except (ValueError, RecursionError) as error:
-            raise UnreadableTraceError(run_id, f"{path}: this is no JSON") from error
+            raise UnreadableTraceError(run_id, f"{path}: the file is not JSON") from error
         if not isinstance(trace, dict):
             raise UnreadableTraceError(run_id, f"{path}: expected a JSON object")
         return {**trace, "run_id": run_id}
 
     def run_ids(self) -> list[str]:
-        """Return the runs that there are traces of, the one that was written last first.
+        """Return the ids of the runs with traces, the last written first.
 
         Raises:
             OSError: the folder of traces cannot be read.
@@ -213,7 +214,7 @@ class TraceStore:
         return [path.stem for _, path in sorted(self._files(), reverse=True)]
 
     def readable(self, unreadable: Callable[[str], None]) -> dict[str, JsonObject]:
-        """Return all traces, the one that was written last first; `unreadable` is told what is wrong with a bad one."""
+        """Return all traces, the last written first; call `unreadable` with a message for each that cannot be read."""
         traces: dict[str, JsonObject] = {}
         try:
             run_ids = self.run_ids()
@@ -226,13 +227,13 @@ class TraceStore:
             except UnreadableTraceError as error:
                 unreadable(str(error))
             except UnknownTraceError:
-                continue  # it was removed just now
+                continue  # it has just been removed
         return traces
 
     def prune(self, keep: int) -> None:
-        """Remove all traces but the `keep` that were written last, and what killed processes left half written.
+        """Remove all traces but the `keep` last written, and partial files of killed processes.
 
-        What cannot be removed stays.
+        Files that cannot be removed stay.
         """
         abandoned = time.time_ns() - _STALE_AFTER
         with suppress(OSError):

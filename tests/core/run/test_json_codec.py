@@ -129,7 +129,7 @@ def test_the_json_has_every_field_by_its_name_and_enums_by_their_value() -> None
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("status", "finished", "RunOutcome.status: 'finished' is none of its values"),
+        ("status", "finished", "RunOutcome.status: 'finished' is not one of its values"),
         ("output", None, "RunOutcome.output: expected str, not NoneType"),
         ("digest", 3, "RunOutcome.digest: expected str, not int"),
         ("usage", {"requests": 1}, "RunOutcome.usage: missing or unknown: input_tokens, output_tokens"),

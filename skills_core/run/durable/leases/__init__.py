@@ -1,6 +1,6 @@
-"""Which workers are alive, so that the runs of a dead one are taken over, and those of a live one never.
+"""Leases tell which workers are alive: runs of a dead worker are taken over, those of a live one never.
 
-`files` for the processes of one machine beside a SQLite file, `postgres` for the workers on one PostgreSQL.
+`files` serves the processes of one machine that share a SQLite file, `postgres` the workers of one PostgreSQL database.
 """
 
 from skills_core.run.durable.leases.lease import Lease, LeaseLostError, new_worker

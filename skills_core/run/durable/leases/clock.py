@@ -10,11 +10,11 @@ if hasattr(time, "CLOCK_BOOTTIME"):
     _CLOCK = time.CLOCK_BOOTTIME
 
     def now() -> float:
-        """Return seconds that also pass while the machine sleeps, as they do for the database."""
+        """Return seconds on a clock that also runs while the machine sleeps, as the database's does."""
         return time.clock_gettime(_CLOCK)
 
 else:
 
     def now() -> float:
-        """Return seconds that never go back."""
+        """Return seconds on a monotonic clock."""
         return time.monotonic()

@@ -1,4 +1,4 @@
-"""A locked file for each worker, in a folder beside the database: the system drops the lock when the process ends."""
+"""A lease as a locked file in a folder beside the database. The system drops the lock when the process ends."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 __all__ = ["FileLease", "is_held"]
 
 _FOLDER = ".workers"
-# What follows the name of the database in that of the folder.
+# The suffix of the folder's name after the name of the database.
 
 
 class FileLease:
-    """This process's locked file. A process that is stopped keeps it, so its runs wait until it goes on or ends."""
+    """This process's locked file. A suspended process keeps it, so its runs wait until it resumes or ends."""
 
     def __init__(self, database: Path) -> None:
-        """Take a name, lock its file, and remove the files of those who are gone."""
+        """Create and lock a file with a new worker name, and remove the files of dead workers."""
         self._database, self._opened = database, database.stat()
         self._folder = _folder_of(database)
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self._worker = new_worker()
         descriptor = None
-        while descriptor is None:  # until the file is there and ours: another one may just have removed it
+        while descriptor is None:  # until the file exists and is locked: another worker may just have removed it
             descriptor = _locked(self._path(self._worker), create=True)
         self._descriptor = descriptor
         self._closed = False
@@ -45,24 +45,24 @@ class FileLease:
 
     @property
     def worker(self) -> str:
-        """Whose lease this is."""
+        """The worker that owns this lease."""
         return self._worker
 
     @property
     def term(self) -> int:
-        """Zero: it is never lost."""
+        """Zero: this lease is never lost."""
         return 0
 
     @property
     def holds(self) -> bool:
-        """True until it is closed: while the file is there, only the end of this process ends it."""
+        """True until it is closed: while the file exists, only the end of this process ends the lease."""
         return not self._closed
 
     def renew(self) -> None:
-        """See that the database and this worker's file are still there: without them nothing is recorded or held.
+        """Check that the database and this worker's lock file still exist: without them the lease means nothing.
 
         Raises:
-            StoreError: one of them was removed, or is another one.
+            StoreError: one of them was removed or replaced.
         """
         own = self._path(self._worker)
         try:
@@ -71,12 +71,12 @@ class FileLease:
         except FileNotFoundError:
             there = False
         if not there:
-            message = f"{self._database}: the record of runs was removed or replaced while runs were recorded there."
-            raise StoreError(f"{message} Begin them again.")
+            message = f"{self._database}: the record of runs was removed or replaced while it was in use."
+            raise StoreError(f"{message} Start the runs again.")
 
     @contextmanager
     def taking_over(self, worker: str) -> Iterator[bool]:
-        """Yield whether no process holds that worker's file."""
+        """Yield whether no process holds that worker's lock file."""
         path = _path_of(self._folder, worker)
         descriptor = _locked(path)
         try:
@@ -95,7 +95,7 @@ class FileLease:
 
 
 def is_held(database: Path, worker: str) -> bool:
-    """Tell whether a process is that worker of the database now."""
+    """Tell whether a live process is that worker of the database."""
     path = _path_of(_folder_of(database), worker)
     descriptor = _locked(path)
     if descriptor is None:
@@ -109,12 +109,12 @@ def _folder_of(database: Path) -> Path:
 
 
 def _path_of(folder: Path, worker: str) -> Path:
-    # A name from the database is only ever looked up if it is one that we could have given.
+    # A name from the database becomes a path only if this module could have generated it.
     return folder / (worker if worker.isalnum() and worker.isascii() else "unknown")
 
 
 def _locked(path: Path, *, create: bool = False) -> int | None:
-    """Return the locked file, None where another process has it or there is none."""
+    """Lock a file and return its descriptor, None if another process holds it or it does not exist."""
     try:
         descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o600)
     except OSError:
@@ -132,7 +132,7 @@ def _locked(path: Path, *, create: bool = False) -> int | None:
 
 
 def _remove(path: Path, descriptor: int) -> None:
-    # Removed while it is locked, so that nobody finds it unlocked; where the system forbids that, afterwards.
+    # Remove it while it is locked, so that no process finds it unlocked; on Windows, only afterwards.
     with suppress(OSError):
         path.unlink()
     os.close(descriptor)

@@ -1,4 +1,4 @@
-"""What a worker holds for as long as its runs are its own."""
+"""The interface of leases: a worker owns its runs as long as it holds its lease."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Lease", "LeaseLostError", "new_worker"]
 
 
 def new_worker() -> str:
-    """Return a name that no worker had before: a name used twice would look alive while one of both is."""
+    """Return a unique name: two workers with one name would both look alive while one of them is."""
     return uuid.uuid4().hex
 
 
@@ -21,29 +21,32 @@ class LeaseLostError(Exception):
 
 
 class Lease(Protocol):
-    """What a worker holds. All calls may wait for a disk or a database, but the properties."""
+    """The lease of a worker. Methods may wait for a disk or a database; properties do not."""
 
     @property
     def place(self) -> str:
-        """Where runs are recorded, for messages: without a password."""
+        """The location of the store, for messages: without a password."""
 
     @property
     def worker(self) -> str:
-        """Whose lease this is."""
+        """The worker that owns this lease."""
 
     @property
     def term(self) -> int:
-        """How often the lease was lost and begun again: what was begun in an earlier term may be another worker's."""
+        """How often the lease was lost and renewed: another worker may own the runs of an earlier term."""
 
     @property
     def holds(self) -> bool:
-        """Whether nobody can have taken over this worker's runs."""
+        """Whether no other worker can have taken over this worker's runs."""
 
     def renew(self) -> None:
-        """Show that this worker is alive. Raises LeaseLostError, and StoreError where the store is gone for good."""
+        """Show that this worker is alive. Raises LeaseLostError, or StoreError if the store is gone permanently."""
 
     def taking_over(self, worker: str) -> AbstractContextManager[bool]:
-        """Yield whether that worker is dead; while inside, nobody else is told so. Raises LeaseLostError."""
+        """Yield whether that worker is dead, exclusively: inside the block, no other worker gets this answer.
+
+        Raises LeaseLostError.
+        """
 
     def close(self) -> None:
-        """Say that this worker performs nothing any more."""
+        """Give the lease up: this worker performs no more runs."""

@@ -1,13 +1,13 @@
-"""A row that tells when a worker was last alive, and an advisory lock that its connection holds.
+"""A lease as a row with the time of the last renewal, and an advisory lock that the worker's connection holds.
 
 A worker is dead when its lock is free and its row has not been renewed for the grace time, by the database's clock. The
-row says how long that is: workers may be set to different times, and each must let go before others take its runs.
-Neither alone is a proof: after a restart of the database all locks are free, and a renewal can be late. The server ends
-a connection that has been silent for the grace time, so a process that was stopped does not hold its lock for ever.
+row holds the grace time: workers may have different ones, and each must release its runs before others take them.
+Neither sign alone is a proof: after a restart of the database all locks are free, and a renewal can be late. The server
+closes a connection that has been silent for the grace time, so a suspended process does not keep its lock for ever.
 
-A worker that could not renew for two thirds of the grace time lets go of its runs by itself, before anybody may take
-them. One that has just connected waits for the grace time before it finds others dead: they may have lost the same
-database, and need the time to come back.
+A worker that could not renew for two thirds of the grace time releases its runs by itself, before others may take them.
+A worker that has just connected waits for the grace time before it declares others dead: they may have lost the same
+database, and need the time to reconnect.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ __all__ = ["Observer", "PostgresLease"]
 _EXPIRES_AFTER: Final = 2 / 3
 _MAX_PORT: Final = 65_535
 _OBSERVER_GRACE: Final = 15.0
-"""Three times the seconds that one that only looks waits for a connection."""
+"""Grace seconds of an observer; it waits a third of them for a connection."""
 _PREPARE_LOCK: Final = 0x736B696C6C
-"""Only one worker at a time creates the table."""
+"""The advisory lock for creating the table."""
 
-# The schema of these is `store.SCHEMA`.
+# The schema in these statements is `store.SCHEMA`.
 _CREATE: Final = (
     "CREATE SCHEMA IF NOT EXISTS skillserve",
     (
@@ -52,7 +52,7 @@ SELECT EXISTS (
 )
 """
 _ADD_GRACE: Final = "ALTER TABLE skillserve.workers ADD COLUMN grace double precision NOT NULL DEFAULT 15"
-"""Earlier versions created the table without it, and only the owner of a table may ask for this."""
+"""Earlier versions created the table without it. Only the owner of a table may alter it, so ask only if needed."""
 _RENEW: Final = """
 INSERT INTO skillserve.workers (name, seen, grace) VALUES (%s, now(), %s)
 ON CONFLICT (name) DO UPDATE SET seen = now()
@@ -74,9 +74,9 @@ SELECT EXISTS (
     AND (classid::bigint << 32 | objid::bigint) = %(key)s
 )
 """
-"""What `taking_over` looks at, without taking a lock: one that only looks must not seem to be the worker.
+"""The same checks as in `taking_over`, without taking a lock: an observer must not look like the worker.
 
-It finds the table as an earlier version made it, too."""
+Reads the table of an earlier version too."""
 _LOCK_UNLESS_HELD: Final = """
 SELECT pg_try_advisory_lock(%(key)s) WHERE NOT EXISTS (
     SELECT FROM pg_locks
@@ -84,19 +84,19 @@ SELECT pg_try_advisory_lock(%(key)s) WHERE NOT EXISTS (
     AND (classid::bigint << 32 | objid::bigint) = %(key)s
 )
 """
-"""PostgreSQL counts how often a connection takes a lock."""
+"""Takes the lock once: PostgreSQL counts how often a connection takes it."""
 
 
 def _key(worker: str) -> int:
-    """Return the number of a worker's advisory lock."""
+    """Return the key of a worker's advisory lock."""
     return int.from_bytes(hashlib.sha256(f"{SCHEMA}:{worker}".encode()).digest()[:8], "big", signed=True)
 
 
 class PostgresLease:
-    """This worker's row and lock, on a connection of their own."""
+    """This worker's row and lock, on a connection of its own."""
 
     def __init__(self, url: str, grace_seconds: float) -> None:
-        """Connect, create the table where it is missing, and begin the lease.
+        """Connect, create the table if missing, and acquire the lease.
 
         Raises:
             StoreError: the database cannot be reached, or this user may not write there.
@@ -122,21 +122,21 @@ class PostgresLease:
 
     @property
     def worker(self) -> str:
-        """Whose lease this is."""
+        """The worker that owns this lease."""
         return self._worker
 
     @property
     def term(self) -> int:
-        """How often the lease was lost and begun again."""
+        """How often the lease was lost and renewed."""
         return self._term
 
     @property
     def holds(self) -> bool:
-        """Whether the last renewal is recent enough that nobody can have found this worker dead."""
+        """Whether the last renewal is so recent that no other worker can have declared this one dead."""
         return not self._closed and now() - self._renewed < self._grace * _EXPIRES_AFTER
 
     def renew(self) -> None:
-        """Write that this worker is alive, on a new connection where the old one is lost."""
+        """Renew this worker's row, on a new connection if the old one is lost."""
         with self._one_at_a_time:
             for may_be_lost in (self._connection is not None, False):
                 try:
@@ -150,7 +150,7 @@ class PostgresLease:
 
     @contextmanager
     def taking_over(self, worker: str) -> Iterator[bool]:
-        """Yield whether the worker's lock is free and its row is gone or old."""
+        """Yield whether the worker's lock is free and its row is gone or expired."""
         with self._one_at_a_time:
             try:
                 locked = bool(self._ask(_TRY_LOCK, _key(worker)))
@@ -168,17 +168,19 @@ class PostgresLease:
                         self._do(_UNLOCK, _key(worker))
 
     def close(self) -> None:
-        """Remove the row and the lock, so that others need not wait."""
+        """Remove the row and the lock, so that other workers need not wait."""
         self._closed = True
         with self._one_at_a_time:
             with suppress(psycopg.Error):
                 self._do(_REMOVE, self._worker)
-                self._do("SELECT pg_advisory_unlock_all()")  # at once: a connection is not gone when it is closed
+                self._do(
+                    "SELECT pg_advisory_unlock_all()"
+                )  # explicitly: the server notices a closed connection only later
             self._disconnect()
 
     def _silent(self, worker: str) -> bool:
         row = self._run(_SILENCE, (worker,)).fetchone()
-        if row is None:  # it was closed in order, or another worker has just taken over from it
+        if row is None:  # the worker was closed in order, or another one has just taken over from it
             return True
         grace, is_old = row
         return bool(is_old) and now() - self._connected > grace
@@ -194,7 +196,7 @@ class PostgresLease:
 
     def _renew(self) -> None:
         begun = now()
-        # An earlier connection of ours may hold the lock until the server notices that it is gone: then not this time.
+        # An earlier connection of this worker may hold the lock until the server notices that it is gone.
         self._do(_LOCK_UNLESS_HELD, key=_key(self._worker))
         self._do(_RENEW, self._worker, self._grace)
         if not self.holds:
@@ -229,7 +231,7 @@ class PostgresLease:
 
 
 class Observer:
-    """Tells which workers are alive, and is none; to be entered as a context."""
+    """Tells which workers are alive without being one. Use it as a context manager."""
 
     def __init__(self, store: PostgresStore) -> None:
         """Connect.
@@ -257,7 +259,7 @@ class Observer:
         return row is not None and row[0] is not None
 
     def is_alive(self, worker: str) -> bool:
-        """Tell whether a worker holds its lock, or was silent for less than the grace time."""
+        """Tell whether a worker holds its lock, or renewed its row within the grace time."""
         values = {"name": worker, "key": _key(worker)}
         row = self._connection.execute(_IS_ALIVE, values).fetchone()
         return bool(row and row[0])
@@ -276,10 +278,10 @@ def _connect_to(store: PostgresStore, grace: float, name: str) -> psycopg.Connec
 
 
 def _require_valid_url(url: str) -> None:
-    """See that the URL is one: what libpq says of another may hold parts of a password.
+    """Check the URL here: libpq's message about a malformed one may contain parts of the password.
 
     Raises:
-        StoreError: it is none.
+        StoreError: it is malformed.
     """
     try:
         parts = conninfo_to_dict(url)
