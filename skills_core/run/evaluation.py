@@ -70,7 +70,7 @@ class Evaluator(Protocol):
         """Return the score of an output.
 
         Raises:
-            NotScoredError: the output cannot be scored.
+            ScoringError: the output cannot be scored.
         """
 
 
@@ -86,7 +86,7 @@ class ModelEvaluator:
         """Return the model's score.
 
         Raises:
-            NotScoredError: the request fails, or the model does not answer in the form of a score.
+            ScoringError: the request fails, or the model does not answer in the form of a score.
         """
         from pydantic_ai.direct import model_request  # noqa: PLC0415 - it takes a second, and only runs need it
         from pydantic_ai.messages import ModelRequest, UserPromptPart  # noqa: PLC0415

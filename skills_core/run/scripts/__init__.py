@@ -1,1 +1,1 @@
-"""Programs started here: scripts that belong to skills, in a sandbox where there is one."""
+"""Runs scripts that belong to skills, in a sandbox if the system has one."""

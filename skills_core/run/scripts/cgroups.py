@@ -1,10 +1,10 @@
-"""Control groups (cgroups) of Linux: bounds on all processes of a script together, and a way to end them all.
+"""Control groups (cgroups) of Linux: limits on all processes of a script together, and a way to kill them all.
 
-`prlimit` bounds each process alone and counts no shared memory, and the kernel exempts root from its limit on
-processes. A control group bounds what all of them use together, files in memory included. Making one takes a folder of
-the cgroup file system that this user may write to: as root, or where the service manager delegates one.
+`prlimit` limits each process alone and does not count shared memory, and the kernel exempts root from its limit on
+processes. A control group limits what all of them use together, including files in memory. Creating one takes a folder
+of the cgroup file system that this user may write to: as root, or if the service manager delegates one.
 
-Under version 2, a group with processes of its own cannot have bounded groups below it, so a group is made beside this
+In version 2, a group with processes of its own cannot have limited child groups, so a group is created beside this
 process's, or further up.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Cgroup", "CgroupFactory", "find_cgroups"]
 
 _REMOVE_SECONDS = 5.0
-# Processes that were killed leave their group when the kernel has freed their memory.
+# Killed processes leave their group when the kernel has freed their memory.
 
 _PREFIX = "skillserve-"
 
@@ -34,12 +34,12 @@ _JOIN = (
     'while [ "$1" != -- ]; do echo 0 > "$1/cgroup.procs" || exit 126; shift; done; shift; exec "$@"',
     "join-cgroup",
 )
-# Runs before the script's first process can start another. Folders and arguments are parameters and never parsed.
+# Runs before the script's first process can fork. Folders and arguments are parameters, so the shell never parses them.
 
 
 @dataclass(frozen=True, slots=True)
 class _CgroupFolder:
-    """A folder of the cgroup file system in which groups can be made, and the version of its files."""
+    """A folder of the cgroup file system in which groups can be created, and the cgroup version."""
 
     folder: Path
     controllers: frozenset[str]
@@ -48,14 +48,14 @@ class _CgroupFolder:
 
 @dataclass(frozen=True, slots=True)
 class CgroupFactory:
-    """Where groups can be made, and their bounds; None of `memory_bytes` or `processes` means unbounded."""
+    """Creates groups with limits; None for `memory_bytes` or `processes` means no limit."""
 
     places: tuple[_CgroupFolder, ...]
     memory_bytes: int | None
     processes: int | None
 
     def make(self) -> Cgroup:
-        """Make a group without processes.
+        """Create an empty group.
 
         Raises:
             OSError: the system refuses it.
@@ -77,7 +77,7 @@ class CgroupFactory:
         return group
 
     def _bounds(self, place: _CgroupFolder) -> Iterator[tuple[str, int, bool]]:
-        """Yield files of a group, what to write to each, and whether the bound depends on it."""
+        """Yield the control files of a group, their values, and whether the limit depends on them."""
         if self.memory_bytes is not None and "memory" in place.controllers:
             # Kernels without swap accounting lack the second file.
             if place.version == 1:
@@ -93,16 +93,16 @@ class CgroupFactory:
 
 @dataclass(frozen=True, slots=True)
 class Cgroup:
-    """A group that was made: one folder for each hierarchy that bounds something."""
+    """A created group: one folder for each hierarchy with a limit."""
 
     folders: tuple[Path, ...]
 
     def joining_command(self, argv: tuple[str, ...]) -> tuple[str, ...]:
-        """Return a command line that does the same as a member of the group."""
+        """Return a command line that joins the group and then runs `argv`."""
         return ("/bin/sh", "-c", *_JOIN, *map(str, self.folders), "--", *argv)
 
     def remove(self) -> bool:
-        """Kill what runs in the group and remove it; return whether it is gone."""
+        """Kill all processes in the group and remove it; return whether it is gone."""
         deadline = time.monotonic() + _REMOVE_SECONDS
         left = [folder for folder in self.folders if folder.exists()]
         while left:
@@ -125,7 +125,7 @@ def _kill(folder: Path) -> None:
     with suppress(OSError):  # version 1, or a kernel before 5.14
         for number in (folder / "cgroup.procs").read_text().split():
             with suppress(OSError):
-                # A 0 stands for a process of another namespace.
+                # 0 stands for a process of another namespace.
                 if number != "0":
                     os.kill(int(number), signal.SIGKILL)
 
@@ -133,7 +133,7 @@ def _kill(folder: Path) -> None:
 def find_cgroups(
     memory_bytes: int, processes: int, proc: Path = Path("/proc/self")
 ) -> tuple[CgroupFactory | None, str]:
-    """Return where groups that bound memory can be made here, None and the reason where there is no such place."""
+    """Return a factory for groups with limited memory, or None and the reason why there is none."""
     if sys.platform != "linux":
         return None, "this system has no control groups"
     try:
@@ -154,7 +154,7 @@ def find_cgroups(
 
 
 def _remove_stale(folder: Path) -> None:
-    """Remove the groups of servers that were killed; they are empty, as their processes ended with the server."""
+    """Remove the groups of killed servers; they are empty, because their processes ended with the server."""
     for group in folder.glob(f"{_PREFIX}*-*"):
         with suppress(OSError, ValueError):
             try:
@@ -164,7 +164,7 @@ def _remove_stale(folder: Path) -> None:
 
 
 def _usable_folders(proc: Path) -> Iterator[_CgroupFolder]:
-    """Yield for each hierarchy with a needed controller the folder nearest to this process's group that can be used."""
+    """Yield the usable folder nearest to this process's group, for each hierarchy with a needed controller."""
     needed = {"memory", "pids"}
     for mount in _mounts(proc / "mountinfo"):
         found = _nearest_folder(mount, proc / "cgroup")
@@ -211,12 +211,12 @@ def _nearest_folder(mount: _Mount, cgroup: Path) -> _CgroupFolder | None:
 
 
 def _enabled_controllers(folder: Path) -> frozenset[str]:
-    """Return which controllers groups within a folder of version 2 have, after switching on what can be."""
+    """Return the controllers for child groups of a version 2 folder, after enabling what can be enabled."""
     control = folder / "cgroup.subtree_control"
     there = set((folder / "cgroup.controllers").read_text().split())
     on = set(control.read_text().split())
     for name in sorted({"memory", "pids"} & there - on):
-        # Refused where the folder's own group has processes.
+        # Refused if the folder's own group has processes.
         with suppress(OSError):
             control.write_text(f"+{name}\n")
             on.add(name)

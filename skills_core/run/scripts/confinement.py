@@ -1,6 +1,6 @@
-"""A command of a script or of a model, run in what keeps it here: a sandbox, a control group, a supervisor.
+"""Runs a command of a script or a model in confinement: a sandbox, a control group, a supervisor.
 
-What is there of these is found once, see `isolation`. Programs that the server itself needs are run by `run_process`.
+`isolation` finds once which of these are available. Programs that the server itself needs run with `run_process`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["run_confined"]
 logger = logging.getLogger(__name__)
 
 _KILL_SECONDS = 6.0
-# Most time that the supervisor takes for killing what outlived its program.
+# Most time that the supervisor takes to kill the descendants of its program.
 
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
 _SUPERVISE = "import sys; exec(open(sys.argv[1], encoding='utf-8').read()); sys.exit(main(sys.argv[2:]))"
@@ -46,10 +46,10 @@ async def run_confined(
     mounts: Sequence[str] = (),
     python: Path | None = None,
 ) -> ProcessResult:
-    """Run a command as `run_process` does, in what `isolation` has.
+    """Run a command like `run_process`, confined as `isolation` allows.
 
-    `mounts` are the arguments that make its sandbox, if there is one. `python` runs the supervisor where there is none;
-    without it, or on another system than Linux, processes that leave the session of the command outlive it.
+    `mounts` are the arguments of the sandbox, if there is one. Otherwise `python` runs the supervisor; without it, or
+    on another system than Linux, processes that leave the session of the command outlive it.
     """
     try:
         async with _group(isolation) as group:
@@ -70,7 +70,7 @@ async def run_confined(
 
 
 class _NoGroupError(Exception):
-    """The system refuses a control group, which it gave when it was tried."""
+    """The system refuses a control group, although the probe succeeded."""
 
 
 @asynccontextmanager

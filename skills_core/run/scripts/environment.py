@@ -1,4 +1,4 @@
-"""The whole environment of a script: a stated list, what settings name, and what the user set for its skill."""
+"""The environment of a script: a fixed list, variables named in settings, and the user's variables for its skill."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 __all__ = ["HIDDEN_PREFIX", "installer_environment", "script_environment"]
 
 HIDDEN_PREFIX = "SKILLSERVE_"
-"""How the names of the server's own settings begin, tokens among them: no script ever gets one."""
+"""The prefix of the server's own settings, tokens among them, which no script ever gets."""
 
 _LOCALE = ("LANG", "LC_ALL", "LC_CTYPE", "TZ")
 _WINDOWS = ("COMSPEC", "NUMBER_OF_PROCESSORS", "PATHEXT", "SYSTEMDRIVE", "SYSTEMROOT")
 _SYSTEM = (*_LOCALE, *_WINDOWS)
-# What tells of the machine, and of nobody's secrets. Without some of it nothing starts on Windows.
+# Facts about the machine, no secrets. On Windows, nothing starts without some of these.
 
 _INSTALLER = ("PATH", "SSL_CERT_DIR", "SSL_CERT_FILE", "TEMP", "TMP", "TMPDIR")
 _INSTALLER_ENDS = ("_PROXY", "_proxy")
-# How uv finds interpreters and reaches an index, and nothing that it would send there.
+# For finding interpreters and reaching an index, without credentials.
 
 _INSTALLER_FIXED = {
     "NETRC": os.devnull,
@@ -52,8 +52,8 @@ def script_environment(
 ) -> dict[str, str]:
     """Return the environment of a script.
 
-    `host` is that of the server, of which the names that are `passed` are kept. `skill` and `scratch` are where the
-    script sees its skill's files and a folder of its own, `variables` are the user's for this skill, and win.
+    `host` is the server's environment, of which the names in `passed` are kept. `skill` and `scratch` are the paths at
+    which the script sees its skill's files and its own folder. `variables` are the user's for this skill, and override.
     """
     environment = {"LANG": "C.UTF-8", **_select(host, _SYSTEM), **_FIXED, "PATH": search_path, "SKILL_DIR": str(skill)}
     environment |= dict.fromkeys(("HOME", "USERPROFILE", "TEMP", "TMP", "TMPDIR"), str(scratch))
@@ -65,11 +65,11 @@ def script_environment(
 def installer_environment(
     host: Mapping[str, str], *, home: Path, cache: Path, index: str | None = None, passed: Iterable[str] = ()
 ) -> dict[str, str]:
-    """Return the environment of uv, which uses the network and has neither credentials nor configuration of the user's.
+    """Return the environment of uv, which uses the network without the user's credentials and configuration.
 
-    `cache` is a folder for what it keeps, with a home of its own, so that it finds no `.netrc` and no stored login. Of
-    the user's `home` it has the Pythons that uv installed. `index` is where packages come from, uv's default one if
-    None. Of `host`, the environment of this process, the names that are `passed` are kept as they are, and win.
+    `cache` is the folder for uv's cache, with a separate home, so that uv finds no `.netrc` and no stored login. Of the
+    user's `home` it uses the Pythons that uv installed. `index` is the package index, uv's default if None. Of `host`,
+    the environment of this process, the names in `passed` are kept unchanged, and override.
     """
     own = str(cache / "home")
     folders = dict.fromkeys(("APPDATA", "HOME", "LOCALAPPDATA", "USERPROFILE", "XDG_CONFIG_HOME", "XDG_DATA_HOME"), own)

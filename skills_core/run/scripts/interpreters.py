@@ -1,6 +1,6 @@
-"""What runs a script: by its first line, else by the end of its name, else itself.
+"""Finds the interpreter of a script: by its shebang, else by its suffix; a binary runs by itself.
 
-A first line is read here and by no shell, and it means the same on every system.
+The shebang is parsed here and not by a shell, and means the same on every system.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ _BY_SUFFIX: dict[str, tuple[tuple[str, ...], ...]] = {
     ".r": (("Rscript",),),
     ".ps1": (("pwsh", *_POWERSHELL), ("powershell", *_POWERSHELL)),
 }
-# The programs that run files of a kind, the first that is there, with what stands before the file.
+# The interpreters of each suffix with their options; the first that is installed counts.
 
 _BINARY = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"MZ")
-# How programs for Linux, macOS and Windows begin.
+# The first bytes of binaries for Linux, macOS and Windows.
 
 _PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?(?:\.exe)?")
 _MAX_FIRST_LINE = 1024
 _BATCH_SUFFIXES = frozenset({".bat", ".cmd"})
-# Their arguments are read by a shell, whatever is done about it.
+# A shell parses their arguments in any case.
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """What stands before a script on its command line, nothing where it runs by itself; and what to tell of it."""
+    """The interpreter and options before a script, empty if it runs by itself; `note` is a remark for the result."""
 
     argv: tuple[str, ...]
     note: str = ""
@@ -61,7 +61,7 @@ class Interpreter:
 
 @dataclass(frozen=True, slots=True)
 class ProgramFinder:
-    """Where programs are looked up: folders in order, and a Python that is there in any case.
+    """Looks programs up in `folders`, in order; `python` is the fallback for Python.
 
     `changeable` are folders that scripts and models may write to.
     """
@@ -71,16 +71,16 @@ class ProgramFinder:
     changeable: tuple[Path, ...] = ()
 
     def find(self, name: str) -> Path | None:
-        """Return the program of this name that comes first, None where there is none."""
+        """Return the first program of this name, None if there is none."""
         return next(self._found(name), None)
 
     def find_trusted(self, name: str) -> Path | None:
-        """Return the program that comes first of those that the server may run for itself, outside of a sandbox."""
+        """Return the first program of this name that the server may run outside a sandbox, None if there is none."""
         found = (path for path in self._found(name) if not any(is_inside(path, each) for each in self.changeable))
         return next(found, None)
 
     def find_python(self, name: str = "python3") -> Path:
-        """Return the Python of this name, or another one."""
+        """Return the Python of this name, or another Python."""
         names = dict.fromkeys([name, "python3", "python"])
         return next((path for each in names for path in self._found(each)), self.python)
 
@@ -89,24 +89,24 @@ class ProgramFinder:
             return
         for folder in self.folders:
             found = shutil.which(name, path=folder)
-            # Windows looks into the working directory first, and has programs that only open its store.
+            # Windows searches the working directory first, and has programs that only open its store.
             if found and Path(found).parent == folder and folder.name != "WindowsApps" and not _is_shim(found):
                 yield Path(found)
 
 
 def _is_shim(path: str) -> bool:
-    """Tell whether a program is a script that looks for the real one in the user's home, which scripts do not have."""
+    """Tell whether a program is a shim, which looks for the real one in the user's home; scripts do not have that."""
     if Path(path).suffix.lower() in _BATCH_SUFFIXES:
         return True
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 - it comes as text
+        with open(path, "rb") as file:  # noqa: PTH123 - the path is a string
             return file.read(2) == b"#!"
     except OSError:
         return True
 
 
 def is_python(path: str, raw: bytes) -> bool:
-    """Tell whether a script is one for Python: by its first line, else by the end of its name."""
+    """Tell whether a script is for Python: by its shebang, else by its suffix."""
     words = _shebang_words(path, raw)
     if not words:
         return PurePosixPath(path).suffix.lower() == ".py"
@@ -115,10 +115,10 @@ def is_python(path: str, raw: bytes) -> bool:
 
 
 def find_interpreter(path: str, raw: bytes, programs: ProgramFinder) -> Interpreter:
-    """Return what runs the script `path` with the content `raw`.
+    """Return the interpreter of the script `path` with the content `raw`.
 
     Raises:
-        ScriptRefusedError: nobody can tell, or it is not there.
+        ScriptRefusedError: the interpreter is unknown or not installed.
     """
     words = _shebang_words(path, raw)
     if is_python(path, raw):
@@ -130,7 +130,7 @@ def find_interpreter(path: str, raw: bytes, programs: ProgramFinder) -> Interpre
         return _from_shebang(path, words, programs)
     suffix = PurePosixPath(path).suffix.lower()
     if suffix in _BATCH_SUFFIXES:
-        raise ScriptRefusedError(path, "arguments of batch files cannot be kept from the shell; use PowerShell (.ps1)")
+        raise ScriptRefusedError(path, "a shell would parse the arguments of a batch file; use PowerShell (.ps1)")
     for program, *options in _BY_SUFFIX.get(suffix, ()):
         if found := programs.find(program):
             return Interpreter((str(found), *options))
@@ -140,11 +140,13 @@ def find_interpreter(path: str, raw: bytes, programs: ProgramFinder) -> Interpre
     if raw.startswith(_BINARY):
         return Interpreter(())
     known = " ".join(_BY_SUFFIX)
-    raise ScriptRefusedError(path, f"nothing tells how to run it; expected a first line with #!, or one of {known}")
+    raise ScriptRefusedError(
+        path, f"nothing tells how to run it; expected a first line with #!, or one of the suffixes {known}"
+    )
 
 
 def _shebang_words(path: str, raw: bytes) -> tuple[str, ...]:
-    """Return the words of the line that begins with `#!`, without `env`; none where there is no such line."""
+    """Return the words of the shebang without `env`; empty if there is no shebang."""
     if not raw.startswith(b"#!"):
         return ()
     line = raw[2:_MAX_FIRST_LINE].split(b"\n", 1)[0].decode("utf-8", errors="replace").strip()
@@ -159,7 +161,7 @@ def _shebang_words(path: str, raw: bytes) -> tuple[str, ...]:
         elif words and words[0].startswith("-S"):
             words[0] = words[0][2:]
     if not words or words[0].startswith("-") or "=" in words[0]:
-        raise ScriptRefusedError(path, f"its first line names no program that can be found: #!{line[:100]}")
+        raise ScriptRefusedError(path, f"its first line does not name a program: #!{line[:100]}")
     return tuple(words)
 
 
@@ -171,6 +173,8 @@ def _from_shebang(path: str, words: tuple[str, ...], programs: ProgramFinder) ->
         return Interpreter((program, *options))
     found = programs.find(name)
     if found is None:
-        raise ScriptRefusedError(path, f"its first line wants {name}, which is not installed or not on the search path")
+        raise ScriptRefusedError(
+            path, f"its first line requires {name}, which is not installed, or not on the search path"
+        )
     note = f"{program} is not there; {found} was used" if there.is_absolute() else ""
     return Interpreter((str(found), *options), note)

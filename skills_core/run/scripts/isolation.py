@@ -1,7 +1,7 @@
-"""What stands between a script and this machine: a sandbox by bubblewrap where it works, else limits at most.
+"""The isolation of scripts from this machine: a bubblewrap sandbox if it works, else limits at most.
 
-Whether it works is found out by starting something in it: kernels, containers and distributions forbid it in many ways.
-The program that is started reports how the sandbox looks from inside, and what that lacks is known from then on.
+A probe shows whether it works: kernels, containers and distributions forbid it in many ways. The probe reports the
+sandbox as seen from inside, and thereby what it lacks.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ _PROBE_SECONDS = 10.0
 _MEMORY_BYTES = 2 * 1024**3
 _FILE_BYTES = 1024**3
 _LIMITS = (f"--data={_MEMORY_BYTES}", f"--fsize={_FILE_BYTES}", "--core=0")
-# Of each process. Control groups bound all of them together.
+# For each process. Control groups limit all of them together.
 
 _PROCESSES = 256
 _GROUP_BYTES = _MEMORY_BYTES + SCRATCH_BYTES + SHARED_MEMORY_BYTES
-# Files in memory count for the group that wrote them.
+# Files in memory count towards the group that wrote them.
 
 _REPORT = ("cat", "/proc/self/mountinfo", "/proc/self/status")
 
 
 class IsolationKind(StrEnum):
-    """How scripts are kept apart from this machine."""
+    """How scripts are isolated from this machine."""
 
     BUBBLEWRAP = "bubblewrap"
     NONE = "none"
@@ -60,13 +60,13 @@ class IsolationKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """What is in force here.
+    """The isolation that is available on this machine.
 
-    `sandbox` is bubblewrap, None where it does not work, which `why` then explains. `limiter` is the program that sets
-    limits on memory and files, None where the system has none. `unprivileged` tells that this process is not run by
-    root, whose processes the system does not count. `seccomp_filter` is what the sandbox loads, and `lacks` names the
-    parts of a sandbox that are missing. `before` stands before the sandbox where root starts it. `cgroups` bound all
-    processes of a script together, None where that does not work, which `no_cgroups_reason` then explains.
+    `sandbox` is bubblewrap, None if it does not work, with the reason in `why`. `limiter` is the program that limits
+    memory and files, None if there is none. `unprivileged` is false if root runs this process: the system does not
+    limit the number of root's processes. `seccomp_filter` is the filter that the sandbox loads, and `lacks` names the
+    missing parts of the sandbox. `before` is a command prefix for bubblewrap that root needs. `cgroups` limit all
+    processes of a script together, None if that does not work, with the reason in `no_cgroups_reason`.
     """
 
     sandbox: Path | None = None
@@ -81,29 +81,29 @@ class Isolation:
 
     @property
     def kind(self) -> IsolationKind:
-        """How scripts are kept apart."""
+        """How scripts are isolated."""
         return IsolationKind.BUBBLEWRAP if self.sandbox else IsolationKind.NONE
 
     @property
     def fault(self) -> str:
-        """Why this is no sandbox as documented; empty where it is one."""
+        """Why this is not the documented sandbox; empty if it is."""
         return "; ".join(self.lacks) if self.sandbox else self.why or "there is none"
 
     @property
     def warning(self) -> str:
-        """What to say wherever something runs without a whole sandbox; empty where there is one."""
+        """The warning for runs without a complete sandbox; empty if there is one."""
         if self.sandbox is None:
             return f"no sandbox: it runs with all rights of the user who runs skillserve ({self.why})"
         return f"the sandbox is incomplete: {self.fault}" if self.lacks else ""
 
     @property
     def counts_processes(self) -> bool:
-        """Whether the number of processes of a script in the sandbox is limited."""
+        """Whether the number of a script's processes in the sandbox is limited."""
         limited_by_user = self.unprivileged and self.limiter is not None
         return limited_by_user or (self.cgroups is not None and self.cgroups.processes is not None)
 
     def statement(self, *, network: bool = False, workspace: Path | None = None) -> str:
-        """Say in a sentence what a script can reach; `network` and `workspace` are what it was given on top."""
+        """Say what a script can access; `network` and `workspace` are additional grants."""
         if self.sandbox is None:
             return f"Scripts run without a sandbox, with all rights of the user who runs this server: {self.why}."
         reach = "the network" if network else "no network"
@@ -125,10 +125,10 @@ class Isolation:
 
 
 def find_isolation(programs: ProgramFinder, *, unprivileged: bool = True) -> Isolation:
-    """Find out what works here, by starting a program; it takes some ten milliseconds."""
+    """Probe what works on this machine; takes about ten milliseconds."""
     found = programs.find_trusted("prlimit")
     limiter = sandbox_program(found) if found else None
-    # A limit that is lower already cannot be raised.
+    # prlimit fails if a limit is lower already: it cannot be raised.
     if limiter is not None and _probe((str(limiter), *_LIMITS, "--", "true"))[1]:
         limiter = None
     cgroups, no_cgroups_reason = find_cgroups(_GROUP_BYTES, _PROCESSES)
@@ -147,7 +147,7 @@ def find_isolation(programs: ProgramFinder, *, unprivileged: bool = True) -> Iso
 
 
 def _sandbox_candidates(plain: Isolation, programs: ProgramFinder) -> Iterator[Isolation]:
-    """Yield sandboxes to try, the best first and one with nothing but bubblewrap last."""
+    """Yield sandboxes to try, the best first, plain bubblewrap last."""
     unshare, mount = programs.find_trusted("unshare"), programs.find_trusted("mount")
     beginnings: list[tuple[str, ...]] = [()]
     if not plain.unprivileged and unshare is not None and mount is not None:
@@ -158,9 +158,9 @@ def _sandbox_candidates(plain: Isolation, programs: ProgramFinder) -> Iterator[I
 
 
 def limited(isolation: Isolation, argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a command line that does the same within limits on memory, files and, in a sandbox, processes.
+    """Return a command line that runs `argv` with limits on memory, files and, in a sandbox, processes.
 
-    Processes are counted by user: outside of a sandbox those of the user's other programs would count too.
+    The system counts processes by user: outside a sandbox, those of the user's other programs would count too.
     """
     if isolation.limiter is None or (isolation.sandbox and not in_system_mounts(isolation.limiter)):
         return argv
@@ -169,15 +169,15 @@ def limited(isolation: Isolation, argv: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def sandboxed(isolation: Isolation, argv: tuple[str, ...], mounts: Sequence[str]) -> tuple[str, ...]:
-    """Return a command line that does the same in the sandbox that `mounts` make, within limits."""
+    """Return a command line that runs `argv` in the sandbox with `mounts`, with limits."""
     loaded = ("--seccomp", SECCOMP_FILTER) if isolation.seccomp_filter else ()
     return (*isolation.before, str(isolation.sandbox), *loaded, *mounts, "--", *limited(isolation, argv))
 
 
 def _missing_parts(isolation: Isolation, report: str) -> Iterator[str]:
-    """Yield what is missing from a sandbox, by what a process reported from inside."""
+    """Yield what a sandbox lacks, from the report of a process inside."""
     mounts = [line.split(" ") for line in report.splitlines() if " - " in line]
-    # Devices belong to root, so that only root could change them.
+    # Devices belong to root, so only root could change them.
     allowed = WRITABLE | set(DEVICES) if isolation.unprivileged else WRITABLE
     writable = {fields[4] for fields in mounts if "rw" in fields[5].split(",")} - allowed
     if writable or not mounts:
@@ -194,10 +194,10 @@ def _missing_parts(isolation: Isolation, report: str) -> Iterator[str]:
 
 
 def _probe(command: tuple[str, ...], seccomp: bytes = b"") -> tuple[str, str]:
-    """Return what a command wrote, and why it does not work; the latter is empty where it does."""
+    """Run a command; return its output, and why it failed, empty if it did not."""
     inherited = [pipe_with(seccomp)] if seccomp else []
     try:
-        done = subprocess.run(  # noqa: S603 - all of it is from here
+        done = subprocess.run(  # noqa: S603 - all arguments come from this package
             [str(inherited[0]) if word == SECCOMP_FILTER else word for word in command],
             stdin=subprocess.DEVNULL,
             capture_output=True,

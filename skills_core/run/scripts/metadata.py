@@ -1,4 +1,4 @@
-"""What a Python script says of itself in comments (PEP 723): what it needs, as TOML."""
+"""Reads the inline metadata of Python scripts (PEP 723): their requirements, as TOML in comments."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _START = "# /// script"
 _END = "# ///"
 
 _MAX_CHARACTERS = 100_000
-# Of a block; a longer one is no list of what a script needs.
+# Most characters of a block; requirements are shorter.
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptMetadata:
-    """What a script needs. `block` is the comment as it stands, with lines ending in one line feed.
+    """The metadata of a script. `block` is the comment itself, with line feeds as line ends.
 
-    `uv` is what it says to uv, unchecked.
+    `uv` holds the options for uv, unchecked.
     """
 
     block: str
@@ -34,10 +34,10 @@ class ScriptMetadata:
 
 
 def read_metadata(path: str, raw: bytes) -> ScriptMetadata | None:
-    """Return what the script `path` with the content `raw` says of itself, None where it says nothing.
+    """Return the metadata of the script `path` with the content `raw`, None if it has none.
 
     Raises:
-        ScriptRefusedError: there are several blocks, or one that cannot be understood.
+        ScriptRefusedError: there are several blocks, or the block is invalid.
     """
     if _START.encode() not in raw:
         return None
@@ -53,7 +53,7 @@ def read_metadata(path: str, raw: bytes) -> ScriptMetadata | None:
     try:
         found = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ScriptRefusedError(path, f"its block `{_START}` is no TOML: {str(error)[:200]}") from None
+        raise ScriptRefusedError(path, f"its block `{_START}` is not valid TOML: {str(error)[:200]}") from None
     dependencies, python = found.get("dependencies", []), found.get("requires-python")
     if not isinstance(dependencies, list) or not all(isinstance(each, str) for each in dependencies):
         raise ScriptRefusedError(path, "dependencies: expected a list of strings")
@@ -67,7 +67,7 @@ def read_metadata(path: str, raw: bytes) -> ScriptMetadata | None:
 
 
 def _blocks(text: str) -> list[str]:
-    """Return all blocks; each goes on to the last line that ends one, among comments without a gap."""
+    """Return all blocks; each extends to the last end marker in its unbroken run of comments."""
     blocks: list[str] = []
     lines = [line.rstrip("\r") for line in text.split("\n")]
     at = 0

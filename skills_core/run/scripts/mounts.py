@@ -1,8 +1,8 @@
-"""What a script sees in the sandbox, as arguments of bubblewrap: a system to read, a skill, and a place for its files.
+"""The mounts of the sandbox, as arguments of bubblewrap: the system read-only, a skill, and a scratch folder.
 
-The sandbox has what is named here and nothing else: no home, no other skill, no other process, and no network unless it
-is given. Where root runs the server, root owns the script's processes too, so that file modes protect nothing: every
-mount but the script's own folders is read-only, `/proc` and, for root, the devices of the host included.
+The sandbox contains only what is listed here: no home, no other skill, no other process, and no network unless it is
+enabled. If root runs the server, root owns the script's processes too, and file modes protect nothing. So every mount
+except the script's own folders is read-only, including `/proc` and, for root, the devices of the host.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 SKILL = Path("/skill")
 SCRATCH = Path("/tmp/scratch")  # noqa: S108 - in a file system of the script's own
 SCRATCH_BYTES = 256 * 1024**2
-"""Most that a script writes to the folders that are removed after it: they are in memory."""
+"""Size of the folders that are removed after a script; they are in memory."""
 
 SHARED_MEMORY_BYTES = 64 * 1024**2
 
@@ -58,16 +58,16 @@ _ALIASES = ("/bin", "/lib", "/lib32", "/lib64", "/sbin")
 # Links into /usr on most systems, folders on others.
 
 _HIDDEN = ("/usr/local/etc", "/usr/local/src", "/usr/local/var", "/usr/src")
-# Parts of /usr where administrators and container images put configuration and applications.
+# Parts of /usr where administrators and container images keep configuration and applications.
 
 _NETWORK = ("/etc/hosts", "/etc/nsswitch.conf", "/etc/resolv.conf")
 
 _MASKED = ("/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/kpagecgroup", "/proc/kpagecount", "/proc/kpageflags")
 _MASKED_TOO = ("/proc/latency_stats", "/proc/sched_debug", "/proc/sysrq-trigger", "/proc/timer_list")
-# What the kernel tells of the whole machine and of the user's keyrings. `--proc` mounts all of it.
+# Kernel information about the whole machine and the user's keyrings. `--proc` mounts all of it.
 
 DEVICES = tuple(f"/dev/{name}" for name in ("full", "null", "random", "tty", "urandom", "zero"))
-"""What `--dev` binds from the host. A device on a read-only mount can be written to, its mode and owner cannot."""
+"""The devices that `--dev` binds from the host. A read-only mount protects their mode and owner; writing works."""
 
 _READ_ONLY_DEVICES = (
     'm=$1; shift; while [ "$1" != -- ]; do "$m" -o bind,ro "$1" "$1" || exit 125; shift; done; shift; exec "$@"',
@@ -78,10 +78,10 @@ _READ_ONLY_DEVICES = (
 def sandbox_arguments(
     shown: Iterable[Path] = (), *, skill: Path | None = None, workspace: Path | None = None, network: bool = False
 ) -> list[str]:
-    """Return the arguments that make a sandbox.
+    """Return the arguments for a sandbox.
 
-    `shown` are files and folders that are seen where they are, as is the `workspace`, which can be written to and is
-    the working directory. `skill` is the folder that is seen as `SKILL`.
+    The files and folders in `shown` are mounted at their own paths, as is the `workspace`, which is writable and the
+    working directory. The folder `skill` is mounted at `SKILL`.
     """
     places = [path for path in map(Path, _HIDDEN) if path.is_dir() and not path.is_symlink()]
     redact = [str(path) for path in places if workspace is None or not path.is_relative_to(workspace)]
@@ -99,7 +99,7 @@ def sandbox_arguments(
 
 
 def _system(*, network: bool) -> list[str]:
-    """Return the arguments for namespaces without rights, and for the parts of the system that are in them."""
+    """Return the arguments for namespaces without capabilities, and for the system's mounts in them."""
     arguments = ["--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"]
     arguments += ["--cap-drop", "ALL", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox"]
     for path in (*_SYSTEM, *(_NETWORK if network else ())):
@@ -118,18 +118,18 @@ def _system(*, network: bool) -> list[str]:
 
 
 def with_read_only_devices(unshare: Path, mount: Path) -> Iterator[tuple[str, ...]]:
-    """Yield ways to start bubblewrap, as what stands before it, so that the devices in the sandbox are read-only.
+    """Yield command prefixes for bubblewrap that make the devices in the sandbox read-only.
 
-    Root may change the modes of devices even without capabilities, since root owns them, and bubblewrap cannot bind a
-    device read-only. So it is started where they are read-only already: in another mount namespace, made by root's
-    rights, or, where a container has taken these away, by those in another user namespace.
+    Root owns the devices, and so may change their modes even without capabilities; bubblewrap cannot bind a device
+    read-only. So it is started in a mount namespace where they are read-only already, made with root's rights, or in a
+    container without these, with those of a user namespace.
     """
     for ways in (("--mount", "--propagation", "private"), ("--user", "--map-current-user", "--mount")):
         yield (str(unshare), *ways, "/bin/sh", "-c", *_READ_ONLY_DEVICES, str(mount), *DEVICES, "--")
 
 
 def in_system_mounts(path: Path) -> bool:
-    """Tell whether a program is part of the system that every sandbox has."""
+    """Tell whether a program is in the system mounts, which every sandbox has."""
     return any(path.is_relative_to(place) for place in (*_SYSTEM, *_ALIASES)) and not any(
         path.is_relative_to(place) for place in _HIDDEN
     )

@@ -1,4 +1,4 @@
-"""What scripts wrote, kept for a while, so that a model reads of a long output as much as it wants.
+"""Keeps the output of scripts for a while, so that a model can read a long output in parts.
 
 To read on, the model calls the tool that ran the script again, with the arguments that `CONTINUATION_ARGUMENTS`
 describes; no script runs then. The cache is in memory and bounded in number, size and time; the oldest entries are
@@ -40,7 +40,7 @@ OFFSET: Final = "offset"
 
 MAX_OUTPUTS = 50
 MAX_CHARACTERS = 50_000_000
-"""Most characters of all outputs that are kept; one that has more of its own is kept alone."""
+"""Most characters of all kept outputs together; a larger single output is kept alone."""
 
 MAX_SECONDS = 1800.0
 
@@ -57,41 +57,41 @@ CONTINUATION_ARGUMENTS: Final[dict[str, JsonValue]] = {
     STREAM: {"type": "string", "enum": [each.value for each in Stream], "description": "Which, to read on."},
     OFFSET: {"type": "integer", "minimum": 0, "description": "Where to read on, in characters."},
 }
-"""The arguments by which a tool is asked for a further part, as properties of its JSON Schema."""
+"""The arguments of a tool for reading a further part, as properties of its JSON Schema."""
 
 
 def continuation_hint(tool: str, kept: str, stream: Stream, offset: int) -> str:
-    """Return the sentence that tells a model how to read on in the output with the id `kept`."""
+    """Return the sentence that tells the model how to continue reading the output `kept`."""
     return f'For more of {stream}, call {tool} with {OUTPUT}: "{kept}", {STREAM}: "{stream}", {OFFSET}: {offset}.'
 
 
 def expired_output(kept: str) -> str:
-    """Return what a model is told that asks for an output that nobody has."""
-    return f"The output {kept[:100]!r} is not kept any more; run the script again."
+    """Return the reply to a request for an output that has expired."""
+    return f"The output {kept[:100]!r} has expired; run the script again."
 
 
 class ScriptOutput(Protocol):
-    """What a program wrote, as text."""
+    """The output of a program, as text."""
 
     @property
     def stdout(self) -> str:
-        """What it wrote to its standard output."""
+        """Its standard output."""
 
     @property
     def stderr(self) -> str:
-        """What it wrote to its standard error."""
+        """Its standard error."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputText:
-    """What a program wrote to each stream, as models are told it."""
+    """The text of both streams, as models receive it."""
 
     stdout: str
     stderr: str
 
     @classmethod
     def of(cls, finished: ProcessResult, redact: Callable[[str], str] = str) -> OutputText:
-        """Take what a program wrote, without blanks around it.
+        """Decode the output of a program, and strip surrounding blanks.
 
         `redact` removes secrets. It runs before any text is cut: half a secret would not be recognized.
         """
@@ -112,21 +112,21 @@ class OutputSlice:
 
     @property
     def next_offset(self) -> int | None:
-        """Where the next part begins, None where this is the last."""
+        """The offset of the next part, None if this is the last."""
         end = self.offset + len(self.text)
         return end if end < self.total else None
 
     @classmethod
     def of(cls, text: str, offset: int, size: int) -> OutputSlice:
-        """Take the part of `text` that begins at `offset`, of at most `size` characters."""
+        """Return the part of `text` from `offset` on, of at most `size` characters."""
         return cls(text[offset : offset + size], offset, len(text))
 
 
 class OutputCache(Generic[OutputT]):
-    """Outputs by an id that nobody can guess."""
+    """Outputs by unguessable ids."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Nothing is kept yet; `clock` tells the time in seconds."""
+        """Start empty; `clock` returns seconds."""
         self._clock = clock
         self._kept: OrderedDict[str, tuple[OutputT, float]] = OrderedDict()
 
@@ -138,7 +138,7 @@ class OutputCache(Generic[OutputT]):
         return name
 
     def find(self, name: str) -> OutputT | None:
-        """Return an output, None where it is not kept any more."""
+        """Return an output, None if it has expired."""
         self._forget()
         kept = self._kept.get(name)
         return kept[0] if kept else None

@@ -1,7 +1,8 @@
-"""Where the packages of a script may come from: the index of the settings, and nothing that the script names itself.
+"""Restricts the packages of a script to the index in the settings, whatever source the script names.
 
-uv runs outside of the sandbox, with the network. A script could have it send requests anywhere: by an index of its
-own, a URL in place of a version, or the URLs of a lock file. So uv gets a stand-in made of names, versions and markers.
+uv runs outside the sandbox, with the network. A script could make it send requests anywhere: with an index of its own,
+a URL instead of a version, or the URLs in a lock file. So uv gets a sanitized script with only names, versions and
+markers.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ ALLOW_HINT = "SKILLSERVE_SCRIPT_PACKAGE_URLS=true allows it"
 
 _TEXTS = ("exclude-newer", "fork-strategy", "prerelease", "resolution")
 _REQUIREMENTS = ("constraint-dependencies", "override-dependencies")
-# Options of uv that only choose among the versions which the index has.
+# Options of uv that only choose among the versions in the index.
 
 
 def sanitized_block(path: str, metadata: ScriptMetadata, *, dependencies: bool = True) -> str:
-    """Return a block of metadata that asks for the same packages by name and version, from no place.
+    """Return a metadata block that requires the same packages by name and version, without their sources.
 
-    Without `dependencies` it asks for the same Python alone.
+    Without `dependencies` it requires only the same Python.
 
     Raises:
-        ScriptRefusedError: the script `path` says where a package comes from, or what it says cannot be read.
+        ScriptRefusedError: the script `path` names the source of a package, or its metadata cannot be read.
     """
     lines = []
     if metadata.requires_python is not None:
@@ -47,10 +48,10 @@ def sanitized_block(path: str, metadata: ScriptMetadata, *, dependencies: bool =
 
 
 def check_lock(path: str, metadata: ScriptMetadata, exported: str) -> None:
-    """See that a lock file, as uv exports it, has what the script needs, by name and version alone.
+    """Check that a lock file, as uv exports it, locks all requirements of the script by name and version.
 
     Raises:
-        ScriptRefusedError: it does not, or it says where a package comes from.
+        ScriptRefusedError: a requirement is not locked, or the file names the source of a package.
     """
     where = f"{path}.lock"
     lines = [line.split(" --hash=")[0] for line in exported.replace("\\\n", " ").splitlines()]
@@ -58,7 +59,7 @@ def check_lock(path: str, metadata: ScriptMetadata, exported: str) -> None:
     locked = _requirements(path, where, stripped)
     versions = {_normalized_name(each.name): each.specifier for each in locked}
     for wanted in _requirements(path, "dependencies", metadata.dependencies):
-        # A marker that does not hold here may keep it out of the lock file.
+        # A requirement whose marker is false here may be missing from the lock file.
         pins = versions.get(_normalized_name(wanted.name))
         fits = pins is not None and all(wanted.specifier.contains(pin.version, prereleases=True) for pin in pins)
         if not fits and wanted.marker is None:
@@ -74,7 +75,7 @@ def _requirements(path: str, where: str, texts: Iterable[str]) -> list[Requireme
             requirement = Requirement(text)
         except InvalidRequirement as error:
             first = str(error).splitlines()[0]
-            raise ScriptRefusedError(path, f"{where}: {text[:200]!r} is no requirement: {first}") from None
+            raise ScriptRefusedError(path, f"{where}: {text[:200]!r} is not a requirement: {first}") from None
         if requirement.url is not None:
             raise ScriptRefusedError(path, _refusal(f"{where}: {requirement.name} comes from a URL"))
         found.append(requirement)
@@ -89,11 +90,11 @@ def _options(path: str, metadata: ScriptMetadata) -> Iterable[str]:
         elif name in _REQUIREMENTS and isinstance(value, list) and all(isinstance(each, str) for each in value):
             yield f"{name} = [{', '.join(_toml_string(str(each)) for each in _requirements(path, where, value))}]"
         else:
-            raise ScriptRefusedError(path, _refusal(f"{where[:100]} is not among what a script may set"))
+            raise ScriptRefusedError(path, _refusal(f"{where[:100]} is not an option that a script may set"))
 
 
 def _refusal(what: str) -> str:
-    return f"{what}; packages come from the index of the settings alone ({ALLOW_HINT})"
+    return f"{what}; packages come only from the index in the settings ({ALLOW_HINT})"
 
 
 def _specifier(path: str, text: str) -> str:
@@ -102,7 +103,7 @@ def _specifier(path: str, text: str) -> str:
     try:
         return str(SpecifierSet(text))
     except InvalidSpecifier:
-        raise ScriptRefusedError(path, f"requires-python: {text[:100]!r} is no range of versions") from None
+        raise ScriptRefusedError(path, f"requires-python: {text[:100]!r} is not a version range") from None
 
 
 def _normalized_name(name: str) -> str:
@@ -112,5 +113,5 @@ def _normalized_name(name: str) -> str:
 
 
 def _toml_string(value: str) -> str:
-    """Return a text as a basic string of TOML, which takes the escapes of JSON, on one line."""
+    """Return a text as a basic string of TOML, whose escapes include those of JSON."""
     return json.dumps(value).replace("\x7f", "\\u007f")

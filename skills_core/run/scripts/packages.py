@@ -1,7 +1,7 @@
-"""The packages that a Python script says it needs, put by uv into an environment that is made once for each such list.
+"""Installs the packages that a Python script requires: uv creates one environment for each set of requirements.
 
-This happens outside of the sandbox, for it takes the network. So uv only unpacks wheels, and no code of a package runs
-before the script does; and it has neither credentials nor configuration of the user's, see `environment`.
+This happens outside the sandbox, because it needs the network. So uv only unpacks wheels, and no code of a package runs
+before the script does. It has neither the user's credentials nor configuration, see `environment`.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _INSTALL = ("pip", "install", "--quiet", "--require-hashes", "--no-deps", "--no-
 
 @dataclass(frozen=True, slots=True)
 class PackageInstaller:
-    """uv, as it is run for scripts.
+    """Runs uv for scripts.
 
-    `cache` is a folder for what stands in for scripts. `environment` is uv's whole one. `any_source` tells that scripts
-    may say where their packages come from.
+    `cache` is a folder for stand-in scripts. `environment` is uv's complete environment. `any_source` permits scripts
+    to name the sources of their packages.
     """
 
     uv: Path
@@ -48,12 +48,12 @@ class PackageInstaller:
     any_source: bool = False
 
     async def python_for(self, path: str, metadata: ScriptMetadata, lock: bytes | None) -> Path:
-        """Return a Python that has what the script `path` needs.
+        """Return a Python with the packages that the script `path` requires.
 
-        `lock` is the content of the lock file beside the script, None where there is none.
+        `lock` is the content of the lock file beside the script, None if there is none.
 
         Raises:
-            ScriptRefusedError: uv cannot provide it, or must not.
+            ScriptRefusedError: uv cannot or must not provide them.
         """
         if self.any_source:
             script = await self._stand_in(metadata.block, lock)
@@ -67,11 +67,11 @@ class PackageInstaller:
         return await self._locked(path, metadata, plain, lock)
 
     async def _locked(self, path: str, metadata: ScriptMetadata, plain: str, lock: bytes) -> Path:
-        """Install what a lock file names, by version and hash: the places that it names too are not looked at."""
+        """Install the packages of a lock file by version and hash; the sources in the file are ignored."""
         locked = await self._stand_in(plain, lock)
         exported = await self._run(path, locked, *_EXPORT, "--script", str(locked))
         check_lock(path, metadata, exported.decode(errors="replace"))
-        # Its environment is one for each lock file, and is empty to begin with.
+        # The mark gives each lock file an environment of its own, which starts empty.
         mark = f"# {hashlib.sha256(lock).hexdigest()}\n"
         empty = await self._stand_in(mark + sanitized_block(path, metadata, dependencies=False))
         requirements = empty.with_name("requirements.txt")
@@ -94,12 +94,12 @@ class PackageInstaller:
         return done.stdout
 
     async def _stand_in(self, content: str, lock: bytes | None = None) -> Path:
-        # uv keeps an environment for each path of a script, and the path of what is run is another one each time.
+        # uv keeps an environment for each path of a script, and the private copy has another path each time.
         return await anyio.to_thread.run_sync(_stand_in, self.cache, content, lock)
 
 
 def _stand_in(cache: Path, content: str, lock: bytes | None) -> Path:
-    """Return a script that needs the same and does nothing; uv takes a lock file beside it."""
+    """Return an empty script with the same requirements; uv reads a lock file beside it."""
     digest = hashlib.sha256(content.encode() + b"\0" + (lock or b"")).hexdigest()[:32]
     folder = cache / digest
     script = folder / "script.py"

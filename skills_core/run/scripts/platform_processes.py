@@ -1,7 +1,7 @@
-"""What a child process needs that each system does in its own way: a session of its own, its end, its output.
+"""The platform-specific parts of child processes: their session, their termination, and their pipes.
 
-On POSIX a child leads a session, and so has no terminal and is ended with all that it started and that did not leave.
-On Windows it has no console, and its tree is ended as far as parents are still there to lead to their children.
+On POSIX a child leads a session, so it has no terminal, and is killed with all descendants that did not leave its
+process group. On Windows it has no console, and its tree is killed as far as living parents lead to their children.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ PIPES_ARE_POLLABLE = sys.platform != "win32"
 """Whether the event loop can wait for a pipe."""
 
 OWN_SESSION: dict[str, Any] = (
-    # The number is that of CREATE_NO_WINDOW and CREATE_NEW_PROCESS_GROUP, which only Windows defines.
+    # CREATE_NO_WINDOW and CREATE_NEW_PROCESS_GROUP, which only Windows defines.
     {"creationflags": 0x0800_0000 | 0x0000_0200} if sys.platform == "win32" else {"start_new_session": True}
 )
-"""How to start a child that has no terminal, and that can be ended with its children."""
+"""Arguments that start a child without a terminal, so that it can be killed with its children."""
 
 HAS_SUBREAPER = sys.platform == "linux"
-"""Whether a process can ask for the orphans among its descendants, so that none of them gets away."""
+"""Whether a process can adopt the orphans among its descendants, so that none of them escapes."""
 
 _PIECE = 1 << 16
 _CLOSED = -1
 
 
 async def terminate(leader: int) -> None:
-    """Ask the child that leads a session, and those that it started, to end."""
+    """Send SIGTERM to the child that leads a session, and to its process group."""
     if sys.platform == "win32":
         await kill_all(leader)
     else:
         _signal(leader, signal.SIGTERM)
-        # What is stopped, at times by a process that it keeps, cannot end before it goes on.
+        # A stopped process cannot end before it continues.
         _signal(leader, signal.SIGCONT)
 
 
 async def kill_all(leader: int) -> None:
-    """End the child that leads a session, and all in its group; it may be gone already, and others still there.
+    """Kill the child that leads a session, and its process group, also if the child itself has ended.
 
-    A number is given to another process only after all others were, so it is the group's for as long as this takes.
+    The system does not reuse the number for another process while the group exists.
     """
     if sys.platform == "win32":
         with suppress(OSError):
@@ -66,7 +66,7 @@ async def kill_all(leader: int) -> None:
 
 
 class Pipe:
-    """The way from a child to here; use it as a context manager."""
+    """A pipe from a child to this process; use it as a context manager."""
 
     def __init__(self) -> None:
         """Open both ends."""
@@ -80,14 +80,14 @@ class Pipe:
         _close(self._taken())
 
     def close_writer(self) -> None:
-        """Leave the end that is written to, to the child."""
+        """Close the write end here, so that only the child has it."""
         writer, self.writer = self.writer, _CLOSED
         _close(writer)
 
     async def drain(self, take: Callable[[bytes], bool]) -> None:
-        """Hand over what comes out until the pipe's end, or until `take` says no."""
+        """Pass the data to `take` until the pipe ends, or `take` returns false."""
         if not PIPES_ARE_POLLABLE:
-            # The thread may have to wait longer for the pipe's end than anybody waits for the thread.
+            # The thread may outlive its caller while it waits for the pipe's end.
             limiter = anyio.CapacityLimiter(1)
             await anyio.to_thread.run_sync(self._drain, take, abandon_on_cancel=True, limiter=limiter)
             return
@@ -129,6 +129,6 @@ def _close(descriptor: int) -> None:
 if sys.platform != "win32":
 
     def _signal(leader: int, number: signal.Signals) -> None:
-        # macOS says that it is not permitted where all that is left of a group has ended.
+        # macOS reports a missing permission if all processes of a group have ended.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(leader, number)

@@ -1,7 +1,7 @@
-"""What runs is what was hashed: a private copy of a skill's files, made of bytes that have their digests.
+"""A private copy of a skill's files with verified digests: what runs is what was hashed.
 
-The files on disk may change at any time, also between a look at them and their use. The copy is made anew for each
-call, and what is run is in it.
+The files on disk may change at any time, even between check and use. So each call makes a new copy, and runs the script
+in it.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ __all__ = ["PrivateCopy"]
 logger = logging.getLogger(__name__)
 
 _READ_ONLY = 0o500
-# Scripts call one another, and not every archive keeps who may be run.
+# Scripts call one another, and not every archive keeps the executable bit.
 
 
 class PrivateCopy:
-    """A folder that only this user can enter, for one call: `skill` is the copy, `scratch` an empty folder."""
+    """A folder for one call that only this user can enter: `skill` is the copy, `scratch` an empty folder."""
 
     def __init__(self, skill: Skill) -> None:
-        """Make the folder, with a copy of the files of `skill`.
+        """Create the folder, with a copy of the files of `skill`.
 
         Raises:
-            SkillChangedError: a file on the disk is not the one that was loaded.
-            OSError: the disk is full, or the like.
+            SkillChangedError: a file on disk is not the one that was loaded.
+            OSError: the files cannot be copied, for example because the disk is full.
         """
         self.root = Path(tempfile.mkdtemp(prefix="skillserve-"))
         self.skill, self.scratch = self.root / "skill", self.root / "scratch"
@@ -52,7 +52,7 @@ class PrivateCopy:
             raise
 
     def remove(self) -> None:
-        """Remove everything, whatever was made of it; log what cannot be removed, which stays."""
+        """Remove the folder with everything in it; log what cannot be removed."""
         if left := remove_tree(self.root):
             logger.warning("the folder of a script cannot be removed: %s: %s", self.root, one_line(left))
 
@@ -61,7 +61,7 @@ def _copy(skill: Skill, target: Path) -> None:
     files = skill.content.files.values()
     folders = sorted({"", *skill.content.folders, *(above for file in files for above in _parent_folders(file.path))})
     for folder in folders:
-        os.mkdir(f"{target}/{folder}")  # noqa: PTH102 - a skill may have thousands, and a `Path` takes its time
+        os.mkdir(f"{target}/{folder}")  # noqa: PTH102 - a skill may have thousands, and `Path` is slow
     changed = []
     with Reader() as reader:
         for file in files:
@@ -79,14 +79,14 @@ def _copy(skill: Skill, target: Path) -> None:
 
 
 def _parent_folders(path: str) -> Iterator[str]:
-    """Yield the folders that a file lies in, relative to the skill."""
+    """Yield the folders that contain a file, relative to the skill."""
     while "/" in path:
         path = path.rpartition("/")[0]
         yield path
 
 
 def _verified_bytes(digest: str, reader: Reader, location: Location) -> bytes | None:
-    """Return the bytes that are there, None where they do not have the digest or nothing can be read."""
+    """Return the bytes of a file, None if they do not have the digest or cannot be read."""
     try:
         raw, _ = reader.read(location)
     except FileRefusedError:

@@ -1,9 +1,9 @@
-"""A program started, fed and ended, within limits.
+"""Runs a program within limits: starts it, feeds its stdin, collects its output, and ends it.
 
-It is started without a shell: what stands in an argument is text, whatever it looks like. It has no terminal, reads
-nothing but what it is given, and both of its streams are read at the same time, so that neither can hold up the other.
-However the call ends, be it by the program, a limit or a cancellation, all processes that it started end with it, save
-those that left its session: `confinement` keeps these.
+No shell is involved: arguments are passed as they are. The program has no terminal, reads only the given stdin, and
+both of its streams are read concurrently, so that neither blocks the other. However the call ends, by itself, a limit
+or a cancellation, all processes that the program started end too, except those that left its session; `confinement`
+handles these.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ __all__ = [
 ]
 
 GRACE_SECONDS = 1.0
-"""What a program has for putting things in order when it is asked to end."""
+"""Seconds that a program gets to clean up after SIGTERM."""
 
 SECCOMP_FILTER = "{descriptor of the seccomp filter}"
-"""An argument in whose place a program gets the number of the descriptor from which it reads its filter."""
+"""A placeholder argument for the number of the descriptor from which the program reads its seccomp filter."""
 
 _DRAIN_SECONDS = 0.5
-# What a program left running may hold its streams open for so long after it, and then ends too.
+# Seconds that processes left running may keep the streams open after the program ended; then they are killed.
 
 
 class ProcessEnding(StrEnum):
-    """How a program ended. Of those that did not exit by themselves, what they wrote until then is kept."""
+    """How a program ended. The output of a killed program is kept."""
 
     EXITED = "exited"
     TIMED_OUT = "timed_out"
@@ -59,11 +59,11 @@ class ProcessEnding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to start: a program and its arguments, the directory to start it in, and its whole environment.
+    """A program with its arguments, its working directory, and its complete environment.
 
-    A program without a path is looked up in the PATH of `environment`; on Windows, in that of this process. A
-    `seccomp_filter` that is not empty is given to it on a descriptor, for the first argument that is `SECCOMP_FILTER`.
-    It has `grace_seconds` to end when it is asked to.
+    A program without a path is looked up in the PATH of `environment`; on Windows, in that of this process. A non-empty
+    `seccomp_filter` is passed on a descriptor, whose number replaces the first argument `SECCOMP_FILTER`. The program
+    gets `grace_seconds` to end after SIGTERM.
     """
 
     argv: tuple[str, ...]
@@ -75,7 +75,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """How long a program may run, and how many bytes it may write, to both streams together."""
+    """Limits of a program: run time, and bytes of output on both streams together."""
 
     seconds: float = 120.0
     output_bytes: int = 10_000_000
@@ -83,10 +83,10 @@ class ProcessLimits:
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """What came of a program.
+    """The result of a program.
 
-    `exit_code` is None where it did not exit by itself, and below 0 where a signal ended it on POSIX. `fault` says why
-    it was not started.
+    `exit_code` is None if it did not exit by itself, and negative if a signal ended it on POSIX. `fault` says why it
+    was not started.
     """
 
     ending: ProcessEnding
@@ -97,7 +97,7 @@ class ProcessResult:
 
 
 class _OutputBuffer:
-    """What is kept of both streams: no more than the limit, together."""
+    """The output of both streams, together within the limit."""
 
     def __init__(self, limit: int) -> None:
         self.stdout, self.stderr = bytearray(), bytearray()
@@ -118,9 +118,9 @@ class _OutputBuffer:
 
 
 async def run_process(command: Command, limits: ProcessLimits, stdin: bytes = b"") -> ProcessResult:
-    """Start a program, give it `stdin` to read, and return what came of it.
+    """Run a program with `stdin`, and return its result.
 
-    A limit that is reached ends it, as does a cancellation, which goes on when it has ended.
+    Reaching a limit ends the program. So does a cancellation, which propagates once the program has ended.
     """
     output = _OutputBuffer(limits.output_bytes)
     with Pipe() as stdout, Pipe() as stderr:
@@ -128,7 +128,7 @@ async def run_process(command: Command, limits: ProcessLimits, stdin: bytes = b"
             process = await _start(command, stdin, stdout.writer, stderr.writer)
         except (OSError, ValueError) as error:
             return ProcessResult(ProcessEnding.NOT_STARTED, fault=_start_error(command, error))
-        # A stream ends when nobody has the end to write to any more.
+        # A stream ends once all write ends are closed.
         stdout.close_writer()
         stderr.close_writer()
         exit_code = None
@@ -145,9 +145,9 @@ async def run_process(command: Command, limits: ProcessLimits, stdin: bytes = b"
 
 
 async def _start(command: Command, stdin: bytes, stdout: int, stderr: int) -> Process:
-    # A file can be read at any pace, and nobody has to be there to write.
+    # From a file the program reads at its own pace, and no task has to write.
     given = await anyio.to_thread.run_sync(_temporary_file, stdin) if stdin else None
-    # Broken off here, a child would be left that nobody knows of.
+    # A cancellation here would leave an unknown child process.
     with given or nullcontext(), anyio.CancelScope(shield=True):
         argv, inherited = list(command.argv), []
         if command.seccomp_filter:
@@ -171,7 +171,7 @@ async def _start(command: Command, stdin: bytes, stdout: int, stderr: int) -> Pr
 
 
 def _temporary_file(content: bytes) -> IO[bytes]:
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever starts the child closes it
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
     file.write(content)
     file.seek(0)
     return file
@@ -184,7 +184,7 @@ def _start_error(command: Command, error: OSError | ValueError) -> str:
 
 
 async def _wait_and_drain(process: Process, output: _OutputBuffer, stdout: Pipe, stderr: Pipe) -> None:
-    """Return when the program has ended and its streams too, or soon after it, or when there is too much output."""
+    """Wait until the program and its streams have ended, shortly longer for the streams, or until too much output."""
     async with anyio.create_task_group() as tasks:
 
         async def collect(pipe: Pipe, take: Callable[[bytes], bool]) -> None:
@@ -206,7 +206,7 @@ async def _wait_and_drain(process: Process, output: _OutputBuffer, stdout: Pipe,
 
 
 async def _end(process: Process, grace_seconds: float) -> None:
-    """End a program, if need be, and all that it left running; wait for it, but not for ever."""
+    """End a program if it still runs, and all processes that it left; wait for it, but not for ever."""
     with anyio.CancelScope(shield=True):
         if process.returncode is None:
             await terminate(process.pid)

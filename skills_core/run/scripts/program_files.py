@@ -1,8 +1,8 @@
-"""Which files a program needs to run, so that a sandbox shows these and nothing that lies beside them.
+"""Finds the files that a program needs to run, so that a sandbox mounts these and nothing beside them.
 
-A program's folder says little about what else is there: `~/.cargo/bin` lies beside credentials, `~/.local/bin` beside
-everybody's data, a virtual environment beside `pip.conf`. So the sandbox shows the program's file, and its libraries
-where the layout of its installation is known.
+A program's folder may have private neighbours: `~/.cargo/bin` lies beside credentials, `~/.local/bin` beside data of
+other programs, a virtual environment beside `pip.conf`. So the sandbox gets the program's file, and its libraries if
+the layout of the installation is known.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ __all__ = ["is_inside", "required_paths", "sandbox_program"]
 
 _MAX_HOPS = 20
 _MAX_SETTINGS = 1 << 16
-# Bytes of `pyvenv.cfg`, which has some lines.
+# Most bytes of a `pyvenv.cfg`.
 
 
 class _Layout(NamedTuple):
-    """Libraries of an installation: for which programs, with which file to know it by, and where they are.
+    """Libraries of an installation: patterns for its programs and libraries, and a file that identifies it.
 
-    Patterns are relative to the folder that the program's folder lies in.
+    Paths are relative to the parent of the program's folder.
     """
 
     program: str
@@ -53,20 +53,20 @@ _LAYOUTS = (
 )
 
 _POWERSHELL = "System.Management.Automation.dll"
-# PowerShell has its libraries beside the program.
+# PowerShell keeps its libraries beside the program.
 
 
 def sandbox_program(program: Path) -> Path:
-    """Return the program to start for `program`: what a link leads to, unless it is one of a virtual environment."""
+    """Return the path at which the sandbox starts `program`: a link's target, except in a virtual environment."""
     is_virtual = (program.parent.parent / "pyvenv.cfg").exists()
     return program if in_system_mounts(program) or is_virtual else program.resolve()
 
 
 def required_paths(program: Path, home: Path, workspace: Path | None = None) -> list[Path]:
-    """Return what must be seen so that `program` runs: its file, all that it is a link to, and their libraries.
+    """Return what the sandbox must mount so that `program` runs: its file, its chain of links, and their libraries.
 
-    The user's `home`, `~/.local` and the folders that hold them are never among them, whatever the layout. Nor is what
-    lies in the `workspace`, which is seen anyway: what a script has changed there must not have anything else shown.
+    The result never contains the user's `home`, `~/.local` or their parents, whatever the layout. Nor does it contain
+    files in the `workspace`, which is mounted anyway: a script may change them, and must not get other files mounted.
     """
     private: set[Path] = set()
     for each in (home, home.resolve()):
@@ -76,7 +76,7 @@ def required_paths(program: Path, home: Path, workspace: Path | None = None) -> 
     if _is_text(program):
         return []
     if is_inside(program, workspace):
-        # A script may have made the link, and text would come to light when it is run.
+        # A script may have made the link, and running a text file would reveal its content.
         hops = [hop for hop in hops if _is_binary(hop)]
     found = dict.fromkeys(place for hop in hops for place in (hop, *_libraries(hop)))
     places = {
@@ -84,23 +84,23 @@ def required_paths(program: Path, home: Path, workspace: Path | None = None) -> 
         for place in found
         if place not in private and not in_system_mounts(place) and not is_inside(place, workspace)
     }
-    # What lies in a folder that is shown is shown with it, and nothing can be mounted on a link there.
+    # A mounted folder includes its content, and nothing can be mounted on a link in it.
     return [place for place in places if places.keys().isdisjoint(place.parents)]
 
 
 def _is_binary(program: Path) -> bool:
-    """Tell whether this is a program by itself, and not text or a folder."""
+    """Tell whether this is an executable binary."""
     return os.access(program, os.X_OK) and _first_bytes(program, 4) == b"\x7fELF"
 
 
 def _is_text(program: Path) -> bool:
-    """Tell whether this names no program to run it: a shell would, and say what is in it line by line."""
+    """Tell whether this is text without an interpreter: a shell would run it, and print it line by line in errors."""
     beginning = _first_bytes(program, 4)
     return bool(beginning) and beginning != b"\x7fELF" and not beginning.startswith(b"#!")
 
 
 def _first_bytes(path: Path, size: int) -> bytes:
-    """Return how a file begins; nothing where it is no plain file, which could hold up a reader."""
+    """Return the first bytes of a file; empty for anything but a regular file, which could block the reader."""
     try:
         if not path.is_file():
             return b""
@@ -111,7 +111,7 @@ def _first_bytes(path: Path, size: int) -> bytes:
 
 
 def is_inside(path: Path, folder: Path | None) -> bool:
-    """Tell whether `path` lies in `folder` or leads through it, by whatever links."""
+    """Tell whether `path` is in `folder` or leads through it, also through links."""
     if folder is None:
         return False
     real = _real(folder)
@@ -119,12 +119,12 @@ def is_inside(path: Path, folder: Path | None) -> bool:
 
 
 def _real(path: Path) -> Path:
-    """Resolve the links of a path; those that lead in a circle stay."""
+    """Resolve the links of a path; link cycles stay."""
     return Path(os.path.realpath(path))
 
 
 def _link_chain(program: Path) -> Iterator[Path]:
-    """Yield a program and all that it leads to, link by link: each of them must be seen."""
+    """Yield a program and each link target on the way to its file: all of them must be mounted."""
     for _ in range(_MAX_HOPS):
         yield program
         if not program.is_symlink():
@@ -134,7 +134,7 @@ def _link_chain(program: Path) -> Iterator[Path]:
 
 
 def _base_python(program: Path) -> list[Path]:
-    """Return the Python that a virtual environment was made from, which has copies in place of links at times."""
+    """Return the base Python of a virtual environment, which may have copies instead of links."""
     text = _first_bytes(program.parent.parent / "pyvenv.cfg", _MAX_SETTINGS).decode(errors="replace")
     settings = (line.partition("=") for line in text.splitlines())
     home = Path(next((value.strip() for key, _, value in settings if key.strip().lower() == "home"), ""))
@@ -153,5 +153,5 @@ def _libraries(program: Path) -> Iterator[Path]:
     for layout in _LAYOUTS:
         if re.fullmatch(layout.program, program.name) and (root / layout.landmark).exists():
             for pattern in layout.libraries:
-                # A link that leads out of an installation could lead to anything.
+                # A link out of an installation could lead anywhere.
                 yield from sorted(each for each in root.glob(pattern) if is_inside(_real(each), root))

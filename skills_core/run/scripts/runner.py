@@ -1,7 +1,7 @@
-"""A script of a skill, run: from the files that were loaded to what came of it.
+"""Runs a script of a skill, from the loaded files to its result.
 
-In order: may it run at all, a private copy of verified bytes, the program that runs it, the sandbox around it, the
-process, and the removal of what was made for it.
+In order: check whether it may run, make a private copy of verified files, find the interpreter, set up the sandbox, run
+the process, and remove the copy.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
 __all__ = ["PackageSetup", "ScriptResult", "ScriptRunner", "ScriptSetup"]
 
 MAX_AT_A_TIME = 4
-"""Most scripts that run at the same time; others wait. Each may fill its folder, which is in memory."""
+"""Most scripts that run at the same time; others wait. Each may fill its scratch folder, which is in memory."""
 
 _SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageSetup:
-    """Where packages for scripts come from.
+    """The source of packages for scripts.
 
-    `index` is a URL, which may hold credentials; None is uv's default index. `passed` names variables of this process
-    that uv gets beside a stated list. `any_source` lets scripts name indexes, URLs and paths of their own.
+    `index` is a URL, which may contain credentials; None means uv's default index. `passed` names variables of this
+    process that uv gets in addition to a fixed list. `any_source` lets scripts name their own indexes, URLs and paths.
     """
 
     index: str | None = field(default=None, repr=False)
@@ -56,11 +56,11 @@ class PackageSetup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptSetup:
-    """How scripts are run.
+    """The settings for running scripts.
 
-    `host` is the environment of this process, `passed` the names of it that scripts get beside the stated list. `home`
-    is the user's, which no sandbox shows, `cache` a folder for what is kept between calls. A `workspace` is the
-    directory that scripts are started in and may write to; else it is an empty folder that is removed afterwards.
+    `host` is the environment of this process, `passed` the names of variables that scripts get in addition to a fixed
+    list. `home` is the user's home, which no sandbox mounts, `cache` a folder for files kept between calls. `workspace`
+    is the working directory of scripts, which they may write to; without it they get an empty temporary folder.
     """
 
     isolation: Isolation
@@ -77,7 +77,7 @@ class ScriptSetup:
 
     @property
     def statement(self) -> str:
-        """What a script can reach, in a sentence."""
+        """What a script can access, in a sentence."""
         said = self.isolation.statement(network=self.network, workspace=self.workspace)
         return f"{said} None is run, as a sandbox is required." if self.refuses else said
 
@@ -88,13 +88,13 @@ class ScriptSetup:
 
     @property
     def contained(self) -> bool:
-        """Whether a script leaves nothing behind, neither here nor elsewhere."""
+        """Whether a script has no lasting effects, neither on this machine nor elsewhere."""
         return not self.isolation.fault and not self.network and self.workspace is None
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptResult:
-    """What came of a script; `note` tells what was not as the script asks for."""
+    """The result of a script; `note` says which of its requirements was not met."""
 
     finished: ProcessResult
     note: str = ""
@@ -102,7 +102,7 @@ class ScriptResult:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One call: the script, its arguments, and the folder that was made for it."""
+    """One call: the script, its arguments, and its private folder."""
 
     path: str
     raw: bytes
@@ -112,10 +112,10 @@ class _Call:
 
 
 class ScriptRunner:
-    """Runs scripts of skills, a few at a time."""
+    """Runs scripts of skills, a limited number at a time."""
 
     def __init__(self, setup: ScriptSetup) -> None:
-        """Run them as `setup` says."""
+        """Run scripts with these settings."""
         self.setup = setup
         self._limiter = anyio.CapacityLimiter(MAX_AT_A_TIME)
 
@@ -128,14 +128,14 @@ class ScriptRunner:
         stdin: bytes = b"",
         variables: Mapping[str, str] | None = None,
     ) -> ScriptResult:
-        """Run a file of `skill`, and return when it has ended.
+        """Run a file of `skill`, and return its result.
 
-        `path` is the file's in the manifest. `variables` are what the user has set for this skill.
+        `path` is the file's path in the manifest. `variables` are the user's environment variables for this skill.
 
         Raises:
             UnknownFileError: the skill has no such file.
-            ScriptRefusedError: it cannot or must not be run.
-            SkillChangedError: files on the disk are not those that were loaded.
+            ScriptRefusedError: the script cannot or must not be run.
+            SkillChangedError: files on disk are not those that were loaded.
         """
         if path not in skill.content.files:
             raise UnknownFileError(skill.key, path, skill.content.files)
@@ -164,7 +164,7 @@ class ScriptRunner:
         return ScriptResult(finished, interpreter.note)
 
     async def _interpreter(self, call: _Call) -> Interpreter:
-        """Return what runs the script, with the packages that it needs."""
+        """Return the interpreter of the script, with the packages that it needs."""
         programs = self.setup.programs
         metadata = read_metadata(call.path, call.raw) if is_python(call.path, call.raw) else None
         if metadata is None:
@@ -180,7 +180,9 @@ class ScriptRunner:
         if uv is None:
             plain = await anyio.to_thread.run_sync(find_interpreter, call.path, call.raw, programs)
             wanted = metadata.requires_python
-            note = f"whether Python is {wanted}, as it asks for, was not looked at, as there is no uv" if wanted else ""
+            note = (
+                f"the required Python version ({wanted}) was not checked, because uv is not installed" if wanted else ""
+            )
             return Interpreter(plain.argv, note)
         lock = await anyio.to_thread.run_sync(_lock_file, call)
         return Interpreter((str(await self._installer(uv).python_for(call.path, metadata, lock)),))
@@ -193,7 +195,7 @@ class ScriptRunner:
         return PackageInstaller(uv, setup.cache, environment, setup.limits.seconds, packages.any_source)
 
     def _command(self, call: _Call, interpreter: Interpreter) -> tuple[Command, list[str]]:
-        """Return what to start, with the script as it is seen from a sandbox if there is one, and its mounts."""
+        """Return the command, with the paths inside the sandbox if there is one, and the sandbox's mounts."""
         setup, folder = self.setup, call.folder
         if setup.isolation.sandbox is None:
             argv = (*interpreter.argv, str(folder.skill / call.path), *call.arguments)
@@ -240,7 +242,7 @@ def _search_path(host: Mapping[str, str]) -> str:
 
 
 def _with_program_folder(interpreter: Interpreter, search_path: str) -> str:
-    """Return a search path that has the program, so that a script that starts it by name gets the same packages."""
+    """Add the interpreter's folder to the search path, so that starting it by name gives the same packages."""
     folder = str(Path(interpreter.argv[0]).parent) if interpreter.argv else ""
     if not folder or folder in search_path.split(os.pathsep):
         return search_path

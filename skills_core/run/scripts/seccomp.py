@@ -1,9 +1,9 @@
 """The system calls that a sandbox refuses, as a seccomp filter in classic BPF; bubblewrap loads it for the program.
 
-The filter is a short deny list, so it is assembled here from a table of call numbers. A library would not do: all
-that are kept wrap libseccomp, which minimal systems lack although bubblewrap works there.
+The filter is a short deny list, so it is assembled here from a table of call numbers. All maintained libraries wrap
+libseccomp, which minimal systems lack although bubblewrap works there.
 
-Namespaces and mounts say what a program sees. This filter refuses calls that reach past both: keyrings of the user,
+Namespaces and mounts limit what a program sees. This filter refuses calls that bypass both: keyrings of the user,
 io_uring (whose operations no filter sees), other processes' memory, and kernel interfaces that no script needs.
 """
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 __all__ = ["seccomp_filter"]
 
-# Call numbers: x86_64, then the generic table of newer architectures; None where the call does not exist.
+# Call numbers: x86_64, then the generic table of newer architectures; None if the call does not exist.
 _DENIED: dict[str, tuple[int | None, int | None]] = {
     "acct": (163, 89),
     "add_key": (248, 217),
@@ -75,13 +75,13 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
 }
 
 _FAMILIES = (1, 2, 10, 16)
-# Sockets that a script may make: unix, IPv4, IPv6, netlink. A vsock leads to the host of a virtual machine past every
-# network namespace.
+# Allowed socket families: unix, IPv4, IPv6, netlink. A vsock reaches the host of a virtual machine past every network
+# namespace.
 
 
 @dataclass(frozen=True, slots=True)
 class _Architecture:
-    """The kernel's name of an architecture, its column of the table, and from where numbers are foreign."""
+    """An architecture: its audit constant, its column in the table, and the first number of a foreign ABI."""
 
     audit: int
     column: int
@@ -91,7 +91,7 @@ class _Architecture:
 
 _GENERIC_SOCKET = 198
 _ARCHITECTURES = {
-    # From 0x40000000 on lie the calls of x32, a second way to every call.
+    # From 0x40000000 on are the calls of x32, an alternative to every call.
     "x86_64": _Architecture(0xC000003E, 0, 41, 0x40000000),
     "aarch64": _Architecture(0xC00000B7, 1, _GENERIC_SOCKET),
     "riscv64": _Architecture(0xC00000F3, 1, _GENERIC_SOCKET),
@@ -101,14 +101,14 @@ _ARCHITECTURES = {
 _LOAD, _IS, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _NUMBER, _AUDIT, _FIRST_ARGUMENT = 0, 4, 16  # offsets in `struct seccomp_data`; the low half of an argument comes first
 _ALLOW, _ERROR = 0x7FFF0000, 0x00050000
-_ENOSYS, _EAFNOSUPPORT = 38, 97  # of Linux, wherever this is assembled
+_ENOSYS, _EAFNOSUPPORT = 38, 97  # Linux numbers, also when assembled on another system
 
 
 def seccomp_filter(machine: str | None = None) -> bytes:
-    """Return the filter for this machine, or for `machine`; empty where the table lacks its call numbers.
+    """Return the filter for this machine, or for `machine`; empty if the table lacks its call numbers.
 
-    What it refuses fails with ENOSYS, as on a kernel without the call, so that programs fall back to another way. Calls
-    by another architecture's numbers, such as those of 32-bit programs, fail too.
+    Refused calls fail with ENOSYS, as on a kernel without the call, so that programs use a fallback. Calls with another
+    architecture's numbers, such as those of 32-bit programs, fail too.
     """
     if sys.platform != "linux" and machine is None:
         return b""
@@ -140,5 +140,5 @@ def _statement(code: int, value: int) -> bytes:
 
 
 def _jump(operation: int, value: int, if_true: int, if_false: int) -> bytes:
-    """Compare what was loaded with `value`, and pass over so many statements."""
+    """Compare the loaded value with `value`, and skip so many statements."""
     return struct.pack("<HBBI", operation, if_true, if_false, value)

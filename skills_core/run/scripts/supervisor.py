@@ -1,7 +1,7 @@
-"""A program of its own: start another, and end everything that it started, whatever sessions they are in.
+"""A supervisor program: starts another program, and kills all of its descendants, whatever sessions they are in.
 
-Linux gives orphans to the nearest ancestor that asked for them (PR_SET_CHILD_SUBREAPER), so that no descendant leaves
-this process's tree. It runs apart from the server, whose children are not all scripts, and from its text alone: it
+Linux reparents orphans to the nearest subreaper (PR_SET_CHILD_SUBREAPER), so that no descendant leaves this process's
+tree. It is a process of its own, because not all children of the server are scripts. It runs from its source text: it
 imports nothing of this package, and only small modules of the standard library.
 """
 
@@ -22,14 +22,14 @@ _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 _NOT_STARTED = 127
 _KILL_SECONDS = 5.0
-# Most time for killing; only what forks faster than it is killed takes longer.
+# Most time for killing; only a tree that forks faster than it is killed takes longer.
 
 
 def main(arguments: list[str]) -> int:
-    """Run a program and return its exit code; a program that a signal ended is followed by the same end.
+    """Run a program and return its exit code; if a signal ended it, end by the same signal.
 
     `arguments` are the process id of the server, the seconds between SIGTERM and SIGKILL, and the command line. SIGTERM
-    is passed on, and is what the kernel sends when the server ends.
+    is forwarded; the kernel sends it when the server ends.
     """
     server, grace, command = int(arguments[0]), float(arguments[1]), arguments[2:]
     prctl = ctypes.CDLL(None, use_errno=True).prctl
@@ -40,20 +40,20 @@ def main(arguments: list[str]) -> int:
     child = os.fork()
     if child == 0:
         _exec(command)
-    # The streams must end when the program and its children close them.
+    # This process must not keep the program's streams open.
     null = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(null, stream)
     status = _follow(child, grace, signals, server)
     _end_descendants()
     if os.WIFSIGNALED(status):
-        prctl(_SET_DUMPABLE, 0, 0, 0, 0)  # the core would be this process's
+        prctl(_SET_DUMPABLE, 0, 0, 0, 0)  # a core dump would be this process's
         _end_by_signal(os.WTERMSIG(status))
     return os.waitstatus_to_exitcode(status)
 
 
 def _exec(command: list[str]) -> None:
-    """In the child: lead a group of its own, which SIGTERM is passed on to, and become the program."""
+    """In the child: lead a process group, to which SIGTERM is forwarded, and exec the program."""
     try:
         os.setpgid(0, 0)
         for number in _IGNORED_BY_PYTHON:
@@ -73,7 +73,7 @@ def _follow(child: int, grace: float, signals: set[signal.Signals], server: int)
     """Return the wait status of the program; it is killed when it outlives SIGTERM by `grace` seconds."""
     deadline = None
     if os.getppid() != server:
-        # The server ended before this process asked to be told.
+        # The server ended before PR_SET_PDEATHSIG took effect.
         deadline = time.monotonic()
     while True:
         ended, status = _reap(child)
@@ -93,7 +93,7 @@ def _follow(child: int, grace: float, signals: set[signal.Signals], server: int)
 
 
 def _reap(child: int) -> tuple[bool, int]:
-    """Reap what has ended; return whether `child` was among it, and its status."""
+    """Reap ended children; return whether `child` is one of them, and its status."""
     while True:
         try:
             number, status = os.waitpid(-1, os.WNOHANG)
@@ -104,7 +104,7 @@ def _reap(child: int) -> tuple[bool, int]:
 
 
 def _end_descendants() -> None:
-    """Kill all descendants. As their parents die they become children of this process, until there are none."""
+    """Kill all descendants. When their parents die, they become children of this process, until none is left."""
     deadline = time.monotonic() + _KILL_SECONDS
     while time.monotonic() < deadline:
         for number in _descendants():
@@ -120,10 +120,10 @@ def _end_descendants() -> None:
 
 def _descendants() -> list[int]:
     children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208 - importing pathlib would take as long as all the rest
+    for name in os.listdir("/proc"):  # noqa: PTH208 - importing pathlib would take as long as everything else
         if name.isdigit():
             with suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
-                # The name of the program may contain anything, and ends at the last parenthesis.
+                # The program's name may contain anything; it ends at the last parenthesis.
                 parent = int(file.read().rpartition(b")")[2].split()[1])
                 children.setdefault(parent, []).append(int(name))
     found: list[int] = []
@@ -136,7 +136,7 @@ def _descendants() -> list[int]:
 
 
 def _end_by_signal(number: int) -> None:
-    """End as the program did, so that the server sees the same signal."""
+    """End by the same signal as the program, so that the server sees it."""
     if number != signal.SIGKILL:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, set())

@@ -1,1 +1,1 @@
-"""What a run can do beside talking: tools, who may call them, and the one gate that every call goes through."""
+"""The tools of a run, what permits their use, and the gate that every call goes through."""

@@ -1,8 +1,8 @@
-"""Which tools a skill may use in a run: what its `allowed-tools` means here.
+"""What a skill's `allowed-tools` permits in a run.
 
-Absent, it permits every tool that is switched on; empty, none. An entry is a name, ours or a host's for the same thing
-(`Read`, `Bash`, `mcp__server__tool`), or a name with a pattern behind it (`Bash(git log *)`, `Read(src/**)`). What an
-entry says that is not understood permits nothing.
+Absent, it permits every tool that is switched on; empty, none. An entry is a name, either ours or a host's name for the
+same tool (`Read`, `Bash`, `mcp__server__tool`), optionally with a pattern (`Bash(git log *)`, `Read(src/**)`). An entry
+that is not understood permits nothing.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 __all__ = ["AllowedTools"]
 
 MAX_ENTRIES = 1000
-"""Entries of one skill that are looked at."""
+"""Most entries of one skill that are read."""
 
 _ENTRY = re.compile(r"([^()*]+?(?:\*)?)(?:\((.*)\))?", re.DOTALL)
 _SERVER_WILDCARD = re.compile(r"(mcp__[A-Za-z0-9_-]+?__|[^/()*]+/)[A-Za-z0-9_.-]*\*")
-# Of a server's tools all, or those whose names begin alike; the server itself must be named.
+# All tools of a server, or those with a common prefix; the server itself must be named.
 
 _SERVER_PREFIX = "mcp__"
 
 _ANY_NAME = "\x01"
-# Stands for any file in a folder. No pattern spells it out, so only one that covers the whole folder matches it.
+# Stands for any file in a folder. No pattern contains it, so only one that covers the whole folder matches.
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One entry; without a pattern both matchers are None and `whole` is true."""
+    """One entry; without a pattern, `whole` is true and both matchers are None."""
 
     name: str
     whole: bool
@@ -49,7 +49,7 @@ class _Entry:
     path: Callable[[str], bool] | None = None
 
     def names(self, tool: Tool) -> bool:
-        """Tell whether the entry is about the tool."""
+        """Tell whether the entry names the tool."""
         if self.capabilities & tool.role.capabilities:
             return True
         if self.name.startswith(_SERVER_PREFIX) or self.name.endswith("*"):
@@ -57,10 +57,10 @@ class _Entry:
         return self.name == tool.name or self.name in tool.role.aliases
 
     def _names_of_server(self, role: Role) -> bool:
-        # A server alone stands for all of its tools.
+        # A server's name stands for all of its tools.
         if self.name.count("__") == 1 and f"{self.name}__" in role.alias_prefixes:
             return True
-        # The server must be named whole, for the name of another, and its tool's, may begin alike.
+        # The server must be named in full: another server and its tool may share the prefix.
         if not self.name.startswith(role.alias_prefixes):
             return False
         if self.name.endswith("*"):
@@ -68,7 +68,7 @@ class _Entry:
         return self.name in role.aliases
 
     def permits_some(self, tool: Tool) -> bool:
-        """Tell whether there are calls of the tool that the entry permits."""
+        """Tell whether the entry permits any call of the tool."""
         fits = (self.command is not None and tool.role.command) or (self.path is not None and tool.role.path)
         return self.names(tool) and bool(self.whole or fits)
 
@@ -91,10 +91,10 @@ class _Entry:
 
 
 class AllowedTools:
-    """What `allowed-tools` permits; `notes` say which entries permit nothing because they are not understood."""
+    """The permissions of an `allowed-tools`; `notes` name the entries that are not understood."""
 
     def __init__(self, entries: Iterable[str] | None) -> None:
-        """Take the entries in; None permits every tool that is there, no entries none."""
+        """Parse the entries; None permits every tool, an empty list none."""
         self._entries: tuple[_Entry, ...] | None = None
         self._none = False
         self.notes: tuple[str, ...] = ()
@@ -111,21 +111,21 @@ class AllowedTools:
             else:
                 notes.append(f"allowed-tools: {one_line(text)[:100]!r} permits nothing: {entry}")
         if len(texts) > MAX_ENTRIES:
-            notes.append(f"allowed-tools: only the first {MAX_ENTRIES} of {len(texts)} entries are looked at")
+            notes.append(f"allowed-tools: only the first {MAX_ENTRIES} of {len(texts)} entries are read")
         self._entries = tuple(understood)
         self._none = not texts
         self.notes = tuple(notes)
 
     def offers(self, tool: Tool) -> bool:
-        """Tell whether some call of the tool is permitted, so that a model is told of it."""
+        """Tell whether any call of the tool is permitted, so that the model sees it."""
         if self._entries is None:
             return True
-        # What belongs to the skill itself needs no permit beyond that the skill has tools at all.
+        # The skill's own tools need no entry, unless the list is empty.
         own = tool.role.own and not self._none
         return own or any(entry.permits_some(tool) for entry in self._entries)
 
     def refusal(self, tool: Tool, arguments: JsonObject) -> str:
-        """Say why this call is not permitted, empty text where it is. Its arguments already fit the tool's schema."""
+        """Return why this call is not permitted, empty if it is. The arguments have passed the tool's schema."""
         if not self.offers(tool):
             return "the skill's allowed-tools do not name it"
         if self._entries is None or tool.role.own or any(entry.permits(tool, arguments) for entry in self._entries):
@@ -133,42 +133,42 @@ class AllowedTools:
         return "no pattern in the skill's allowed-tools matches these arguments"
 
     def may_name(self, beginning: str) -> bool:
-        """Tell whether a tool whose name begins so may be permitted, so that it is worth while to look for it."""
+        """Tell whether a tool with this prefix may be permitted, so that its server is worth connecting to."""
         if self._entries is None:
             return True
         names = [entry.name.rstrip("*") for entry in self._entries]
         return any(name.startswith(beginning) or f"{name}__" == beginning for name in names)
 
     def absent(self, tools: Sequence[Tool]) -> tuple[str, ...]:
-        """Return the names in the entries that none of `tools` answers to, each once."""
+        """Return the entries' names that match none of `tools`, each once."""
         entries = self._entries or ()
         return tuple(dict.fromkeys(entry.name for entry in entries if not any(map(entry.names, tools))))
 
 
 def _parse_entry(text: str) -> _Entry | str:
-    """Return an entry, or why it is not understood."""
+    """Parse an entry, or return why it is not understood."""
     match = _ENTRY.fullmatch(text.strip())
     if match is None:
-        return "it is no name with a pattern in parentheses behind it"
+        return "expected a name, optionally with a pattern in parentheses"
     name, pattern = match[1].strip(), match[2]
     if name.endswith("*") and not _SERVER_WILDCARD.fullmatch(name):
-        return "a name may end with * only behind that of a server, as in mcp__github__*"
+        return "a name may end with * only after the name of a server, as in mcp__github__*"
     capabilities = frozenset(capabilities_of(name))
     if pattern is None or pattern.strip() == "*":
         return _Entry(name, whole=True, capabilities=capabilities)
     if name.startswith(_SERVER_PREFIX) or "/" in name:
-        return "a pattern may stand behind tools for commands and files, not behind those of servers"
+        return "only tools for commands and files take a pattern, not those of servers"
     if Capability.RUN_COMMAND in capabilities:
         command = command_matcher(pattern.strip())
         entry = _Entry(name, whole=False, capabilities=capabilities, command=command)
-        return entry if command else "its pattern is no plain command, such as Bash(git log *)"
+        return entry if command else "its pattern is not a plain command, such as Bash(git log *)"
     path = path_matcher(pattern.strip())
     entry = _Entry(name, whole=False, capabilities=capabilities, path=path)
-    return entry if path else "its pattern is no path within the workspace, such as Read(src/**)"
+    return entry if path else "its pattern is not a path within the workspace, such as Read(src/**)"
 
 
 def _normalized_path(path: object) -> str | None:
-    """Return a path as patterns are matched against it, None where it is none within the workspace."""
+    """Return a path in the form that patterns match, None if it is not within the workspace."""
     if not isinstance(path, str) or path.startswith(("/", "\\", "~")) or "\0" in path:
         return None
     parts = [part for part in path.split("/") if part not in {"", "."}]

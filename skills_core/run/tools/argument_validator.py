@@ -1,8 +1,8 @@
-"""The JSON Schema of a tool's arguments, which may come from strangers, and the check of arguments against it.
+"""Validates a tool's arguments against its JSON Schema, which may come from an untrusted source.
 
-Nothing that a schema says makes a check slow, deep or curious: patterns are matched by RE2, references lead nowhere
-but into the schema itself, and a check that works too long is given up. What is too much is said when the tool is made
-where that can be known, and is a fault of the arguments otherwise.
+No schema can make validation slow, deeply recursive, or send requests: RE2 matches the patterns, references must stay
+within the schema, and a validation that takes too long is stopped. A schema beyond the limits is refused when the tool
+is created if that is known by then, and otherwise makes the arguments invalid.
 """
 
 from __future__ import annotations
@@ -29,43 +29,43 @@ MAX_VALUES = 20_000
 """Values in a schema, and in the arguments of one call."""
 
 MAX_DEPTH = 100
-"""Levels of lists and objects within each other, in both."""
+"""Nesting levels of lists and objects, in both."""
 
 MAX_SECONDS = 1.0
-"""Seconds of work, as the processor counts them, in one check: a schema that refers to itself twice never ends."""
+"""CPU seconds of one validation: a schema that refers to itself twice can recurse without end."""
 
 MAX_UNEVALUATED = 1000
-"""Members that `unevaluatedProperties` and `unevaluatedItems` look at: the library compares each with each."""
+"""Most members for `unevaluatedProperties` and `unevaluatedItems`, where the library takes quadratic time."""
 
 MAX_ERRORS = 10
-"""Faults of one call that are told."""
+"""Most errors of one call that are reported."""
 
 _MAX_SHOWN = 300
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 _deadline: ContextVar[float] = ContextVar("given_up_at")
-# On the clock of `thread_time`.
+# In seconds of `thread_time`.
 
 
 class ArgumentValidator:
-    """What tells the faults of arguments; `notes` say what of the schema is not looked at, and why."""
+    """Validates arguments; `notes` say which parts of the schema are not checked, and why."""
 
     def __init__(self, schema: Mapping[str, JsonValue]) -> None:
-        """Take the schema in.
+        """Compile the schema.
 
         Raises:
-            InvalidSchemaError: it is no JSON, no JSON Schema of an object, too large, or refers to what is not in it.
+            InvalidSchemaError: it is not JSON, not a JSON Schema of an object, too large, or has an outside reference.
         """
         _require_bounded(schema)
         cleaned: Any = _without_schema_keywords(schema)
         if cleaned.get("type", "object") != "object":
-            raise InvalidSchemaError("its type must be object, for arguments have names")
+            raise InvalidSchemaError("its type must be object, because arguments have names")
         self.notes = tuple(_notes(cleaned))
         self._validator = _validator(schema, cleaned)
 
     def errors(self, arguments: JsonValue) -> str:
-        """Return what is wrong with the arguments, each fault in a line with its place; empty where nothing is."""
+        """Return the errors of the arguments, one a line with its location; empty if they are valid."""
         if not isinstance(arguments, dict):
             return "the arguments must be a JSON object"
         if too_much := _bounds_error(arguments):
@@ -75,7 +75,7 @@ class ArgumentValidator:
             lines = [_line(error) for error in islice(self._validator.iter_errors(arguments), MAX_ERRORS + 1)]
         except _TooMuchError:
             return "the arguments take too long to check against the tool's schema; use simpler ones"
-        except Exception as error:  # noqa: BLE001 - whatever a library makes of a stranger's schema
+        except Exception as error:  # noqa: BLE001 - an untrusted schema may break the library in any way
             return f"the arguments cannot be checked against the tool's schema ({type(error).__name__})"
         finally:
             _deadline.reset(token)
@@ -85,7 +85,7 @@ class ArgumentValidator:
 
 
 class _TooMuchError(Exception):
-    """A check takes longer than it may."""
+    """A validation exceeds its limits."""
 
 
 def _check_time() -> None:
@@ -93,7 +93,7 @@ def _check_time() -> None:
         raise _TooMuchError
 
 
-def _line(error: Any) -> str:  # noqa: ANN401 - the error of a library that is imported when it is used
+def _line(error: Any) -> str:  # noqa: ANN401 - an error of a library that is imported lazily
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{one_line(part)}" for part in error.absolute_path)
     message = one_line(error.message)
     shown = message if len(message) <= _MAX_SHOWN else f"{message[:_MAX_SHOWN]}…"
@@ -101,15 +101,15 @@ def _line(error: Any) -> str:  # noqa: ANN401 - the error of a library that is i
 
 
 def _bounds_error(value: object) -> str:
-    """Say that a value is deeper or larger than any that is looked at, or is no JSON; empty where neither is so."""
+    """Return why a value is too deep, too large, or not JSON; empty if it is none of these."""
     count, level = 0, [value]
     for _ in range(MAX_DEPTH + 1):
         count += len(level)
         if count > MAX_VALUES:
             return f"hold more than {MAX_VALUES} values"
-        # Python's parsers take NaN and Infinity in, and whoever writes them out for others fails.
+        # Python's parser accepts NaN and Infinity, but other JSON parsers do not.
         if any(isinstance(each, float) and not math.isfinite(each) for each in level):
-            return "hold a number that is not finite, which JSON has not"
+            return "hold a number that is not finite, which JSON does not allow"
         level = [inner for each in level for inner in _children(each)]
         if not level:
             return ""
@@ -130,7 +130,7 @@ def _require_bounded(schema: object) -> None:
 
 
 def _without_schema_keywords(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return a schema without `$schema`, which within a schema would choose another, unbounded check."""
+    """Return a schema without `$schema`, which inside a schema would select another, unlimited validator."""
     if isinstance(value, dict):
         return {
             key: _without_schema_keywords(each)
@@ -141,7 +141,7 @@ def _without_schema_keywords(value: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def _members(value: object) -> Iterator[tuple[str, Any]]:
-    """Yield every key of every object within a value, with what it holds."""
+    """Yield every key and value of every object within a value."""
     level = [value]
     while level:
         for each in level:
@@ -151,7 +151,7 @@ def _members(value: object) -> Iterator[tuple[str, Any]]:
 
 
 def _notes(schema: Mapping[str, Any]) -> Iterator[str]:
-    """Say what is not checked: patterns that RE2 cannot use, and what the library would match by patterns itself."""
+    """Yield what is not checked: patterns that RE2 cannot compile, and keywords that use the library's own patterns."""
     patterned = False
     for key, value in _members(schema):
         if key == "pattern" and isinstance(value, str) and (fault := pattern_fault(value)):
@@ -164,7 +164,7 @@ def _notes(schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _validator(schema: Mapping[str, Any], cleaned: dict[str, Any]) -> Any:  # noqa: ANN401 - the library's class
-    """Return what validates against the cleaned schema, by the dialect that the schema names."""
+    """Return a validator for the cleaned schema, in the dialect that the schema names."""
     import referencing  # noqa: PLC0415 - comes with the extra
     from jsonschema import FormatChecker, SchemaError, validators  # noqa: PLC0415 - likewise
 
@@ -176,7 +176,7 @@ def _validator(schema: Mapping[str, Any], cleaned: dict[str, Any]) -> Any:  # no
     except SchemaError as error:
         raise InvalidSchemaError(one_line(error.message)[:_MAX_SHOWN]) from None
     except RecursionError:
-        raise InvalidSchemaError("its parts nest too deep") from None
+        raise InvalidSchemaError("its parts are nested too deeply") from None
     validator = _bounded(base)(cleaned, registry=referencing.Registry())
     for key, value in _members(cleaned):
         if key in _REFERENCES and isinstance(value, str):
@@ -189,16 +189,18 @@ def _require_internal(reference: str, validator: Any) -> None:  # noqa: ANN401 -
 
     shown = f"{one_line(reference)[:100]!r}"
     if not reference.startswith("#"):
-        raise InvalidSchemaError(f"it refers to {shown}; only references into itself, which begin with #, are followed")
+        raise InvalidSchemaError(
+            f"it refers to {shown}; only references within the schema, which begin with #, are followed"
+        )
     try:
-        validator._resolver.lookup(reference)  # noqa: SLF001 - the library has no other way to ask
+        validator._resolver.lookup(reference)  # noqa: SLF001 - the library has no public way
     except Unresolvable:
-        raise InvalidSchemaError(f"it refers to {shown}, which it does not hold") from None
+        raise InvalidSchemaError(f"it refers to {shown}, which it does not define") from None
 
 
 @cache
 def _bounded(base: Any) -> Any:  # noqa: ANN401 - the library's class
-    """Return a class of validators whose every keyword looks at the time, and whose patterns are RE2's."""
+    """Return a validator class whose keywords all check the deadline, and whose patterns are RE2's."""
     from jsonschema import validators  # noqa: PLC0415 - comes with the extra
 
     extend: Callable[..., Any] = validators.extend
@@ -257,7 +259,7 @@ def _additional_properties(validator: Any, inner: Any, instance: Any, schema: An
         return
     named = schema.get("properties", {})
     patterns = [_searcher(pattern) for pattern in schema.get("patternProperties", {})]
-    # A pattern that cannot be used might have matched.
+    # A pattern that cannot be compiled might have matched.
     further = []
     for key in instance:
         _check_time()
@@ -271,14 +273,14 @@ def _additional_properties(validator: Any, inner: Any, instance: Any, schema: An
 
 
 def _unevaluated(keyword: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """Return the library's keyword, without effect where it would match patterns by an engine of its own."""
+    """Return the library's keyword, disabled where it would match patterns with its own engine."""
     if keyword is None:
         return None
 
     def check(validator: Any, value: Any, instance: Any, schema: Any) -> Any:  # noqa: ANN401 - the library's
         if isinstance(instance, (dict, list)) and len(instance) > MAX_UNEVALUATED:
             raise _TooMuchError
-        root = validator._resolver.lookup("#").contents  # noqa: SLF001 - the library has no other way to ask
+        root = validator._resolver.lookup("#").contents  # noqa: SLF001 - the library has no public way
         if isinstance(instance, dict) and any(key == "patternProperties" for key, _ in _members(root)):
             return ()
         return keyword(validator, value, instance, schema)
@@ -287,7 +289,7 @@ def _unevaluated(keyword: Callable[..., Any] | None) -> Callable[..., Any] | Non
 
 
 def _unique_items(_validator: Any, unique: Any, instance: Any, _schema: Any) -> Iterator[Any]:  # noqa: ANN401
-    """Compare in linear time, which the library does not for lists of objects."""
+    """Check for equal items in linear time; the library's check is quadratic for lists of objects."""
     if unique is True and isinstance(instance, list) and len(set(map(_hashable, instance))) < len(instance):
         yield _error("has items that are equal")
 
@@ -297,5 +299,5 @@ def _hashable(value: Any) -> Any:  # noqa: ANN401 - JSON
         return frozenset((key, _hashable(each)) for key, each in value.items())
     if isinstance(value, list):
         return tuple(map(_hashable, value))
-    # True and 1 are equal in Python, and two values in JSON.
+    # True and 1 are equal in Python, but distinct in JSON.
     return (bool, value) if isinstance(value, bool) else value

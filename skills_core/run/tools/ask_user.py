@@ -1,4 +1,4 @@
-"""The tool `ask_user`: a question to whoever can be asked in the middle of a run."""
+"""The tool `ask_user`: a question to the user in the middle of a run."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MAX_QUESTION = 4000
 
 
 def ask_user_tool() -> Tool:
-    """Return the tool, which asks the user of the call."""
+    """Return the tool, which asks the user of the call's context."""
 
     async def perform(arguments: JsonObject, context: CallContext) -> str:
         question, choices = arguments.get("question"), arguments.get("choices")
         offered = [choice for choice in choices if isinstance(choice, str)] if isinstance(choices, list) else []
         answer = await context.user.ask(str(question), offered)
         if answer is None:
-            raise ToolFailedError("Nobody answers here. Go on with what is likely meant, and say what you assumed.")
+            raise ToolFailedError("No user answers. Continue with what is most likely meant, and say what you assumed.")
         return answer
 
     return Tool(

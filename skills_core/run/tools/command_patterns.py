@@ -1,8 +1,8 @@
-"""Patterns over commands, as in `Bash(git log *)`, matched word by word against a list of arguments.
+"""Command patterns, as in `Bash(git log *)`, matched word by word against a list of arguments.
 
-No shell is between a pattern and what is started, so a word is what the program gets, whatever it looks like. Rules:
-the last word `*`, or `:*` behind it, stands for any further words or none; `*` alone elsewhere for one word or more;
-`*` within a word for any characters of that one word, and at the very end for further words as well.
+No shell reads the command, so the program gets each word as it is. Rules: `*` as the last word, or `:*` after it,
+matches any number of further words; `*` as another word matches one or more words; `*` within a word matches any
+characters of that word, and at the very end further words as well.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 __all__ = ["OPERATORS", "command_matcher"]
 
 OPERATORS = frozenset({"&&", "||", ";", "|", "|&", "&", ">", ">>", "<", "<<", "2>", "2>>", "&>", "2>&1"})
-"""Words that mean something to a shell, and that no program is given on purpose."""
+"""Words with a meaning only for a shell; a command that contains one was written for a shell."""
 
 _FOR_SHELLS = re.compile(r"[;&|<>$`\n\r\0]")
 
 _END = "\0"
-# Stands behind each word: no argument of a program can hold it.
+# Terminates each word: no argument of a program can contain it.
 
 
 def command_matcher(pattern: str) -> Callable[[Sequence[str]], bool] | None:
-    """Return what tells whether a command has the pattern, None where the pattern is not understood."""
+    """Return a function that tells whether a command matches the pattern, None if the pattern is not understood."""
     if _FOR_SHELLS.search(pattern):
         return None
     prefix = pattern.removesuffix(":*")
@@ -62,7 +62,7 @@ _REST = f"(?:[^{_X}]*{_X})*"
 
 
 def _expression(word: str) -> str:
-    """Return the expression for one word of a pattern, with the mark of its end."""
+    """Return the expression for one word of a pattern, with its terminator."""
     if word == "*":
         return f"(?:[^{_X}]*{_X})+"
     return f"[^{_X}]*".join(map(re.escape, word.split("*"))) + _X

@@ -1,8 +1,8 @@
-"""The tools that a skill declares: each is carried out by a script of the skill.
+"""The tools that a skill declares, each implemented by a script of the skill.
 
-The script gets the arguments as JSON on stdin; what it writes to stdout, JSON or text, is what the model is told. It
-fails by an exit code other than 0, with what it wrote to stderr. The key of the call is in its environment, the same
-when the call is made again after an interruption, so that a script can do what it does only once.
+The script reads the arguments as JSON from stdin; its stdout, JSON or text, is the reply to the model. An exit code
+other than 0 is a failure, explained by stderr. The idempotency key of the call is in the script's environment, the same
+if the call is repeated after an interruption.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 __all__ = ["DeclaredTools", "declaration_problem", "declared_tools", "script_failure"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-# What the interfaces of models take.
+# The names that model APIs accept.
 
 MAX_ERROR = 4000
-"""Characters of what a script wrote, the last of them, that a model is told where it failed."""
+"""Characters at the end of a failed script's output that the model receives."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredTools:
-    """The tools of a skill that can be carried out, and why the others cannot, in a sentence each."""
+    """The usable tools of a skill, and a sentence for each tool that is not usable."""
 
     tools: tuple[Tool, ...] = ()
     problems: tuple[str, ...] = ()
@@ -55,10 +55,10 @@ def declared_tools(
     prefix: str = "",
     allows: Callable[[ToolDeclaration], bool] = lambda _: True,
 ) -> DeclaredTools:
-    """Return the tools that `skill` declares and somebody `allows`, run by `runner`.
+    """Return the tools that `skill` declares and `allows` permits, executed by `runner`.
 
-    `variables` are what the user has set for the environment of this skill's scripts, `prefix` stands before each
-    tool's name where tools of several skills are together.
+    `variables` are the user's environment variables for this skill's scripts. `prefix` precedes each tool's name, for
+    lists with tools of several skills.
     """
     tools: dict[str, Tool] = {}
     problems: list[str] = []
@@ -74,18 +74,18 @@ def declared_tools(
 
 
 def declaration_problem(skill: Skill, declaration: ToolDeclaration, name: str) -> str:
-    """Return why a declaration makes no tool of this name, empty where it does."""
+    """Return why a declaration yields no tool of this name, empty if it does."""
     if not declaration.script:
-        return "it names no script that carries it out"
+        return "it names no script"
     if declaration.script not in skill.content.files:
         return f"the skill has no file {one_line(declaration.script)[:200]}"
     if not _NAME.fullmatch(name):
-        return f"{one_line(name)[:100]!r} is no name that models take: up to 64 letters, digits, _ and -"
+        return f"{one_line(name)[:100]!r} is not a name that model APIs accept: up to 64 letters, digits, _ and -"
     try:
         notes = ArgumentValidator(declaration.parameters).notes
     except InvalidSchemaError as error:
         return str(error)
-    # A script relies on what its schema says, unlike a server, which checks for itself.
+    # A script relies on its schema, unlike a server, which validates by itself.
     return notes[0] if notes else ""
 
 
@@ -119,13 +119,13 @@ def _tool(
 
 
 def script_failure(finished: ProcessResult, texts: OutputText) -> str:
-    """Return how a script failed, with the end of what it wrote; empty where it ended well."""
+    """Return how a script failed, with the end of its output; empty if it succeeded."""
     if finished.ending is ProcessEnding.EXITED and finished.exit_code == 0:
         return ""
     how = {
         ProcessEnding.EXITED: f"its script ended with exit code {finished.exit_code}",
-        ProcessEnding.TIMED_OUT: "its script took too long and was ended",
-        ProcessEnding.TOO_MUCH_OUTPUT: "its script wrote more than is allowed and was ended",
+        ProcessEnding.TIMED_OUT: "its script took too long and was terminated",
+        ProcessEnding.TOO_MUCH_OUTPUT: "its script wrote too much output and was terminated",
         ProcessEnding.NOT_STARTED: f"its script could not be started: {finished.fault}",
     }[finished.ending]
     said = texts.stderr or texts.stdout

@@ -1,7 +1,8 @@
-"""The gate: the one way for every call of a tool in a run.
+"""The gate that every tool call of a run goes through.
 
-Known, permitted, arguments that fit, what the guard says, a deadline, and a bound on what the model is told. What a
-model or a tool does wrong is a decision and a text for the model, never an exception; cancellation is passed on.
+In order: is the tool known, is the call permitted, do the arguments fit, what does the guard decide; then a deadline,
+and a limit on the reply to the model. A mistake of the model or a tool becomes a decision and a reply to the model,
+never an exception; cancellation propagates.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ __all__ = ["ToolGate", "confirmation_question"]
 logger = logging.getLogger(__name__)
 
 MAX_QUESTION = 2000
-"""Most characters of arguments that a user is asked to agree to."""
+"""Most characters of arguments in a question to the user."""
 
 _MAX_NAME = 100
 
 
 @dataclass(frozen=True, slots=True)
 class _Admission:
-    """What became of a call, or that it may be carried out where `decision` is None."""
+    """Why a call is refused, or with `decision` None, that it may be executed."""
 
     decision: CallDecision | None
     text: str = ""
@@ -57,9 +58,9 @@ class _Admission:
 
 
 class ToolGate:
-    """The tools of one run; `offered` are those that a model is shown, in the order in which they were given."""
+    """The tools of one run; `offered` are those that the model sees, in the given order."""
 
-    def __init__(  # noqa: PLR0913 - one for each thing that decides on a call
+    def __init__(  # noqa: PLR0913 - one for each part of a decision
         self,
         tools: Sequence[Tool],
         permits: AllowedTools,
@@ -72,11 +73,11 @@ class ToolGate:
         secrets: Secrets | None = None,
         ensure_owned: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint,
     ) -> None:
-        """Let calls of `tools` through; `digest` is that of the skill that is run, for the log.
+        """Admit calls of `tools`; `digest` is that of the skill being run, for the log.
 
-        What is secret is in nothing that is told of a call. Of two tools with one name the first counts. A tool whose
-        schema cannot be used is left out; to see that takes some 10 ms for each tool. `ensure_owned` is called before a
-        tool is carried out, and cancels the call where another worker has the run: to ask a user takes long.
+        `secrets` are redacted in replies and logs. Of two tools with one name the first counts. A tool with an unusable
+        schema is left out; checking takes about 10 ms per tool. `ensure_owned` is called before a tool is executed, and
+        cancels the call if another worker has taken over the run: the question to the user may have taken long.
         """
         self._permits = permits
         self._guard = guard
@@ -104,11 +105,11 @@ class ToolGate:
         self._tools[tool.name] = tool
 
     def knows(self, name: str) -> bool:
-        """Tell whether there is a tool of this name, permitted or not; models call whatever they like."""
+        """Tell whether a tool of this name exists, permitted or not; models may call any name."""
         return name in self._tools
 
     def without_built_in(self, why: str) -> ToolGate:
-        """Return a gate that does not offer the tools that nobody has switched on; the log tells `why`."""
+        """Return a gate that does not offer the built-in tools; the log says `why`."""
         gate = copy.copy(self)
         gate.offered = tuple(tool for tool in self.offered if not tool.built_in)
         for tool in self.offered:
@@ -117,7 +118,7 @@ class ToolGate:
         return gate
 
     async def call(self, name: str, arguments: JsonValue, number: int) -> ToolCall:
-        """Carry out the call `number` of the run where nothing speaks against it; return what became of it."""
+        """Decide on call `number` of the run, execute it if admitted, and return its record."""
         given = arguments if isinstance(arguments, dict) else {}
         tool = self._tools.get(name)
         began = anyio.current_time()
@@ -144,14 +145,14 @@ class ToolGate:
         return _Admission(CallDecision.UNKNOWN_TOOL, text, "there is no such tool")
 
     async def _admit(self, tool: Tool, arguments: JsonValue) -> _Admission:
-        # Schemas and patterns of strangers may take a while, which must hold up nobody else.
+        # Schemas and patterns from elsewhere may be slow, so they are checked in a thread.
         admission = await anyio.to_thread.run_sync(self._admit_without_user, tool, arguments)
         if admission.decision is None and admission.guard is not None and admission.guard.verdict is Verdict.CONFIRM:
             return await self._confirm(tool, arguments, admission.guard)
         return admission
 
     def _admit_without_user(self, tool: Tool, arguments: JsonValue) -> _Admission:
-        """Decide as far as nobody has to be asked."""
+        """Decide on a call, except for the user's confirmation."""
         if not self._permits.offers(tool):
             return _not_permitted(tool, "the skill's allowed-tools do not name it")
         errors = self._checks[tool.name].errors(arguments)
@@ -170,9 +171,9 @@ class ToolGate:
         return _Admission(None, guard=decision)
 
     def _decide(self, tool: Tool, arguments: JsonObject) -> Decision:
-        """Return what the guard says of a call, the stricter of two: a command is also looked at as a shell has it.
+        """Return the guard's decision. A command is also checked as a shell line, and the stricter decision counts.
 
-        Patterns are written for `rm -rf`, and a list of words has quotes and commas in between.
+        Patterns are written for `rm -rf`; in JSON, the list of words has quotes and commas in between.
         """
         decision, words = self._guard.decide(tool.name, arguments), arguments.get(tool.role.command or "")
         if decision.verdict is Verdict.DENY or not isinstance(words, list) or tool.role.command is None:
@@ -184,7 +185,7 @@ class ToolGate:
     async def _confirm(self, tool: Tool, arguments: JsonValue, decision: Decision) -> _Admission:
         question = confirmation_question(tool.name, tool.origin, arguments, decision.reason)
         if question is None:
-            text = f"{decision.reason} It is too long to be shown to the user whole: make it shorter."
+            text = f"{decision.reason} The arguments are too long to be shown to the user: make them shorter."
             return _Admission(CallDecision.NOBODY_TO_ASK, text, decision.reason, decision)
         try:
             agreed = await self._user.confirm(question)
@@ -194,7 +195,7 @@ class ToolGate:
         if agreed:
             return _Admission(None, guard=decision, confirmed=True)
         if agreed is None:
-            text = f"{decision.reason} Nobody can be asked here, so it is not done."
+            text = f"{decision.reason} No user can be asked in this run, so the call was not made."
             return _Admission(CallDecision.NOBODY_TO_ASK, text, decision.reason, decision)
         text = f"{decision.reason} The user declined. Do not try it again in another way; ask what to do instead."
         return _Admission(CallDecision.DECLINED, text, decision.reason, decision)
@@ -206,9 +207,9 @@ class ToolGate:
         with anyio.move_on_after(None if tool.waits_for_user else self._limits.tool_seconds):
             try:
                 return CallDecision.DONE, await tool.perform(arguments, context), ""
-            except Exception as error:  # noqa: BLE001 - a tool of others may raise anything
+            except Exception as error:  # noqa: BLE001 - a tool may raise anything
                 return self._failed(tool, error)
-        # Only the deadline leaves the block without a result.
+        # Only the deadline exits the block without a result.
         why = f"it took longer than {self._limits.tool_seconds:g} seconds"
         text = f"The call of {tool.name} was stopped: {why}. Parts of it may have been done."
         return CallDecision.TIMED_OUT, text, why
@@ -217,10 +218,10 @@ class ToolGate:
         told = _tool_error_text(error)
         if told is not None:
             return CallDecision.FAILED, told, one_line(told)[:MAX_QUESTION]
-        # Messages of others may hold what is nobody's business: addresses, paths, tokens.
+        # Messages of other errors may contain private data: addresses, paths, tokens.
         logger.warning("run %s: the tool %s raised %s", self._run_id, tool.name, type(error).__name__)
         logger.debug("run %s: the tool %s", self._run_id, tool.name, exc_info=error)
-        return CallDecision.FAILED, f"The tool {tool.name} failed, for a reason of its own.", "internal error"
+        return CallDecision.FAILED, f"The tool {tool.name} failed with an internal error.", "internal error"
 
     def _cut(self, text: str) -> str:
         text, limit = without_halves(text), self._limits.tool_characters
@@ -244,7 +245,7 @@ def _redacted(secrets: Secrets, arguments: JsonObject) -> JsonObject:
 
 
 def confirmation_question(tool: str, origin: str, arguments: JsonValue, reason: str) -> str | None:
-    """Return what a user is asked before a call, None where it is too long: nobody agrees to what is not shown."""
+    """Return the question to the user before a call, None if it is too long to be shown whole."""
     shown = one_line(json_text(arguments))
     if len(shown) > MAX_QUESTION:
         return None
@@ -253,13 +254,13 @@ def confirmation_question(tool: str, origin: str, arguments: JsonValue, reason: 
 
 def _not_permitted(tool: Tool, why: str) -> _Admission:
     text = (
-        f"The call of {tool.name} is not permitted in this run: {why}. Do it otherwise, or say that it cannot be done."
+        f"The call of {tool.name} is not permitted in this run: {why}. Do it another way, or say that it is impossible."
     )
     return _Admission(CallDecision.NOT_PERMITTED, text, why)
 
 
 def _tool_error_text(error: BaseException) -> str | None:
-    """Return what a tool says to the model by its error; task groups wrap what was raised in them."""
+    """Return the text of a `ToolFailedError` for the model, also if task groups wrapped the error."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return str(error) if isinstance(error, ToolFailedError) else None

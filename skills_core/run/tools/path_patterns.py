@@ -1,7 +1,7 @@
-"""Patterns over paths, as in `Read(src/**)`, matched as a line of .gitignore is against paths in the workspace.
+"""Path patterns, as in `Read(src/**)`, matched against paths in the workspace like a line of .gitignore.
 
-A leading `/` or `./` means the workspace itself. What leads out of it (`~/`, `//`, `..`), and what gitignore(5) knows
-beyond `*`, `**` and `?`, is not understood.
+A leading `/` or `./` means the workspace itself. Patterns that lead out of it (`~/`, `//`, `..`) and syntax of
+gitignore(5) beyond `*`, `**` and `?` are not understood.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _TOKENS = re.compile(r"/\*\*/|/\*\*$|^\*\*/|\*+|\?|[^*?/]+|/")
 
 
 def path_matcher(pattern: str) -> Callable[[str], bool] | None:
-    """Return what tells whether a plain relative path has the pattern, None where the pattern is not understood.
+    """Return a function that tells whether a relative path matches the pattern, None if it is not understood.
 
-    A pattern that has a folder has all that is in it.
+    A pattern that matches a folder matches everything in it.
     """
     if _NOT_UNDERSTOOD.search(pattern) or pattern.startswith(("~", "//")) or not pattern.strip("/"):
         return None

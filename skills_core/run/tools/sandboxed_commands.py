@@ -1,4 +1,4 @@
-"""Commands of the workspace in the sandbox that scripts have, where there is one."""
+"""Runs commands of the workspace in the sandbox of scripts, if there is one."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["sandboxed_runner"]
 
 
 def sandboxed_runner(setup: ScriptSetup, root: Path) -> Callable[[Command, ProcessLimits], Awaitable[ProcessResult]]:
-    """Return what runs a command in the sandbox, where it sees the workspace at `root` and may write to it.
+    """Return a function that runs a command in the sandbox with the workspace at `root` mounted writable.
 
-    The command sees no other file of the user, and has the network only where scripts have it. Without a sandbox it has
-    the user's rights and no limits on memory and files, and all that it starts ends with it where the system can do so.
+    The command sees no other file of the user, and has the network only if scripts have it. Without a sandbox it has
+    the user's rights and no limits on memory and files; its descendants are killed with it if the system allows.
     """
     isolation, python = setup.isolation, setup.programs.python
 

@@ -1,4 +1,4 @@
-"""The tool `read_skill_file`: the files of the skill that is run, with the bytes that its digest is of."""
+"""The tool `read_skill_file`: the files of the skill being run, verified against the skill's digest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["SKILL_ARGUMENT", "read_skill_file_tool", "require_own_skill"]
 
 
 def read_skill_file_tool(skill: Skill) -> Tool:
-    """Return the tool for one skill; every skill may read its own files."""
+    """Return the tool for one skill; a skill may always read its own files."""
 
     async def perform(arguments: JsonObject, _context: CallContext) -> str:
         require_own_skill(skill, arguments)
@@ -55,18 +55,18 @@ def read_skill_file_tool(skill: Skill) -> Tool:
 SKILL_ARGUMENT: Final[JsonObject] = {
     "skill": {"type": "string", "description": "The skill's name, if at all: there is no other here."}
 }
-"""What the texts of activations tell models to name, as outside of runs there are several skills."""
+"""The argument that activation texts tell models to pass, because other servers offer several skills."""
 
 
 def require_own_skill(skill: Skill, arguments: JsonObject) -> None:
-    """See that a call names no other skill than the one that is run.
+    """Refuse a call for another skill than the one being run.
 
     Raises:
-        ToolFailedError: it does.
+        ToolFailedError: the call names another skill.
     """
     named = arguments.get("skill")
     if named not in {None, skill.key, skill.name}:
-        raise ToolFailedError(f"This run is of the skill {one_line(skill.key)!r} alone.")
+        raise ToolFailedError(f"This run performs only the skill {one_line(skill.key)!r}.")
 
 
 def _verified_bytes(skill: Skill, path: str) -> bytes:
@@ -79,10 +79,10 @@ def _verified_bytes(skill: Skill, path: str) -> bytes:
     except FileRefusedError as error:
         raise ToolFailedError(f"{one_line(path)}: {error.message}") from None
     if f"sha256:{hashlib.sha256(raw).hexdigest()}" != file.digest:
-        raise ToolFailedError(f"{one_line(path)}: the file has changed since the run began, and is not read")
-    # The skill that is run was called by whoever may; one that it encloses was not.
+        raise ToolFailedError(f"{one_line(path)}: the file has changed since the run began, so it is not read")
+    # The call of this skill was authorized; a skill enclosed in it was not called.
     if file is not skill.content.main and is_withheld_from_models(skill, file, raw):
         raise ToolFailedError(
-            f"{one_line(path)}: this instructs in what is for the user to call; a model may not read it"
+            f"{one_line(path)}: only the user may call the skill that has these instructions; a model may not read them"
         )
     return raw

@@ -1,6 +1,6 @@
-"""The tool `run_skill_script` of a run: the scripts of the skill that is run, by the same runner as everywhere.
+"""The tool `run_skill_script` of a run: runs scripts of the skill with the shared runner.
 
-What a script writes beyond what the model is given at once is kept as long as the run, to be read on by offset.
+Output beyond the limit of one reply is kept as long as the run, and the model reads on by offset.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ NAME = "run_skill_script"
 
 
 _HINT_CHARACTERS = 250
-# Characters that what stands below a part may have: where it begins and ends, and how to read on.
+# Characters reserved for the note below a part: its offsets, and how to read on.
 
 
 def run_skill_script_tool(skill: Skill, runner: ScriptRunner, variables: Mapping[str, str]) -> Tool:
-    """Return the tool for one skill in one run; `variables` are what the user has set for its scripts."""
+    """Return the tool for one skill in one run; `variables` are the user's environment for its scripts."""
     outputs: OutputCache[OutputText] = OutputCache()
 
     async def perform(arguments: JsonObject, context: CallContext) -> str:
@@ -82,7 +82,7 @@ def run_skill_script_tool(skill: Skill, runner: ScriptRunner, variables: Mapping
         Effect.READS if runner.setup.contained else Effect.WRITES,
         f"skill {skill.key}",
         perform,
-        # Whoever may run any command may run these; a pattern of commands says nothing of them.
+        # An entry that permits all commands permits scripts too; a pattern for commands does not.
         Role(capabilities=frozenset({Capability.RUN_COMMAND})),
     )
 
@@ -93,7 +93,7 @@ async def _run_script(
     path, stdin, args = arguments.get("path"), arguments.get("stdin", ""), arguments.get("args", [])
     assert isinstance(args, list)  # noqa: S101 - by the schema
     if not path:
-        raise ToolFailedError(f"path: name the script to run, or by {OUTPUT} what one wrote.")
+        raise ToolFailedError(f"path: name the script to run, or pass {OUTPUT} to read the output of an earlier call.")
     try:
         result = await runner.run(
             skill,
@@ -123,7 +123,7 @@ def _continuation(outputs: OutputCache[OutputText], arguments: JsonObject, chara
 
 
 def _slice_text(kept: str, stream: Stream, text: str, offset: int, characters: int) -> str:
-    """Return what the model is given of a stream from `offset` on, and where the rest is."""
+    """Return the part of a stream from `offset` on, with a note about the rest."""
     if not offset and len(text) <= characters:
         return text
     piece = OutputSlice.of(text, offset, max(characters - _HINT_CHARACTERS, 1))
@@ -135,7 +135,7 @@ def _slice_text(kept: str, stream: Stream, text: str, offset: int, characters: i
 
 
 def _continuation_hints(outputs: OutputCache[OutputText], texts: OutputText) -> list[str]:
-    """Return how to read those streams of a script that failed which the model was not told whole."""
+    """Return hints for the streams of a failed script that the model has not received whole."""
     told = Stream.STDERR if texts.stderr else Stream.STDOUT
     sizes = {Stream.STDOUT: len(texts.stdout), Stream.STDERR: len(texts.stderr)}
     left = [stream for stream, size in sizes.items() if size > (MAX_ERROR if stream is told else 0)]

@@ -1,4 +1,4 @@
-"""A tool as a run has it, wherever it comes from: what a model is told of it, and what a call does."""
+"""A tool of a run, whatever its origin: its description for the model, and what a call does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["CallContext", "Effect", "Perform", "Role", "Tool"]
 
 
 class Effect(StrEnum):
-    """What a call may do to the world. A tool of others that does not say is one that writes."""
+    """The side effects of a call. A tool of another server that does not declare them counts as writing."""
 
     READS = "reads"
     WRITES = "writes"
@@ -25,11 +25,11 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """What a call knows of the run that it belongs to.
+    """The context of a call.
 
-    `key` is the same when the step is done again after an interruption, and no other call has it. Of the text that the
-    call returns, the model is given `characters`, and `redact` takes out what is secret in the run: a tool that cuts a
-    text does so first.
+    `key` is an idempotency key: unique to the call, and the same if the step is repeated after an interruption. The
+    model receives at most `characters` of the returned text. `redact` removes the run's secrets: a tool that cuts a
+    text redacts it first.
     """
 
     run_id: str
@@ -44,7 +44,7 @@ Perform: TypeAlias = "Callable[[JsonObject, CallContext], Awaitable[str]]"
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What else a tool is called in the `allowed-tools` of skills, and what their patterns are matched against.
+    """How entries of `allowed-tools` refer to a tool, and which arguments their patterns match.
 
     A host's name for any of `capabilities` means this tool, and so do its `aliases`. `alias_prefixes` are the prefixes
     of those aliases that name the tool's server; empty for a tool without a server. `command` is the argument that
@@ -64,11 +64,11 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool; `parameters` is the JSON Schema of its arguments, an object.
+    """A tool; `parameters` is the JSON Schema of its arguments, of type object.
 
-    `perform` carries a call out whose arguments fit the schema, and returns text for the model. It raises
-    `ToolFailedError` with a text for the model where the call came to nothing. `origin` says in words where the tool
-    comes from: `workspace`, `skill NAME`, `server NAME`. One that `waits_for_user` has only the run's
+    `perform` executes a call whose arguments fit the schema, and returns text for the model. It raises
+    `ToolFailedError` with a text for the model if the call fails. `origin` says in words where the tool comes from:
+    `workspace`, `skill NAME`, `server NAME`. A tool that `waits_for_user` has only the run's
     deadline. One that is `built_in` comes with every run, without a setting that switches it on.
     """
 

@@ -1,4 +1,4 @@
-"""The names of the tools of a workspace, for whoever only wants to know them."""
+"""The names of the workspace tools, importable without the tools themselves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["WorkspaceTool"]
 
 
 class WorkspaceTool(StrEnum):
-    """The tools of a workspace, by their names."""
+    """The workspace tools by name."""
 
     READ_FILE = "read_file"
     WRITE_FILE = "write_file"

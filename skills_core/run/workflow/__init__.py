@@ -1,7 +1,7 @@
-"""Workflows: skills performed one after another, with branches that depend on what came out.
+"""Workflows: skills performed one after another, with branches that depend on their outputs.
 
-In the order of the data: `document` reads a file into the frozen values of `model`, with `texts`, `references`,
-`templates`, `tokens` and `conditions` for what stands in them; `check` holds a workflow against a catalog, and `plan`
-makes it one that can be run; `run` runs it, `evaluation` decides its conditions, `outcome` is what it came to. What is
-wrong with a workflow is data, see `faults`. Knows nothing of models: whoever performs a skill is handed in.
+In the order of the data: `document` reads a file into the frozen values of `model`, with `parse_errors`, `references`,
+`templates`, `tokens` and `conditions` for their texts; `check` checks a workflow against a catalog, and `plan` makes a
+plan that can be run; `run` runs it, `evaluate` evaluates its conditions, `outcome` holds the outcome. Faults of a
+workflow are data, see `faults`. The room knows nothing of models: the function that performs a skill is passed in.
 """

@@ -1,8 +1,8 @@
-"""Check a workflow against a catalog and against itself: what can be known before the first step, all at once.
+"""Checks the references of a workflow before its first step: to skills in a catalog, to inputs, and between steps.
 
-A step may refer to steps that surely or possibly ran before it. Where such a step did not run, its output is `null` in
-a condition and empty in a text; for texts a warning says so. It is an error to refer to what can never have run
-before: a later step, one in the other branch, or one that depends on the step that refers to it.
+A step may refer to steps that surely or possibly ran before it. The output of a step that did not run is `null` in a
+condition and empty in a text; for texts a warning says so. It is an error to refer to a step that can never have run
+before: a later step, one in the other branch, or one that depends on the referring step.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["check_workflow"]
 
 @dataclass(frozen=True, slots=True)
 class _Completed:
-    """What is done when a step begins: `surely` and `maybe` are names of steps; the flags tell of any skill at all."""
+    """The steps completed before a step, as names in `surely` and `maybe`; the flags say the same of any skill."""
 
     surely: frozenset[str] = field(default_factory=frozenset)
     maybe: frozenset[str] = field(default_factory=frozenset)
@@ -41,7 +41,7 @@ class _Completed:
         return _Completed(self.surely | {step.name}, self.maybe, some_surely=True, some_maybe=True)
 
     def with_branches(self, step: ConditionalStep, then: _Completed, otherwise: _Completed) -> _Completed:
-        """Return what is done behind a conditional step, of which one branch was taken."""
+        """Return what is completed after a conditional step, which takes one branch."""
         both = then.surely & otherwise.surely
         either = then.surely | otherwise.surely | then.maybe | otherwise.maybe
         has_output = _has_output(step)
@@ -51,14 +51,14 @@ class _Completed:
 
 
 def check_workflow(workflow: Workflow, catalog: Catalog) -> tuple[WorkflowFault, ...]:
-    """Return everything that is wrong with what a workflow refers to, in the order of its lines."""
+    """Return all faults of a workflow's references, in the order of lines."""
     checker = _Checker(workflow, catalog)
     checker.walk(workflow.steps, _Completed())
     return checker.faults.in_order()
 
 
 def _has_output(step: Step) -> bool:
-    """Tell whether a step has an output whichever way is taken."""
+    """Tell whether a step has an output on every path."""
     if isinstance(step, SkillStep):
         return True
     return any(map(_has_output, step.then)) and any(map(_has_output, step.otherwise))
@@ -72,7 +72,7 @@ class _Checker:
         self._dependencies = Dependencies(workflow.steps)
 
     def walk(self, steps: Iterable[Step], done: _Completed) -> _Completed:
-        """Check steps that begin where `done` is done; return what is done behind them."""
+        """Check steps that start after `done`; return what is completed after them."""
         for step in steps:
             if isinstance(step, SkillStep):
                 self._target(step)
@@ -103,9 +103,8 @@ class _Checker:
         for name in step.parameters:
             if name not in known and name != FREE_ARGUMENT:
                 expected = f"known are {', '.join(known[:20])}" if known else "it has none"
-                message = (
-                    f"the body of {skill.key!r} has no parameter {name[:60]!r}, so it goes behind the body; {expected}"
-                )
+                missing = f"the body of {skill.key!r} has no parameter {name[:60]!r}"
+                message = f"{missing}, so its value is appended to the body; {expected}"
                 self._add(FaultCode.UNKNOWN_PARAMETER, message, step.at.within("parameters").within(name), warning=True)
 
     def _references(
@@ -125,7 +124,7 @@ class _Checker:
             if fault is not None:
                 self._add(*fault, at, excerpt=excerpt_at(text, reference.position))
             elif in_text and self._may_be_missing(reference, done):
-                message = f"{reference} is empty where its step did not run"
+                message = f"{reference} is empty if its step did not run"
                 excerpt = excerpt_at(text, reference.position)
                 self._add(FaultCode.MAY_BE_MISSING, message, at, warning=True, excerpt=excerpt)
 
@@ -138,7 +137,7 @@ class _Checker:
         name = reference.name
         if reference.referent is Referent.INPUT and name not in self._workflow.inputs:
             hint = _suggestion(name, self._workflow.inputs)
-            return FaultCode.UNKNOWN_INPUT, f"there is no input {name[:60]!r}; name it below 'inputs'{hint}"
+            return FaultCode.UNKNOWN_INPUT, f"there is no input {name[:60]!r}; declare it under 'inputs'{hint}"
         if reference.referent is Referent.PREVIOUS and not done.some_maybe:
             return FaultCode.LATER_STEP, f"no skill is performed before {step.name!r}"
         if reference.referent is not Referent.STEP or name in done.surely or name in done.maybe:
@@ -152,10 +151,10 @@ class _Checker:
                 f"there is no step {name[:60]!r}{_suggestion(name, self._dependencies.names)}",
             )
         if cycle := self._dependencies.cycle(step.name, name):
-            return FaultCode.CIRCULAR, f"this goes round in a circle: {' → '.join(map(repr, cycle))}"
+            return FaultCode.CIRCULAR, f"circular reference: {' → '.join(map(repr, cycle))}"
         if self._dependencies.are_exclusive(step.name, name):
-            return FaultCode.OTHER_BRANCH, f"{name!r} is in the other branch, and so never done where this is"
-        return FaultCode.LATER_STEP, f"{name!r} comes later; a step sees those before it"
+            return FaultCode.OTHER_BRANCH, f"{name!r} is in the other branch, so it never runs together with this step"
+        return FaultCode.LATER_STEP, f"{name!r} comes later; a step can refer only to earlier steps"
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Conditions: a small language of comparisons, read by recursive descent into a tree of frozen values.
+"""The parser for conditions: a small language of comparisons, parsed by recursive descent into frozen values.
 
     condition  = and { ("or" | "||") and }
     and        = not { ("and" | "&&") not }
@@ -6,7 +6,7 @@
     comparison = operand [ ("==" | "!=" | "<" | "<=" | ">" | ">=" | "contains" | "startsWith") operand ]
     operand    = reference | text | number | "true" | "false" | "null" | "(" condition ")"
 
-What it means is in `deciding`. Nothing here is ever evaluated by Python.
+`evaluate` defines the meaning. Python never evaluates any of this.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ __all__ = [
 
 MAX_CONDITION: Final = 2_000
 MAX_NESTING: Final = 32
-"""Levels of parentheses and negations within each other."""
+"""Nesting levels of parentheses and negations."""
 
 
 class Operator(StrEnum):
-    """What compares two operands."""
+    """The comparison operators."""
 
     EQUAL = "=="
     UNEQUAL = "!="
@@ -59,7 +59,7 @@ ORDERINGS: Final = frozenset({Operator.LESS, Operator.LESS_OR_EQUAL, Operator.GR
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value as it was written; `text` is how, for a number that is compared with texts."""
+    """A literal value; `text` is its source, for a number that is compared with texts."""
 
     value: str | Decimal | bool | None
     text: str
@@ -67,14 +67,14 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Negation:
-    """True where its operand is not."""
+    """True if its operand is false."""
 
     operand: Expression
 
 
 @dataclass(frozen=True, slots=True)
 class Junction:
-    """Several operands joined by `and`, or by `or` where `any_of`."""
+    """Several operands joined by `or` if `any_of`, else by `and`."""
 
     any_of: bool
     operands: tuple[Expression, ...]
@@ -82,7 +82,7 @@ class Junction:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two operands compared; `position` is that of the operator."""
+    """A comparison of two operands; `position` is that of the operator."""
 
     operator: Operator
     left: Expression
@@ -95,22 +95,22 @@ Expression: TypeAlias = Reference | Literal | Negation | Junction | Comparison
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition as it was written, and as a tree."""
+    """A condition: its source, and its syntax tree."""
 
     text: str
     root: Expression
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """The references, in their order."""
+        """The references, in order."""
         return tuple(_references(self.root))
 
 
 def parse_condition(text: str) -> Condition:
-    """Read a condition.
+    """Parse a condition.
 
     Raises:
-        TextError: it breaks the grammar, is too long or nested too deep, or orders what is no number.
+        ParseError: it breaks the grammar, is too long or nested too deeply, or orders something that is not a number.
     """
     if len(text) > MAX_CONDITION:
         raise ParseError(f"the condition has {len(text):,} characters; at most {MAX_CONDITION:,}", MAX_CONDITION)
@@ -134,7 +134,7 @@ def _references(node: Expression) -> Iterator[Reference]:
 
 
 class _Parser:
-    """Reads one token ahead; each method reads what its name says, and leaves the token after it."""
+    """A parser with one token of lookahead; each method consumes what its name says."""
 
     def __init__(self, tokens: Iterator[Token]) -> None:
         self._tokens = tokens
@@ -147,7 +147,7 @@ class _Parser:
         root = self._disjunction()
         if not self._ended():
             if self._next.text == ")":
-                raise ParseError("this parenthesis closes nothing", self._next.position)
+                raise ParseError("this parenthesis has no matching '('", self._next.position)
             raise ParseError("expected 'and', 'or' or the end here", self._next.position)
         return root
 
@@ -193,7 +193,7 @@ class _Parser:
         operator, middle = Operator(token.text), self._next.position
         right = self._operand()
         if self._at(*Operator):
-            raise ParseError("comparisons are not chained; join two of them with 'and'", self._next.position)
+            raise ParseError("comparisons cannot be chained; join two of them with 'and'", self._next.position)
         if operator in ORDERINGS:
             _require_number(left, operator, start)
             _require_number(right, operator, middle)
@@ -223,10 +223,10 @@ class _Parser:
 
 
 def _require_number(operand: Expression, operator: Operator, position: int) -> None:
-    """Refuse an operand of which it is plain that it is no number.
+    """Refuse an operand that cannot be a number.
 
     Raises:
-        TextError: it is none.
+        ParseError: it cannot be a number.
     """
     if isinstance(operand, Reference):
         return
@@ -234,4 +234,4 @@ def _require_number(operand: Expression, operator: Operator, position: int) -> N
         is_text = isinstance(operand.value, str) and NUMBER.fullmatch(operand.value.strip())
         if is_text or isinstance(operand.value, Decimal):
             return
-    raise ParseError(f"{operator.value!r} compares numbers, and this is none", position)
+    raise ParseError(f"{operator.value!r} compares numbers, and this is not a number", position)

@@ -1,4 +1,4 @@
-"""Which step of a workflow depends on which, by what they refer to and by where they stand."""
+"""The dependencies between steps of a workflow, by reference and by branch."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["Dependencies"]
 
 
 class _Node(NamedTuple):
-    """A step's output, or the `decision` which branch of a conditional step is taken."""
+    """A step's output, or with `decision`, the choice of a conditional step's branch."""
 
     name: str
     decision: bool = False
 
 
 class Dependencies:
-    """What each output and each decision needs: what is referred to, and the decisions around it."""
+    """The dependencies of each output and decision: the referenced steps, and the enclosing decisions."""
 
     def __init__(self, steps: Iterable[Step]) -> None:
         self._needs: dict[_Node, tuple[_Node, ...]] = {}
@@ -37,12 +37,12 @@ class Dependencies:
         return self._branches
 
     def cycle(self, step: str, referred: str) -> tuple[str, ...]:
-        """Return the way from `step`, which refers to `referred`, back to `step`; empty where there is none."""
+        """Return the cycle from `step`, which refers to `referred`, back to `step`; empty if there is none."""
         decision = _Node(step, decision=True)
         goal = decision if decision in self._needs else _Node(step)
         came_from: dict[_Node, _Node | None] = {_Node(referred): None}
         queue = [_Node(referred)]
-        for node in queue:  # which grows meanwhile
+        for node in queue:  # grows during the loop
             if node == goal:
                 return (step, *_path_to(came_from, node))
             for need in self._needs.get(node, ()):
@@ -72,7 +72,7 @@ class Dependencies:
 
 
 def _path_to(came_from: dict[_Node, _Node | None], end: _Node) -> list[str]:
-    """Return the names of the nodes from the first one to `end`."""
+    """Return the names of the nodes on the path to `end`."""
     names: list[str] = []
     node: _Node | None = end
     while node is not None:

@@ -1,7 +1,7 @@
-"""Bytes of a workflow's file into a `Workflow`, with every fault gathered; nothing is raised on any content.
+"""Reads the bytes of a workflow's file into a `Workflow` and collects all faults; no content raises an error.
 
-The format is JD.AI's: `name`, `version`, `description`, `tags` and `steps` of `kind: skill` or `kind: conditional`, to
-which `inputs`, `message` and `else` are added.
+The format is JD.AI's: `name`, `version`, `description`, `tags` and `steps` of `kind: skill` or `kind: conditional`. It
+adds `inputs`, `message` and `else`.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ __all__ = ["MAX_BYTES", "ReadWorkflow", "read_workflow"]
 MAX_BYTES: Final = 4 * MAX_CHARACTERS
 MAX_STEPS: Final = 200
 MAX_LEVELS: Final = 8
-"""Levels of conditional steps within each other."""
+"""Nesting levels of conditional steps."""
 MAX_INPUTS: Final = 100
 MAX_PARAMETERS: Final = 50
 MAX_TEMPLATE: Final = 20_000
 MAX_REFERENCES: Final = 5_000
-"""In all texts together."""
+"""Most references in all texts together."""
 MAX_NAME: Final = 200
 
 _WORKFLOW_FIELDS: Final = ("name", "version", "description", "tags", "inputs", "steps")
@@ -46,17 +46,17 @@ _STEP_FIELDS: Final = {
     StepKind.CONDITIONAL: ("kind", "name", "condition", "subSteps", "else"),
 }
 _UNSUPPORTED_KINDS: Final = ("tool", "nested", "loop", "agent")
-"""Kinds of steps that JD.AI has and that are not performed here."""
+"""Kinds of steps that JD.AI has and this product does not."""
 
 _UNREADABLE_CONDITION: Final = Condition("", Literal(value=None, text=""))
-"""Stands where a condition could not be read."""
+"""Replaces a condition that cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadWorkflow:
-    """What a file holds: a workflow, None where it is no mapping.
+    """The workflow in a file, None if the file is not a mapping.
 
-    With an error among the faults it is only as much of one as could be read, to look for more faults in.
+    With an error among the faults, the workflow is partial, and serves only to find more faults.
     """
 
     workflow: Workflow | None
@@ -64,7 +64,7 @@ class ReadWorkflow:
 
 
 def read_workflow(raw: bytes, default_name: str) -> ReadWorkflow:
-    """Read the bytes of a workflow's file; without a `name` of its own it has `default_name`."""
+    """Read the bytes of a workflow's file; a workflow without a `name` gets `default_name`."""
     try:
         text = raw.decode("utf-8")
         mapping = load_mapping(text)
@@ -86,14 +86,14 @@ def _unreadable(code: FaultCode, message: str, line: int | None) -> ReadWorkflow
 
 
 def _fault_of_note(note: YamlNote) -> WorkflowFault:
-    """Return what the YAML says otherwise than it looks; in a workflow nobody can have meant that."""
+    """Return an error for YAML whose meaning differs from its looks: in a workflow that is never intended."""
     duplicate = note.kind is YamlNoteKind.DUPLICATE_KEY
     code = FaultCode.DUPLICATE_KEY if duplicate else FaultCode.INVALID_YAML
     return WorkflowFault(Severity.ERROR, code, note.message, line=note.line)
 
 
 class _DocumentReader:
-    """Reads the parts of one document, and gathers what is wrong with them."""
+    """Reads the parts of one document, and collects their faults."""
 
     def __init__(self) -> None:
         self.faults = Faults()
@@ -122,21 +122,22 @@ class _DocumentReader:
 
     def _input(self, name: str, of_inputs: Fields) -> WorkflowInput:
         if not INPUT_NAME.fullmatch(name):
-            message = f"{name[:80]!r} is no name of an input: letters, digits, '_' and '-', at most 64, no digit first"
+            rule = "at most 64 letters, digits, '_' and '-', not starting with a digit"
+            message = f"{name[:80]!r} is not a name of an input: {rule}"
             of_inputs.fault(FaultCode.INVALID_FIELD, message, name)
         fields = of_inputs.mapping(name)
         fields.only(_INPUT_FIELDS, "an input")
         default = fields.text("default")
         required = fields.flag("required", default=default is None)
         if required and default is not None:
-            message = "an input with a default is never missing; leave out 'required' or 'default'"
+            message = "an input with a default cannot be required; leave out 'required' or 'default'"
             fields.fault(FaultCode.INVALID_FIELD, message, "required")
         return WorkflowInput(name, default, required, fields.text("description") or "")
 
     def _list(self, fields: Fields, key: str, level: int) -> tuple[Step, ...]:
         items = fields.items(key)
         if fields.has(key) and not items and key not in fields.wrong:
-            fields.fault(FaultCode.MISSING_FIELD, f"{key!r} has no step; list at least one, or leave it out", key)
+            fields.fault(FaultCode.MISSING_FIELD, f"{key!r} has no steps; list at least one, or leave it out", key)
         self._steps += len(items)
         if self._steps > MAX_STEPS:
             return ()
@@ -152,13 +153,13 @@ class _DocumentReader:
             fields.only(_STEP_FIELDS[kind], f"a step of kind {kind.value!r}")
         name = self._step_name(fields)
         if kind is None:
-            # It keeps its place, so that references to it are no faults.
+            # Keep the step, so that references to it are not faults too.
             return SkillStep(name, "", {}, None, fields.at)
         if kind is StepKind.SKILL:
             return self._skill_step(fields, name)
         condition = self._condition(fields)
         if not fields.has("subSteps"):
-            fields.missing("subSteps", "list the steps that run where the condition holds")
+            fields.missing("subSteps", "list the steps that run if the condition holds")
         then, otherwise = self._list(fields, "subSteps", level + 1), self._list(fields, "else", level + 1)
         return ConditionalStep(name, condition, then, otherwise, fields.at)
 
@@ -171,7 +172,7 @@ class _DocumentReader:
         if written in kinds:
             return StepKind(written)
         if written in _UNSUPPORTED_KINDS:
-            message = f"steps of kind {written!r} are not performed here; known are {', '.join(kinds)}"
+            message = f"steps of kind {written!r} are not supported; known are {', '.join(kinds)}"
             fields.fault(FaultCode.UNKNOWN_KIND, message, "kind")
         elif written is not None:
             fields.unknown(FaultCode.UNKNOWN_KIND, f"there is no kind {written[:60]!r}", written, kinds, "kind")
@@ -189,7 +190,7 @@ class _DocumentReader:
         name = self._name(fields)
         if name and name in self._names:
             first = self._names[name]
-            message = f"the step {name!r} is there already, in line {first.line}; names of steps are unique"
+            message = f"the step {name!r} exists already, in line {first.line}; names of steps are unique"
             fields.fault(FaultCode.DUPLICATE_STEP, message, "name")
         self._names.setdefault(name, fields.at)
         return name

@@ -1,11 +1,11 @@
-"""What conditions mean. The value of a reference is looked up and compared, and never read as a condition.
+"""Evaluates conditions. The value of a reference is looked up and compared, and never parsed as a condition.
 
-- The value of a reference is text without the blanks around it, or missing.
-- A text compared with a number is a number where it is written as one, else it is unlike all numbers. With `true` or
-  `false` it is compared in any case of its letters; with a text exactly, letter by letter.
-- What is missing equals `null` and nothing else; it contains nothing and starts with nothing.
-- Only numbers have an order: anything else makes the condition one that cannot be decided.
-- By itself a text is true unless it is empty or says `false`; a number unless it is 0; what is missing is false.
+- The value of a reference is text without surrounding blanks, or missing.
+- A text compared with a number is parsed as a number, and differs from all numbers if it is not one. With `true` or
+  `false` it is compared ignoring case, with another text exactly.
+- A missing value equals only `null`; it contains nothing and starts with nothing.
+- Only numbers have an order: ordering anything else makes the condition undecidable.
+- By itself a text is true unless it is empty or `false`, and a number unless it is 0; a missing value is false.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MAX_SHOWN: Final = 60
 
 
 class UndecidableError(Exception):
-    """A condition orders what is no number; `position` is that of the comparison."""
+    """A condition orders a value that is not a number; `position` is that of the comparison."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(message)
@@ -47,12 +47,12 @@ class UndecidableError(Exception):
 
 
 def holds(condition: Condition, value_of: Callable[[Reference], str | None]) -> bool:
-    """Tell whether a condition is true; `value_of` gives the value of a reference, None where it is missing.
+    """Tell whether a condition is true; `value_of` returns the value of a reference, None if it is missing.
 
-    Operands are looked at from left to right, as far as they decide.
+    Operands are evaluated from left to right, with short circuits.
 
     Raises:
-        Undecided: it orders what is no number.
+        UndecidableError: it orders a value that is not a number.
     """
     return _Evaluation(value_of).truth(condition.root)
 

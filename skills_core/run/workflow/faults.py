@@ -1,4 +1,4 @@
-"""What can be wrong with a workflow: one closed set of codes, and the faults that carry them."""
+"""Faults of a workflow, with one closed set of codes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_FAULTS", "FaultCode", "Faults", "InvalidWorkflowError", "WorkflowFault", "in_order", "is_valid"]
 
 MAX_FAULTS: Final = 200
-"""Faults that one pass over a document tells; a document may have tens of thousands."""
+"""Most faults that one pass over a document reports; a document may have tens of thousands."""
 
 
 class FaultCode(StrEnum):
@@ -35,7 +35,7 @@ class FaultCode(StrEnum):
     LIMIT = "limit"
     INVALID_CONDITION = "invalid_condition"
     INVALID_TEMPLATE = "invalid_template"
-    # What they refer to
+    # Their references
     UNKNOWN_TARGET = "unknown_target"
     UNKNOWN_PARAMETER = "unknown_parameter"
     UNKNOWN_STEP = "unknown_step"
@@ -44,18 +44,18 @@ class FaultCode(StrEnum):
     CIRCULAR = "circular"
     MAY_BE_MISSING = "may_be_missing"
     UNKNOWN_INPUT = "unknown_input"
-    # What it is begun with
+    # The inputs of a run
     MISSING_INPUT = "missing_input"
     INVALID_INPUT = "invalid_input"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkflowFault:
-    """One thing that is wrong.
+    """One fault of a workflow.
 
-    `field` is where it is in the document, as in `steps[1].subSteps[0].target`, empty for the whole; `line` counts
-    from 1 in the file, None where that is not known. `excerpt` shows the place within a condition or a text: two
-    lines, of which the second has a caret.
+    `field` is its location in the document, as in `steps[1].subSteps[0].target`, empty for the whole document; `line`
+    counts from 1 in the file, None if unknown. `excerpt` shows the position within a condition or a text, in two lines,
+    the second with a caret.
     """
 
     severity: Severity
@@ -80,22 +80,24 @@ class InvalidWorkflowError(SkillsError):
 
 
 class Faults:
-    """Gathers faults of one document up to a bound; `full` tells that it is reached."""
+    """Collects faults of one document up to a limit; `full` says that it is reached."""
 
     def __init__(self) -> None:
         self._found: list[WorkflowFault] = []
         self.full = False
 
     def add(self, fault: WorkflowFault) -> None:
-        """Take a fault."""
+        """Add a fault."""
         if len(self._found) < MAX_FAULTS:
             self._found.append(fault)
         elif not self.full:
             self.full = True
-            self._found.append(WorkflowFault(Severity.ERROR, FaultCode.LIMIT, "there are more faults than these"))
+            self._found.append(
+                WorkflowFault(Severity.ERROR, FaultCode.LIMIT, "there are more faults; only the first are reported")
+            )
 
     def in_order(self) -> tuple[WorkflowFault, ...]:
-        """Return the faults by line, each once."""
+        """Return the faults sorted by line, each once."""
         return in_order(self._found)
 
 
@@ -105,5 +107,5 @@ def is_valid(faults: Iterable[WorkflowFault]) -> bool:
 
 
 def in_order(faults: Iterable[WorkflowFault]) -> tuple[WorkflowFault, ...]:
-    """Return the faults by line, each once; of one line in the order in which they were found."""
+    """Return the faults sorted by line, each once; faults of one line keep their order."""
     return tuple(sorted(dict.fromkeys(faults), key=lambda fault: fault.line or 0))

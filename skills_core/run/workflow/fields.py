@@ -1,6 +1,6 @@
-"""Read one typed field after another of a workflow's mappings, and say where something is wrong with them.
+"""Reads typed fields from the mappings of a workflow, and records their faults with locations.
 
-Unlike in a skill's frontmatter nothing is forgiven: a workflow runs without anybody watching.
+Unlike a skill's frontmatter, nothing is repaired: a workflow runs unattended.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _T = TypeVar("_T")
 
 
 def _parse_fault(code: FaultCode, at: FieldLocation, text: str, message: str, position: int) -> WorkflowFault:
-    """Return an error at a place within a text of the document."""
+    """Return an error at a position within a text of the document."""
     return WorkflowFault(Severity.ERROR, code, message, at.field, at.line, excerpt_at(text, position))
 
 
 class Fields:
-    """One mapping of a document: `at` is where it is, `faults` takes what is wrong, `wrong` the keys of wrong types."""
+    """One mapping of a document: `at` is its location, `faults` collects faults, `wrong` the keys with wrong types."""
 
     def __init__(self, values: Mapping[str, JsonValue], at: FieldLocation, faults: Faults) -> None:
         self._values = values
@@ -44,7 +44,7 @@ class Fields:
         return self._values
 
     def has(self, key: str) -> bool:
-        """Tell whether the field is there."""
+        """Tell whether the field is present."""
         return key in self._values
 
     def fault(self, code: FaultCode, message: str, key: str) -> None:
@@ -55,18 +55,18 @@ class Fields:
         self.faults.add(WorkflowFault(Severity.ERROR, code, message, at.field, at.line))
 
     def missing(self, key: str, expected: str) -> None:
-        """Record that a field is missing, at the mapping that it is missing in."""
+        """Record that a field is missing, at the location of the mapping."""
         self._add(FaultCode.MISSING_FIELD, f"{key!r} is missing: {expected}", self.at)
 
     def unknown(self, code: FaultCode, what: str, written: str, known: Sequence[str], key: str) -> None:
-        """Record something unknown, with what is known, and what was meant where that is likely."""
+        """Record an unknown value, with the known ones and a likely correction."""
         if self.faults.full:
             return
         close = similar_to(written, known) or [each for each in known if each.lower() == written.lower()]
         self.fault(code, f"{what}; known are {', '.join(known)}{did_you_mean(close[:1], '; did')}", key)
 
     def only(self, known: Sequence[str], what: str) -> None:
-        """Record each field that is none of those known."""
+        """Record each unknown field."""
         for key in self._values:
             if key not in known:
                 self.unknown(FaultCode.UNKNOWN_FIELD, f"{what} has no field {key[:60]!r}", key, known, key)
@@ -78,7 +78,7 @@ class Fields:
         self.fault(FaultCode.INVALID_FIELD, f"expected {expected}, not {got}", key)
 
     def text(self, key: str, *, strip: bool = True) -> str | None:
-        """Return a text; numbers, true and false are taken by their texts."""
+        """Return a text; numbers and booleans are converted."""
         value = self._values.get(key)
         if isinstance(value, bool):
             return str(value).lower()
@@ -91,7 +91,7 @@ class Fields:
         return None
 
     def required_text(self, key: str, *, strip: bool = True) -> str | None:
-        """Return a text that has to be there and not to be empty."""
+        """Return a text that must be present and not empty."""
         if not self.has(key):
             self.missing(key, "expected a text")
             return None
@@ -118,7 +118,7 @@ class Fields:
         return ()
 
     def mapping(self, key: str) -> Fields:
-        """Return the fields of a mapping; none where there is nothing."""
+        """Return the fields of a mapping; no fields if it is absent."""
         value = self._values.get(key)
         if not isinstance(value, dict):
             if value is not None:
@@ -143,7 +143,7 @@ class Fields:
         return tuple(found)
 
     def parsed(self, key: str, text: str, parse: Callable[[str], _T], code: FaultCode) -> _T | None:
-        """Return what `parse` makes of the text of a field, None where it raises `ParseError`."""
+        """Parse the text of a field with `parse`; record a `ParseError` and return None."""
         try:
             return parse(text)
         except ParseError as error:

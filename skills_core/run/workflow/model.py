@@ -1,4 +1,4 @@
-"""The frozen values of a workflow: what a document says once it is read."""
+"""The frozen values of a workflow, as its document defines it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class StepKind(StrEnum):
-    """What a step does."""
+    """The kinds of steps."""
 
     SKILL = "skill"
     CONDITIONAL = "conditional"
@@ -33,20 +33,20 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldLocation:
-    """Where something is in its document: the path of its field, and the line of each field in it by its path."""
+    """The location of a field in its document: its path, and the lines of the document's fields by path."""
 
     field: str
     lines: Mapping[str, int]
 
     def within(self, name: str | int) -> FieldLocation:
-        """Return where a field, or an item of a list, is in this one."""
+        """Return the location of a field, or an item of a list, within this one."""
         if isinstance(name, int):
             return FieldLocation(f"{self.field}[{name}]", self.lines)
         return FieldLocation(f"{self.field}.{name}" if self.field else name, self.lines)
 
     @property
     def line(self) -> int | None:
-        """The line in the file, or that of the nearest field around it that has one."""
+        """The line in the file, or that of the nearest enclosing field with a line."""
         field = self.field
         while field and field not in self.lines:
             field = field[: max(field.rfind("."), field.rfind("["), 0)]
@@ -55,7 +55,7 @@ class FieldLocation:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowInput:
-    """A text that a workflow is begun with."""
+    """An input of a workflow, a text."""
 
     name: str
     default: str | None = None
@@ -65,7 +65,7 @@ class WorkflowInput:
 
 @dataclass(frozen=True, slots=True)
 class SkillStep:
-    """A skill that is performed: `target` names it, `parameters` fill its body, `message` is the user's."""
+    """A step that performs a skill: `target` names it, `parameters` fill its body, `message` is the user's message."""
 
     name: str
     target: str
@@ -75,7 +75,7 @@ class SkillStep:
 
     @property
     def templates(self) -> Iterator[tuple[FieldLocation, Template]]:
-        """The texts that are filled when the step begins, each with its place."""
+        """The templates that are filled when the step starts, each with its location."""
         for name, template in self.parameters.items():
             yield self.at.within("parameters").within(name), template
         if self.message is not None:
@@ -84,7 +84,7 @@ class SkillStep:
 
 @dataclass(frozen=True, slots=True)
 class ConditionalStep:
-    """Steps of which one list is taken: `then` where the condition holds, else `otherwise`, which may be empty."""
+    """A branch: runs `then` if the condition holds, else `otherwise`, which may be empty."""
 
     name: str
     condition: Condition
@@ -98,7 +98,7 @@ Step: TypeAlias = SkillStep | ConditionalStep
 
 @dataclass(frozen=True, slots=True)
 class Workflow:
-    """A workflow as its document says it. `text` is the document, `digest` that of its bytes."""
+    """A workflow. `text` is its document, `digest` the digest of the document's bytes."""
 
     name: str
     description: str
@@ -116,7 +116,7 @@ class Workflow:
 
 
 def all_steps(steps: Iterable[Step]) -> Iterator[Step]:
-    """Yield each step and all within it, in the order of the document."""
+    """Yield each step and all steps within it, in the order of the document."""
     for step in steps:
         yield step
         if isinstance(step, ConditionalStep):

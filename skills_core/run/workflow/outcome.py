@@ -1,4 +1,4 @@
-"""What a workflow came to: frozen values that are told, recorded and read back as JSON."""
+"""The outcome of a workflow: frozen values that are reported, recorded, and read back as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["StepRecord", "StepStatus", "WorkflowOutcome", "WorkflowProblem"]
 
 
 class StepStatus(StrEnum):
-    """What became of a step: `SKIPPED` is one in a branch that was not taken."""
+    """The status of a step; `SKIPPED` is a step in a branch that was not taken."""
 
     DONE = "done"
     SKIPPED = "skipped"
@@ -21,7 +21,7 @@ class StepStatus(StrEnum):
 
 
 class WorkflowProblem(StrEnum):
-    """Why a workflow ended before its end. The values are part of the contract."""
+    """Why a workflow ended early. The values are part of the contract."""
 
     STEP_FAILED = "step_failed"
     UNDECIDED = "undecided"
@@ -35,11 +35,11 @@ class WorkflowProblem(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """What one step came to.
+    """The outcome of one step.
 
-    `output` is None where there is none; that of a conditional step is the last one in the branch that was taken.
-    `held` tells whether the condition held, None for a skill and where it was not decided. `outcome` is that of the
-    skill, None where none was performed.
+    `output` is None if there is none; that of a conditional step is the last one in the branch that was taken. `held`
+    says whether the condition held, None for a skill and for a condition without a result. `outcome` is that of the
+    skill, None if no skill was performed.
     """
 
     name: str
@@ -52,10 +52,9 @@ class StepRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowOutcome:
-    """What a workflow came to, with each of its steps in the order of the document.
+    """The outcome of a workflow, with each of its steps in the order of the document.
 
-    `digest` is that of the document. `output` is that of the last skill that was performed. `message` says in words
-    what `problem` is.
+    `digest` is the digest of the document. `output` is that of the last skill performed. `message` explains `problem`.
     """
 
     run_id: str

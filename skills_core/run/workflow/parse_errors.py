@@ -1,4 +1,4 @@
-"""What conditions and templates have in common: an error that knows its place in a text."""
+"""The syntax error of conditions and templates, with its position in the text."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ __all__ = ["ParseError", "excerpt_at"]
 
 _CONTEXT_BEFORE: Final = 60
 _CONTEXT_AFTER: Final = 40
-"""Characters of a line that are shown before and after the place; a line may have thousands."""
+"""Characters of a line that are shown before and after the position; a line may have thousands."""
 
 
 class ParseError(Exception):
-    """A text of a workflow cannot be read; `position` counts its characters from 0."""
+    """A text of a workflow has a syntax error; `position` counts its characters from 0."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(message)
@@ -21,7 +21,7 @@ class ParseError(Exception):
 
 
 def excerpt_at(text: str, position: int) -> str:
-    """Return the line of a text around a position, and below it a line with a caret there."""
+    """Return the line of a text around a position, and a second line with a caret at it."""
     start = text.rfind("\n", 0, position) + 1
     end = text.find("\n", position)
     end = len(text) if end < 0 else end

@@ -1,7 +1,7 @@
-"""A workflow that can be run: checked against a catalog, with its inputs, and with each skill pinned by its digest.
+"""A plan: a workflow checked against a catalog, with its inputs, and with each skill pinned by its digest.
 
-A plan is what a durable run is recorded with: as JSON it holds the document itself, so that a run that is continued
-follows the document that it began with.
+A plan is the input of a durable run. As JSON it contains the document itself, so that a continued run follows the
+document that it started with.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_INPUT: Final = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A checked workflow, the value of each input that has one, and the digest of each skill that it names."""
+    """A checked workflow, the values of its inputs, and the digest of each skill that it names."""
 
     workflow: Workflow
     inputs: Mapping[str, str]
@@ -50,7 +50,7 @@ class _Recorded:
 
 
 def validate_workflow(raw: bytes, default_name: str, catalog: Catalog) -> ReadWorkflow:
-    """Read a workflow and check it against a catalog; without a `name` of its own it has `default_name`."""
+    """Read a workflow and check it against a catalog; a workflow without a `name` gets `default_name`."""
     read = read_workflow(raw, default_name)
     if read.workflow is None:
         return read
@@ -58,10 +58,10 @@ def validate_workflow(raw: bytes, default_name: str, catalog: Catalog) -> ReadWo
 
 
 def prepare(raw: bytes, default_name: str, catalog: Catalog, inputs: Mapping[str, str]) -> Plan:
-    """Make the bytes of a workflow's file a plan, with everything checked before its first step.
+    """Make a plan of the bytes of a workflow's file; everything is checked before the first step.
 
     Raises:
-        InvalidWorkflowError: something is wrong with the workflow or the inputs.
+        InvalidWorkflowError: the workflow or the inputs have faults.
     """
     read = validate_workflow(raw, default_name, catalog)
     faults = (*read.faults, *(_faults_of(inputs, read.workflow) if read.workflow else ()))
@@ -74,30 +74,30 @@ def prepare(raw: bytes, default_name: str, catalog: Catalog, inputs: Mapping[str
 
 
 def plan_to_json(plan: Plan) -> JsonObject:
-    """Return a plan as a JSON object that `plan_from_json` reads."""
+    """Encode a plan as a JSON object for `plan_from_json`."""
     workflow = plan.workflow
     return to_json(_Recorded(workflow.name, workflow.text, workflow.digest, plan.inputs, plan.targets))
 
 
 def plan_from_json(record: JsonValue) -> Plan:
-    """Return a plan that was recorded; what has become of the skills since then is seen when it runs.
+    """Decode a recorded plan; changes of its skills since then are found when it runs.
 
     Raises:
-        InvalidRecordError: it is no record of a plan.
+        InvalidRecordError: the record is not a plan.
     """
     recorded = from_json(_Recorded, record)
     read = read_workflow(recorded.document.encode(), recorded.name)
     if read.workflow is None or not is_valid(read.faults) or read.workflow.digest != recorded.digest:
-        raise InvalidRecordError("document", "it is no longer the workflow that was recorded")
+        raise InvalidRecordError("document", "it does not match the recorded digest")
     return Plan(read.workflow, recorded.inputs, recorded.targets)
 
 
 def _faults_of(given: Mapping[str, str], workflow: Workflow) -> tuple[WorkflowFault, ...]:
-    """Return what is wrong with the inputs that a workflow is begun with."""
+    """Return the faults of the inputs for a workflow."""
     known, faults = workflow.inputs, Faults()
     for name, value in given.items():
         if faults.full:
-            break  # to look for what each was meant to be takes its time
+            break  # looking for similar names takes time
         if name not in known:
             hint = did_you_mean(similar_to(name, known)[:1], "; did") or f"; known are {', '.join(known) or 'none'}"
             faults.add(_fault(FaultCode.UNKNOWN_INPUT, f"the workflow has no input {name[:60]!r}{hint}"))

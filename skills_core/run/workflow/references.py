@@ -1,4 +1,4 @@
-"""References: what `{{…}}` names. A reference is a value of its own and never becomes text that is read again."""
+"""References, written as `{{…}}`. The value of a reference is never parsed again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FORMS: Final = "expected {{steps.NAME.output}}, {{previous.output}}, {{inputs.N
 
 
 class Referent(StrEnum):
-    """What a reference can be to."""
+    """The kinds of referents."""
 
     STEP = "step"
     PREVIOUS = "previous"
@@ -31,9 +31,9 @@ class Referent(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A reference to the output of a step, by its name; to that of the step before; or to an input, by its name.
+    """A reference to the output of a named step, to that of the previous step, or to a named input.
 
-    `name` is empty for the step before. `position` is where it stands in its text, from 0.
+    `name` is empty for the previous step. `position` is its offset in its text, from 0.
     """
 
     referent: Referent
@@ -46,10 +46,10 @@ class Reference:
 
 
 def read_reference(text: str, start: int) -> tuple[Reference, int]:
-    """Read the reference that begins at `start` of a text with its braces; return it and where it ends.
+    """Parse the reference whose braces open at `start` of a text; return it and where it ends.
 
     Raises:
-        TextError: it is none.
+        ParseError: the text there is not a reference.
     """
     end = text.find(CLOSING, start)
     if end < 0:
@@ -69,7 +69,7 @@ def _reference(name: str, place: int, start: int) -> Reference:
     if scope == "inputs" and INPUT_NAME.fullmatch(rest):
         return Reference(Referent.INPUT, rest, start)
     if scope == "steps":
-        # The name of a step may have dots itself.
+        # The name of a step may contain dots.
         step, _, what = rest.rpartition(".")
         _check_output(what, place + len(name) - len(what), of_step=bool(step))
         return Reference(Referent.STEP, step, start)
@@ -77,10 +77,10 @@ def _reference(name: str, place: int, start: int) -> Reference:
         _check_output(rest, place + len(scope) + 1, of_step=bool(rest))
         return Reference(Referent.PREVIOUS, "", start)
     if scope == "env":
-        message = "a workflow does not see the environment, as what it is given is recorded; make it an input"
+        message = "a workflow cannot read the environment, because its inputs are recorded; make it an input"
         raise ParseError(message, place)
     close = similar_to(scope, ("steps", "previous", "inputs")) if dot else ()
-    raise ParseError(f"this is no reference; {_FORMS}{did_you_mean(close[:1], '; did')}", place)
+    raise ParseError(f"this is not a reference; {_FORMS}{did_you_mean(close[:1], '; did')}", place)
 
 
 def _check_output(what: str, place: int, *, of_step: bool) -> None:

@@ -1,7 +1,7 @@
-"""Run a plan: one step after another, each through the journal, so that a run that is begun again does nothing twice.
+"""Runs a plan: one step after another, each through the journal, so that a restarted run repeats no step.
 
-Conditions and texts are worked out from what the journal gives back, so that a run takes the same way each time.
-Nothing else is looked at: no clock, no chance, no catalog but through the journal.
+Conditions and texts depend only on results from the journal, so that a replay takes the same path: no clock, no
+randomness, and no catalog except through the journal.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ __all__ = ["PerformSkill", "run_workflow"]
 
 
 class PerformSkill(Protocol):
-    """Whoever performs a skill."""
+    """A callback that performs a skill."""
 
     async def __call__(self, target: str, parameters: Mapping[str, str], message: str | None, step: str) -> RunOutcome:
         """Perform the skill that `target` names, for the step of this name.
 
-        A skill that cannot be performed is an outcome. What is raised leaves the step undone. Run and step together
-        are the key of what it does to the world: a step that was interrupted is performed again.
+        A skill that cannot be performed yields an outcome; an exception leaves the step unfinished. Run id and step
+        name together are the idempotency key of side effects: an interrupted step is performed again.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class _RunInput:
-    """What a run was begun with: digests, so that the journal holds no more than it has to."""
+    """The input of a run, as digests, to keep the journal small."""
 
     workflow: str
     inputs: str
@@ -54,13 +54,13 @@ class _RunInput:
 
 @dataclass(frozen=True, slots=True)
 class _StepResult:
-    """What a step came to; `found` is the skill's digest where it is not the one that the run began with."""
+    """The result of a step; `found` is the skill's digest if it differs from the one at the start of the run."""
 
     outcome: RunOutcome | None
     found: str | None = None
 
 
-class _Stopped(Exception):  # noqa: N818 - an end of the workflow, no error of ours
+class _Stopped(Exception):  # noqa: N818 - ends the workflow, not an error
     def __init__(self, problem: WorkflowProblem, message: str, status: RunStatus = RunStatus.FAILED) -> None:
         super().__init__(message)
         self.problem = problem
@@ -76,10 +76,10 @@ async def run_workflow(
     digest_of: Callable[[str], str | None],
     report: ProgressCallback = discard_progress,
 ) -> WorkflowOutcome:
-    """Run a plan, or what is left of it, and return what it came to.
+    """Run a plan, or the rest of it, and return its outcome.
 
-    A step that fails ends the workflow. `digest_of` says which digest the skill that a target names has for `perform`
-    now: where it is not the one that the run began with, the workflow ends before that step.
+    A failed step ends the workflow. `digest_of` returns the current digest of a target's skill: if it is not the one
+    from the start of the run, the workflow ends before that step.
     """
     run = _Run(plan, perform, journal, digest_of, report)
     stopped: _Stopped | None = None
@@ -101,7 +101,7 @@ async def run_workflow(
 
 
 class _Run:
-    """One run: what its steps came to so far. `previous` is the output of the last skill, None before the first."""
+    """One run and the records of its steps. `previous` is the output of the last skill, None before the first."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class _Run:
         self.previous: str | None = None
 
     async def begin(self) -> None:
-        """Record what the run is begun with, or compare with it; the skills stay pinned as they were then."""
+        """Record the input of the run, or compare with the record; the recorded digests of skills stay pinned."""
         own = _RunInput(self._plan.workflow.digest, _digest_of_inputs(self._plan.inputs), dict(self._plan.targets))
 
         async def work() -> JsonValue:
@@ -129,14 +129,14 @@ class _Run:
 
         begun = from_json(_RunInput, await self._journal.step("begin", work))
         if begun.workflow != own.workflow:
-            message = f"the run was begun with another text of the workflow ({begun.workflow}); begin a new one"
+            message = f"the run was started with another version of the workflow ({begun.workflow}); start a new run"
             raise _Stopped(WorkflowProblem.WORKFLOW_CHANGED, message)
         if begun.inputs != own.inputs:
-            raise _Stopped(WorkflowProblem.INPUTS_CHANGED, "the run was begun with other inputs; begin a new one")
+            raise _Stopped(WorkflowProblem.INPUTS_CHANGED, "the run was started with other inputs; start a new run")
         self._pinned = begun.targets
 
     async def steps(self, steps: Iterable[Step]) -> str | None:
-        """Do steps one after another; return the last output that there is."""
+        """Run steps one after another; return the last output, if any."""
         last = None
         for step in steps:
             output = await (self._skill(step) if isinstance(step, SkillStep) else self._conditional(step))
@@ -144,7 +144,7 @@ class _Run:
         return last
 
     def all_records(self) -> tuple[StepRecord, ...]:
-        """Return what each step of the workflow came to."""
+        """Return the record of each step of the workflow."""
         steps = all_steps(self._plan.workflow.steps)
         return tuple(self._records.get(step.name) or _record(step, StepStatus.NOT_REACHED) for step in steps)
 
@@ -173,7 +173,7 @@ class _Run:
             message = step.message.filled(self._value_of) if step.message else None
         except TextTooLongError:
             self._note(_record(step, StepStatus.FAILED))
-            too_long = f"a text of the step {step.name!r} gets too long with what it names"
+            too_long = f"a text of the step {step.name!r} is too long once its references are filled in"
             raise _Stopped(WorkflowProblem.TEXT_TOO_LONG, too_long) from None
 
         async def work() -> JsonValue:
@@ -192,10 +192,10 @@ class _Run:
         return _StepResult(outcome, None if outcome.digest in {None, pinned} else outcome.digest)
 
     def _conclude(self, step: SkillStep, performed: _StepResult) -> str:
-        """Note what a step came to, and return its output.
+        """Record the result of a step, and return its output.
 
         Raises:
-            _Stopped: it failed.
+            _Stopped: the step failed.
         """
         outcome = performed.outcome
         if outcome is None or performed.found is not None:
@@ -224,7 +224,7 @@ class _Run:
         self._records[record.name] = record
 
     async def _tell(self, step: SkillStep) -> None:
-        """Report how far the run has come, and which step it is at."""
+        """Report progress: the number of finished skills, and the current step."""
         skills = self._plan.workflow.skill_steps
         done = sum(each.name in self._records for each in skills)
         await self._report(Progress(done, len(skills), f"{step.name} ({step.target})"))

@@ -1,4 +1,4 @@
-"""Templates: texts with references in them, read once and filled in one pass."""
+"""Templates: texts with references, parsed once and filled in one pass."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ if TYPE_CHECKING:
 __all__ = ["MAX_FILLED", "Template", "TextTooLongError", "parse_template"]
 
 MAX_FILLED: Final = 1_000_000
-"""Most characters of a template once it is filled: it can name a long output many times."""
+"""Most characters of a filled template: it can refer to a long output many times."""
 
 _BRACES: Final = ("'{{'", '"{{"')
-"""What stands within braces for two opening braces as they are."""
+"""Inside braces, an escape for two literal opening braces."""
 
 
 class TextTooLongError(Exception):
-    """A template would have more than `MAX_FILLED` characters once it is filled."""
+    """A filled template would exceed `MAX_FILLED` characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A text in parts, of which each is literal text or a reference; `text` is all of it as it was written."""
+    """A text split into literal parts and references; `text` is the source."""
 
     text: str
     parts: tuple[str | Reference, ...]
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """The references, in their order."""
+        """The references, in order."""
         return tuple(part for part in self.parts if isinstance(part, Reference))
 
     def filled(self, value_of: Callable[[Reference], str | None]) -> str:
-        """Return the text with the value of each reference in its place; one that is missing is empty text.
+        """Return the text with each reference replaced by its value; a missing value is empty.
 
         Raises:
-            TextTooLongError: that would be more than `MAX_FILLED` characters.
+            TextTooLongError: the result would exceed `MAX_FILLED` characters.
         """
         pieces = [value_of(part) or "" if isinstance(part, Reference) else part for part in self.parts]
         if sum(map(len, pieces)) > MAX_FILLED:
@@ -48,10 +48,10 @@ class Template:
 
 
 def parse_template(text: str) -> Template:
-    """Read a text with references; `{{'{{'}}` stands for two opening braces as they are.
+    """Parse a text with references; `{{'{{'}}` stands for two literal opening braces.
 
     Raises:
-        TextError: what stands in braces is no reference.
+        ParseError: the text in braces is not a reference.
     """
     parts: list[str | Reference] = []
     end = 0

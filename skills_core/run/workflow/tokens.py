@@ -1,4 +1,4 @@
-"""A condition as a list of tokens: the letters of its grammar."""
+"""The tokenizer for conditions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["NUMBER", "Token", "TokenKind", "tokenize"]
 
 NUMBER: Final = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?")
-"""How numbers are written, in conditions and in texts that are compared with numbers."""
+"""The syntax of numbers, in conditions and in texts that are compared with numbers."""
 
 _BLANK: Final = re.compile(r"[ \t\r\n]+")
 _WORD: Final = re.compile(r"[^\W\d][\w.-]*")
@@ -33,7 +33,7 @@ _INCOMPLETE_OPERATORS: Final = {"=": "'=='", "&": "'and' or '&&'", "|": "'or' or
 
 
 class TokenKind(StrEnum):
-    """What a token is."""
+    """The kinds of tokens."""
 
     REFERENCE = "a reference"
     TEXT = "a text"
@@ -45,7 +45,7 @@ class TokenKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token. `text` is how it was written, or the word that a symbol stands for; `value` is what it says."""
+    """One token. `text` is its source, or the keyword of a symbol such as `&&`; `value` is its value."""
 
     kind: TokenKind
     text: str
@@ -54,10 +54,10 @@ class Token:
 
 
 def tokenize(text: str) -> Iterator[Token]:
-    """Yield the tokens of a condition, and last the end.
+    """Yield the tokens of a condition, and an end token.
 
     Raises:
-        TextError: there is something that is no token.
+        ParseError: the text contains something that is not a token.
     """
     position = 0
     while True:
@@ -93,7 +93,7 @@ def _number(text: str, start: int) -> tuple[Token, int]:
     run = _UNSPACED.match(text, start)
     if match is None or (run is not None and re.match(r"[\w.]", text[match.end() : match.end() + 1])):
         written = run[0][:60] if run else text[start]
-        raise ParseError(f"{written!r} is no number; numbers are written as in 3, -1 or 0.75", start)
+        raise ParseError(f"{written!r} is not a number; write numbers as in 3, -1 or 0.75", start)
     return Token(TokenKind.NUMBER, match[0], start, Decimal(match[0])), match.end()
 
 
@@ -103,21 +103,21 @@ def _word(word: str, start: int) -> Token:
     if word in _WORDS:
         return Token(TokenKind.WORD, word, start)
     if word.partition(".")[0] in {"steps", "inputs", "previous"}:
-        raise ParseError("a reference stands in braces, as in {{steps.NAME.output}}", start)
+        raise ParseError("write a reference in braces, as in {{steps.NAME.output}}", start)
     close = similar_to(word, _WORDS) or [known for known in _WORDS if known.lower() == word.lower()]
-    known = f"known are {', '.join(_WORDS)}; texts stand in quotes, references in braces"
+    known = f"known are {', '.join(_WORDS)}; write texts in quotes, and references in braces"
     hint = did_you_mean(close[:1], "did") or known
     raise ParseError(f"the word {word[:60]!r} means nothing here; {hint}", start)
 
 
 def _quoted(text: str, start: int) -> tuple[str, int]:
-    """Return what a text in quotes says, and where it ends."""
+    """Return the value of a quoted text, and where it ends."""
     quote, position = text[start], start + 1
     pieces: list[str] = []
     while position < len(text) and text[position] != quote:
         char = text[position]
         if text.startswith(OPENING, position):
-            message = "a reference stands without quotes; for two braces as they are, write '\\{{'"
+            message = "write a reference without quotes; for two literal braces, write '\\{{'"
             raise ParseError(message, position)
         if char == "\\":
             position += 1

@@ -1,7 +1,7 @@
 """Tools that work on one folder, the workspace, and never outside of it.
 
-Each is off until it is allowed by name. `place` says what a path may be, `walk` what lies in a folder; `files`,
-`search`, `changes` and `commands` are the tools, and `offer` makes those that are allowed.
+Each is off until it is allowed by name. `paths` resolves paths, `walk` lists folders; `files`, `search`, `git_diff` and
+`commands` are the tools, and `factory` creates the allowed ones.
 """
 
 from skills_core.run.tools.workspace.factory import workspace_tools

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["IDEMPOTENCY_KEY", "command_environment", "find_program", "run_command_tool"]
 
 IDEMPOTENCY_KEY = "IDEMPOTENCY_KEY"
-"""The environment variable that holds the key of a call; it is the same when a call is made again after a fault."""
+"""The environment variable with the idempotency key of a call, the same when an interrupted call is repeated."""
 
 _LIMITS = ProcessLimits(seconds=3600, output_bytes=1024 * 1024)
 # The gate's deadline ends a call earlier.
@@ -36,11 +36,11 @@ _PASSED = ("COMSPEC", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "NUMBER_OF_PROCESSOR
 _PASSED_TOO = ("SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "TZ", "USERPROFILE")
 
 _FIXED = {"GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1", "PAGER": "cat"}
-# There is no terminal, and nobody to answer.
+# There is no terminal, and no user to answer prompts.
 
 
 def command_environment(host: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a command: of `host`, that of the server, no more than a stated list."""
+    """Return the environment of a command: a fixed list of variables from `host`, the server's environment."""
     return {name: host[name] for name in (*_PASSED, *_PASSED_TOO) if name in host} | _FIXED
 
 
@@ -49,7 +49,7 @@ def run_command_tool(
     environment: Mapping[str, str],
     run: Callable[[Command, ProcessLimits], Awaitable[ProcessResult]] = run_process,
 ) -> Tool:
-    """Return the tool; `environment` is the whole one of a command, `run` runs it, in a sandbox or not."""
+    """Return the tool; `environment` is the complete one of a command, `run` runs it, in a sandbox or not."""
 
     async def perform(arguments: JsonObject, context: CallContext) -> str:
         words = arguments.get("command")
@@ -84,10 +84,10 @@ def run_command_tool(
 
 
 def _reject_shell_syntax(command: list[str]) -> None:
-    """Tell a model that takes the list for a line of a shell.
+    """Refuse a list that is meant for a shell.
 
     Raises:
-        ToolFailedError: a word is one that only a shell understands, or the program is none.
+        ToolFailedError: a word has a meaning only for a shell, or the program is blank.
     """
     operator = next((word for word in command if word in OPERATORS), None)
     if operator is not None:
@@ -97,10 +97,10 @@ def _reject_shell_syntax(command: list[str]) -> None:
 
 
 def _resolve_program(root: Path, name: str, search_path: str) -> str:
-    """Return where a program is: on the search path, never in the workspace unless the name says so by a `/`.
+    """Return the path of a program: on the search path, or in the workspace if the name has a `/`.
 
     Raises:
-        ToolFailedError: it is not there.
+        ToolFailedError: the program does not exist.
     """
     if Path(name).is_absolute():
         return name
@@ -114,7 +114,7 @@ def _resolve_program(root: Path, name: str, search_path: str) -> str:
 
 
 def find_program(name: str, search_path: str) -> str | None:
-    """Return where a program is, None where it is not; folders of the path that are relative do not count."""
+    """Return the path of a program, None if there is none; relative folders in the search path are ignored."""
     for folder in search_path.split(os.pathsep):
         found = shutil.which(str(Path(folder, name))) if folder and Path(folder).is_absolute() else None
         if found:
@@ -123,17 +123,17 @@ def find_program(name: str, search_path: str) -> str | None:
 
 
 def _result_text(finished: ProcessResult) -> str:
-    """Return the output and how the program ended.
+    """Return the program's output and how it ended.
 
     Raises:
-        ToolFailedError: it was not started.
+        ToolFailedError: the program was not started.
     """
     if finished.ending is ProcessEnding.NOT_STARTED:
         raise ToolFailedError(finished.fault)
     ended = {
         ProcessEnding.EXITED: f"exit code {finished.exit_code}",
-        ProcessEnding.TIMED_OUT: "it took too long and was ended",
-        ProcessEnding.TOO_MUCH_OUTPUT: f"it was ended, as it wrote more than {_LIMITS.output_bytes} bytes",
+        ProcessEnding.TIMED_OUT: "it took too long and was terminated",
+        ProcessEnding.TOO_MUCH_OUTPUT: f"it was terminated, because it wrote more than {_LIMITS.output_bytes} bytes",
     }[finished.ending]
     output, errors = (stream.decode("utf-8", "replace") for stream in (finished.stdout, finished.stderr))
     parts = [f"[{ended}]", output.rstrip("\n")]

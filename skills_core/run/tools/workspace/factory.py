@@ -1,4 +1,4 @@
-"""Which tools of the workspace there are, and those that somebody allowed."""
+"""Creates the workspace tools that the settings allow."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def workspace_tools(
 ) -> tuple[Tool, ...]:
     """Return the allowed tools for the workspace at `root`, an absolute path.
 
-    `host` is the environment of this process, of which programs get a stated list; `run` runs a command, in a sandbox
-    or not.
+    `host` is the environment of this process; programs get a fixed list of its variables. `run` runs a command, in a
+    sandbox or not.
     """
     make: dict[WorkspaceTool, Callable[[], Tool]] = {
         WorkspaceTool.READ_FILE: partial(read_file_tool, root),

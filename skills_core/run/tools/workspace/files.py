@@ -31,7 +31,7 @@ MAX_LISTED = 1000
 """Entries that one listing shows."""
 
 DEFAULT_LINES = 2000
-"""Lines of a file that are shown where a call does not say how many."""
+"""Lines of a file that are shown by default."""
 
 
 def read_file_tool(root: Path) -> Tool:
@@ -66,17 +66,17 @@ LINE_ARGUMENTS: JsonObject = {
 
 
 def select_lines(path: str, raw: bytes, arguments: JsonObject) -> str:
-    """Return the lines of a text file that a call asks for, with a note of what is not shown.
+    """Return the requested lines of a text file, with a note about the rest.
 
     Raises:
-        ToolFailedError: the file is no text in UTF-8, or has fewer lines.
+        ToolFailedError: the file is not UTF-8 text, or has fewer lines.
     """
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise ToolFailedError(f"{one_line(path)}: this is no text in UTF-8, but {len(raw)} bytes of something else")
+        raise ToolFailedError(f"{one_line(path)}: not UTF-8 text, but {len(raw)} bytes of other data")
     first, count = arguments.get("first_line", 1), arguments.get("lines", DEFAULT_LINES)
     lines = text.splitlines(keepends=True)
     if not isinstance(first, (int, float)) or not isinstance(count, (int, float)):
@@ -99,7 +99,7 @@ def _read_bytes(location: Location) -> bytes:
 
 
 def write_file_tool(root: Path) -> Tool:
-    """Return the tool that writes, or changes one place in, a file of the workspace."""
+    """Return the tool that writes a file of the workspace, or changes one place in it."""
 
     async def perform(arguments: JsonObject, _context: CallContext) -> str:
         location = require_writable(resolve_path(root, text_argument(arguments, "path")))
@@ -133,7 +133,9 @@ def _write(location: Location, content: str, replace: object) -> str:
     try:
         raw = content.encode("utf-8")
     except UnicodeEncodeError:
-        raise ToolFailedError("content holds half of a character, which no file in UTF-8 can hold") from None
+        raise ToolFailedError(
+            "content holds half of a character (a lone surrogate), which UTF-8 cannot encode"
+        ) from None
     if len(raw) > MAX_WRITTEN:
         raise ToolFailedError(f"content has {len(raw)} bytes; at most {MAX_WRITTEN} are written")
     try:
@@ -147,12 +149,10 @@ def _replace_once(location: Location, content: str, replace: str) -> str:
     try:
         text = _read_bytes(location).decode("utf-8")
     except UnicodeDecodeError:
-        raise ToolFailedError(f"{one_line(location.relative)}: this is no text in UTF-8") from None
+        raise ToolFailedError(f"{one_line(location.relative)}: not UTF-8 text") from None
     count = text.count(replace)
     if count != 1:
-        raise ToolFailedError(
-            f"{one_line(location.relative)}: the text to replace stands in it {count} times, not once"
-        )
+        raise ToolFailedError(f"{one_line(location.relative)}: the text to replace occurs {count} times, not once")
     return text.replace(replace, content)
 
 
@@ -192,5 +192,5 @@ def _list(location: Location, pattern: str) -> str:
         if has_pattern is None or (not path.endswith("/") and has_pattern(path)):
             shown.append(one_line(path))
         if len(shown) > MAX_LISTED:
-            return "\n".join([*shown[:MAX_LISTED], f"[only the first {MAX_LISTED} are listed]"])
+            return "\n".join([*shown[:MAX_LISTED], f"[only the first {MAX_LISTED} entries are listed]"])
     return "\n".join(shown) or "Nothing is there."

@@ -1,9 +1,9 @@
 """The tool `git_diff`: what changed in the workspace since a commit.
 
-A repository that came from somewhere can name programs in its configuration: filters, text conversions, external
-diffs, hooks, a file system monitor, ways to fetch what is missing. None of them is run, and nothing of the user's or
-the system's own configuration is read. The repository is the `.git` folder of the workspace itself; one that leads
-elsewhere is refused, for its objects would be those of another place.
+An untrusted repository can name programs in its configuration: filters, text conversions, external diffs, hooks, a
+file system monitor, transports for missing objects. None of them is run, and the configuration of the user and the
+system is not read. The repository is the `.git` folder of the workspace itself; one that refers elsewhere is refused,
+because its objects would come from outside the workspace.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ __all__ = ["git_diff_tool"]
 _LIMITS = ProcessLimits(seconds=60, output_bytes=4 * 1024 * 1024)
 
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^~@{}-]{0,199}")
-# No option, for it begins with no hyphen, and no file of another tree, for it has no colon.
+# Not an option, because it has no leading hyphen, and not a file of a tree, because it has no colon.
 
 _DRIVER = re.compile(r"(filter\.[^\n]+)\.(?:clean|smudge|process|required)", re.IGNORECASE)
 
 _MAX_DRIVERS = 100
 
 _MUST_NOT_BE_LINKS = ("HEAD", "config", "index", "objects", "refs", "packed-refs", "info", "config.worktree")
-# What of a repository may not be a link.
+# Parts of a repository that must not be links.
 
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all", "--submodule=short")
 
 
 def git_diff_tool(root: Path, path: str) -> Tool:
-    """Return the tool; `path` is where programs are looked up, as in the environment variable PATH."""
+    """Return the tool; `path` is the search path for programs, as in the environment variable PATH."""
 
     async def perform(arguments: JsonObject, _context: CallContext) -> str:
         await anyio.to_thread.run_sync(_require_own_repository, root)
@@ -56,7 +56,7 @@ def git_diff_tool(root: Path, path: str) -> Tool:
         options = ["--cached"] if arguments.get("staged") is True else []
         if revision := text_argument(arguments, "revision"):
             if not _REVISION.fullmatch(revision):
-                raise ToolFailedError(f"{one_line(revision)[:100]}: this is no commit or branch")
+                raise ToolFailedError(f"{one_line(revision)[:100]}: not a commit or branch")
             options.append(revision)
         within = resolve_path(root, text_argument(arguments, "path")).relative
         finished = await _git(root, path, drivers, [*_DIFF, *options, "--", *([within] if within else [])])
@@ -85,34 +85,34 @@ def git_diff_tool(root: Path, path: str) -> Tool:
 
 
 def _require_own_repository(root: Path) -> None:
-    """Require that all of a repository is in the workspace.
+    """Require that the whole repository is in the workspace.
 
     Raises:
-        ToolFailedError: there is none, or it leads elsewhere.
+        ToolFailedError: there is no repository, or it refers elsewhere.
     """
     repository = root / ".git"
     try:
         if not stat.S_ISDIR(repository.lstat().st_mode):
-            raise ToolFailedError(
-                "the .git of the workspace is no folder; a repository kept elsewhere is not looked at"
-            )
+            raise ToolFailedError(".git in the workspace is not a folder; a repository kept elsewhere is not read")
     except OSError:
         raise ToolFailedError("the workspace is not the root of a git repository") from None
     elsewhere = [name for name in _MUST_NOT_BE_LINKS if (repository / name).is_symlink()]
     elsewhere += [name for name in ("commondir", "objects/info/alternates") if os.path.lexists(repository / name)]
     if elsewhere:
-        raise ToolFailedError(f"the repository leads elsewhere, by .git/{elsewhere[0]}; it is not looked at")
+        raise ToolFailedError(
+            f"the repository refers to files elsewhere through .git/{elsewhere[0]}, so it is not read"
+        )
 
 
 async def _drivers(root: Path, path: str) -> list[str]:
-    """Return the names under which the repository's configuration keeps programs for the content of files."""
+    """Return the names of the filter drivers in the repository's configuration."""
     finished = await _git(root, path, [], ["config", "--list", "--name-only", "-z"])
     if finished.ending is not ProcessEnding.EXITED or finished.exit_code != 0:
         raise ToolFailedError(f"git cannot read the configuration of the repository: {_first_line(finished)}")
     names = finished.stdout.decode("utf-8", "surrogateescape").split("\0")
     drivers = sorted({match[1] for name in names if (match := _DRIVER.fullmatch(name))})
     if len(drivers) > _MAX_DRIVERS or any("=" in driver for driver in drivers):
-        raise ToolFailedError("the configuration of the repository names filters that cannot be switched off")
+        raise ToolFailedError("the configuration of the repository defines filters that cannot be switched off")
     return drivers
 
 
@@ -129,7 +129,7 @@ async def _git(root: Path, path: str, drivers: Iterable[str], arguments: list[st
     where = [f"--git-dir={root / '.git'}", f"--work-tree={root}"]
     git = await anyio.to_thread.run_sync(find_program, "git", path)
     if git is None:
-        raise ToolFailedError("git is not there")
+        raise ToolFailedError("git is not installed")
     command = (git, "--no-pager", "--no-optional-locks", *where, *settings, *arguments)
     return await run_process(Command(command, root, _environment(path)), _LIMITS)
 
@@ -145,7 +145,7 @@ def _environment(path: str) -> dict[str, str]:
         "GIT_LITERAL_PATHSPECS": "1",
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_NO_LAZY_FETCH": "1",
-        # None, so that what a repository lacks is fetched by no program that it names.
+        # Empty, so that git fetches no missing objects with a program that the repository names.
         "GIT_ALLOW_PROTOCOL": "",
     }
 

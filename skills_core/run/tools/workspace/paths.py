@@ -1,4 +1,4 @@
-"""What a path of a call means: a place within the workspace, and what of it may be touched."""
+"""Resolves a path argument to a location within the workspace, and refuses what must not be written."""
 
 from __future__ import annotations
 
@@ -14,41 +14,39 @@ if TYPE_CHECKING:
 __all__ = ["PATH_DESCRIPTION", "require_writable", "resolve_path", "text_argument"]
 
 PATH_DESCRIPTION = "A path within the workspace, relative to its root and separated by /."
-"""What a schema says of such an argument."""
+"""The description of a path argument in a schema."""
 
 
 def resolve_path(root: Path, path: str) -> Location:
-    """Return where in the workspace a path of a call leads; `.` and nothing are the workspace itself.
+    """Resolve a path of a call in the workspace; `.` and the empty path are the workspace itself.
 
     Raises:
-        ToolFailedError: it is absolute, or leads out.
+        ToolFailedError: the path is absolute, or leads out of the workspace.
     """
     if path.startswith(("/", "~")) or "\0" in path:
         raise ToolFailedError(f"{one_line(path)[:200]}: paths are relative to the root of the workspace")
     parts = [part for part in path.split("/") if part not in {"", "."}]
     if ".." in parts:
-        raise ToolFailedError(
-            f"{one_line(path)[:200]}: the path leads out of the workspace, or may; write it without .."
-        )
+        raise ToolFailedError(f"{one_line(path)[:200]}: the path may lead out of the workspace; write it without ..")
     return Location(root, "/".join(parts))
 
 
 def require_writable(location: Location) -> Location:
-    """Return the location, unless it is where programs look for what they run.
+    """Return the location unless it is in a `.git` folder, whose content makes git run programs.
 
     Raises:
-        ToolFailedError: it is within a `.git`, by any spelling that some system takes for it.
+        ToolFailedError: it is within a `.git`, in any spelling that some file system treats as that.
     """
     for part in location.relative.split("/"):
         folded = part.rstrip(". ").casefold()
-        # Git's own rules know both: the short name of Windows, and letters that macOS does not see.
+        # As git's own rules do, cover the short name on Windows, and characters that macOS ignores.
         plain = "".join(char for char in folded if char.isascii())
         if plain == ".git" or plain.startswith("git~"):
-            raise ToolFailedError(f"{one_line(location.relative)[:200]}: what is within .git is not written")
+            raise ToolFailedError(f"{one_line(location.relative)[:200]}: files within .git are not written")
     return location
 
 
 def text_argument(arguments: object, name: str) -> str:
-    """Return an argument that the schema says is a string; empty where it is absent."""
+    """Return an argument that the schema declares a string; empty if it is absent."""
     value = arguments.get(name, "") if isinstance(arguments, dict) else ""
     return value if isinstance(value, str) else ""

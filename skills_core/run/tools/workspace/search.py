@@ -1,4 +1,4 @@
-"""The tool `grep`: lines of the workspace's text files that have a pattern."""
+"""The tool `grep`: finds lines in the workspace's text files that match a pattern."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 __all__ = ["grep_tool"]
 
 MAX_MATCHES = 300
-"""Lines that one search shows."""
+"""Most lines in the result of one search."""
 
 MAX_FILE = 4 * 1024 * 1024
 """Largest file that is searched, in bytes."""
 
 MAX_BYTES = 128 * 1024 * 1024
-"""Bytes that one search reads."""
+"""Most bytes that one search reads."""
 
 _MAX_LINE = 400
 
 
 @dataclass
 class _Search:
-    """One search: what it looks for, and how much it has read."""
+    """The state of one search: its pattern, and how much it has read."""
 
     matches: Callable[[str], bool]
     stopped: threading.Event
@@ -57,7 +57,7 @@ def grep_tool(root: Path) -> Tool:
         location = resolve_path(root, text_argument(arguments, "path"))
         stopped = threading.Event()
         try:
-            # A thread cannot be cancelled; it looks whether anybody still waits.
+            # A thread cannot be cancelled; it checks the event.
             return await anyio.to_thread.run_sync(_search, location, arguments, stopped, abandon_on_cancel=True)
         finally:
             stopped.set()
@@ -103,7 +103,7 @@ def _search(location: Location, arguments: JsonObject, stopped: threading.Event)
         shown.append(line)
     notes = [search.ended] if search.ended else []
     notes += [f"{search.unread} files were not searched: binary, too large or unreadable"] if search.unread else []
-    return "\n".join([*(shown or ["No line has the pattern."]), *(f"[{note}]" for note in notes)])
+    return "\n".join([*(shown or ["No line matches the pattern."]), *(f"[{note}]" for note in notes)])
 
 
 def _lines(search: _Search, location: Location, has_pattern: Callable[[str], bool] | None) -> Iterator[str]:
@@ -129,12 +129,12 @@ def _lines(search: _Search, location: Location, has_pattern: Callable[[str], boo
 
 
 def _files(location: Location) -> Iterable[str]:
-    """Return the files to look into: those of a folder, or the one that the path itself is."""
+    """Return the files to search: those of a folder, or the file at the path itself."""
     try:
         plain = location.path.is_file() if location.relative else False
     except OSError:
         plain = False
-    # Whether it may be read is settled when it is opened, within the boundary.
+    # Opening the file within the boundary decides whether it may be read.
     return [""] if plain else walk(location, deep=True)
 
 

@@ -1,4 +1,4 @@
-"""What lies in a folder of the workspace: each folder listed within the boundary, links told and never followed."""
+"""Walks a folder of the workspace within the boundary. Links are reported, never followed."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 __all__ = ["walk"]
 
 MAX_ENTRIES = 50_000
-"""Entries that one call looks at."""
+"""Most entries that one call reads."""
 
 _MAX_DEPTH = 50
 _SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv"})
-# What nobody means who searches a project.
+# Folders that a search of a project never means.
 
-_REFUSED = {Reason.SYMLINK: "a link, which is not followed", Reason.SPECIAL_FILE: "no regular file"}
+_REFUSED = {Reason.SYMLINK: "a link, not followed", Reason.SPECIAL_FILE: "not a regular file"}
 
 
 def walk(location: Location, *, deep: bool) -> Iterator[str]:
-    """Yield what lies in a folder, by paths relative to it, in order of the names; folders end with `/`.
+    """Yield the entries of a folder, as relative paths sorted by name; folders end with `/`.
 
-    `deep` yields what is in its folders too, and then leaves out what git ignores, and `.git` and the like. Links and
-    special files are yielded with a note when the folder alone is listed, and not at all otherwise.
+    `deep` yields only files, of all subfolders too, without those that git ignores, `.git` and similar folders. Links
+    and special files are yielded with a note if not `deep`, and left out otherwise.
 
     Raises:
-        ToolFailedError: the folder cannot be listed, or holds too much.
+        ToolFailedError: the folder cannot be listed, or has too many entries.
     """
     with ExitStack() as stack:
         reader = stack.enter_context(Reader())
@@ -55,7 +55,7 @@ def walk(location: Location, *, deep: bool) -> Iterator[str]:
                 continue
             seen += len(listing.files) + len(listing.folders)
             if seen > MAX_ENTRIES:
-                raise ToolFailedError(f"there are more than {MAX_ENTRIES} files and folders; look into one folder")
+                raise ToolFailedError(f"there are more than {MAX_ENTRIES} files and folders; choose a subfolder")
             if ignoring is None:
                 yield from _entries_with_notes(listing)
                 return

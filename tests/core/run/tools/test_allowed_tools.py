@@ -244,7 +244,7 @@ def test_a_path_pattern_that_leads_out_or_is_not_understood_permits_nothing(
 ) -> None:
     permits = AllowedTools([f"Read({pattern})"])
     assert not permits.offers(tools["read_file"])
-    assert "no path within the workspace" in permits.notes[0]
+    assert "not a path within the workspace" in permits.notes[0]
 
 
 def test_a_tool_that_looks_into_a_folder_needs_all_of_it(tools: dict[str, Any]) -> None:

@@ -64,7 +64,7 @@ async def test_arguments_are_never_more_than_json_on_stdin(skill: Any, runner: S
     [
         ("import sys\nsys.exit('no such thing')", "exit code 1. It wrote:\nno such thing"),
         ("import sys\nprint('on stdout')\nsys.exit(2)", "exit code 2. It wrote:\non stdout"),
-        ("while True: print('x' * 1000)", "wrote more than is allowed"),
+        ("while True: print('x' * 1000)", "wrote too much output"),
         ("raise SystemExit(5)", "The tool failed: its script ended with exit code 5."),
     ],
 )
@@ -99,12 +99,12 @@ async def test_a_script_that_changed_since_it_was_loaded_is_not_run(
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (("    script: scripts/double.py\n", ""), "it names no script that carries it out"),
+        (("    script: scripts/double.py\n", ""), "it names no script"),
         (("scripts/double.py", "../other.py"), "the skill has no file ../other.py"),
         (("scripts/double.py", "scripts/none.py"), "the skill has no file scripts/none.py"),
-        (("name: double", "name: a b"), "'a b' is no name that models take"),
+        (("name: double", "name: a b"), "'a b' is not a name that model APIs accept"),
         (("type: integer", "type: whole"), "the schema of the arguments cannot be used"),
-        (("type: integer", '$ref: "http://x/y"'), "only references into itself"),
+        (("type: integer", '$ref: "http://x/y"'), "only references within the schema"),
         (("type: integer", 'pattern: "^(?!-)"'), "not checked: the pattern"),
     ],
 )

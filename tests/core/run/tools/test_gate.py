@@ -123,7 +123,7 @@ async def test_an_unexpected_error_of_a_tool_is_told_without_a_word_of_it(
     caplog.set_level(logging.INFO)
     call = await make_gate(make_tool(perform=failing(error))).call("echo", {}, 1)
     assert call.decision is CallDecision.FAILED
-    assert call.text == "The tool echo failed, for a reason of its own."
+    assert call.text == "The tool echo failed with an internal error."
     assert "token" not in caplog.text
     assert type(error).__name__ in caplog.text
 

@@ -24,7 +24,7 @@ async def test_the_user_is_asked_and_the_answer_reaches_the_model(make_gate: Any
 
 async def test_where_nobody_answers_the_model_is_told_to_go_on(make_gate: Any) -> None:
     call = await make_gate(ask_user_tool()).call("ask_user", {"question": "Which?"}, 1)
-    assert (call.decision, "Nobody answers here" in call.text) == (CallDecision.FAILED, True)
+    assert (call.decision, "No user answers" in call.text) == (CallDecision.FAILED, True)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ async def test_a_skill_reads_its_own_files_by_path_or_uri(skill: Any, make_gate:
         assert (await gate.call("read_skill_file", {"path": path}, 1)).text == "# Forms\n"
     call = await gate.call("read_skill_file", {"path": "references/form.md"}, 1)
     assert call.text == "The skill has no file 'references/form.md'. Did you mean 'references/forms.md'?"
-    assert "no text in UTF-8" in (await gate.call("read_skill_file", {"path": "logo.png"}, 1)).text
+    assert "not UTF-8 text" in (await gate.call("read_skill_file", {"path": "logo.png"}, 1)).text
 
 
 @pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "", "references", "references/../../secret"])

@@ -88,7 +88,7 @@ async def test_no_part_of_a_secret_is_left_at_the_end_of_a_part(tool: Any, make_
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"output": "none"}, "The output 'none' is not kept any more; run the script again."),
+        ({"output": "none"}, "The output 'none' has expired; run the script again."),
         ({}, "path: name the script to run"),
         ({"args": ["1"]}, "path: name the script to run"),
     ],

@@ -64,7 +64,7 @@ async def test_a_file_that_is_no_text_is_said_to_be_none(work: Path, call: Any) 
     result = await call("read_file", path="image")
     assert (result.decision, result.text) == (
         CallDecision.FAILED,
-        "image: this is no text in UTF-8, but 6 bytes of something else",
+        "image: this is not UTF-8 text, but 6 bytes of something else",
     )
 
 
@@ -182,7 +182,7 @@ async def test_no_path_leads_out_of_the_workspace(path: str, work: Path, call: A
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
 async def test_links_are_told_in_a_listing_and_never_followed(work: Path, call: Any) -> None:
     _links(work)
-    assert "out (a link, which is not followed)" in (await call("list_directory")).text
+    assert "out (a link, not followed)" in (await call("list_directory")).text
     assert (await call("list_directory", path="out")).decision is CallDecision.FAILED
     assert "secret" not in (await call("list_directory", pattern="**")).text
 
@@ -210,7 +210,7 @@ async def test_special_files_are_neither_read_nor_written(work: Path, call: Any)
     ],
 )
 async def test_what_git_runs_is_not_written(path: str, work: Path, call: Any) -> None:
-    assert "what is within .git is not written" in (await call("write_file", path=path, content="x")).text
+    assert "files within .git are not written" in (await call("write_file", path=path, content="x")).text
     assert sorted(entry.name for entry in work.iterdir()) == ["notes.md", "src"]
 
 

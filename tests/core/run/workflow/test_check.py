@@ -81,26 +81,26 @@ def test_a_parameter_that_the_body_does_not_have_is_a_warning(catalog: Catalog) 
         (steps(skill("A"), skill("B", "{{steps.a.output}}")), "unknown_step", "there is no step 'a'"),
         (steps(skill("Analyse"), skill("B", "{{steps.Analyze.output}}")), "unknown_step", "did you mean 'Analyse'?"),
         (steps(skill("A", "{{steps.B.output}}"), skill("B")), "later_step", "'B' comes later"),
-        (steps(skill("A", "{{steps.A.output}}")), "circular", "in a circle: 'A' → 'A'"),
+        (steps(skill("A", "{{steps.A.output}}")), "circular", "circular reference: 'A' → 'A'"),
         (
             steps(skill("A", "{{steps.B.output}}"), skill("B", "{{steps.A.output}}")),
             "circular",
-            "in a circle: 'A' → 'B' → 'A'",
+            "circular reference: 'A' → 'B' → 'A'",
         ),
         (
             steps(skill("A", "{{steps.C.output}}"), skill("B", "{{steps.A.output}}"), skill("C", "{{steps.B.output}}")),
             "circular",
-            "in a circle: 'A' → 'C' → 'B' → 'A'",
+            "circular reference: 'A' → 'C' → 'B' → 'A'",
         ),
         (
             steps(conditional("C", "{{steps.A.output}} == 1", skill("A"))),
             "circular",
-            "in a circle: 'C' → 'A' → 'C'",
+            "circular reference: 'C' → 'A' → 'C'",
         ),
         (
             steps(conditional("C", "true", skill("A", "{{steps.C.output}}"))),
             "circular",
-            "in a circle: 'A' → 'C' → 'A'",
+            "circular reference: 'A' → 'C' → 'A'",
         ),
         (
             steps(conditional("C", "true", skill("A"), skill("B", "{{steps.A.output}}"))),
@@ -119,7 +119,7 @@ def test_a_parameter_that_the_body_does_not_have_is_a_warning(catalog: Catalog) 
             "later_step",
             "no skill is performed before 'B'",
         ),
-        (steps(skill("A", "{{topic}}")), "unknown_input", "there is no input 'topic'; name it below 'inputs'"),
+        (steps(skill("A", "{{topic}}")), "unknown_input", "there is no input 'topic'; declare it under 'inputs'"),
         ("inputs: {topic: }\n" + steps(skill("A", "{{inputs.tpoic}}")), "unknown_input", "did you mean 'topic'?"),
     ],
 )
@@ -163,7 +163,7 @@ BOTH = conditional("C", "true", skill("A"), skill("B"))
 )
 def test_a_text_that_may_be_empty_is_warned_of(text: str, warned: list[str], catalog: Catalog) -> None:
     faults = found(text, catalog)
-    assert [fault.message for fault in faults] == [f"{each} is empty where its step did not run" for each in warned]
+    assert [fault.message for fault in faults] == [f"{each} is empty if its step did not run" for each in warned]
     assert is_valid(faults)
 
 
