@@ -1,4 +1,4 @@
-"""Tools and gates as the tests of runs make them."""
+"""Fixtures for runs: tools, gates, script runners and users."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def runner(tmp_path: Path) -> ScriptRunner:
     )
 
 
-class Person:
+class ScriptedUser:
     """A user who gives the same answer to everything, and remembers what was asked."""
 
     def __init__(self, *, agrees: bool | None = None, answer: str | None = None) -> None:
@@ -107,9 +107,9 @@ class Person:
 
 
 @pytest.fixture
-def person() -> Callable[..., Person]:
+def person() -> Callable[..., ScriptedUser]:
     """Make a user."""
-    return Person
+    return ScriptedUser
 
 
 def raising(error: BaseException) -> Perform:

@@ -43,7 +43,7 @@ def test_an_object_is_found_whatever_prose_stands_around_it(
     assert wanted in found(f"{before}{json.dumps(wanted, indent=indent)}{after}")
 
 
-def test_what_is_inside_an_object_that_fits_is_not_looked_at() -> None:
+def test_objects_inside_a_fitting_object_are_not_visited() -> None:
     assert found('{"wanted": {"wanted": 1}} {"other": {"wanted": 2}}') == [
         {"wanted": {"wanted": 1}},
         {"other": {"wanted": 2}},
@@ -52,5 +52,5 @@ def test_what_is_inside_an_object_that_fits_is_not_looked_at() -> None:
 
 
 @pytest.mark.parametrize("text", ["{NaN}", '{"a": NaN}', '{"a": Infinity}', "{" * 100_000, '{"a":' * 100_000, "[1]"])
-def test_what_is_no_json_object_is_none_and_costs_little_however_long_it_is(text: str) -> None:
+def test_text_without_json_objects_costs_bounded_time(text: str) -> None:
     assert found(text) == []

@@ -126,7 +126,7 @@ async def test_the_model_is_offered_what_the_skill_permits_and_no_other_call_is_
     assert "not permitted" in told[1]
 
 
-async def test_a_model_that_cannot_call_tools_is_not_offered_those_that_nobody_asked_for(
+async def test_a_model_that_cannot_call_tools_is_not_offered_built_in_tools(
     make_run: MakeRun, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Plain(ScriptedModel):
@@ -164,7 +164,7 @@ async def test_a_run_that_cannot_read_the_skills_files_is_told_of_no_tool_for_it
 
 
 @pytest.mark.parametrize("arguments", ['{"path":', "[1]", '"text"', "", '{"path": 7}', '{"pth": "x"}'])
-async def test_arguments_that_do_not_fit_are_told_to_the_model_which_may_try_again(
+async def test_the_model_receives_errors_of_arguments_and_may_retry(
     make_run: MakeRun, endpoint: ModelEndpoint, arguments: str
 ) -> None:
     endpoint.script = [Call("read_file", arguments), Call("read_file", {"path": "a"}), "done"]
@@ -173,7 +173,7 @@ async def test_arguments_that_do_not_fit_are_told_to_the_model_which_may_try_aga
     assert outcome.output == "done"
 
 
-async def test_what_the_guard_denies_is_a_message_to_the_model_and_is_recorded(make_run: MakeRun) -> None:
+async def test_a_denied_call_is_reported_to_the_model_and_recorded(make_run: MakeRun) -> None:
     calls: list[Any] = []
     model = ScriptedModel(Call("read_file", {"path": "/etc/passwd"}), "I could not read it.")
     run = make_run(model, fields="danger_patterns: ['/etc/']", tools=(tool("read_file", calls=calls),))
@@ -216,7 +216,7 @@ async def test_a_call_that_needs_consent_is_made_only_when_the_user_agrees(
     ],
     ids=["401", "no JSON", "HTML", "no choices", "nothing", "a list"],
 )
-async def test_whatever_is_wrong_with_an_answer_of_the_model_the_run_ends_with_a_reason(
+async def test_an_unusable_answer_ends_the_run_with_a_reason(
     make_run: MakeRun, endpoint: ModelEndpoint, answer: Raw
 ) -> None:
     endpoint.script = [answer]
@@ -267,7 +267,7 @@ async def test_an_answer_without_choices_says_that_the_providers_answer_lacks_th
     assert "choices" in outcome.message
 
 
-async def test_a_model_that_is_not_there_is_a_model_error(make_run: MakeRun) -> None:
+async def test_an_unreachable_model_is_a_model_error(make_run: MakeRun) -> None:
     outcome = await make_run(open_model(parse_model("http://127.0.0.1:9/v1#none"))).run()
     assert outcome.problem is RunProblem.MODEL_ERROR
 
@@ -281,7 +281,7 @@ async def test_a_model_that_never_finishes_ends_at_the_limit_of_turns(
     assert len(endpoint.requests) == outcome.usage.requests == 3
 
 
-async def test_a_model_that_wants_everything_at_once_ends_at_the_limit_of_calls(make_run: MakeRun) -> None:
+async def test_a_run_with_too_many_calls_in_one_answer_ends_at_the_limit_of_calls(make_run: MakeRun) -> None:
     calls: list[Any] = []
     model = ScriptedModel([Call("read_file", {"path": "x"})] * 9)
     outcome = await make_run(model, tools=(tool("read_file", calls=calls),), limits=RunLimits(calls=4)).run()
@@ -303,7 +303,7 @@ async def test_a_run_that_takes_too_long_leaves_the_model_at_once(make_run: Make
     assert await anyio.to_thread.run_sync(endpoint.gone.wait, 60)
 
 
-async def test_to_cancel_a_run_closes_the_request_to_the_model_and_leaves_a_trace(
+async def test_cancelling_a_run_closes_the_request_to_the_model_and_leaves_a_trace(
     make_run: MakeRun, endpoint: ModelEndpoint, tmp_path: Path
 ) -> None:
     endpoint.script = [Hang()]
@@ -324,12 +324,12 @@ async def test_an_output_beyond_its_limit_is_cut_and_says_so(make_run: MakeRun, 
     assert (outcome.problem is RunProblem.OUTPUT_CUT) is (length < len(text))
 
 
-async def test_an_answer_without_words_is_no_output(make_run: MakeRun) -> None:
+async def test_an_empty_answer_is_no_output(make_run: MakeRun) -> None:
     outcome = await make_run(ScriptedModel("  \n")).run()
     assert (outcome.status, outcome.problem) == (RunStatus.FAILED, RunProblem.NO_OUTPUT)
 
 
-async def test_progress_only_ever_rises(make_run: MakeRun) -> None:
+async def test_progress_only_increases(make_run: MakeRun) -> None:
     seen: list[Progress] = []
 
     async def report(progress: Progress) -> None:
@@ -341,7 +341,7 @@ async def test_progress_only_ever_rises(make_run: MakeRun) -> None:
     assert [each.done for each in seen] == sorted({each.done for each in seen})
 
 
-async def test_what_is_secret_reaches_neither_the_model_nor_the_trace(
+async def test_secrets_reach_neither_the_model_nor_the_trace(
     make_run: MakeRun, endpoint: ModelEndpoint, tmp_path: Path
 ) -> None:
     endpoint.script = [Call("read_file", {"path": "x"}), "done with hunter2-hunter2"]
@@ -361,7 +361,7 @@ async def test_what_is_secret_reaches_neither_the_model_nor_the_trace(
 EVALUATED = "evaluation: {enabled: true, minScore: 0.8, maxRetries: 2, criteria: [is a table, names a month]}"
 
 
-async def test_a_low_score_leads_to_another_attempt_that_is_told_what_was_missing(
+async def test_a_low_score_leads_to_another_attempt_with_the_findings(
     make_run: MakeRun, endpoint: ModelEndpoint
 ) -> None:
     low = {"criteria": [{"score": 0.2, "finding": "No table."}, {"score": 0.8}], "overall": 0.5, "finding": "Poor."}
@@ -381,7 +381,7 @@ async def test_a_low_score_leads_to_another_attempt_that_is_told_what_was_missin
     assert "0.8" in again
 
 
-async def test_a_score_is_asked_for_in_a_form_that_every_endpoint_takes(
+async def test_a_score_request_has_a_form_that_every_endpoint_accepts(
     make_run: MakeRun, endpoint: ModelEndpoint
 ) -> None:
     good = {"overall": 0.9, "criteria": [{"score": 1}, {"score": 1}]}
@@ -435,7 +435,7 @@ async def test_of_two_objects_in_the_form_of_a_score_none_is_chosen(make_run: Ma
 
 
 @pytest.mark.parametrize("score", ["NaN", "Infinity", "1.01", "-0.1", '"high"', "[" * 5000, "null"])
-async def test_what_is_no_score_from_0_to_1_is_none(make_run: MakeRun, endpoint: ModelEndpoint, score: str) -> None:
+async def test_a_score_outside_0_to_1_is_invalid(make_run: MakeRun, endpoint: ModelEndpoint, score: str) -> None:
     verdict = f'{{"overall": {score}, "criteria": [{{"score": 1}}, {{"score": 1}}]}}'
     endpoint.script = ["the output", verdict]
     outcome = await make_run(at(endpoint), fields=EVALUATED).run()
@@ -496,7 +496,7 @@ async def test_a_skill_that_can_change_things_is_not_tried_several_times_unless_
         assert "put" in outcome.message
 
 
-class Tape(MemoryJournal):
+class ReplayJournal(MemoryJournal):
     """A journal that remembers, and ends the process, so to speak, after some steps."""
 
     def __init__(self, steps: list[Any], dies_after: int | None) -> None:
@@ -519,7 +519,7 @@ class Tape(MemoryJournal):
 
 
 @pytest.mark.parametrize("dies_after", range(6))
-async def test_a_run_that_is_begun_again_does_nothing_twice_and_comes_to_the_same(
+async def test_a_restarted_run_repeats_nothing_and_has_the_same_outcome(
     make_run: MakeRun, endpoint: ModelEndpoint, dies_after: int
 ) -> None:
     endpoint.scripts["steady"] = [
@@ -540,8 +540,8 @@ async def test_a_run_that_is_begun_again_does_nothing_twice_and_comes_to_the_sam
 
     tools, steps = (keyed("read_file"), keyed("write_file")), list[Any]()
     with pytest.raises(SystemExit):
-        await make_run(at(endpoint, "steady"), tools=tools, journal=Tape(steps, dies_after)).run()
-    outcome = await make_run(at(endpoint, "steady"), tools=tools, journal=Tape(steps, None)).run()
+        await make_run(at(endpoint, "steady"), tools=tools, journal=ReplayJournal(steps, dies_after)).run()
+    outcome = await make_run(at(endpoint, "steady"), tools=tools, journal=ReplayJournal(steps, None)).run()
     assert outcome.output == "the end"
     assert [call.tool for call in outcome.tool_calls] == ["read_file", "write_file", "read_file"]
     assert sorted(effects) == [f"{RUN_ID}/1", f"{RUN_ID}/2", f"{RUN_ID}/3"]
@@ -549,7 +549,7 @@ async def test_a_run_that_is_begun_again_does_nothing_twice_and_comes_to_the_sam
     assert len(endpoint.requests) == 3 + (steps[dies_after][0].startswith("model"))
 
 
-async def test_why_a_tool_failed_is_told_without_what_is_secret(make_run: MakeRun, tmp_path: Path) -> None:
+async def test_the_reason_why_a_tool_failed_has_no_secrets(make_run: MakeRun, tmp_path: Path) -> None:
     async def perform(arguments: dict[str, Any], context: CallContext) -> str:
         del arguments, context
         raise ToolFailedError("cannot log in with hunter2-hunter2")
@@ -558,7 +558,11 @@ async def test_why_a_tool_failed_is_told_without_what_is_secret(make_run: MakeRu
     model, store = ScriptedModel(Call("read_file", {"path": "x"}), "done"), TraceStore(tmp_path / "runs")
     steps: list[Any] = []
     run = make_run(
-        model, tools=(failing,), store=store, secrets=Secrets({"T": "hunter2-hunter2"}), journal=Tape(steps, None)
+        model,
+        tools=(failing,),
+        store=store,
+        secrets=Secrets({"T": "hunter2-hunter2"}),
+        journal=ReplayJournal(steps, None),
     )
     outcome = await run.run()
     assert outcome.tool_calls[0].reason == "cannot log in with [secret T]"
@@ -566,7 +570,7 @@ async def test_why_a_tool_failed_is_told_without_what_is_secret(make_run: MakeRu
     assert "hunter2" not in str(model.conversations)
 
 
-async def test_a_secret_is_not_cut_in_the_middle_and_so_told(make_run: MakeRun) -> None:
+async def test_a_secret_cut_in_the_middle_is_redacted_too(make_run: MakeRun) -> None:
     long = tool("read_file", "x" * 95 + "hunter2-hunter2")
     run = make_run(
         ScriptedModel(Call("read_file", {"path": "x"}), "done"),
@@ -577,7 +581,7 @@ async def test_a_secret_is_not_cut_in_the_middle_and_so_told(make_run: MakeRun) 
     assert "hunte" not in (await run.run()).tool_calls[0].text
 
 
-async def test_the_mark_of_a_secret_is_never_written_over_its_value(make_run: MakeRun) -> None:
+async def test_a_placeholder_is_never_written_over_the_secret(make_run: MakeRun) -> None:
     calls: list[Any] = []
     model = ScriptedModel(Call("write_file", {"path": "[secret T]"}), "done")
     run = make_run(model, tools=(tool("write_file", calls=calls),), secrets=Secrets({"T": "hunter2-hunter2"}))
@@ -586,7 +590,7 @@ async def test_the_mark_of_a_secret_is_never_written_over_its_value(make_run: Ma
 
 
 @pytest.mark.parametrize("pattern", [r"rm\s+-[a-z]*r", r"^run_command .*git push"])
-async def test_a_pattern_over_a_command_is_matched_as_a_shell_has_it_too(make_run: MakeRun, pattern: str) -> None:
+async def test_a_guard_pattern_also_matches_a_command_as_a_shell_line(make_run: MakeRun, pattern: str) -> None:
     words: Any = {"type": "object", "properties": {"command": {"type": "array"}}}
     command = replace(tool("run_command"), parameters=words, role=Role(command="command"))
     model = ScriptedModel(
@@ -598,7 +602,7 @@ async def test_a_pattern_over_a_command_is_matched_as_a_shell_has_it_too(make_ru
 
 
 @pytest.mark.parametrize("arguments", ['{"path": "x", "n": NaN}', '{"n": Infinity}'])
-async def test_numbers_that_json_does_not_have_are_told_to_the_model(
+async def test_the_model_is_told_about_numbers_that_json_lacks(
     make_run: MakeRun, endpoint: ModelEndpoint, arguments: str
 ) -> None:
     endpoint.script = [Call("read_file", arguments), "done"]
@@ -608,7 +612,7 @@ async def test_numbers_that_json_does_not_have_are_told_to_the_model(
 
 
 @pytest.mark.parametrize("name", ["content", "tool"])
-async def test_half_of_a_character_in_an_answer_breaks_nothing(
+async def test_a_lone_surrogate_in_an_answer_breaks_nothing(
     make_run: MakeRun, endpoint: ModelEndpoint, name: str
 ) -> None:
     answer = completion("\ud83d" if name == "content" else Call("\ud83d"), 1)
@@ -617,7 +621,7 @@ async def test_half_of_a_character_in_an_answer_breaks_nothing(
     assert outcome.problem in {RunProblem.MODEL_ERROR, RunProblem.TURN_LIMIT, None}
 
 
-async def test_who_judges_takes_of_the_same_limits(make_run: MakeRun, endpoint: ModelEndpoint) -> None:
+async def test_scoring_counts_against_the_limits_of_the_run(make_run: MakeRun, endpoint: ModelEndpoint) -> None:
     low = json.dumps({"criteria": [{"score": 0}, {"score": 0}], "overall": 0})
     endpoint.script = ["first", low, "second", low]
     outcome = await make_run(at(endpoint), fields=EVALUATED, limits=RunLimits(turns=3)).run()
@@ -626,14 +630,14 @@ async def test_who_judges_takes_of_the_same_limits(make_run: MakeRun, endpoint: 
     assert outcome.usage.requests == len(endpoint.requests) == 3
 
 
-async def test_a_judge_asks_again_only_as_often_as_the_run_may(make_run: MakeRun, endpoint: ModelEndpoint) -> None:
+async def test_scoring_retries_stay_within_the_limits_of_the_run(make_run: MakeRun, endpoint: ModelEndpoint) -> None:
     endpoint.script = ["the output", "I like it."]
     outcome = await make_run(at(endpoint), fields=EVALUATED, limits=RunLimits(turns=2)).run()
     assert (outcome.problem, outcome.output) == (RunProblem.NOT_SCORED, "the output")
     assert outcome.usage.requests == len(endpoint.requests) == 2
 
 
-async def test_what_is_cut_off_the_best_output_is_told_beside_its_low_score(make_run: MakeRun) -> None:
+async def test_the_message_names_both_a_cut_output_and_its_low_score(make_run: MakeRun) -> None:
     scores = SequentialScoreEvaluator([0.6, 0.3, 0.5])
     limits = RunLimits(output_characters=10)
     run = make_run(ScriptedModel("long" * 5, "b", "c"), fields=EVALUATED, evaluator=scores, limits=limits)
@@ -643,7 +647,7 @@ async def test_what_is_cut_off_the_best_output_is_told_beside_its_low_score(make
     assert "20 characters" in outcome.message
 
 
-async def test_what_a_judge_finds_holds_no_secret_in_outcome_and_trace(
+async def test_findings_have_no_secrets_in_outcome_and_trace(
     make_run: MakeRun, endpoint: ModelEndpoint, tmp_path: Path
 ) -> None:
     score = {"overall": 0.9, "criteria": [{"score": 1}, {"score": 1}], "finding": "It names hunter2-hunter2."}
@@ -656,14 +660,14 @@ async def test_what_a_judge_finds_holds_no_secret_in_outcome_and_trace(
     assert "hunter2" not in json.dumps(store.read(RUN_ID))
 
 
-async def test_a_judge_that_gives_no_score_is_counted_too(make_run: MakeRun, endpoint: ModelEndpoint) -> None:
+async def test_scoring_without_a_result_counts_as_usage_too(make_run: MakeRun, endpoint: ModelEndpoint) -> None:
     endpoint.script = ["the output", "I like it."]
     outcome = await make_run(at(endpoint), fields=EVALUATED).run()
     assert outcome.problem is RunProblem.NOT_SCORED
     assert outcome.usage.requests == len(endpoint.requests) == 4
 
 
-async def test_an_error_of_its_own_ends_a_run_with_its_trace(make_run: MakeRun, tmp_path: Path) -> None:
+async def test_an_internal_error_ends_a_run_with_a_trace(make_run: MakeRun, tmp_path: Path) -> None:
     class Broken(MemoryJournal):
         async def step(self, name: str, work: Callable[[], Any]) -> Any:
             raise LookupError(f"of the journal: {name} {work}")

@@ -83,12 +83,12 @@ WORKFLOWS = st.builds(
 
 
 @given(OUTCOMES)
-def test_an_outcome_comes_back_from_its_json_as_it_was(outcome: RunOutcome) -> None:
+def test_an_outcome_survives_a_json_round_trip(outcome: RunOutcome) -> None:
     assert from_json(RunOutcome, json.loads(json.dumps(to_json(outcome), allow_nan=False))) == outcome
 
 
 @given(WORKFLOWS)
-def test_the_outcome_of_a_workflow_comes_back_as_it_was(outcome: WorkflowOutcome) -> None:
+def test_a_workflow_outcome_survives_a_json_round_trip(outcome: WorkflowOutcome) -> None:
     assert from_json(WorkflowOutcome, json.loads(json.dumps(to_json(outcome), allow_nan=False))) == outcome
 
 
@@ -139,17 +139,17 @@ def test_the_json_has_every_field_by_its_name_and_enums_by_their_value() -> None
         ("more", 1, "RunOutcome: missing or unknown: more"),
     ],
 )
-def test_what_is_no_record_of_an_outcome_is_refused_with_its_place(field: str, value: Any, message: str) -> None:
+def test_an_invalid_record_is_refused_with_its_location(field: str, value: Any, message: str) -> None:
     with pytest.raises(InvalidRecordError, match=message):
         from_json(RunOutcome, {**to_json(PLAIN), field: value})
 
 
-def test_a_field_that_was_not_recorded_is_not_made_up() -> None:
+def test_a_missing_field_gets_no_default() -> None:
     record = to_json(PLAIN)
     del record["score"]
     with pytest.raises(InvalidRecordError, match="missing or unknown: score"):
         from_json(RunOutcome, record)
 
 
-def test_a_whole_number_that_lost_its_fraction_on_the_way_is_read() -> None:
+def test_a_float_without_a_fraction_is_read() -> None:
     assert from_json(Score, {"overall": 1, "criteria": [], "finding": ""}) == Score(1.0)

@@ -34,13 +34,13 @@ def test_a_model_is_named_by_provider_or_address(text: str, spec: ModelSpec) -> 
         ("https://user:hunter2@host/v1#x", "model_key"),
     ],
 )
-def test_what_names_no_model_is_an_error_that_says_what_to_write(text: str, says: str) -> None:
+def test_an_invalid_model_name_is_an_error_with_the_expected_form(text: str, says: str) -> None:
     with pytest.raises(ModelUnavailableError, match=says) as error:
         parse_model(text)
     assert "hunter2" not in str(error.value)
 
 
-def test_what_is_shown_of_a_model_is_what_was_written() -> None:
+def test_a_model_is_shown_as_it_was_written() -> None:
     for text in ("client", "openai:gpt", "http://host/v1#a"):
         assert str(parse_model(text)) == text
 
@@ -57,7 +57,7 @@ def test_a_provider_that_is_unknown_or_lacks_its_key_is_an_error_that_names_it(
         open_model(parse_model(text))
 
 
-async def test_the_key_of_a_provider_never_goes_to_an_address_of_somebody_else(
+async def test_a_providers_key_is_never_sent_to_another_address(
     endpoint: ModelEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pydantic_ai import ModelRequest  # noqa: PLC0415 - it takes a second

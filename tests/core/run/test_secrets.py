@@ -26,7 +26,7 @@ def test_where_nothing_is_secret_nothing_changes(text: str) -> None:
     assert Secrets({}).redact(text) == text
 
 
-def test_texts_in_objects_and_lists_are_looked_through() -> None:
+def test_strings_in_objects_and_lists_are_redacted() -> None:
     secrets = Secrets({"TOKEN": "s3cr3t-value", "SHORT": "ab"})
     told = secrets.redact_json({"key": ["x s3cr3t-value", {"a": "ab", "n": 1, "t": True, "z": None}]})
     assert told == {"key": ["x [secret TOKEN]", {"a": "ab", "n": 1, "t": True, "z": None}]}
@@ -45,12 +45,12 @@ def test_a_secret_is_hidden_as_json_writes_it_and_line_by_line(value: str) -> No
         assert not any(line in told for line in value.splitlines())
 
 
-def test_what_stands_in_the_place_of_a_secret_is_known_again() -> None:
+def test_placeholders_are_recognized() -> None:
     secrets = Secrets({"TOKEN": "s3cr3t-value"})
     assert secrets.has_placeholder({"text": ["mode: [secret TOKEN]"]})
     assert not secrets.has_placeholder({"text": "[secret OTHER] [secret]"})
 
 
-def test_of_two_secrets_of_which_one_begins_the_other_the_longer_is_hidden_whole() -> None:
+def test_of_two_secrets_with_a_common_prefix_the_longer_is_redacted_whole() -> None:
     secrets = Secrets({"A": "abcdef", "B": "abcdefghi"})
     assert secrets.redact("abcdefghi abcdef") == "[secret B] [secret A]"

@@ -126,7 +126,7 @@ def test_an_unrecorded_answer_is_not_an_outcome_and_the_run_can_be_resumed(
         database.execute(FULL)
     refused = run("workflow", "run", tmp_path / "flow.yaml", skills, "--id", "one", *model, **environment)
     assert (refused.returncode, refused.stdout) == (2, ""), refused.stderr
-    assert "IntegrityError. It is continued later" in refused.stderr
+    assert "IntegrityError. The run is continued later" in refused.stderr
     assert "lost" not in refused.stderr
     assert "Traceback" not in refused.stderr
     assert '"interrupted"' in run("runs", "show", "one", **environment).stdout

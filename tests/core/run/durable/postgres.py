@@ -1,5 +1,7 @@
-"""A PostgreSQL of the tests' own: its data in a temporary folder, reached by a socket there, run by a user without
-privileges. It is made from the programs of the system's package, and gone when the tests end."""
+"""A private PostgreSQL cluster for tests: its data and its socket are in a temporary folder.
+
+An unprivileged user runs it, with the programs of the system's package. It is removed when the tests end.
+"""
 
 from __future__ import annotations
 

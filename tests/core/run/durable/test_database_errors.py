@@ -72,7 +72,7 @@ def outcomes(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_runs_whose_process_is_killed_at_any_point_are_completed_with_no_finished_step_run_again(
+def test_a_run_whose_process_is_killed_at_any_point_completes_without_repeating_finished_steps(
     kind: str, seed: int, request: pytest.FixtureRequest, sqlite_url: str, effects: Path, start_worker: StartWorker
 ) -> None:
     url = sqlite_url if kind == "sqlite" else request.getfixturevalue("cluster").new_database()
@@ -94,7 +94,7 @@ def test_runs_whose_process_is_killed_at_any_point_are_completed_with_no_finishe
     assert_no_finished_step_ran_again(effects)
 
 
-def test_the_runs_of_a_worker_that_was_killed_are_finished_by_another_and_those_of_a_live_one_are_left_alone(
+def test_a_worker_takes_over_runs_of_a_killed_worker_but_not_of_a_live_one(
     cluster: PrivateCluster, effects: Path, start_worker: StartWorker
 ) -> None:
     url = cluster.new_database()
@@ -113,7 +113,7 @@ def test_the_runs_of_a_worker_that_was_killed_are_finished_by_another_and_those_
     assert_no_finished_step_ran_again(effects)
 
 
-def test_a_worker_that_was_stopped_beyond_the_grace_time_does_nothing_more_for_runs_that_another_took_over(
+def test_a_worker_suspended_beyond_its_grace_time_stops_work_on_runs_that_were_taken_over(
     cluster: PrivateCluster, effects: Path, start_worker: StartWorker
 ) -> None:
     url = cluster.new_database()
@@ -138,7 +138,7 @@ def test_a_worker_that_was_stopped_beyond_the_grace_time_does_nothing_more_for_r
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
-def test_runs_go_on_when_their_database_is_restarted(
+def test_runs_continue_after_a_restart_of_the_database(
     cluster: PrivateCluster, effects: Path, start_worker: StartWorker, mode: str
 ) -> None:
     url = cluster.new_database()
@@ -155,7 +155,7 @@ def test_runs_go_on_when_their_database_is_restarted(
     assert_no_finished_step_ran_again(effects)
 
 
-def test_runs_are_completed_after_their_database_was_away_for_longer_than_the_grace_time(
+def test_runs_complete_after_the_database_was_away_longer_than_the_grace_time(
     cluster: PrivateCluster, effects: Path, start_worker: StartWorker
 ) -> None:
     url = cluster.new_database()
@@ -171,7 +171,7 @@ def test_runs_are_completed_after_their_database_was_away_for_longer_than_the_gr
     assert_no_finished_step_ran_again(effects)
 
 
-def test_two_processes_work_on_one_file_and_one_finishes_what_the_other_began(
+def test_of_two_processes_on_one_file_one_finishes_the_runs_of_the_other(
     sqlite_url: str, effects: Path, start_worker: StartWorker
 ) -> None:
     killed = start_worker(sqlite_url, start=chains(effects, "killed", 2, hold_at=HELD))
@@ -200,7 +200,7 @@ async def test_a_run_is_cancelled_in_another_process(url: str, effects: Path, st
     assert len(lines(effects)) == 1
 
 
-async def test_a_run_that_ends_its_process_each_time_is_given_up(
+async def test_a_run_that_kills_its_process_each_time_is_given_up(
     url: str, effects: Path, start_worker: StartWorker
 ) -> None:
     terms = {"recoveries": 2}
@@ -209,13 +209,13 @@ async def test_a_run_that_ends_its_process_each_time_is_given_up(
         worker.wait(PATIENCE)
         worker = start_worker(url, terms=terms)
     async with open_engine(store_of(url), KINDS, WorkerConfig(**QUICK, recoveries=2)) as engine:
-        with pytest.raises(RunNotDoneError, match="died again and again"):
+        with pytest.raises(RunNotDoneError, match="workers died too often"):
             await engine.wait("poison")
         assert [run.run_id for run in await engine.runs([RunState.GIVEN_UP])] == ["poison"]
     assert [step for _, step, _ in lines(effects)] == [0, 1, 1, 1]
 
 
-def test_a_worker_whose_lease_connection_is_ended_goes_on(
+def test_a_worker_whose_lease_connection_is_closed_continues(
     cluster: PrivateCluster, effects: Path, start_worker: StartWorker
 ) -> None:
     url = cluster.new_database()

@@ -48,7 +48,7 @@ async def until(condition: Any) -> None:
 
 
 @pytest.mark.parametrize("here", [True, False])
-async def test_a_run_comes_to_the_outcome_of_its_job(url: str, effects: Path, here: bool) -> None:  # noqa: FBT001
+async def test_a_run_returns_the_outcome_of_its_job(url: str, effects: Path, here: bool) -> None:  # noqa: FBT001
     async with open_engine(store_of(url), KINDS, TERMS) as engine:
         outcome = await engine.run("chain", "one", {"folder": str(effects), "seed": 7, "pause": 0}, here=here)
         run = await engine.get("one")
@@ -66,7 +66,7 @@ async def test_a_known_run_is_joined_and_not_performed_again(sqlite_url: str, ef
     assert len(lines(effects)) == 3
 
 
-async def test_the_name_of_a_run_stands_for_one_kind_and_one_input(sqlite_url: str) -> None:
+async def test_a_run_id_belongs_to_one_kind_and_one_input(sqlite_url: str) -> None:
     async with open_engine(store_of(sqlite_url), {"echo": echo, "other": echo}, TERMS) as engine:
         await engine.run("echo", "one", {"a": 1}, here=True)
         with pytest.raises(RunConflictError, match="another input"):
@@ -75,9 +75,9 @@ async def test_the_name_of_a_run_stands_for_one_kind_and_one_input(sqlite_url: s
             await engine.start("other", "one", {"a": 1}, here=True)
 
 
-async def test_what_is_no_run_is_refused(sqlite_url: str) -> None:
+async def test_an_invalid_run_is_refused(sqlite_url: str) -> None:
     async with open_engine(store_of(sqlite_url), {"echo": echo}, TERMS) as engine:
-        with pytest.raises(ValueError, match="no kind of run 'sing', only echo"):
+        with pytest.raises(ValueError, match="unknown kind of run 'sing'; expected one of echo"):
             await engine.start("sing", "one", {})
         for name in ("", " ", "a\nb", "x" * 201):
             with pytest.raises(ValueError, match="printable name"):
@@ -90,14 +90,14 @@ async def test_what_is_no_run_is_refused(sqlite_url: str) -> None:
             await engine.cancel("one")
 
 
-async def test_any_text_that_json_can_write_is_kept(url: str) -> None:
+async def test_any_json_text_survives_recording(url: str) -> None:
     given: Any = {"zero": "a\0b", "half": "\ud800", "sign": "…🂡", "deep": [[[{"": None}]]], "big": 2**70, "small": -0.1}
     async with open_engine(store_of(url), {"echo": echo}, TERMS) as engine:
         assert await engine.run("echo", "one", given, here=True) == {"back": given}
         assert (await engine.runs())[0].given == given
 
 
-async def test_the_first_time_looks_like_the_record(sqlite_url: str) -> None:
+async def test_a_first_execution_returns_the_same_values_as_a_replay(sqlite_url: str) -> None:
     seen: list[Any] = []
 
     async def job(journal: Any, given: Any) -> Any:
@@ -112,7 +112,7 @@ async def test_the_first_time_looks_like_the_record(sqlite_url: str) -> None:
     assert seen == [{"pair": [1, 2]}]
 
 
-async def test_what_a_job_raises_is_recorded_by_its_type_alone(
+async def test_an_error_of_a_job_is_recorded_only_by_its_type(
     sqlite_url: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async def job(journal: Any, given: Any) -> Any:
@@ -169,7 +169,7 @@ async def test_a_job_starts_no_runs(sqlite_url: str) -> None:
 
 
 @pytest.mark.parametrize("here", [True, False])
-async def test_only_so_many_runs_are_performed_at_a_time(sqlite_url: str, here: bool) -> None:  # noqa: FBT001
+async def test_the_number_of_concurrent_runs_is_limited(sqlite_url: str, here: bool) -> None:  # noqa: FBT001
     now, most, together = 0, 0, asyncio.Event()
 
     async def job(journal: Any, given: Any) -> Any:
@@ -193,7 +193,7 @@ async def test_only_so_many_runs_are_performed_at_a_time(sqlite_url: str, here: 
     assert most == 2
 
 
-async def test_a_run_is_cancelled_at_once_where_it_is_performed(url: str) -> None:
+async def test_a_local_run_is_cancelled_at_once(url: str) -> None:
     async with open_engine(store_of(url), {"endless": endless}, WorkerConfig(**CALM, at_once=1)) as engine:
         await engine.start("endless", "one", {}, here=True)
         await engine.start("endless", "two", {})
@@ -206,7 +206,7 @@ async def test_a_run_is_cancelled_at_once_where_it_is_performed(url: str) -> Non
         assert [run.run_id for run in await engine.runs([RunState.RUNNING, RunState.WAITING])] == []
 
 
-async def test_a_run_that_is_left_is_cancelled_where_it_is_performed_and_goes_on_in_another_process(
+async def test_abandoning_cancels_a_local_run_but_not_one_in_another_process(
     url: str, effects: Path, start_worker: StartWorker
 ) -> None:
     given = {"folder": str(effects), "seed": 1, "hold_at": 2}
@@ -251,7 +251,7 @@ async def test_a_job_that_is_cancelled_knows_whether_its_run_is_to_be_continued(
     assert told == [how == "closed"]
 
 
-async def test_a_job_puts_things_in_order_behind_a_shield_however_often_it_is_cancelled(sqlite_url: str) -> None:
+async def test_a_shielded_cleanup_of_a_job_finishes_however_often_the_job_is_cancelled(sqlite_url: str) -> None:
     told: list[str] = []
     begun, go = anyio.Event(), anyio.Event()
 
@@ -284,7 +284,7 @@ async def test_a_job_puts_things_in_order_behind_a_shield_however_often_it_is_ca
     assert told == ["in order", "cancelled"]
 
 
-async def test_a_step_behind_a_shield_ends_with_its_run(sqlite_url: str) -> None:
+async def test_a_shielded_step_ends_with_its_run(sqlite_url: str) -> None:
     begun, ended = anyio.Event(), anyio.Event()
 
     async def job(journal: Any, given: Any) -> Any:
@@ -317,7 +317,7 @@ while True:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-async def test_a_run_that_is_cancelled_while_it_ends_a_program_leaves_none(sqlite_url: str, effects: Path) -> None:
+async def test_a_run_cancelled_while_it_ends_a_program_leaves_no_process(sqlite_url: str, effects: Path) -> None:
     async def job(journal: Any, given: Any) -> Any:
         async def work() -> Any:
             command = Command((sys.executable, "-c", DEAF), effects, dict(os.environ))
@@ -345,7 +345,7 @@ async def test_a_run_that_is_cancelled_while_it_ends_a_program_leaves_none(sqlit
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows removes no file that is open")
-async def test_a_store_that_is_removed_is_told_to_whoever_waits_and_to_whoever_opened_it(sqlite_url: str) -> None:
+async def test_removal_of_the_store_raises_in_wait_and_in_open_engine(sqlite_url: str) -> None:
     waited: list[str] = []
 
     async def wait(engine: Any) -> None:
@@ -367,14 +367,14 @@ async def test_a_store_that_is_removed_is_told_to_whoever_waits_and_to_whoever_o
     assert "was removed" in waited[0]
 
 
-async def test_cancelling_what_is_done_changes_nothing(sqlite_url: str) -> None:
+async def test_cancelling_a_finished_run_changes_nothing(sqlite_url: str) -> None:
     async with open_engine(store_of(sqlite_url), {"echo": echo}, TERMS) as engine:
         outcome = await engine.run("echo", "one", {}, here=True)
         assert (await engine.cancel("one")).state is RunState.DONE
         assert await engine.wait("one") == outcome
 
 
-async def test_what_runs_when_the_engine_closes_is_continued_by_the_next(url: str, effects: Path) -> None:
+async def test_a_run_interrupted_by_closing_the_engine_is_continued_by_the_next_engine(url: str, effects: Path) -> None:
     given: Any = {"folder": str(effects), "seed": 3}
 
     async def has_begun() -> bool:
@@ -390,7 +390,7 @@ async def test_what_runs_when_the_engine_closes_is_continued_by_the_next(url: st
     assert len(lines(effects)) in {20, 21}
 
 
-async def test_a_job_that_turns_its_cancellation_into_an_outcome_is_continued_all_the_same(sqlite_url: str) -> None:
+async def test_a_job_that_swallows_its_cancellation_is_continued_too(sqlite_url: str) -> None:
     begun = asyncio.Event()
 
     async def stubborn(journal: Any, given: Any) -> Any:
@@ -411,7 +411,7 @@ async def test_a_job_that_turns_its_cancellation_into_an_outcome_is_continued_al
         assert await engine.wait("one") == {"back": {"a": 1}}
 
 
-async def test_runs_are_found_behind_those_of_another_format(sqlite_url: str) -> None:
+async def test_listing_finds_runs_behind_those_of_another_format(sqlite_url: str) -> None:
     nothing = replace(TERMS, at_once=1)
     async with open_engine(store_of(sqlite_url), {"job": endless}, nothing) as engine:
         await engine.start("job", "mine", {}, here=True)
@@ -425,7 +425,7 @@ async def test_runs_are_found_behind_those_of_another_format(sqlite_url: str) ->
         assert len(await engine.runs(limit=3)) == 3
 
 
-async def test_a_run_that_its_worker_let_go_of_for_the_last_time_is_given_up(sqlite_url: str) -> None:
+async def test_a_run_released_once_too_often_is_given_up(sqlite_url: str) -> None:
     terms = WorkerConfig(**QUICK, recoveries=1, only=frozenset())
     async with open_engine(store_of(sqlite_url), {"endless": endless}, terms) as engine:
         await engine.start("endless", "one", {}, here=True)
@@ -439,7 +439,7 @@ async def test_a_run_that_its_worker_let_go_of_for_the_last_time_is_given_up(sql
     assert caught.value.run.state is RunState.GIVEN_UP
 
 
-async def test_a_run_of_another_format_is_told_and_not_continued(sqlite_url: str) -> None:
+async def test_a_run_of_another_format_is_listed_and_not_continued(sqlite_url: str) -> None:
     async with open_engine(store_of(sqlite_url), {"job": endless}, TERMS) as engine:
         await engine.start("job", "running", {}, here=True)
         await engine.start("job", "waiting", {})
@@ -453,7 +453,7 @@ async def test_a_run_of_another_format_is_told_and_not_continued(sqlite_url: str
         assert await engine.run("job", "new", {}, here=True) == {"back": {}}
 
 
-async def test_pools_in_one_store_know_nothing_of_each_other(sqlite_url: str) -> None:
+async def test_pools_in_one_store_are_independent(sqlite_url: str) -> None:
     async with open_engine(store_of(sqlite_url), {"job": endless}, TERMS) as engine:
         await engine.start("job", "one", {}, here=True)
     async with open_engine(store_of(sqlite_url), {"job": echo}, WorkerConfig(**CALM, pool="others")) as engine:
@@ -465,7 +465,7 @@ async def test_pools_in_one_store_know_nothing_of_each_other(sqlite_url: str) ->
             await engine.start("job", "one", {})
 
 
-async def test_finished_runs_are_forgotten_and_others_stay(url: str) -> None:
+async def test_old_finished_runs_are_deleted_and_others_stay(url: str) -> None:
     async with open_engine(store_of(url), {"echo": echo, "endless": endless}, TERMS) as engine:
         for number in range(5):
             await engine.run("echo", f"done {number}", {}, here=True)
@@ -487,13 +487,13 @@ async def test_a_process_has_one_engine_at_a_time(sqlite_url: str, tmp_path: Pat
         assert await asyncio.to_thread(len, "the loop's threads are its own again") > 0
 
 
-async def test_an_error_beside_an_open_engine_comes_out_as_it_is(sqlite_url: str) -> None:
+async def test_an_error_inside_an_open_engine_propagates_unchanged(sqlite_url: str) -> None:
     with pytest.raises(KeyError, match="mine"):
         async with open_engine(store_of(sqlite_url), {}, TERMS):
             raise KeyError("mine")
 
 
-async def test_terms_that_cannot_be_kept_are_refused(sqlite_url: str) -> None:
+async def test_an_invalid_worker_configuration_is_refused(sqlite_url: str) -> None:
     for terms in (
         WorkerConfig(pool="A"),
         WorkerConfig(at_once=0),
@@ -513,12 +513,12 @@ sys.exit(str(sorted({"dbos", "sqlalchemy", "psycopg", "pydantic_ai"} & sys.modul
 """
 
 
-def test_the_words_for_runs_load_none_of_what_records_them() -> None:
+def test_the_modules_of_values_do_not_import_dbos() -> None:
     done = subprocess.run([sys.executable, "-c", LOADS], cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.stderr == "[]\n"
 
 
-def test_dbos_is_imported_in_one_place() -> None:
+def test_only_the_engine_and_the_client_import_dbos() -> None:
     for path in [*(REPOSITORY / "skills_core").rglob("*.py"), *(REPOSITORY / "server").rglob("*.py")]:
         if "skills_core/run/durable" not in path.as_posix():
             text = path.read_text(encoding="utf-8")
@@ -548,7 +548,7 @@ def test_nothing_is_printed_and_no_network_is_used(sqlite_url: str) -> None:
     assert (done.stdout, done.stderr) == ("", "[]\n")
 
 
-async def test_unfinished_runs_of_others_are_named_and_neither_finished_ones_nor_ours(url: str) -> None:
+async def test_foreign_runs_are_the_unfinished_ones_of_other_pools_and_versions(url: str) -> None:
     theirs = WorkerConfig(pool="others", **CALM)
     async with open_engine(store_of(url), {"endless": endless, "echo": echo}, theirs) as engine:
         await engine.run("echo", "done", {})

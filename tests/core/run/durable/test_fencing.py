@@ -1,4 +1,4 @@
-"""A job knows whether its worker still has the run, and which attempt at the run it is."""
+"""A job knows whether its worker still owns the run, and which attempt it is."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Job:
     ],
     ids=["taken", "handed back", "cancelled"],
 )
-async def test_a_job_is_fenced_off_where_another_worker_may_have_its_run(
+async def test_a_job_is_fenced_once_another_worker_may_own_its_run(
     url: str,
     to: str,
     fenced: bool,  # noqa: FBT001

@@ -1,4 +1,4 @@
-"""Runs inside of runs: what a step of one does is recorded step by step too."""
+"""Nested runs: the steps of a run inside a step are recorded too."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def done(log: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("stopped_at", [f"{number}.{step}" for number in range(3) for step in range(4)])
-async def test_a_run_that_was_interrupted_inside_goes_on_where_it_was(
+async def test_a_run_interrupted_in_a_nested_run_continues_where_it_was(
     sqlite_url: str, tmp_path: Path, stopped_at: str
 ) -> None:
     log = tmp_path / "log"
@@ -85,16 +85,14 @@ async def test_a_run_that_was_interrupted_inside_goes_on_where_it_was(
     assert done(log) == [f"run.{number} {step}" for number in range(3) for step in range(4)]
 
 
-async def test_as_many_outer_runs_as_there_are_slots_do_not_wait_for_each_other(
-    sqlite_url: str, tmp_path: Path
-) -> None:
+async def test_outer_runs_in_all_slots_do_not_deadlock(sqlite_url: str, tmp_path: Path) -> None:
     jobs = Nested(tmp_path / "log")
     async with open_engine(store_of(sqlite_url), jobs.kinds, ONE_AT_A_TIME) as jobs.engine:
         outcomes = await asyncio.gather(*(jobs.engine.run("outer", f"run-{number}", {}) for number in range(4)))
     assert outcomes == [{"said": [6, 46, 86]}] * 4
 
 
-async def test_to_cancel_a_run_cancels_what_it_does_inside(sqlite_url: str) -> None:
+async def test_cancelling_a_run_cancels_its_nested_runs(sqlite_url: str) -> None:
     engine: Engine
 
     async def outer(journal: Any, _: Any) -> Any:
@@ -116,7 +114,7 @@ async def test_to_cancel_a_run_cancels_what_it_does_inside(sqlite_url: str) -> N
             await engine.wait("run")
 
 
-async def test_what_a_cancelled_run_was_about_to_do_inside_is_cancelled_too(
+async def test_a_nested_run_recorded_after_the_cancellation_is_cancelled_too(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine: Engine
@@ -157,7 +155,7 @@ async def test_what_a_cancelled_run_was_about_to_do_inside_is_cancelled_too(
 
 
 @pytest.mark.parametrize("whose", ["dead", "own"])
-async def test_what_is_left_inside_of_a_cancelled_run_is_cancelled_and_not_continued(
+async def test_nested_runs_left_by_a_cancelled_run_are_cancelled_and_not_continued(
     sqlite_url: str, tmp_path: Path, whose: str
 ) -> None:
     first = Nested(tmp_path / "log", "0.2")
@@ -190,15 +188,13 @@ async def test_what_is_left_inside_of_a_cancelled_run_is_cancelled_and_not_conti
     assert [line for line in done(tmp_path / "log") if line.startswith("run")] == before
 
 
-async def test_the_name_of_a_run_has_no_dot(sqlite_url: str) -> None:
+async def test_a_run_id_has_no_dot(sqlite_url: str) -> None:
     async with open_engine(store_of(sqlite_url), {"endless": endless}, ONE_AT_A_TIME) as engine:
         with pytest.raises(ValueError, match="without dots"):
             await engine.start("endless", "a.b", {})
 
 
-async def test_who_is_there_for_a_moment_takes_over_what_it_was_asked_for_and_nothing_else(
-    sqlite_url: str, tmp_path: Path
-) -> None:
+async def test_a_worker_opened_for_one_run_takes_over_only_that_run(sqlite_url: str, tmp_path: Path) -> None:
     first = Nested(tmp_path / "log", "0.2")
     async with open_engine(store_of(sqlite_url), first.kinds, ONE_AT_A_TIME) as first.engine:
         await first.engine.start("outer", "left", {}, here=True)

@@ -1,4 +1,4 @@
-"""A database that refuses: what is told of it, and what becomes of the runs."""
+"""Errors of the database: their messages, and their effect on runs."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_a_run_that_cannot_be_recorded_is_refused_without_its_text(
 
 
 @pytest.mark.parametrize("kind", ["careless", "outer"])
-async def test_a_run_whose_step_cannot_be_recorded_is_told_and_continued_when_it_can(
+async def test_a_run_whose_step_cannot_be_recorded_raises_and_is_continued_later(
     sqlite_url: str, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -89,7 +89,7 @@ async def test_a_run_whose_step_cannot_be_recorded_is_told_and_continued_when_it
     kinds = {"careless": careless, "outer": outer}
     async with open_engine(store_of(sqlite_url), kinds, WorkerConfig(**QUICK)) as engine:
         refuse(sqlite_url, "operation_outputs")
-        with pytest.raises(StoreError, match=r"IntegrityError\. It is continued later") as caught:
+        with pytest.raises(StoreError, match=r"IntegrityError\. The run is continued later") as caught:
             await engine.run(kind, "one", {"number": 1}, here=True)
         assert TEXT not in all_of(caught.value, caplog)
         assert all(run.state in {RunState.RUNNING, RunState.WAITING} for run in await engine.runs())
@@ -102,7 +102,7 @@ async def test_a_run_whose_step_cannot_be_recorded_is_told_and_continued_when_it
         assert await engine.wait("one") == {"answer": TEXT, "number": 1}
 
 
-async def test_a_record_that_cannot_be_read_is_told_by_whatever_reads_it(sqlite_url: str) -> None:
+async def test_an_unreadable_record_raises_in_every_reader(sqlite_url: str) -> None:
     async with open_engine(store_of(sqlite_url), {"endless": endless}, WorkerConfig(**CALM)) as engine:
         await engine.start("endless", "one", {}, here=True)
         change(sqlite_url, "ALTER TABLE workflow_status RENAME TO elsewhere")
@@ -180,7 +180,7 @@ async def test_a_database_that_is_not_there_is_named_with_the_reason(cluster: Pr
     assert "secret-word" not in str(caught.value)
 
 
-async def test_an_error_that_nobody_foresaw_ends_no_engine_and_is_logged_once(
+async def test_an_unexpected_error_does_not_end_the_engine_and_is_logged_once(
     sqlite_url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = 0
@@ -201,4 +201,4 @@ async def test_an_error_that_nobody_foresaw_ends_no_engine_and_is_logged_once(
         await until(asked_often)
         monkeypatch.undo()
         assert await engine.run("echo", "one", {}) == {"back": {}}
-    assert [record.message for record in caplog.records] == ["the runs cannot be looked at: DBOSException"]
+    assert [record.message for record in caplog.records] == ["the recorded runs cannot be checked: DBOSException"]

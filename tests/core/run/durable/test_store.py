@@ -53,14 +53,14 @@ def test_a_password_is_in_no_representation() -> None:
     assert "secret" not in repr(store_of("postgresql://me:secret@host/runs"))
 
 
-async def test_a_postgresql_that_does_not_answer_is_told_without_its_password() -> None:
+async def test_the_error_for_an_unreachable_postgresql_has_no_password() -> None:
     with pytest.raises(StoreError, match="cannot be used") as caught:
         async with open_engine(store_of("postgresql://me:secret@127.0.0.1:1/runs"), {}, TERMS):
             pass
     assert "secret" not in str(caught.value)
 
 
-async def test_a_database_that_is_missing_is_told(cluster: PrivateCluster) -> None:
+async def test_a_missing_database_is_an_error(cluster: PrivateCluster) -> None:
     with pytest.raises(StoreError, match='database "nowhere" does not exist'):
         async with open_engine(store_of(cluster.url("nowhere")), {}, TERMS):
             pass
@@ -76,14 +76,14 @@ async def test_a_database_that_is_missing_is_told(cluster: PrivateCluster) -> No
         (_dbos, "_dbos_global_instance"),
     ],
 )
-async def test_a_dbos_that_lacks_what_runs_rely_on_is_told(
+async def test_an_unsuitable_dbos_is_an_error(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str
 ) -> None:
     if hasattr(owner, name):
         monkeypatch.delattr(owner, name)
     else:  # objects have it, and lose it
         monkeypatch.setattr(owner, name, property(None, lambda *_: None), raising=False)
-    with pytest.raises(StoreError, match=r"dbos 3\.\S+ does not do what runs rely on. Install dbos"):
+    with pytest.raises(StoreError, match=r"dbos 3\.\S+ lacks features that runs rely on. Install dbos"):
         async with open_engine(store_of(sqlite_url), {"echo": echo}, TERMS):
             pass
     monkeypatch.undo()
@@ -91,7 +91,7 @@ async def test_a_dbos_that_lacks_what_runs_rely_on_is_told(
         assert await engine.run("echo", "one", {}) == {"back": {}}
 
 
-async def test_a_file_that_is_no_database_is_told_and_left_alone(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_a_database_is_an_error_and_left_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("my notes\n" * 200)
     with pytest.raises(StoreError):
@@ -103,7 +103,7 @@ async def test_a_file_that_is_no_database_is_told_and_left_alone(tmp_path: Path)
 @pytest.mark.skipif(os.name == "nt", reason="permissions are no modes on this system")
 @pytest.mark.parametrize("folder", ["what?", "100%20", "a b#c", "ü"])
 @pytest.mark.skipif(sys.platform == "win32", reason="its paths have no such characters")
-async def test_a_path_is_taken_letter_by_letter(tmp_path: Path, folder: str) -> None:
+async def test_special_characters_in_a_path_are_literal(tmp_path: Path, folder: str) -> None:
     store = SqliteStore(tmp_path / folder / "runs.sqlite")
     async with open_engine(store, {}):
         pass
@@ -126,11 +126,11 @@ async def test_only_the_user_can_read_what_is_recorded(sqlite_url: str) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="permissions are no modes on this system")
-async def test_a_place_where_others_may_write_is_refused(tmp_path: Path) -> None:
+async def test_a_folder_writable_by_others_is_refused(tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o777)
-    with pytest.raises(StoreError, match="others may write here"):
+    with pytest.raises(StoreError, match="other users may write to this folder"):
         async with open_engine(SqliteStore(shared / "runs.sqlite"), {}, TERMS):
             pass
     link = tmp_path / "runs.sqlite"
@@ -164,7 +164,7 @@ def tamper(url: str, *changes: str, value: str) -> None:
     file.close()
 
 
-async def test_a_database_that_others_wrote_runs_no_code(url: str, tmp_path: Path) -> None:
+async def test_a_tampered_database_runs_no_code(url: str, tmp_path: Path) -> None:
     exploded = tmp_path / "exploded"
     bomb = base64.b64encode(pickle.dumps(Bomb(exploded))).decode()
     store = store_of(url)
@@ -197,7 +197,7 @@ async def test_a_database_that_others_wrote_runs_no_code(url: str, tmp_path: Pat
     assert exploded.exists()
 
 
-async def test_records_that_make_no_sense_hurt_nothing_but_their_own_run(url: str) -> None:
+async def test_a_damaged_record_affects_only_its_own_run(url: str) -> None:
     store = store_of(url)
     async with open_engine(store, {"echo": echo, "endless": endless}, WorkerConfig(**CALM, at_once=8)) as engine:
         for name in ("no kind", "no json", "deep", "workflow"):
@@ -263,7 +263,7 @@ def test_nothing_of_the_environment_is_in_the_database(sqlite_url: str) -> None:
     assert SECRET not in done.stdout + done.stderr
 
 
-def test_a_file_lease_tells_the_living_from_the_dead(tmp_path: Path) -> None:
+def test_a_file_lease_distinguishes_live_and_dead_workers(tmp_path: Path) -> None:
     database = tmp_path / "runs.sqlite"
     database.touch()
     one, two = FileLease(database), FileLease(database)
@@ -278,7 +278,7 @@ def test_a_file_lease_tells_the_living_from_the_dead(tmp_path: Path) -> None:
     assert list((tmp_path / "runs.sqlite.workers").iterdir()) == []
 
 
-def test_a_postgresql_lease_needs_a_free_lock_and_a_long_silence_to_find_another_dead(cluster: PrivateCluster) -> None:
+def test_a_postgresql_worker_is_dead_only_with_a_free_lock_and_an_expired_row(cluster: PrivateCluster) -> None:
     url = cluster.new_database()
     one, two = PostgresLease(url, 0.6), PostgresLease(url, 0.6)
     with two.taking_over(one.worker) as dead:
@@ -303,7 +303,7 @@ def test_a_postgresql_lease_needs_a_free_lock_and_a_long_silence_to_find_another
 
 
 @pytest.mark.parametrize("earlier", [False, True], ids=["now", "earlier"])
-def test_a_worker_is_found_dead_by_its_own_grace_time_and_not_by_that_of_the_one_that_looks(
+def test_the_grace_time_of_the_checked_worker_counts_and_not_the_checkers(
     earlier: bool,  # noqa: FBT001
     cluster: PrivateCluster,
 ) -> None:

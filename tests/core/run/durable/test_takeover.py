@@ -1,4 +1,4 @@
-"""Which interrupted runs a worker continues unasked, and which it leaves alone."""
+"""Which interrupted runs a worker continues, and which it leaves."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def put_into_queue(url: str) -> None:
     change(url, f"UPDATE {{0}}workflow_status SET {to}")  # noqa: S608
 
 
-async def test_a_file_that_another_program_keeps_locked_is_told_and_not_waited_for_without_end(
+async def test_a_file_that_another_program_keeps_locked_is_an_error_after_a_bounded_wait(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await interrupt(sqlite_url)
@@ -106,7 +106,7 @@ async def test_a_file_that_another_program_keeps_locked_is_told_and_not_waited_f
 
 
 @pytest.mark.parametrize("migrations", [1, 20])
-async def test_a_worker_completes_the_tables_that_another_one_has_begun_to_create_before_it_reads_them(
+async def test_a_worker_completes_half_created_tables_before_it_reads_them(
     url: str, migrations: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not url.startswith("postgresql"):
@@ -124,7 +124,7 @@ async def test_a_worker_completes_the_tables_that_another_one_has_begun_to_creat
 
 @pytest.mark.parametrize("queued", [False, True], ids=["running", "queued"])
 @pytest.mark.parametrize(("age", "continued"), [(LIMIT / 2, True), (LIMIT * 2, False)], ids=["recent", "old"])
-async def test_an_interrupted_run_is_continued_unasked_only_while_it_is_recent(
+async def test_an_interrupted_run_is_continued_only_while_it_is_recent(
     url: str,
     age: float,
     continued: bool,  # noqa: FBT001
@@ -161,7 +161,7 @@ async def test_an_interrupted_run_is_continued_unasked_only_while_it_is_recent(
             assert await engine.wait("one") == {"value": 2, "n": 1}
 
 
-async def test_a_long_step_does_not_make_a_run_old_that_was_ended_in_order(url: str) -> None:
+async def test_a_long_step_does_not_make_an_orderly_interrupted_run_stale(url: str) -> None:
     job = Job()
     async with open_engine(store_of(url), {"job": job}, CAREFUL) as engine:
         await engine.start("job", "one", {}, here=True)
@@ -172,7 +172,7 @@ async def test_a_long_step_does_not_make_a_run_old_that_was_ended_in_order(url: 
         assert await engine.wait("one") == {"value": 2}
 
 
-async def test_a_worker_that_is_there_for_a_moment_leaves_what_waits_in_the_queue_of_a_dead_one(url: str) -> None:
+async def test_a_short_lived_worker_leaves_queued_runs_of_a_dead_one(url: str) -> None:
     await interrupt(url)
     put_into_queue(url)
     job = Job()

@@ -1,4 +1,4 @@
-"""An index of packages on the loopback interface, which records what it is sent."""
+"""A package index on the loopback interface, which records its requests."""
 
 from __future__ import annotations
 

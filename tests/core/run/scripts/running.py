@@ -1,4 +1,4 @@
-"""Scripts of real skills, run as this machine can."""
+"""Loads real skills, and finds the isolation of this machine."""
 
 from __future__ import annotations
 

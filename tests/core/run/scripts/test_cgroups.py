@@ -1,4 +1,4 @@
-"""Control groups: those of this machine, where it lets this user make some, and files as other machines have them."""
+"""Control groups: those of this machine if this user may create some, and simulated files of other machines."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def cgroups() -> CgroupFactory:
 
 @real
 @pytest.mark.parametrize("code", [TAKE, FORK], ids=["memory", "processes"])
-def test_a_group_bounds_what_its_processes_take_together(cgroups: CgroupFactory, code: str) -> None:
+def test_a_group_limits_its_processes_together(cgroups: CgroupFactory, code: str) -> None:
     if code is FORK and cgroups.processes is None:
         pytest.skip("processes are not counted here")
     group = cgroups.make()
@@ -56,7 +56,7 @@ def test_a_group_bounds_what_its_processes_take_together(cgroups: CgroupFactory,
 
 
 @real
-def test_what_runs_in_a_group_ends_with_it_in_whatever_session(cgroups: CgroupFactory) -> None:
+def test_removing_a_group_kills_its_processes_in_all_sessions(cgroups: CgroupFactory) -> None:
     group = cgroups.make()
     command = group.joining_command(("sh", "-c", "setsid sleep 600 & echo started; wait"))
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
@@ -69,7 +69,7 @@ def test_what_runs_in_a_group_ends_with_it_in_whatever_session(cgroups: CgroupFa
 
 
 @real
-def test_arguments_are_what_they_are(cgroups: CgroupFactory) -> None:
+def test_arguments_are_passed_literally(cgroups: CgroupFactory) -> None:
     arguments = ["--", "a b", "$(id)", "`id`", ";", "", "é"]
     group = cgroups.make()
     try:
@@ -96,7 +96,7 @@ def test_groups_of_a_server_that_was_killed_are_removed_when_the_next_one_starts
     assert own.remove()
 
 
-class TestPlaces:
+class TestUsableFolders:
     """Where groups are made, by files as other machines have them. The kernel alone could refuse a write here."""
 
     @pytest.fixture
@@ -128,13 +128,13 @@ class TestPlaces:
 
         return [place.folder for place in _usable_folders(self.proc(machine))]
 
-    def test_the_nearest_folder_that_bounds_its_groups_is_taken(self, machine: Path) -> None:
+    def test_the_nearest_folder_with_controllers_is_used(self, machine: Path) -> None:
         top = machine / "cgroup"
         # Plain files take any write, so that the group of the process itself can be switched on.
         assert self.places(machine) == [top / "user" / "session"]
         assert (top / "user/session/cgroup.subtree_control").read_text().startswith("+")
 
-    def test_a_folder_whose_controllers_stay_off_is_passed_over(
+    def test_a_folder_whose_controllers_stay_off_is_skipped(
         self, machine: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write = Path.write_text
@@ -147,19 +147,19 @@ class TestPlaces:
         monkeypatch.setattr(Path, "write_text", refuse)
         assert self.places(machine) == [machine / "cgroup" / "user"]
 
-    def test_without_the_memory_controller_there_is_no_place(self, machine: Path) -> None:
+    def test_without_the_memory_controller_no_folder_is_usable(self, machine: Path) -> None:
         for folder in ("", "user", "user/session"):
             (machine / "cgroup" / folder / "cgroup.controllers").write_text("cpu pids")
             (machine / "cgroup" / folder / "cgroup.subtree_control").write_text("")
         assert self.places(machine) == []
         assert find_cgroups(MEMORY, PROCESSES, self.proc(machine))[0] is None
 
-    def test_a_mount_of_a_part_that_this_process_is_not_in_is_no_place(self, machine: Path) -> None:
+    def test_a_mount_without_this_process_is_not_usable(self, machine: Path) -> None:
         (machine / "mountinfo").write_text(f"30 20 0:26 /other {machine}/cgroup rw - cgroup2 cgroup2 rw\n")
         assert self.places(machine) == []
 
     @pytest.mark.parametrize("gone", ["mountinfo", "cgroup"])
-    def test_what_cannot_be_read_is_said(self, machine: Path, gone: str) -> None:
+    def test_unreadable_cgroup_files_are_reported(self, machine: Path, gone: str) -> None:
         proc = self.proc(machine)
         (proc / gone).unlink()
         found, why = find_cgroups(MEMORY, PROCESSES, proc)

@@ -1,4 +1,4 @@
-"""A command that is kept in ends as it would by itself, and takes along all that it started."""
+"""A confined command ends as it would by itself, and its descendants end with it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_without_a_sandbox_a_signal_that_ended_the_program_is_seen(tmp_pat
     assert (await run(PLAIN, tmp_path, *argv)).exit_code == by_itself.exit_code
 
 
-async def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:
+async def test_a_missing_program_is_reported(tmp_path: Path) -> None:
     finished = await run(Isolation(why="none"), tmp_path, "no-such-program-anywhere")
     assert finished.exit_code == 127
     assert b"no-such-program-anywhere: No such file" in finished.stderr
@@ -80,7 +80,7 @@ async def test_without_a_sandbox_a_program_is_asked_to_end_before_it_is_killed(t
 
 @NEEDS_PROGRAMS
 @pytest.mark.parametrize("stopped", ["$PPID", "$$"])
-async def test_without_a_sandbox_what_is_stopped_ends_too(tmp_path: Path, stopped: str) -> None:
+async def test_without_a_sandbox_a_suspended_process_ends_too(tmp_path: Path, stopped: str) -> None:
     marker = f"600.{uuid.uuid4().int}"
     line = f"trap 'touch bye; exit 0' TERM; setsid sleep {marker} & kill -STOP {stopped}; wait"
     finished = await run(PLAIN, tmp_path, "sh", "-c", line, limits=ProcessLimits(2, 1000))
@@ -91,7 +91,7 @@ async def test_without_a_sandbox_what_is_stopped_ends_too(tmp_path: Path, stoppe
 
 @NEEDS_PROGRAMS
 @pytest.mark.parametrize("how", ["by itself", "in time", "cancelled", "too much"])
-async def test_however_it_ends_nothing_that_it_started_goes_on(isolation: Isolation, tmp_path: Path, how: str) -> None:
+async def test_no_descendant_survives_a_command_however_it_ends(isolation: Isolation, tmp_path: Path, how: str) -> None:
     marker = f"600.{uuid.uuid4().int}"
     (tmp_path / "many.py").write_text(MANY)
     started = f"setsid {sys.executable} many.py {marker} & "

@@ -1,6 +1,6 @@
-"""What a script may try, and what comes of it in a sandbox and without one.
+"""Attempts of a script to escape, and their results in a sandbox and without one.
 
-The table is that of docs/scripts.md, so that what is said there is what happens.
+The table is checked against the one in docs/scripts.md.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ def facts(tmp_path: Path, skills: Path) -> Iterator[Facts]:
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda attempt: attempt.name)
-async def test_what_comes_of_an_attempt(
+async def test_each_attempt_has_its_documented_result(
     attempt: Attempt, facts: Facts, make_runner: MakeRunner, isolation: Isolation, skills: Path
 ) -> None:
     if isolation.limiter is None:
@@ -315,7 +315,7 @@ async def test_a_script_of_a_server_that_is_killed_ends_with_it(
     assert await becomes(lambda: not sleepers(marker))
 
 
-def test_the_documentation_says_of_each_attempt_what_comes_of_it() -> None:
+def test_the_documentation_lists_the_result_of_each_attempt() -> None:
     text = (REPOSITORY / "docs" / "scripts.md").read_text(encoding="utf-8")
     table = text.partition("| A script tries to")[2].partition("\n\n")[0]
     rows = re.findall(r"^\| (.+?) \| (.+?) \| (.+?) \|$", table, re.MULTILINE)

@@ -53,15 +53,13 @@ def bin_folder(tmp_path: Path) -> Path:
         ("a", "#!/usr/bin/env -S ruby -e '$(id); `id`'", ["ruby", "-e", "$(id); `id`"]),
     ],
 )
-def test_the_first_line_says_it_and_else_the_end_of_the_name(
-    bin_folder: Path, path: str, first: str, expected: list[str]
-) -> None:
+def test_the_shebang_decides_and_else_the_suffix(bin_folder: Path, path: str, first: str, expected: list[str]) -> None:
     found = find_interpreter(path, f"{first}\nmore\n".encode(), ProgramFinder((bin_folder,), OWN))
     name, *options = expected
     assert found.argv == (str(bin_folder / name), *options)
 
 
-def test_a_program_of_another_place_is_told(bin_folder: Path) -> None:
+def test_a_program_found_elsewhere_is_noted(bin_folder: Path) -> None:
     found = find_interpreter("a", b"#!/no/such/place/ruby\n", ProgramFinder((bin_folder,), OWN))
     assert found.note == f"/no/such/place/ruby is not there; {bin_folder / 'ruby'} was used"
 
@@ -74,15 +72,15 @@ def test_there_is_always_a_python(tmp_path: Path) -> None:
     assert find_interpreter("a.py", b"", ProgramFinder((tmp_path,), OWN)).argv == (str(OWN),)
 
 
-def test_a_program_that_only_looks_for_the_real_one_in_the_users_home_is_passed_over(
-    tmp_path: Path, bin_folder: Path
-) -> None:
+def test_a_shim_is_skipped(tmp_path: Path, bin_folder: Path) -> None:
     program(tmp_path / "shims", "python3", b"#!/usr/bin/env bash\nexec pyenv exec python3\n")
     found = find_interpreter("a.py", b"", ProgramFinder((tmp_path / "shims", bin_folder), OWN))
     assert found.argv == (str(bin_folder / "python3"),)
 
 
-def test_the_server_runs_no_program_for_itself_that_lies_where_scripts_write(tmp_path: Path, bin_folder: Path) -> None:
+def test_the_server_itself_runs_no_program_from_a_folder_that_scripts_can_write(
+    tmp_path: Path, bin_folder: Path
+) -> None:
     work = tmp_path / "work"
     program(work / ".venv" / "bin", "ruby", b"\x7fELF")
     (tmp_path / "alias").symlink_to(work / ".venv")
@@ -98,24 +96,26 @@ def test_the_server_runs_no_program_for_itself_that_lies_where_scripts_write(tmp
         ("README.md", b"# Title", "nothing tells how to run it"),
         ("a", b"echo", "nothing tells how to run it"),
         ("a.lua", b"", "lua is not installed"),
-        ("a.bat", b"", "batch files"),
-        ("a", b"#!\n", "names no program"),
-        ("a", b"#!/usr/bin/env\n", "names no program"),
-        ("a", b"#!/usr/bin/env -i ruby\n", "names no program"),
-        ("a", b"#!/usr/bin/env A=1 ruby\n", "names no program"),
-        ("a", b"#!/usr/bin/env 'ruby\n", "names no program"),
-        ("a", b"#!/usr/bin/perl5.nope\n", "wants perl5.nope, which is not installed"),
-        ("a", b"#!/usr/bin/env ../ruby\n", "wants ruby|names no program"),
+        ("a.bat", b"", "a batch file"),
+        ("a", b"#!\n", "does not name a program"),
+        ("a", b"#!/usr/bin/env\n", "does not name a program"),
+        ("a", b"#!/usr/bin/env -i ruby\n", "does not name a program"),
+        ("a", b"#!/usr/bin/env A=1 ruby\n", "does not name a program"),
+        ("a", b"#!/usr/bin/env 'ruby\n", "does not name a program"),
+        ("a", b"#!/usr/bin/perl5.nope\n", "requires perl5.nope, which is not installed"),
+        ("a", b"#!/usr/bin/env ../ruby\n", "requires ruby|does not name a program"),
     ],
 )
-def test_what_nothing_here_can_run_is_refused_and_told_why(tmp_path: Path, path: str, raw: bytes, why: str) -> None:
+def test_a_script_without_an_interpreter_is_refused_with_the_reason(
+    tmp_path: Path, path: str, raw: bytes, why: str
+) -> None:
     with pytest.raises(ScriptRefusedError, match=why):
         find_interpreter(path, raw, ProgramFinder((tmp_path,), OWN))
 
 
 @settings(deadline=None)
 @given(st.binary(max_size=200))
-def test_whatever_a_first_line_is_the_answer_is_a_program_or_a_refusal(rest: bytes) -> None:
+def test_any_first_line_yields_a_program_or_a_refusal(rest: bytes) -> None:
     try:
         found = find_interpreter("a", b"#!" + rest, ProgramFinder((), OWN))
     except ScriptRefusedError:

@@ -1,4 +1,4 @@
-"""What a sandbox lacks is found out from inside it, said, and refused where a whole one is required."""
+"""Missing parts of a sandbox are found from inside, reported, and refused if a complete one is required."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def lacks(report: str, isolation: Isolation = WHOLE) -> list[str]:
     return list(module._missing_parts(isolation, report))
 
 
-def test_a_whole_sandbox_lacks_nothing() -> None:
+def test_a_complete_sandbox_lacks_nothing() -> None:
     assert lacks(REPORT) == []
     assert replace(WHOLE, lacks=()).fault == WHOLE.warning == ""
 
@@ -54,7 +54,7 @@ def test_a_whole_sandbox_lacks_nothing() -> None:
         (REPORT, "", "writable: unknown"),
     ],
 )
-def test_what_is_open_is_said(before: str, after: str, said: str) -> None:
+def test_missing_parts_are_reported(before: str, after: str, said: str) -> None:
     assert said in "; ".join(lacks(REPORT.replace(before, after)))
 
 
@@ -83,12 +83,12 @@ def test_a_sandbox_program_in_a_workspace_is_never_started(tmp_path: Path, works
 
 
 @in_sandbox
-def test_this_machine_has_a_whole_sandbox() -> None:
+def test_this_machine_has_a_complete_sandbox() -> None:
     assert FOUND.lacks == ()
 
 
 @in_sandbox
-async def test_a_sandbox_without_a_part_is_said_and_refused_where_one_is_required(
+async def test_an_incomplete_sandbox_is_reported_and_refused_if_one_is_required(
     make_runner: MakeRunner, skills: Path, tmp_path: Path
 ) -> None:
     assert FOUND.sandbox is not None
@@ -106,7 +106,7 @@ async def test_a_sandbox_without_a_part_is_said_and_refused_where_one_is_require
 
 
 @in_sandbox
-def test_a_machine_without_a_filter_has_a_sandbox_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sandbox_without_a_filter_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "seccomp_filter", lambda: b"")
     found = find_isolation(PROGRAMS, unprivileged=FOUND.unprivileged)
     assert found.sandbox is not None
@@ -114,7 +114,7 @@ def test_a_machine_without_a_filter_has_a_sandbox_that_says_so(monkeypatch: pyte
 
 
 @in_sandbox
-def test_a_filter_that_the_kernel_does_not_take_costs_the_filter_and_not_the_sandbox(
+def test_a_filter_that_the_kernel_rejects_costs_the_filter_and_not_the_sandbox(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "seccomp_filter", lambda: b"no filter at all")
@@ -123,7 +123,7 @@ def test_a_filter_that_the_kernel_does_not_take_costs_the_filter_and_not_the_san
     assert "seccomp filter" in found.fault
 
 
-def test_unlimited_memory_is_said() -> None:
+def test_unlimited_memory_is_reported() -> None:
     whole = replace(WHOLE, no_cgroups_reason="there is no such place")
     assert "memory of all their processes together is not limited: there is no such place" in whole.statement()
     assert PLAIN.warning.startswith("no sandbox")
@@ -139,7 +139,7 @@ async def test_configuration_and_applications_in_usr_are_hidden(make_runner: Mak
 
 @in_sandbox
 @pytest.mark.parametrize("has_workspace", [True, False])
-async def test_an_interpreter_that_a_script_has_made_shows_nothing_of_the_home(
+async def test_an_interpreter_made_by_a_script_mounts_nothing_of_the_home(
     make_runner: MakeRunner, skills: Path, tmp_path: Path, *, has_workspace: bool
 ) -> None:
     work = tmp_path / "home" / "work"

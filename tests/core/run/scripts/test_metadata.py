@@ -1,4 +1,4 @@
-"""What a Python script says in comments that it needs."""
+"""Inline metadata of Python scripts."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def read(text: str) -> ScriptMetadata | None:
     return read_metadata("x.py", text.encode())
 
 
-def test_a_block_says_what_a_script_needs() -> None:
+def test_a_block_lists_the_requirements() -> None:
     assert read(f"#!/usr/bin/env python3\n{BLOCK}print(1)\n") == ScriptMetadata(BLOCK, ("a", "b>=2"), ">=3.11")
 
 
-def test_a_script_without_a_block_says_nothing() -> None:
+def test_a_script_without_a_block_has_no_metadata() -> None:
     assert read("print('# /// script')\n") is None
     assert read("# /// script\n# dependencies = []\nprint(1)\n") is None
     assert read("# /// other\n# a = 1\n# ///\n") is None
@@ -42,22 +42,22 @@ def test_an_empty_comment_is_an_empty_line_and_the_last_end_counts() -> None:
     ("text", "why"),
     [
         (f"{BLOCK}x = 1\n{BLOCK}", "2 blocks"),
-        ("# /// script\n# a = = 1\n# ///\n", "no TOML"),
-        ("# /// script\n# a = " + "[" * 50_000 + "\n# ///\n", "no TOML"),
+        ("# /// script\n# a = = 1\n# ///\n", "not valid TOML"),
+        ("# /// script\n# a = " + "[" * 50_000 + "\n# ///\n", "not valid TOML"),
         ("# /// script\n# dependencies = 'a'\n# ///\n", "expected a list"),
         ("# /// script\n# dependencies = [1]\n# ///\n", "expected a list"),
         ("# /// script\n# requires-python = 3\n# ///\n", "expected a string"),
         ("# /// script\n# a = '" + "x" * 200_000 + "'\n# ///\n", "characters"),
     ],
 )
-def test_a_block_that_cannot_be_understood_is_told(text: str, why: str) -> None:
+def test_an_invalid_block_is_refused(text: str, why: str) -> None:
     with pytest.raises(ScriptRefusedError, match=why):
         read(text)
 
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(["# /// script", "# ///", "#", "# a = 1", "# dependencies = []", "x", ""])))
-def test_whatever_lines_there_are_the_answer_is_a_value_or_a_refusal(lines: list[str]) -> None:
+def test_any_lines_yield_metadata_or_a_refusal(lines: list[str]) -> None:
     try:
         found = read("\n".join(lines))
     except ScriptRefusedError:

@@ -1,4 +1,4 @@
-"""What scripts wrote is kept for a while, within bounds."""
+"""The cache for the output of scripts, and its limits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_beyond_the_end_there_is_nothing() -> None:
     assert (piece.text, piece.total, piece.next_offset) == ("", 3, None)
 
 
-def test_the_oldest_goes_when_there_are_too_many() -> None:
+def test_the_oldest_output_is_evicted_beyond_the_number() -> None:
     kept: OutputCache[OutputText] = OutputCache()
     names = [kept.keep(OutputText(str(number))) for number in range(output.MAX_OUTPUTS + 1)]
     assert kept.find(names[0]) is None
@@ -38,7 +38,7 @@ def test_the_oldest_goes_when_there_are_too_many() -> None:
     assert len(set(names)) == len(names)
 
 
-def test_the_oldest_goes_when_they_are_too_large_but_never_the_last() -> None:
+def test_the_oldest_output_is_evicted_beyond_the_size_but_never_the_last() -> None:
     kept: OutputCache[OutputText] = OutputCache()
     large = OutputText("x" * (output.MAX_CHARACTERS // 2 + 1), "")
     first, second = kept.keep(large), kept.keep(large)
@@ -46,7 +46,7 @@ def test_the_oldest_goes_when_they_are_too_large_but_never_the_last() -> None:
     assert kept.find(second) == large
 
 
-def test_after_its_time_an_output_is_gone() -> None:
+def test_an_output_expires() -> None:
     now = 0.0
     kept: OutputCache[OutputText] = OutputCache(lambda: now)
     name = kept.keep(OutputText("x"))

@@ -1,4 +1,4 @@
-"""Packages by PEP 723, from a loopback index that records what it is sent."""
+"""Packages of PEP 723 metadata, from a loopback index that records its requests."""
 
 from __future__ import annotations
 
@@ -85,9 +85,7 @@ def locked(tmp_path: Path, source: Index, code: str) -> bytes:
 
 
 @needs_uv
-async def test_a_script_has_its_packages_from_the_index_of_the_settings_which_gets_no_credentials(
-    run: Any, index: Index
-) -> None:
+async def test_packages_come_from_the_configured_index_without_sending_credentials(run: Any, index: Index) -> None:
     result = await run(f"{block()}{SHOW}")
     assert result.finished.stdout.strip() == b"42", result.finished
     assert index.requests
@@ -104,7 +102,7 @@ async def test_an_index_that_asks_for_credentials_gets_none(run: Any, index: Ind
 
 
 @needs_uv
-async def test_credentials_that_a_setting_names_are_sent_to_the_index_of_the_settings(run: Any, index: Index) -> None:
+async def test_credentials_in_the_index_url_are_sent_to_that_index(run: Any, index: Index) -> None:
     url = index.url.replace("http://", "http://user:setting@")
     assert (await run(f"{block()}{SHOW}", index=url)).finished.exit_code == 0
     assert index.credentials == {"Basic dXNlcjpzZXR0aW5n"}
@@ -142,7 +140,7 @@ OTHER_PLACES = [
 
 @needs_uv
 @pytest.mark.parametrize("text", OTHER_PLACES)
-async def test_a_script_that_names_another_place_is_refused_and_the_place_gets_no_request(
+async def test_a_script_that_names_another_source_is_refused_without_a_request_there(
     run: Any, index: Index, stranger: Index, text: str
 ) -> None:
     with pytest.raises(ScriptRefusedError):
@@ -152,7 +150,7 @@ async def test_a_script_that_names_another_place_is_refused_and_the_place_gets_n
 
 @needs_uv
 @pytest.mark.parametrize("text", [OTHER_PLACES[0], OTHER_PLACES[4], OTHER_PLACES[9]])
-async def test_where_a_setting_allows_it_other_places_are_asked_without_credentials(
+async def test_other_sources_are_used_without_credentials_if_a_setting_allows_it(
     run: Any, stranger: Index, text: str
 ) -> None:
     code = f"{text.format(url=stranger.url, address=stranger.address)}{SHOW}"
@@ -163,7 +161,7 @@ async def test_where_a_setting_allows_it_other_places_are_asked_without_credenti
 
 
 @needs_uv
-async def test_options_that_choose_among_versions_stay(run: Any, index: Index) -> None:
+async def test_options_that_choose_among_versions_are_kept(run: Any, index: Index) -> None:
     options = block("[tool.uv]", 'prerelease = "allow"', 'constraint-dependencies = ["tiny-thing<2"]')
     assert (await run(f"{options}{SHOW}")).finished.stdout.strip() == b"42"
     none = block("[tool.uv]", 'constraint-dependencies = ["tiny-thing<1"]')
@@ -195,14 +193,16 @@ class TestLockFiles:
     """A lock file beside a script names places too, of which uv takes the bytes as they stand."""
 
     @needs_uv
-    async def test_what_is_locked_is_installed(self, run: Any, index: Index, tmp_path: Path) -> None:
+    async def test_locked_packages_are_installed(self, run: Any, index: Index, tmp_path: Path) -> None:
         code = f"{block()}{SHOW}"
         lock = locked(tmp_path, index, code)
         for _ in range(2):
             assert (await run(code, files={"a.py.lock": lock})).finished.stdout.strip() == b"42"
 
     @needs_uv
-    async def test_its_places_get_no_request(self, run: Any, index: Index, stranger: Index, tmp_path: Path) -> None:
+    async def test_sources_in_a_lock_file_get_no_request(
+        self, run: Any, index: Index, stranger: Index, tmp_path: Path
+    ) -> None:
         code = f"{block()}{SHOW}"
         lock = locked(tmp_path, index, code)
         elsewhere = lock.replace(index.address.encode(), stranger.address.encode())
@@ -231,7 +231,7 @@ class TestLockFiles:
             (b'"1.0"', b'"0.5"'),
         ],
     )
-    async def test_one_that_locks_something_else_is_refused(
+    async def test_a_lock_file_for_other_requirements_is_refused(
         self, run: Any, index: Index, tmp_path: Path, before: bytes, after: bytes
     ) -> None:
         code = block(dependencies='"tiny-thing>=1"') + SHOW
@@ -254,7 +254,7 @@ async def test_without_uv_a_script_that_needs_packages_is_refused_and_told_what_
         await runner.run(skill, "a.py")
 
 
-async def test_without_uv_a_script_that_needs_none_runs_and_what_was_not_looked_at_is_told(
+async def test_without_uv_a_script_without_packages_runs_with_a_note_about_the_python_version(
     make_runner: MakeRunner, skills: Path
 ) -> None:
     skill = with_files(skills, {"a.py": f"{block(dependencies='')}print('ran')"})

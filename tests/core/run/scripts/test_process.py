@@ -1,4 +1,4 @@
-"""A program started, fed and ended, within limits."""
+"""Starting, feeding and ending a program within limits."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def is_gone(number: int) -> bool:
     return await becomes(lambda: not is_alive(number))
 
 
-async def test_a_program_gets_its_arguments_as_they_are_and_both_streams_come_back_apart(tmp_path: Path) -> None:
+async def test_arguments_are_passed_literally_and_streams_are_separate(tmp_path: Path) -> None:
     code = "import sys; print(sys.argv[1:]); print('oh', file=sys.stderr); sys.exit(3)"
     arguments = ("a b", "$(id)", "; id", "*", "", "é", "--help")
     done = await python(tmp_path, code, *arguments)
@@ -53,7 +53,7 @@ async def test_a_program_gets_its_arguments_as_they_are_and_both_streams_come_ba
     assert done.stderr.strip() == b"oh"
 
 
-async def test_a_program_has_the_environment_and_the_directory_that_are_given_and_nothing_else(
+async def test_a_program_has_only_the_given_environment_and_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET_OF_THE_SERVER", "x")
@@ -65,7 +65,7 @@ async def test_a_program_has_the_environment_and_the_directory_that_are_given_an
     assert "SECRET_OF_THE_SERVER" not in names
 
 
-async def test_a_program_reads_what_it_is_given_and_then_the_end(tmp_path: Path) -> None:
+async def test_a_program_reads_its_stdin_to_the_end(tmp_path: Path) -> None:
     code = "import sys; print(len(sys.stdin.buffer.read()), len(sys.stdin.buffer.read()))"
     assert (await python(tmp_path, code, stdin=b"x" * 300_000)).stdout.split() == [b"300000", b"0"]
     assert (await python(tmp_path, code)).stdout.split() == [b"0", b"0"]
@@ -85,14 +85,14 @@ async def test_both_streams_are_read_whatever_is_written_to_first(tmp_path: Path
     assert (done.ending, len(done.stdout), len(done.stderr)) == (ProcessEnding.EXITED, 400_000, 400_000)
 
 
-async def test_a_flood_ends_the_program_and_what_was_within_the_limit_is_kept(tmp_path: Path) -> None:
+async def test_too_much_output_ends_the_program_and_output_within_the_limit_is_kept(tmp_path: Path) -> None:
     code = "import sys\nwhile True: sys.stdout.write('x' * 1000); sys.stderr.write('y' * 1000)"
     done = await python(tmp_path, code, limits=ProcessLimits(60, 100_000))
     assert (done.ending, done.exit_code) == (ProcessEnding.TOO_MUCH_OUTPUT, None)
     assert len(done.stdout) + len(done.stderr) == 100_000
 
 
-async def test_as_much_as_the_limit_allows_is_no_flood(tmp_path: Path) -> None:
+async def test_output_of_exactly_the_limit_is_allowed(tmp_path: Path) -> None:
     done = await python(tmp_path, "print('x' * 999, end='')", limits=ProcessLimits(60, 999))
     assert (done.ending, len(done.stdout)) == (ProcessEnding.EXITED, 999)
 
@@ -105,7 +105,7 @@ async def test_a_program_that_takes_too_long_is_ended_and_what_it_wrote_is_kept(
 
 
 @POSIX
-async def test_a_program_that_does_not_want_to_end_is_ended(tmp_path: Path) -> None:
+async def test_a_program_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     code = "import os, signal, time; signal.signal(15, signal.SIG_IGN); print(os.getpid(), flush=True); time.sleep(600)"
     done = await python(tmp_path, code, limits=SHORT)
     assert done.ending is ProcessEnding.TIMED_OUT
@@ -113,7 +113,7 @@ async def test_a_program_that_does_not_want_to_end_is_ended(tmp_path: Path) -> N
 
 
 @POSIX
-async def test_a_program_that_is_asked_to_end_can_put_things_in_order(tmp_path: Path) -> None:
+async def test_a_program_can_clean_up_after_sigterm(tmp_path: Path) -> None:
     code = """
 import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: (open("tidy", "w").close(), sys.exit(0)))
@@ -131,7 +131,7 @@ print(child.pid, flush=True)
 
 
 @POSIX
-async def test_a_child_that_holds_the_streams_open_does_not_hold_the_call_and_ends_with_it(tmp_path: Path) -> None:
+async def test_a_child_that_keeps_the_streams_open_does_not_block_the_call_and_ends_with_it(tmp_path: Path) -> None:
     with anyio.fail_after(30):
         done = await python(tmp_path, START_CHILD)
     assert (done.ending, done.exit_code) == (ProcessEnding.EXITED, 0)
@@ -146,7 +146,7 @@ async def test_at_the_limit_children_end_too(tmp_path: Path) -> None:
 
 
 @POSIX
-async def test_a_child_with_a_session_of_its_own_does_not_hold_the_call_either(tmp_path: Path) -> None:
+async def test_a_child_with_its_own_session_does_not_block_the_call_either(tmp_path: Path) -> None:
     code = START_CHILD.replace('600)"]', '600)"], start_new_session=True')
     with anyio.fail_after(30):
         done = await python(tmp_path, code)
@@ -173,7 +173,7 @@ async def test_a_cancelled_call_ends_the_program_and_its_children_before_it_goes
         pytest.param((sys.executable, "x" * 10_000_000), "too long", marks=POSIX),
     ],
 )
-async def test_what_cannot_be_started_says_why(tmp_path: Path, argv: tuple[str, ...], fault: str) -> None:
+async def test_a_program_that_cannot_be_started_has_a_reason(tmp_path: Path, argv: tuple[str, ...], fault: str) -> None:
     done = await run_process(command(tmp_path, *argv), LONG)
     assert (done.ending, done.exit_code) == (ProcessEnding.NOT_STARTED, None)
     assert fault in done.fault.lower()
@@ -186,7 +186,7 @@ async def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 @POSIX
-async def test_no_descriptor_is_left_over(tmp_path: Path) -> None:
+async def test_no_descriptor_leaks(tmp_path: Path) -> None:
     await python(tmp_path, START_CHILD)
     before = len([*Path("/dev/fd").iterdir()])
     for limits in (LONG, SHORT, ProcessLimits(60, 1)):

@@ -1,4 +1,4 @@
-"""What of an installation a sandbox shows: a program and its libraries, and no folder that may hold secrets."""
+"""The files of an installation that a sandbox mounts: a program and its libraries, and no private folder."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_virtual_environment_is_shown_with_the_python_that_it_links_to(tmp_pat
     assert not any(shows(shown, virtual / name) for name in ("pip.conf", ".env"))
 
 
-def test_a_link_shows_what_it_leads_to_and_nothing_beside_it(tmp_path: Path) -> None:
+def test_a_link_mounts_its_target_and_nothing_beside_it(tmp_path: Path) -> None:
     home = tmp_path / "home"
     real = install(home / "apps" / "just-1.0", "just", "secret")
     (home / ".local" / "bin").mkdir(parents=True)
@@ -151,7 +151,7 @@ def test_a_library_that_is_a_link_out_of_its_installation_is_not_shown(
     assert not shows(required_paths(found, home), home / ".ssh" / "id")
 
 
-def test_a_program_in_the_workspace_shows_nothing_of_it_but_what_it_leads_to_outside(tmp_path: Path) -> None:
+def test_a_program_in_the_workspace_mounts_only_its_target_outside(tmp_path: Path) -> None:
     home = tmp_path / "home"
     base = install(home / ".pyenv" / "versions" / "3.12.1", "python3.12", "lib/python3.12/os.py")
     work = home / "work"
@@ -188,7 +188,7 @@ def test_a_link_in_the_workspace_shows_no_text_and_no_folder(tmp_path: Path, mod
         assert required_paths(work / name, home, work) == [], name
 
 
-def test_links_and_environments_in_a_circle_come_to_an_end(tmp_path: Path) -> None:
+def test_cycles_of_links_and_environments_end(tmp_path: Path) -> None:
     home = tmp_path / "home"
     for one, other in (("a", "b"), ("b", "a")):
         install(home / one, "python3", "lib64/x.so")
@@ -201,7 +201,7 @@ def test_links_and_environments_in_a_circle_come_to_an_end(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("content", "is_shown"), [(b"#!/bin/sh\n", True), (b"\x7fELF", True), (b"TOKEN=1\n", False)])
-def test_what_is_no_program_is_not_shown_whatever_its_mode_is(
+def test_a_file_that_is_not_a_program_is_not_mounted_whatever_its_mode(
     tmp_path: Path, content: bytes, *, is_shown: bool
 ) -> None:
     found = install(tmp_path / "home" / "tools", "tool")

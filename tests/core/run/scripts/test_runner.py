@@ -1,4 +1,4 @@
-"""A script of a skill, run: what it is, what it sees, and what is left of it."""
+"""Running a script of a skill: which file runs, what it sees, and what it leaves."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_a_script_finds_its_siblings_and_the_skills_other_files(make_runne
     assert result.finished.stdout.split() == [b"5", b"text"], result.finished
 
 
-async def test_arguments_are_what_they_are_and_stdin_is_what_is_given(make_runner: MakeRunner, skills: Path) -> None:
+async def test_arguments_and_stdin_are_passed_literally(make_runner: MakeRunner, skills: Path) -> None:
     skill = with_files(skills, {"a.py": "import sys; print(sys.argv[1:], sys.stdin.read())"})
     arguments = ["--help", "-c", "a b", "$(id)", "`id`", ";id", "é", ""]
     result = await make_runner().run(skill, "a.py", arguments, stdin=b"given")
@@ -102,7 +102,7 @@ async def test_a_workspace_is_where_a_script_is_started_and_can_write(
     assert (workspace / "out.txt").read_text() == "in"
 
 
-async def test_how_a_script_ended_is_told(make_runner: MakeRunner, skills: Path) -> None:
+async def test_the_result_says_how_a_script_ended(make_runner: MakeRunner, skills: Path) -> None:
     skill = with_files(skills, {"a.py": "import sys; sys.exit(3)", "b.py": "import time; time.sleep(600)"})
     assert (await make_runner().run(skill, "a.py")).finished.exit_code == 3
     ended = await make_runner(limits=ProcessLimits(1, 1000)).run(skill, "b.py")
@@ -145,7 +145,7 @@ async def test_only_a_file_of_the_manifest_runs(make_runner: MakeRunner, skills:
 
 @pytest.mark.parametrize("change", ["other bytes", "gone", "a link"])
 @pytest.mark.parametrize("path", ["a.py", "b.py"])
-async def test_a_file_that_is_not_what_was_loaded_runs_nothing(
+async def test_a_changed_file_is_not_run(
     make_runner: MakeRunner, skills: Path, tmp_path: Path, path: str, change: str
 ) -> None:
     skill = with_files(skills, {"a.py": "print('ran')", "b.py": ""})
@@ -163,7 +163,7 @@ async def test_a_file_that_is_not_what_was_loaded_runs_nothing(
     assert caught.value.paths == (file,)
 
 
-async def test_what_runs_is_a_copy_that_a_change_meanwhile_does_not_reach(
+async def test_a_change_during_a_call_does_not_reach_the_private_copy(
     make_runner: MakeRunner, skills: Path, tmp_path: Path
 ) -> None:
     code = """
@@ -196,9 +196,7 @@ async def test_a_skill_that_is_not_active_runs_nothing(make_runner: MakeRunner, 
         await make_runner().run(replace(skill, state=State.EXCLUDED), "a.py")
 
 
-async def test_where_a_sandbox_is_required_and_there_is_none_nothing_runs(
-    make_runner: MakeRunner, skills: Path
-) -> None:
+async def test_without_a_required_sandbox_no_script_runs(make_runner: MakeRunner, skills: Path) -> None:
     skill = with_files(skills, {"a.py": "print('ran')"})
     runner = make_runner(isolation=Isolation(why="no kernel for it"), require_sandbox=True)
     with pytest.raises(ScriptRefusedError, match="a sandbox is required here: no kernel for it"):
@@ -206,7 +204,7 @@ async def test_where_a_sandbox_is_required_and_there_is_none_nothing_runs(
     assert "None is run" in runner.setup.statement
 
 
-async def test_what_cannot_be_started_is_told(make_runner: MakeRunner, skills: Path) -> None:
+async def test_a_script_that_cannot_be_started_is_an_error(make_runner: MakeRunner, skills: Path) -> None:
     skill = with_files(skills, {"a.py": "", "README.md": "text"})
     ended = (await make_runner().run(skill, "a.py", ["a\0b"])).finished
     assert (ended.ending, bool(ended.fault)) == (ProcessEnding.NOT_STARTED, True)
@@ -215,7 +213,7 @@ async def test_what_cannot_be_started_is_told(make_runner: MakeRunner, skills: P
 
 
 @POSIX
-async def test_nothing_is_left_of_folders_that_a_script_locked(make_runner: MakeRunner, skills: Path) -> None:
+async def test_folders_that_a_script_locked_are_removed(make_runner: MakeRunner, skills: Path) -> None:
     code = """
 import os
 os.makedirs('x/y/z')
@@ -229,7 +227,9 @@ os.chmod('x', 0)
 
 
 @POSIX
-async def test_folders_1500_deep_cost_neither_the_output_nor_the_folder(make_runner: MakeRunner, skills: Path) -> None:
+async def test_folders_nested_1500_deep_are_removed_and_the_output_is_kept(
+    make_runner: MakeRunner, skills: Path
+) -> None:
     code = """
 import os
 for _ in range(1500):
@@ -241,7 +241,7 @@ print('kept')
     assert (result.finished.exit_code, result.finished.stdout) == (0, b"kept\n"), result.finished
 
 
-async def test_a_folder_that_cannot_be_removed_costs_no_output_and_is_logged(
+async def test_a_folder_that_cannot_be_removed_is_logged_and_the_output_is_kept(
     make_runner: MakeRunner, skills: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(private_copy, "remove_tree", lambda root: remove_tree(root) or "x: the disk is gone")

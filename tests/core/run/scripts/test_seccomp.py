@@ -1,4 +1,4 @@
-"""The filter of system calls, run by a small interpreter of classic BPF for every architecture."""
+"""The seccomp filter of every architecture, run by a small interpreter of classic BPF."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ def test_calls_by_the_numbers_of_another_architecture_are_refused(machine: str, 
 
 
 @given(MACHINES, st.integers(0, 2**64 - 1))
-def test_sockets_are_of_the_families_that_namespaces_keep_in(machine: str, family: int) -> None:
+def test_only_socket_families_confined_by_namespaces_are_allowed(machine: str, family: int) -> None:
     allowed = family % 2**32 in {1, 2, 10, 16}
     assert decide(machine, SOCKET[machine], family) == (ALLOW if allowed else EAFNOSUPPORT)
 
 
 @given(st.integers(0x40000000, 2**32 - 1))
-def test_the_second_way_to_each_call_is_closed(number: int) -> None:
+def test_x32_calls_are_refused(number: int) -> None:
     assert decide("x86_64", number) == ENOSYS
 
 
 @pytest.mark.parametrize("machine", sorted(AUDIT))
-def test_calls_that_reach_past_namespaces_are_refused_and_common_ones_are_not(machine: str) -> None:
+def test_calls_that_bypass_namespaces_are_refused_and_common_ones_are_not(machine: str) -> None:
     assert decide(machine, KEYCTL[machine]) == ENOSYS
     assert {decide(machine, number) for number in (425, 426, 427, 438)} == {ENOSYS}
     # Every way to make and change mounts that all architectures have by the same number.

@@ -41,13 +41,13 @@ def offered(tools: dict[str, Any], *allowed: str) -> list[str]:
     return [name for name, tool in tools.items() if permits.offers(tool) and not tool.role.own]
 
 
-def test_without_allowed_tools_everything_is_permitted_and_with_none_in_it_nothing(tools: dict[str, Any]) -> None:
+def test_a_missing_list_permits_everything_and_an_empty_one_nothing(tools: dict[str, Any]) -> None:
     assert all(AllowedTools(None).offers(tool) for tool in tools.values())
     assert not any(AllowedTools([]).offers(tool) for tool in tools.values())
     assert AllowedTools(None).refusal(tools["run_command"], {"command": ["rm"]}) == ""
 
 
-def test_what_belongs_to_the_skill_needs_no_permit_but_where_there_are_no_tools(tools: dict[str, Any]) -> None:
+def test_the_skills_own_tools_need_no_entry_unless_the_list_is_empty(tools: dict[str, Any]) -> None:
     assert AllowedTools(["Read"]).offers(tools["read_skill_file"])
     assert AllowedTools(["not (understood"]).offers(tools["read_skill_file"])
     assert AllowedTools(["Read(src/**)"]).refusal(tools["read_skill_file"], {"path": "x"}) == ""
@@ -111,21 +111,21 @@ def test_an_entry_names_the_tools_that_do_what_the_host_tool_does(
         ("mcp__github", "get_issue"),
     ],
 )
-def test_an_entry_for_a_server_permits_no_tool_of_one_whose_name_begins_alike(
+def test_an_entry_for_a_server_permits_no_tool_of_a_server_with_the_same_prefix(
     entry: str, server: str, tool: str, make_tool: Any
 ) -> None:
     role = Role(aliases=aliases_of(server, tool), alias_prefixes=prefixes_of(server))
     assert not AllowedTools([entry]).offers(make_tool(tool_name(server, tool), role=role))
 
 
-def test_a_host_name_of_a_tool_means_no_tool_of_a_server_whose_names_only_look_so(make_tool: Any) -> None:
+def test_a_hosts_tool_name_does_not_match_a_servers_tool_that_looks_alike(make_tool: Any) -> None:
     role = Role(aliases=aliases_of("mcp", "github__get_issue"), alias_prefixes=prefixes_of("mcp"))
     tool = make_tool("mcp__github__get_issue", role=role)
     assert not AllowedTools(["mcp__github__get_issue"]).offers(tool)
     assert AllowedTools(["mcp__mcp__github__get_issue"]).offers(tool)
 
 
-def test_a_server_with_two_low_lines_in_its_name_has_its_tools_by_the_whole_of_it(make_tool: Any) -> None:
+def test_a_server_name_with_two_underscores_must_be_given_in_full(make_tool: Any) -> None:
     role = Role(aliases=aliases_of("git__hub", "x"), alias_prefixes=prefixes_of("git__hub"))
     tool = make_tool("git__hub__x", role=role)
     assert all(AllowedTools([entry]).offers(tool) for entry in ("mcp__git__hub__*", "mcp__git__hub__x", "git__hub/*"))
@@ -173,7 +173,7 @@ def test_a_command_pattern_is_matched_word_by_word(
     assert (permits.refusal(tools["run_command"], {"command": words}) == "") is permitted
 
 
-def test_words_that_only_a_shell_would_take_apart_are_one_word(tools: dict[str, Any]) -> None:
+def test_words_that_only_a_shell_would_split_stay_one_word(tools: dict[str, Any]) -> None:
     permits = AllowedTools(["Bash(git:*)", "Bash(echo 'a b')"])
     run = tools["run_command"]
     for words in (["git status && rm -rf x"], ["git\nrm"], ["$(git)"], ["git|sh"], [], ["git\0"]):
@@ -197,7 +197,7 @@ def test_words_that_only_a_shell_would_take_apart_are_one_word(tools: dict[str, 
         " ",
     ],
 )
-def test_a_pattern_that_is_not_understood_permits_nothing_and_is_told(pattern: str, tools: dict[str, Any]) -> None:
+def test_a_pattern_that_is_not_understood_permits_nothing_and_is_noted(pattern: str, tools: dict[str, Any]) -> None:
     permits = AllowedTools([f"Bash({pattern})"])
     assert not permits.offers(tools["run_command"])
     assert permits.notes[0].startswith("allowed-tools: ")
@@ -260,7 +260,7 @@ def test_a_pattern_on_a_tool_that_has_nothing_to_match_permits_nothing(tools: di
     assert offered(tools, "git_diff(x)", "mcp__github__get_issue(x)") == []
 
 
-def test_what_no_tool_here_answers_to_can_be_told(tools: dict[str, Any]) -> None:
+def test_names_without_a_matching_tool_can_be_listed(tools: dict[str, Any]) -> None:
     permits = AllowedTools(["Read", "WebSearch", "Bash(git:*)", "Task"])
     assert permits.absent(list(tools.values())) == ("WebSearch", "Task")
 

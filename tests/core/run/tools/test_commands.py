@@ -37,7 +37,7 @@ async def run_python(call: Any, code: str, **options: Any) -> Any:
     return await call("run_command", command=[sys.executable, "-c", code], **options)
 
 
-async def test_a_command_runs_in_the_workspace_and_tells_how_it_ended(work: Path, call: Any) -> None:
+async def test_a_command_runs_in_the_workspace_and_reports_how_it_ended(work: Path, call: Any) -> None:
     code = "import os, sys; print(os.getcwd()); print('oops', file=sys.stderr); sys.exit(3)"
     result = await run_python(call, code)
     assert result.text == f"[exit code 3]\n{work}\n[stderr]\noops"
@@ -73,14 +73,14 @@ async def test_a_program_in_the_workspace_is_only_started_by_a_path(work: Path, 
     assert (await call("run_command", command=["../git"])).decision is CallDecision.FAILED
 
 
-async def test_a_command_that_floods_or_hangs_is_ended(call: Any) -> None:
+async def test_a_command_with_too_much_output_or_time_is_terminated(call: Any) -> None:
     flood = await run_python(call, "while True: print('x' * 10000)")
-    assert flood.text.startswith("[it was ended, as it wrote more than 1048576 bytes]")
+    assert flood.text.startswith("[it was terminated, because it wrote more than 1048576 bytes]")
     hang = await run_python(call, "import time; time.sleep(600)", seconds=0.5)
     assert hang.decision is CallDecision.TIMED_OUT
 
 
-async def test_what_a_program_cannot_be_given_is_said(call: Any) -> None:
+async def test_invalid_arguments_of_a_program_are_an_error(call: Any) -> None:
     assert (await call("run_command", command=["git", "a\0b"])).decision is CallDecision.FAILED
     assert (await call("run_command", command=["no-such-program"])).text == "no-such-program: there is no such program"
 
@@ -120,7 +120,7 @@ async def test_what_changed_is_shown(work: Path, git: Any, call: Any) -> None:
 )
 async def test_a_revision_is_never_an_option_nor_a_file(revision: str, work: Path, call: Any) -> None:
     result = await call("git_diff", revision=revision)
-    assert "this is no commit or branch" in result.text
+    assert "not a commit or branch" in result.text
     assert not (work / "owned").exists()
 
 
@@ -182,9 +182,7 @@ async def test_no_program_that_a_repository_names_is_run(
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
 @pytest.mark.usefixtures("git")
 @pytest.mark.parametrize("way", ["file", "link", "worktree", "commondir", "alternates", "objects", "index", "none"])
-async def test_a_repository_that_leads_elsewhere_shows_nothing_of_it(
-    way: str, work: Path, tmp_path: Path, call: Any
-) -> None:
+async def test_a_repository_that_refers_elsewhere_is_not_read(way: str, work: Path, tmp_path: Path, call: Any) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "a.txt").write_text("the secret\n")

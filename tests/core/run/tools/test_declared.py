@@ -1,4 +1,4 @@
-"""The tools that skills declare, carried out by real scripts."""
+"""Declared tools of skills, with real scripts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def skill(tmp_path: Path, write_skill: Any, load: Any, only: Any) -> Any:
     return make
 
 
-async def test_a_declared_tool_is_carried_out_by_its_script(skill: Any, runner: ScriptRunner, make_gate: Any) -> None:
+async def test_a_declared_tool_runs_its_script(skill: Any, runner: ScriptRunner, make_gate: Any) -> None:
     declared = declared_tools(skill(), runner, {"MINE": "yes"})
     assert declared.problems == ()
     (tool,) = declared.tools
@@ -77,7 +77,7 @@ async def test_a_script_that_fails_tells_the_model_why(
     assert said in call.text
 
 
-async def test_no_part_of_a_secret_is_left_where_what_a_script_wrote_is_cut(
+async def test_no_part_of_a_secret_is_left_where_output_is_cut(
     skill: Any, runner: ScriptRunner, make_gate: Any
 ) -> None:
     script = "import sys\nsys.exit('hidden-value' + 'x' * 3994)"
@@ -108,7 +108,7 @@ async def test_a_script_that_changed_since_it_was_loaded_is_not_run(
         (("type: integer", 'pattern: "^(?!-)"'), "not checked: the pattern"),
     ],
 )
-def test_a_declaration_that_makes_no_tool_is_told(
+def test_an_unusable_declaration_is_reported(
     change: tuple[str, str], why: str, skill: Any, runner: ScriptRunner
 ) -> None:
     declared = declared_tools(skill(FIELDS.replace(*change)), runner)
@@ -116,7 +116,7 @@ def test_a_declaration_that_makes_no_tool_is_told(
     assert why in declared.problems[0]
 
 
-def test_a_declaration_without_a_script_is_worth_telling_and_costs_nothing(skill: Any) -> None:
+def test_a_declaration_without_a_script_is_reported_and_has_no_other_effect(skill: Any) -> None:
     made = skill(FIELDS.replace("    script: scripts/double.py\n", ""))
     (diagnostic,) = made.diagnostics
     assert (diagnostic.severity, diagnostic.code) == (Severity.INFO, Reason.TOOL_WITHOUT_SCRIPT)

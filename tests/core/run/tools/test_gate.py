@@ -23,7 +23,7 @@ PATH: dict[str, Any] = {
 }
 
 
-async def test_a_call_that_nothing_speaks_against_is_done_with_a_key_of_its_own(make_tool: Any, make_gate: Any) -> None:
+async def test_an_admitted_call_is_executed_with_its_own_key(make_tool: Any, make_gate: Any) -> None:
     call = await make_gate(make_tool()).call("echo", {"a": 1}, 7)
     assert (call.decision, call.text, call.number) == (CallDecision.DONE, "r1/7 {'a': 1}", 7)
     assert not call.confirmed
@@ -35,14 +35,14 @@ async def test_an_unknown_tool_is_answered_with_what_may_have_been_meant(make_to
     assert "Did you mean 'read_file'?" in call.text
 
 
-async def test_a_tool_that_is_not_permitted_is_neither_offered_nor_carried_out(make_tool: Any, make_gate: Any) -> None:
+async def test_a_tool_that_is_not_permitted_is_neither_offered_nor_executed(make_tool: Any, make_gate: Any) -> None:
     gate = make_gate(make_tool("a"), make_tool("b"), allowed=["b"])
     assert [tool.name for tool in gate.offered] == ["b"]
     assert (await gate.call("a", {}, 1)).decision is CallDecision.NOT_PERMITTED
     assert (await gate.call("b", {}, 2)).decision is CallDecision.DONE
 
 
-async def test_all_faults_of_the_arguments_are_told_with_their_places(make_tool: Any, make_gate: Any) -> None:
+async def test_all_errors_of_the_arguments_are_reported_with_their_locations(make_tool: Any, make_gate: Any) -> None:
     call = await make_gate(make_tool(parameters=PATH)).call("echo", {"path": 1, "depth": "x", "y": 0}, 1)
     assert call.decision is CallDecision.INVALID_ARGUMENTS
     assert "arguments.path: 1 is not of type 'string'" in call.text
@@ -51,19 +51,19 @@ async def test_all_faults_of_the_arguments_are_told_with_their_places(make_tool:
 
 
 @pytest.mark.parametrize("arguments", [None, 3, "text", [], [1], True])
-async def test_arguments_that_are_no_object_are_invalid(arguments: Any, make_tool: Any, make_gate: Any) -> None:
+async def test_arguments_that_are_not_an_object_are_invalid(arguments: Any, make_tool: Any, make_gate: Any) -> None:
     call = await make_gate(make_tool()).call("echo", arguments, 1)
     assert (call.decision, call.arguments) == (CallDecision.INVALID_ARGUMENTS, {})
     assert "object" in call.text
 
 
-async def test_what_a_danger_pattern_matches_is_denied(make_tool: Any, make_gate: Any) -> None:
+async def test_a_call_that_matches_a_danger_pattern_is_denied(make_tool: Any, make_gate: Any) -> None:
     call = await make_gate(make_tool(), rules=[DENY]).call("echo", {"command": "rm -rf /"}, 1)
     assert call.decision is CallDecision.DENIED
     assert "calls dangerous" in call.text
 
 
-async def test_the_user_is_asked_where_a_confirm_pattern_matches(make_tool: Any, make_gate: Any, person: Any) -> None:
+async def test_the_user_is_asked_if_a_confirm_pattern_matches(make_tool: Any, make_gate: Any, person: Any) -> None:
     agrees, declines, silent = person(agrees=True), person(agrees=False), person()
     arguments = {"command": "git push"}
     call = await make_gate(make_tool(), rules=[ASK], user=agrees).call("echo", arguments, 1)
@@ -105,7 +105,7 @@ async def test_a_tool_that_takes_too_long_is_cancelled(make_tool: Any, make_gate
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-async def test_what_a_tool_says_by_its_error_reaches_the_model(
+async def test_the_text_of_a_tool_failed_error_reaches_the_model(
     make_tool: Any, make_gate: Any, failing: Any, *, wrapped: bool
 ) -> None:
     error: Exception = ToolFailedError("there is no such file")
@@ -117,7 +117,7 @@ async def test_what_a_tool_says_by_its_error_reaches_the_model(
 @pytest.mark.parametrize(
     "error", [ValueError("token=abc"), TimeoutError(), RecursionError(), ExceptionGroup("g", [KeyError()])]
 )
-async def test_an_unexpected_error_of_a_tool_is_told_without_a_word_of_it(
+async def test_an_unexpected_error_of_a_tool_is_reported_without_its_text(
     error: Exception, make_tool: Any, make_gate: Any, failing: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -153,14 +153,14 @@ async def test_cancellation_of_the_run_passes_through_and_ends_the_tool(make_too
     assert calls == []
 
 
-async def test_what_is_too_long_for_the_model_is_cut_and_it_is_told_how_much_is_missing(
+async def test_a_reply_that_is_too_long_is_cut_with_a_note_of_how_much_is_missing(
     make_tool: Any, make_gate: Any, saying: Callable[[str], Any]
 ) -> None:
     gate = make_gate(make_tool(perform=saying("x" * 25)), tool_characters=10)
     assert (await gate.call("echo", {}, 1)).text == "xxxxxxxxxx\n[15 more characters are not shown]"
 
 
-async def test_half_of_a_character_never_reaches_the_model(
+async def test_a_lone_surrogate_never_reaches_the_model(
     make_tool: Any, make_gate: Any, saying: Callable[[str], Any]
 ) -> None:
     assert (await make_gate(make_tool(perform=saying("a\ud800b"))).call("echo", {}, 1)).text == "a\ufffdb"

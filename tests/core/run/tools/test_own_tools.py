@@ -22,7 +22,7 @@ async def test_the_user_is_asked_and_the_answer_reaches_the_model(make_gate: Any
     assert (call.decision, call.text, user.asked) == (CallDecision.DONE, "blue", ["Which? ['a', 'b']"])
 
 
-async def test_where_nobody_answers_the_model_is_told_to_go_on(make_gate: Any) -> None:
+async def test_without_an_answer_the_model_is_told_to_continue(make_gate: Any) -> None:
     call = await make_gate(ask_user_tool()).call("ask_user", {"question": "Which?"}, 1)
     assert (call.decision, "No user answers" in call.text) == (CallDecision.FAILED, True)
 
@@ -31,7 +31,7 @@ async def test_where_nobody_answers_the_model_is_told_to_go_on(make_gate: Any) -
     ("allowed", "offered"),
     [(None, True), (["ask_user"], True), (["AskUserQuestion"], True), (["Read"], False), ([], False)],
 )
-def test_a_skill_that_lists_its_tools_asks_only_where_it_lists_that(
+def test_a_skill_with_allowed_tools_asks_only_if_they_name_ask_user(
     make_gate: Any, allowed: Any, *, offered: bool
 ) -> None:
     assert bool(make_gate(ask_user_tool(), allowed=allowed).offered) is offered
@@ -69,13 +69,13 @@ async def test_a_skill_reads_nothing_else(path: str, skill: Any, make_gate: Any,
     assert call.text.startswith("The skill has no file")
 
 
-async def test_a_file_that_is_not_what_the_digest_is_of_is_not_read(skill: Any, make_gate: Any, tmp_path: Path) -> None:
+async def test_a_file_that_does_not_match_its_digest_is_not_read(skill: Any, make_gate: Any, tmp_path: Path) -> None:
     (tmp_path / "pdf" / "references" / "forms.md").write_text("other")
     call = await make_gate(read_skill_file_tool(skill)).call("read_skill_file", {"path": "references/forms.md"}, 1)
     assert (call.decision, "has changed since" in call.text) == (CallDecision.FAILED, True)
 
 
-async def test_a_skill_reads_its_own_instructions_and_none_that_it_encloses_and_only_users_may_call(
+async def test_a_skill_reads_its_own_instructions_but_not_enclosed_ones_that_only_users_may_call(
     tmp_path: Path, write_skill: Any, load: Any, make_gate: Any
 ) -> None:
     for_users = "disable-model-invocation: true"

@@ -104,7 +104,7 @@ async def test_without_a_sandbox_a_command_has_the_rights_of_the_user(tmp_path: 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems give orphans to nobody else")
 @pytest.mark.skipif(not all(map(shutil.which, ("setsid", "flock"))), reason="setsid and flock are not installed")
 @pytest.mark.parametrize("isolation", [FOUND, Isolation(None, None, "none")], ids=["found", "plain"])
-async def test_what_a_command_started_ends_with_it_in_whatever_session_it_is(
+async def test_descendants_of_a_command_end_with_it_in_all_sessions(
     tmp_path: Path, make_gate: Any, isolation: Isolation
 ) -> None:
     run = sandboxed_runner(setup_of(isolation, tmp_path), tmp_path)

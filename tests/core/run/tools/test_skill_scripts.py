@@ -1,4 +1,4 @@
-"""`run_skill_script` in a run: real scripts, and of what they write as much as the model wants to read."""
+"""`run_skill_script` in a run, with real scripts: results, and reading on in long outputs."""
 
 from __future__ import annotations
 
@@ -33,15 +33,13 @@ def further(words: str) -> dict[str, Any]:
     return {"output": found[1], "stream": found[2], "offset": int(found[3])}
 
 
-async def test_what_fits_is_told_whole_and_by_itself(tool: Any, make_gate: Any) -> None:
+async def test_output_that_fits_is_returned_whole_without_a_note(tool: Any, make_gate: Any) -> None:
     call = await make_gate(tool).call("run_skill_script", {"path": "long.py", "args": ["3"]}, 1)
     assert (call.decision, call.text) == (CallDecision.DONE, "0 1 2")
 
 
 @pytest.mark.parametrize("characters", [50_000, 2_000])
-async def test_what_is_longer_is_read_on_by_offset_until_the_whole_is_there(
-    tool: Any, make_gate: Any, characters: int
-) -> None:
+async def test_longer_output_is_read_by_offset_to_its_end(tool: Any, make_gate: Any, characters: int) -> None:
     gate = make_gate(tool, tool_characters=characters)
     count = characters // 2
     arguments: dict[str, Any] = {"path": "long.py", "args": [str(count)]}
@@ -62,7 +60,7 @@ async def test_what_is_longer_is_read_on_by_offset_until_the_whole_is_there(
     assert number > 1
 
 
-async def test_of_a_script_that_failed_the_rest_is_read_likewise(tool: Any, make_gate: Any) -> None:
+async def test_the_rest_of_a_failed_scripts_output_is_read_by_offset_too(tool: Any, make_gate: Any) -> None:
     gate = make_gate(tool)
     call = await gate.call("run_skill_script", {"path": "fails.py"}, 1)
     assert call.decision is CallDecision.FAILED
@@ -72,7 +70,7 @@ async def test_of_a_script_that_failed_the_rest_is_read_likewise(tool: Any, make
     assert (await gate.call("run_skill_script", err, 3)).text.startswith("from here 0 1 2 ")
 
 
-async def test_where_nothing_is_left_out_a_failure_names_nothing_to_read(tool: Any, make_gate: Any) -> None:
+async def test_a_failure_with_complete_output_has_no_hint(tool: Any, make_gate: Any) -> None:
     call = await make_gate(tool).call("run_skill_script", {"path": "long.py", "args": ["x"]}, 1)
     assert (call.decision, "ValueError" in call.text) == (CallDecision.FAILED, True)
     assert "output:" not in call.text

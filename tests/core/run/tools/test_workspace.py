@@ -49,7 +49,7 @@ async def test_a_file_is_read_as_it_is(call: Any) -> None:
     assert (await call("read_file", path="./src//a.py")).decision is CallDecision.DONE
 
 
-async def test_parts_of_a_long_file_are_read_with_a_note_where_to_go_on(work: Path, call: Any) -> None:
+async def test_parts_of_a_long_file_are_read_with_a_note_where_to_continue(work: Path, call: Any) -> None:
     (work / "long").write_text("".join(f"line {n}\n" for n in range(1, 2501)))
     text = (await call("read_file", path="long")).text
     assert text.startswith("line 1\n")
@@ -59,12 +59,12 @@ async def test_parts_of_a_long_file_are_read_with_a_note_where_to_go_on(work: Pa
     assert (await call("read_file", path="long", first_line=9999)).text == "long: the file has 2500 lines"
 
 
-async def test_a_file_that_is_no_text_is_said_to_be_none(work: Path, call: Any) -> None:
+async def test_a_binary_file_is_an_error(work: Path, call: Any) -> None:
     (work / "image").write_bytes(b"\x89PNG\x00\x01")
     result = await call("read_file", path="image")
     assert (result.decision, result.text) == (
         CallDecision.FAILED,
-        "image: this is not UTF-8 text, but 6 bytes of something else",
+        "image: not UTF-8 text, but 6 bytes of other data",
     )
 
 
@@ -81,14 +81,12 @@ async def test_one_place_of_a_file_is_replaced_where_it_is_the_only_one(work: Pa
     result = await call("write_file", path="src/a.py", content="x", replace="s")
     assert (result.decision, result.text) == (
         CallDecision.FAILED,
-        "src/a.py: the text to replace stands in it 2 times, not once",
+        "src/a.py: the text to replace occurs 2 times, not once",
     )
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes are POSIX's")
-async def test_a_file_that_is_written_again_keeps_its_mode_and_leaves_other_names_of_it_alone(
-    work: Path, call: Any
-) -> None:
+async def test_a_rewritten_file_keeps_its_mode_and_does_not_change_hard_links(work: Path, call: Any) -> None:
     (work / "run.sh").write_text("#!/bin/sh\n")
     (work / "run.sh").chmod(0o750)
     outside = work.parent / "other-name"
@@ -114,7 +112,7 @@ async def test_lines_are_found_with_their_files_and_numbers(work: Path, call: An
     )
     assert (await call("grep", pattern="hello", path="src/deep")).text == "src/deep/b.py:1: def hello(): ..."
     assert (await call("grep", pattern="hello", path="src/a.py")).text == "src/a.py:2: print('hello')"
-    assert (await call("grep", pattern="hello", files="*.md")).text == "No line has the pattern."
+    assert (await call("grep", pattern="hello", files="*.md")).text == "No line matches the pattern."
     assert "cannot be used" in (await call("grep", pattern="(?=x)")).text
 
 
@@ -129,12 +127,12 @@ async def test_a_search_is_bounded_in_what_it_shows_and_reads(work: Path, call: 
     assert "1 files were not searched" in (await call("grep", pattern="nothing of it", files="huge")).text
 
 
-async def test_what_git_ignores_and_keeps_is_not_searched(work: Path, call: Any) -> None:
+async def test_ignored_files_and_git_folders_are_not_searched(work: Path, call: Any) -> None:
     (work / ".gitignore").write_text("*.log\n")
     (work / "a.log").write_text("hello")
     (work / ".git").mkdir()
     (work / ".git" / "config").write_text("hello")
-    assert (await call("grep", pattern="hello", files="*.log")).text == "No line has the pattern."
+    assert (await call("grep", pattern="hello", files="*.log")).text == "No line matches the pattern."
     assert ".git/" not in (await call("grep", pattern="hello")).text
 
 
@@ -180,7 +178,7 @@ async def test_no_path_leads_out_of_the_workspace(path: str, work: Path, call: A
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
-async def test_links_are_told_in_a_listing_and_never_followed(work: Path, call: Any) -> None:
+async def test_links_are_listed_and_never_followed(work: Path, call: Any) -> None:
     _links(work)
     assert "out (a link, not followed)" in (await call("list_directory")).text
     assert (await call("list_directory", path="out")).decision is CallDecision.FAILED
@@ -209,12 +207,12 @@ async def test_special_files_are_neither_read_nor_written(work: Path, call: Any)
         ".g\u200cit/config",
     ],
 )
-async def test_what_git_runs_is_not_written(path: str, work: Path, call: Any) -> None:
+async def test_files_in_git_folders_are_not_written(path: str, work: Path, call: Any) -> None:
     assert "files within .git are not written" in (await call("write_file", path=path, content="x")).text
     assert sorted(entry.name for entry in work.iterdir()) == ["notes.md", "src"]
 
 
-async def test_what_is_too_large_is_not_written(work: Path, call: Any) -> None:
+async def test_a_file_that_is_too_large_is_not_written(work: Path, call: Any) -> None:
     result = await call("write_file", path="x", content="x" * (4 * 1024 * 1024 + 1))
     assert result.decision is CallDecision.FAILED
     assert not (work / "x").exists()
@@ -250,7 +248,7 @@ def test_a_folder_that_is_swapped_for_a_link_while_writing_never_gets_the_file_o
 
 
 @pytest.mark.skipif(os.name == "nt", reason="folders need no handles there in any case")
-def test_without_handles_of_folders_the_same_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_directory_handles_the_same_paths_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("skills_core.disk.files._HANDLES", False)
     (tmp_path / "secret").mkdir()
     root = tmp_path / "work"

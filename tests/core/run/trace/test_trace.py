@@ -40,7 +40,7 @@ def spans(_exporter: InMemorySpanExporter) -> InMemorySpanExporter:
     return _exporter
 
 
-async def test_a_trace_tells_each_call_of_the_model_and_of_tools_with_decision_and_digest(
+async def test_a_trace_holds_each_call_of_the_model_and_of_tools_with_decision_and_digest(
     make_run: MakeRun, tmp_path: Path
 ) -> None:
     store = TraceStore(tmp_path / "runs")
@@ -58,7 +58,9 @@ async def test_a_trace_tells_each_call_of_the_model_and_of_tools_with_decision_a
     assert "/etc/" in told["events"][2]["call"]["reason"]
 
 
-async def test_a_run_is_one_trace_of_spans_under_its_own_number(make_run: MakeRun, spans: InMemorySpanExporter) -> None:
+async def test_a_run_is_one_trace_of_spans_with_its_own_trace_id(
+    make_run: MakeRun, spans: InMemorySpanExporter
+) -> None:
     model = ScriptedModel(Call("read_file", {"path": "secret text"}), Call("nothing"), "done")
     await make_run(model, tools=(tool("read_file"),)).run()
     finished = {span.name: span for span in spans.get_finished_spans()}
@@ -76,7 +78,7 @@ async def test_a_run_is_one_trace_of_spans_under_its_own_number(make_run: MakeRu
     assert "secret text" not in "".join(span.to_json() for span in spans.get_finished_spans())
 
 
-def test_a_trace_is_for_the_user_alone(tmp_path: Path) -> None:
+def test_only_the_user_can_read_a_trace(tmp_path: Path) -> None:
     store = TraceStore(tmp_path / "state" / "runs")
     store.write("a1", {"x": "\ud800"})
     assert store.read("a1")
@@ -85,7 +87,7 @@ def test_a_trace_is_for_the_user_alone(tmp_path: Path) -> None:
         assert stat.S_IMODE((tmp_path / "state" / "runs" / "a1.json").stat().st_mode) == 0o600
 
 
-def test_what_cannot_be_removed_stays_and_half_a_trace_of_a_killed_process_goes(tmp_path: Path) -> None:
+def test_pruning_removes_partial_traces_and_keeps_what_cannot_be_removed(tmp_path: Path) -> None:
     store = TraceStore(tmp_path)
     for run_id in ("a", "b"):
         store.write(run_id, {})
@@ -116,15 +118,13 @@ def test_the_run_that_was_written_last_comes_first_and_old_ones_are_removed(tmp_
 
 
 @pytest.mark.parametrize("name", ["", "..", "../x", "a/b", "a\\b", "/etc/passwd", "a\0b", "x" * 200, ".hidden", "none"])
-def test_a_name_that_is_no_runs_leads_nowhere(tmp_path: Path, name: str) -> None:
+def test_an_invalid_run_id_has_no_trace(tmp_path: Path, name: str) -> None:
     (tmp_path / "x.json").write_text("{}")
     with pytest.raises(UnknownTraceError):
         TraceStore(tmp_path / "runs").read(name)
 
 
-def test_a_trace_that_cannot_be_read_now_may_be_a_later_attempts_and_is_not_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_temporarily_unreadable_trace_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = TraceStore(tmp_path)
     store.write("a", {"n": 2}, Epoch(1, 2))
     get = os.stat
@@ -145,13 +145,13 @@ def test_a_trace_that_cannot_be_read_now_may_be_a_later_attempts_and_is_not_repl
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", "[" * 100_000])
-def test_a_file_that_is_no_trace_is_no_run(tmp_path: Path, content: str) -> None:
+def test_a_file_that_is_not_a_trace_is_not_listed(tmp_path: Path, content: str) -> None:
     (tmp_path / "a.json").write_text(content)
     with pytest.raises(UnknownTraceError):
         TraceStore(tmp_path).read("a")
 
 
-def test_what_a_later_attempt_at_a_run_wrote_is_not_replaced_by_an_earlier_one(tmp_path: Path) -> None:
+def test_an_earlier_attempt_does_not_replace_the_trace_of_a_later_one(tmp_path: Path) -> None:
     store = TraceStore(tmp_path)
     store.begin("a", {"n": 1}, Epoch(7, 1))
     store.begin("a", {"n": 2}, Epoch(7, 2))
@@ -167,7 +167,7 @@ def test_what_a_later_attempt_at_a_run_wrote_is_not_replaced_by_an_earlier_one(t
 
 @pytest.mark.parametrize("stops", ["before it compares", "after it compared"])
 @pytest.mark.parametrize("meanwhile", ["begin", "begin and write"])
-def test_a_writer_that_is_stopped_while_another_takes_over_replaces_nothing_when_it_goes_on(
+def test_a_writer_suspended_during_a_takeover_replaces_nothing_when_it_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stops: str, meanwhile: str
 ) -> None:
     store = TraceStore(tmp_path)
@@ -201,7 +201,7 @@ sys.stdin.read()
 """
 
 
-def test_a_process_is_present_until_it_ends_in_whichever_way(tmp_path: Path) -> None:
+def test_a_process_is_present_until_it_ends_in_any_way(tmp_path: Path) -> None:
     store = TraceStore(tmp_path / "runs")
     mine = store.presence()
     assert mine is not None

@@ -1,4 +1,4 @@
-"""What is known of a workflow before its first step: targets, references, inputs, all at once."""
+"""Checks of a workflow before its first step: targets, references and inputs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def steps(*each: str) -> str:
         ("broken", "There is no active skill 'broken': it is invalid (missing_description: "),
     ],
 )
-def test_a_target_that_is_not_active_is_told_with_the_reason(target: str, message: str, catalog: Catalog) -> None:
+def test_an_inactive_target_is_a_fault_with_its_reason(target: str, message: str, catalog: Catalog) -> None:
     (fault,) = found(steps(skill("A", target=target)), catalog)
     assert (fault.code, fault.field, fault.line) == ("unknown_target", "steps[0].target", 4)
     assert message in fault.message
@@ -123,7 +123,7 @@ def test_a_parameter_that_the_body_does_not_have_is_a_warning(catalog: Catalog) 
         ("inputs: {topic: }\n" + steps(skill("A", "{{inputs.tpoic}}")), "unknown_input", "did you mean 'topic'?"),
     ],
 )
-def test_a_reference_to_what_can_never_have_a_value_is_an_error(
+def test_a_reference_that_can_never_have_a_value_is_an_error(
     text: str, code: str, message: str, catalog: Catalog
 ) -> None:
     (fault,) = found(text, catalog)
@@ -161,13 +161,13 @@ BOTH = conditional("C", "true", skill("A"), skill("B"))
         ),
     ],
 )
-def test_a_text_that_may_be_empty_is_warned_of(text: str, warned: list[str], catalog: Catalog) -> None:
+def test_a_text_that_may_be_empty_has_a_warning(text: str, warned: list[str], catalog: Catalog) -> None:
     faults = found(text, catalog)
     assert [fault.message for fault in faults] == [f"{each} is empty if its step did not run" for each in warned]
     assert is_valid(faults)
 
 
-def test_everything_is_told_at_once_faults_of_the_document_too(catalog: Catalog) -> None:
+def test_all_faults_are_reported_at_once_including_those_of_the_document(catalog: Catalog) -> None:
     text = "nmae: x\n" + steps(
         skill("A", "{{steps.B.output}}", target="nowhere"),
         conditional("C", "{{steps.Z.output}} = 1", skill("B", "{{steps.Z.output}} {{steps.T.output}}")),
@@ -196,7 +196,7 @@ def test_a_plan_holds_inputs_and_defaults_and_the_digest_of_each_target(catalog:
     assert prepare(WORKFLOW.encode(), "flow", catalog, {"topic": "", "tone": ""}).inputs == {"topic": "", "tone": ""}
 
 
-def test_a_plan_is_refused_with_all_that_is_wrong(catalog: Catalog) -> None:
+def test_a_plan_is_refused_with_all_faults(catalog: Catalog) -> None:
     text = WORKFLOW.replace("summarize", "nowhere")
     with pytest.raises(InvalidWorkflowError, match=r"'flow' cannot be run: .*'nowhere'.*'tpoic'.*'topic'") as caught:
         prepare(text.encode(), "flow", catalog, {"tpoic": "tea", "tone": "x" * 200_001})
@@ -210,15 +210,15 @@ def test_a_plan_is_refused_with_all_that_is_wrong(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("prefix", [b"", b"\xef\xbb\xbf"])
-def test_a_plan_comes_back_from_its_json_as_it_was(prefix: bytes, catalog: Catalog) -> None:
+def test_a_plan_survives_a_json_round_trip(prefix: bytes, catalog: Catalog) -> None:
     plan = prepare(prefix + WORKFLOW.encode(), "flow", catalog, {"topic": "tea"})
     again: Plan = plan_from_json(plan_to_json(plan))
     assert again == plan
 
 
-def test_a_record_whose_document_is_another_is_no_plan(catalog: Catalog) -> None:
+def test_a_record_with_another_document_is_refused(catalog: Catalog) -> None:
     record = plan_to_json(prepare(WORKFLOW.encode(), "flow", catalog, {"topic": "tea"}))
-    with pytest.raises(InvalidRecordError, match="no longer the workflow that was recorded"):
+    with pytest.raises(InvalidRecordError, match="it does not match the recorded digest"):
         plan_from_json({**record, "document": WORKFLOW + "# more\n"})
     with pytest.raises(InvalidRecordError, match="missing or unknown: targets"):
         plan_from_json({name: value for name, value in record.items() if name != "targets"})

@@ -1,4 +1,4 @@
-"""Conditions of workflows: what they mean, where they are wrong, and that no value is ever read as one."""
+"""Conditions of workflows: their meaning, their syntax errors, and that values are never parsed."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_what_a_condition_means(condition: str, expected: bool) -> None:  # noqa
         ("3 > {{empty}}", "'>' compares numbers, and got ''"),
     ],
 )
-def test_a_condition_that_orders_what_is_no_number_is_not_decided(condition: str, message: str) -> None:
+def test_ordering_something_that_is_not_a_number_is_undecidable(condition: str, message: str) -> None:
     with pytest.raises(UndecidableError, match=message):
         decided(condition)
 
@@ -134,33 +134,33 @@ def test_a_condition_that_orders_what_is_no_number_is_not_decided(condition: str
         ("{{a}} contain 'b'", 6, "the word 'contain' means nothing here; did you mean 'contains'?"),
         ("{{a}} AND {{b}}", 6, "did you mean 'and'?"),
         ("{{a}} endsWith 'b'", 6, "known are and, or, not, contains, startsWith, true, false, null"),
-        ("{{a}} matches 'b'", 6, "texts stand in quotes, references in braces"),
-        ("steps.A.output == 'b'", 0, "a reference stands in braces"),
+        ("{{a}} matches 'b'", 6, "write texts in quotes, and references in braces"),
+        ("steps.A.output == 'b'", 0, "write a reference in braces"),
         ("{{a}} == 'b", 9, "no quote closes this text"),
-        ("'{{a}}' == 'b'", 1, "a reference stands without quotes"),
+        ("'{{a}}' == 'b'", 1, "write a reference without quotes"),
         (r"{{a}} == '\x'", 10, r"'\x' means nothing; known are"),
         ("{{a == 'b'", 0, "no '}}' closes this reference"),
         ("{{}} == 'b'", 0, "this reference is empty"),
         ("{{steps.A}} == 'b'", 8, "a reference to a step ends in '.output'"),
         ("{{steps.A.exitCode}} == 0", 10, "a skill has no exit code"),
         ("{{previous.result}} == 0", 11, "a step has no 'result'"),
-        ("{{env.HOME}} == 0", 2, "a workflow does not see the environment"),
+        ("{{env.HOME}} == 0", 2, "a workflow cannot read the environment"),
         ("{{step.A.output}} == 0", 2, "did you mean 'steps'?"),
-        ("{{a b}} == 0", 2, "this is no reference"),
-        ("{{a}} == 1e5", 9, "'1e5' is no number"),
-        ("{{a}} == 1.", 9, "'1.' is no number"),
-        ("{{a}} == " + "1" * 41, 9, "is no number"),
-        ("{{a}} == -", 9, "'-' is no number"),
+        ("{{a b}} == 0", 2, "this is not a reference"),
+        ("{{a}} == 1e5", 9, "'1e5' is not a number"),
+        ("{{a}} == 1.", 9, "'1.' is not a number"),
+        ("{{a}} == " + "1" * 41, 9, "is not a number"),
+        ("{{a}} == -", 9, "'-' is not a number"),
         ("{{a}} ==", 8, "where the condition ends"),
         ("{{a}} == and", 9, "where 'and' stands"),
         ("== 1", 0, "where '==' stands"),
-        ("1 < 2 < 3", 6, "comparisons are not chained"),
+        ("1 < 2 < 3", 6, "comparisons cannot be chained"),
         ("{{a}} {{b}}", 6, "expected 'and', 'or' or the end"),
         ("({{a}}", 0, "no ')' closes this parenthesis"),
-        ("{{a}})", 5, "this parenthesis closes nothing"),
-        ("{{a}} < 'high'", 8, "'<' compares numbers, and this is none"),
-        ("(1 == 1) < 2", 0, "'<' compares numbers, and this is none"),
-        ("null < 2", 0, "'<' compares numbers, and this is none"),
+        ("{{a}})", 5, "this parenthesis has no matching '('"),
+        ("{{a}} < 'high'", 8, "'<' compares numbers, and this is not a number"),
+        ("(1 == 1) < 2", 0, "'<' compares numbers, and this is not a number"),
+        ("null < 2", 0, "'<' compares numbers, and this is not a number"),
         ("{{a}} ~ 1", 6, "'~' means nothing here"),
         ("(" * 33 + "1" + ")" * 33, 32, "nested deeper than 32 levels"),
         ("x" * 2001, 2000, "the condition has 2,001 characters; at most 2,000"),
@@ -181,7 +181,7 @@ def test_the_deepest_and_the_longest_condition_that_are_allowed_are_decided() ->
     assert decided(" or ".join(["true"] * ((MAX_CONDITION - 4) // 8)))
 
 
-def test_a_caret_stands_below_the_place_in_the_line_that_has_it() -> None:
+def test_a_caret_marks_the_position_in_its_line() -> None:
     assert excerpt_at("{{a}} = 'b'", 6) == "{{a}} = 'b'\n      ^"
     assert excerpt_at("true and\n\t{{a}} = 'b'\nor false", 16) == " {{a}} = 'b'\n       ^"
     shown, caret = excerpt_at("a" * 500 + "?" + "b" * 500, 500).split("\n")
@@ -189,7 +189,7 @@ def test_a_caret_stands_below_the_place_in_the_line_that_has_it() -> None:
     assert shown[caret.index("^")] == "?"
 
 
-class TestAValueIsNeverReadAsACondition:
+class TestAValueIsNeverParsedAsACondition:
     @given(st.text())
     def test_it_equals_what_it_is_and_changes_nothing_else(self, output: str) -> None:
         values = {"A": output, "safe": "no"}
@@ -236,7 +236,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.one_of(st.text(), st.lists(PIECES).map("".join), st.lists(PIECES).map(" ".join)))
-def test_whatever_is_written_is_read_or_refused_at_a_place_in_it(text: str) -> None:
+def test_any_text_is_parsed_or_refused_at_a_position_in_it(text: str) -> None:
     try:
         condition = parse_condition(text)
     except ParseError as error:
@@ -248,7 +248,7 @@ def test_whatever_is_written_is_read_or_refused_at_a_place_in_it(text: str) -> N
     assert excerpt_at(text, position).count("\n") == 1
 
 
-def test_every_operator_is_one_that_can_be_written() -> None:
+def test_every_operator_can_be_parsed() -> None:
     assert [parse_condition(f"{{{{a}}}} {operator} 1").text.split()[1] for operator in Operator] == list(Operator)
     assert [each.referent for each in parse_condition("{{a}} == {{previous.output}}").references] == [
         Referent.INPUT,

@@ -1,4 +1,4 @@
-"""Workflow files: what is read from them, and every fault with its field and line."""
+"""Workflow files: their values, and every fault with its field and line."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def faults(text: str | bytes) -> tuple[WorkflowFault, ...]:
     return read_workflow(text if isinstance(text, bytes) else text.encode(), "unnamed").faults
 
 
-def test_the_example_of_the_source_is_read_as_it_is_meant() -> None:
+def test_the_example_of_jdai_is_read() -> None:
     workflow = read(SEED)
     assert workflow.name == "unnamed"
     review, escalate = workflow.steps
@@ -121,7 +121,7 @@ steps:
 
 
 @pytest.mark.parametrize("raw", [STEP.encode(), b"\xef\xbb\xbf" + STEP.replace("\n", "\r\n").encode()])
-def test_the_digest_is_that_of_the_bytes_and_marks_of_order_and_line_ends_are_all_the_same(raw: bytes) -> None:
+def test_the_digest_is_of_the_bytes_and_byte_order_marks_and_line_ends_do_not_matter(raw: bytes) -> None:
     workflow = read(raw)
     assert workflow.digest == "sha256:" + hashlib.sha256(raw).hexdigest()
     assert workflow.text.encode() == raw
@@ -140,7 +140,9 @@ def test_the_digest_is_that_of_the_bytes_and_marks_of_order_and_line_ends_are_al
         ("{" * 100, "invalid_yaml", 1, ""),
     ],
 )
-def test_what_is_no_mapping_is_one_fault(text: str | bytes, code: str, line: int | None, message: str) -> None:
+def test_a_document_that_is_not_a_mapping_is_one_fault(
+    text: str | bytes, code: str, line: int | None, message: str
+) -> None:
     (fault,) = faults(text)
     assert (fault.code, fault.line) == (code, line)
     assert message in fault.message
@@ -168,7 +170,7 @@ def with_step(fields: str) -> str:
         ("name: a\nname: b\n" + STEP, "duplicate_key", "", 2, "the key 'name' is repeated"),
         (STEP + "description: !!binary aGk=", "invalid_yaml", "", 3, "binary data stays base64 text"),
         ("inputs: [a]\n" + STEP, "invalid_field", "inputs", 1, "expected a mapping, not a list"),
-        ("inputs:\n  a b: {}\n" + STEP, "invalid_field", "inputs.a b", 2, "'a b' is no name of an input"),
+        ("inputs:\n  a b: {}\n" + STEP, "invalid_field", "inputs.a b", 2, "'a b' is not a name of an input"),
         ("inputs:\n  a: {dflt: 1}\n" + STEP, "unknown_field", "inputs.a.dflt", 2, "did you mean 'default'?"),
         (
             "inputs:\n  a: {required: 1}\n" + STEP,
@@ -182,7 +184,7 @@ def with_step(fields: str) -> str:
             "invalid_field",
             "inputs.a.required",
             2,
-            "never missing",
+            "an input with a default cannot be required",
         ),
         (
             with_step("{name: B, target: b}"),
@@ -198,7 +200,7 @@ def with_step(fields: str) -> str:
             "unknown_kind",
             "steps[1].kind",
             3,
-            "of kind 'loop' are not performed here",
+            "of kind 'loop' are not supported",
         ),
         (with_step("{kind: skill, target: b}"), "missing_field", "steps[1]", 3, "'name' is missing"),
         (with_step("{kind: skill, name: 'B}}', target: b}"), "invalid_field", "steps[1].name", 3, "without '{{'"),
@@ -277,7 +279,7 @@ def with_step(fields: str) -> str:
         ),
     ],
 )
-def test_a_fault_is_told_with_its_field_its_line_and_what_was_expected(
+def test_a_fault_has_its_field_its_line_and_what_was_expected(
     text: str, code: str, field: str, line: int | None, message: str
 ) -> None:
     (fault,) = faults(text)
@@ -285,7 +287,7 @@ def test_a_fault_is_told_with_its_field_its_line_and_what_was_expected(
     assert message in fault.message
 
 
-def test_all_faults_are_told_at_once_in_the_order_of_their_lines() -> None:
+def test_all_faults_are_reported_in_the_order_of_lines() -> None:
     text = """\
 nmae: x
 steps:
@@ -316,13 +318,13 @@ steps:
     assert str(condition) == "steps[2].condition: the word 'conains' means nothing here; did you mean 'contains'?"
 
 
-def test_what_an_alias_repeats_has_the_line_of_the_field_that_holds_it() -> None:
+def test_a_field_repeated_by_an_alias_has_the_line_of_its_parent() -> None:
     text = "x-shared: &x {kind: skill, name: A}\nsteps:\n- *x\n"
     found = [(fault.field, fault.line) for fault in faults(text)]
     assert found == [("x-shared", 1), ("steps[0]", 3)]
 
 
-def test_there_is_a_bound_to_steps() -> None:
+def test_the_number_of_steps_is_limited() -> None:
     def steps(count: int) -> str:
         return "steps:\n" + "".join(f"- {{kind: skill, name: S{n}, target: a}}\n" for n in range(count))
 
@@ -338,7 +340,7 @@ def nested(levels: int) -> str:
     return f"steps: [{inner}]"
 
 
-def test_there_is_a_bound_to_depth() -> None:
+def test_the_depth_is_limited() -> None:
     read(nested(8))
     (fault,) = faults(nested(9))
     assert fault.code is FaultCode.LIMIT
@@ -348,10 +350,11 @@ def test_there_is_a_bound_to_depth() -> None:
 def test_faults_beyond_a_bound_are_counted_as_one() -> None:
     found = faults("".join(f"field{n}: 1\n" for n in range(5_000)) + STEP)
     assert len(found) == MAX_FAULTS + 1
-    assert [fault.message for fault in found if fault.code is FaultCode.LIMIT] == ["there are more faults than these"]
+    limits = [fault.message for fault in found if fault.code is FaultCode.LIMIT]
+    assert limits == ["there are more faults; only the first are reported"]
 
 
-def test_there_is_a_bound_to_references_in_all_texts_together() -> None:
+def test_the_number_of_references_in_all_texts_together_is_limited() -> None:
     shared = "tags: [&x '" + "{{a}}" * 1_000 + "']\nsteps:\n"
     few = shared + "".join(f"- {{kind: skill, name: S{n}, target: a, message: *x}}\n" for n in range(5))
     assert len(read(few).steps) == 5
@@ -386,7 +389,7 @@ ITEMS = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["name", "inputs", "steps", "tags", "x"]), ITEMS, min_size=1))
-def test_nothing_is_raised_on_any_content_and_what_has_faults_says_where(content: Any) -> None:
+def test_no_content_raises_and_faults_have_locations(content: Any) -> None:
     text = json.dumps(content)
     for fault in faults(text):
         assert fault.line is None or 1 <= fault.line <= text.count("\n") + 1
@@ -394,11 +397,11 @@ def test_nothing_is_raised_on_any_content_and_what_has_faults_says_where(content
 
 
 @given(st.binary(max_size=60))
-def test_nothing_is_raised_on_any_bytes(raw: bytes) -> None:
+def test_no_bytes_raise(raw: bytes) -> None:
     read_workflow(raw, "unnamed")
 
 
-def test_every_code_is_given_somewhere() -> None:
+def test_every_fault_code_occurs() -> None:
     given = {
         node.attr
         for path in Path(skills_core.__file__).parent.joinpath("run", "workflow").glob("*.py")

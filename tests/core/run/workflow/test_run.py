@@ -1,4 +1,4 @@
-"""Workflows as they run: the way they take, what they hand on, and that a run begun again does nothing twice."""
+"""Running workflows: branches, values passed between steps, and restarts that repeat no step."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def statuses(outcome: WorkflowOutcome) -> dict[str, StepStatus]:
 DONE, SKIPPED, FAILED, NOT_REACHED = StepStatus
 
 
-async def test_the_example_of_the_source_escalates_what_is_critical(prepared: Callable[..., Prepared]) -> None:
+async def test_the_example_of_jdai_escalates_critical_findings(prepared: Callable[..., Prepared]) -> None:
     report = "1 CRITICAL finding: {{steps.Escalation Report.output}} ' or true"
     plan, stage = prepared(SEED, Review_Security=report)
     outcome = await run(plan, stage)
@@ -138,7 +138,7 @@ async def test_the_example_of_the_source_escalates_what_is_critical(prepared: Ca
     assert escalation.outcome.digest == plan.targets["summarize"]
 
 
-async def test_the_example_of_the_source_leaves_what_is_not_critical(prepared: Callable[..., Prepared]) -> None:
+async def test_the_example_of_jdai_does_not_escalate_other_findings(prepared: Callable[..., Prepared]) -> None:
     outcome = await run(*prepared(SEED, Review_Security="nothing critical"))
     assert statuses(outcome) == {
         "Review Security": DONE,
@@ -176,7 +176,7 @@ steps:
         ("long", "deep", ["First", "Deep", "Long", "Last"], ["Short"], "/".join(["output of Long"] * 3)),
     ],
 )
-async def test_each_branch_hands_on_what_it_came_to(
+async def test_each_branch_passes_its_output_on(
     mode: str, first: str, performed: list[str], skipped: list[str], last: str, prepared: Callable[..., Prepared]
 ) -> None:
     plan, stage = prepared(BRANCHES, {"mode": mode}, First=first)
@@ -228,7 +228,7 @@ async def test_a_step_that_is_cancelled_or_refused_ends_the_workflow_so(
     assert (outcome.status, outcome.problem) == (expected, WorkflowProblem.STEP_FAILED)
 
 
-async def test_a_skill_that_completed_with_less_than_it_should_have_goes_on(prepared: Callable[..., Prepared]) -> None:
+async def test_a_workflow_continues_after_a_skill_completed_with_a_problem(prepared: Callable[..., Prepared]) -> None:
     weak = RunOutcome(
         run_id="i", skill="work", digest=None, status=RunStatus.COMPLETED, problem=RunProblem.BELOW_MIN_SCORE
     )
@@ -252,7 +252,7 @@ async def test_a_text_that_gets_too_long_ends_the_workflow_before_its_step(prepa
     assert (outcome.problem, stage.steps) == (WorkflowProblem.TEXT_TOO_LONG, ["First"])
 
 
-async def test_progress_tells_how_many_steps_are_done_and_which_one_is_next(prepared: Callable[..., Prepared]) -> None:
+async def test_progress_reports_the_finished_steps_and_the_current_one(prepared: Callable[..., Prepared]) -> None:
     heard: list[Progress] = []
 
     async def report(progress: Progress) -> None:
@@ -298,7 +298,7 @@ async def test_cancelling_a_run_reaches_the_skill_that_is_being_performed(prepar
     assert reached == ["First"]
 
 
-async def test_what_a_performer_raises_leaves_the_step_undone_and_is_passed_on(
+async def test_an_exception_of_the_performer_leaves_the_step_unfinished_and_propagates(
     prepared: Callable[..., Prepared], tmp_path: Path
 ) -> None:
     plan, stage = prepared(BRANCHES)
@@ -336,7 +336,7 @@ MOMENTS = 2 * (20 + 1)
 
 
 @pytest.mark.parametrize("dies_at", [*range(MOMENTS), None])
-async def test_a_run_that_ends_between_any_two_steps_goes_on_and_each_effect_is_there_once(
+async def test_a_run_interrupted_between_any_two_steps_continues_and_has_each_effect_once(
     dies_at: int | None, prepared: Callable[..., Prepared], tmp_path: Path
 ) -> None:
     plan, stage = prepared(twenty_steps(), {"seed": "tea"})
@@ -352,9 +352,7 @@ async def test_a_run_that_ends_between_any_two_steps_goes_on_and_each_effect_is_
     assert [effect[2]["p"] for effect in stage.effects] == ["tea", *(f"output of S{n}" for n in range(1, 20))]
 
 
-async def test_a_run_that_ends_again_and_again_comes_to_its_end(
-    prepared: Callable[..., Prepared], tmp_path: Path
-) -> None:
+async def test_a_run_interrupted_repeatedly_completes(prepared: Callable[..., Prepared], tmp_path: Path) -> None:
     plan, stage = prepared(twenty_steps(), {"seed": "tea"})
     deaths = 0
     outcome: WorkflowOutcome | None = None
@@ -367,7 +365,7 @@ async def test_a_run_that_ends_again_and_again_comes_to_its_end(
     assert outcome.status is RunStatus.COMPLETED
 
 
-class TestAtARunThatIsContinued:
+class TestContinuedRun:
     async def died(self, prepared: Callable[..., Prepared], journal: Path, steps: int) -> Prepared:
         plan, stage = prepared(BRANCHES)
         with pytest.raises(ProcessDiedError):
@@ -375,9 +373,7 @@ class TestAtARunThatIsContinued:
         assert len(stage.effects) == steps
         return plan, stage
 
-    async def test_a_skill_that_changed_meanwhile_is_not_performed(
-        self, prepared: Callable[..., Prepared], tmp_path: Path
-    ) -> None:
+    async def test_a_changed_skill_is_not_performed(self, prepared: Callable[..., Prepared], tmp_path: Path) -> None:
         plan, stage = await self.died(prepared, tmp_path / "journal", 1)
         changed = Stage({"work": "sha256:new"})
         for _ in range(2):
@@ -390,13 +386,13 @@ class TestAtARunThatIsContinued:
             assert statuses(outcome)["First"] is DONE
             assert statuses(outcome)["Short"] is FAILED
 
-    async def test_a_skill_that_is_gone_is_told_of(self, prepared: Callable[..., Prepared], tmp_path: Path) -> None:
+    async def test_a_removed_skill_is_reported(self, prepared: Callable[..., Prepared], tmp_path: Path) -> None:
         plan, _ = await self.died(prepared, tmp_path / "journal", 1)
         outcome = await run(plan, Stage({}), JournalOnDisk(tmp_path / "journal"))
         assert outcome.problem is WorkflowProblem.SKILL_CHANGED
         assert outcome.message.endswith("to none")
 
-    async def test_a_skill_that_changed_after_its_last_step_is_no_matter(
+    async def test_a_change_of_a_skill_after_its_last_step_does_not_matter(
         self, prepared: Callable[..., Prepared], tmp_path: Path
     ) -> None:
         plan, _ = await self.died(prepared, tmp_path / "journal", 2)
@@ -405,7 +401,7 @@ class TestAtARunThatIsContinued:
         assert (await run(plan, stage, JournalOnDisk(path))).status is RunStatus.COMPLETED
         assert (await run(plan, Stage({}), JournalOnDisk(path))).status is RunStatus.COMPLETED
 
-    async def test_a_plan_that_was_made_anew_is_held_to_the_digests_of_the_first(
+    async def test_a_new_plan_for_a_recorded_run_keeps_the_recorded_digests(
         self, prepared: Callable[..., Prepared], tmp_path: Path
     ) -> None:
         plan, _ = await self.died(prepared, tmp_path / "journal", 1)
@@ -427,7 +423,7 @@ class TestAtARunThatIsContinued:
         assert len(stage.effects) == 1
 
 
-async def test_a_performer_that_performed_another_text_of_a_skill_fails_the_step(
+async def test_an_outcome_with_another_digest_fails_the_step(
     prepared: Callable[..., Prepared],
 ) -> None:
     other = RunOutcome(run_id="i", skill="work", digest="sha256:other", status=RunStatus.COMPLETED, output="x")
@@ -457,7 +453,9 @@ steps:
 
 
 @given(output=st.text() | st.sampled_from(["' or true or '", "{{inputs.safe}}", "yes' == 'yes", "true", "}} or true"]))
-def test_no_output_of_a_step_changes_the_way_or_is_read_again(output: str, prepared: Callable[..., Prepared]) -> None:
+def test_no_output_of_a_step_is_parsed_as_a_reference_or_condition(
+    output: str, prepared: Callable[..., Prepared]
+) -> None:
     condition = "{{steps.A.output}} != null and {{inputs.safe}} == 'yes'"
     plan, stage = prepared(INJECTED.format(condition=condition), A=output)
     outcome = anyio.run(run, plan, stage)

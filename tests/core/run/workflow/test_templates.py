@@ -1,4 +1,4 @@
-"""Texts with references: filled in one pass, with values that are never read again."""
+"""Templates: filled in one pass, with values that are never parsed."""
 
 from __future__ import annotations
 
@@ -41,29 +41,29 @@ def test_references_are_filled_and_all_else_stays(text: str, expected: str) -> N
         ("{{a}} {{steps.A.exitCode}}", 16, "a skill has no exit code"),
         ("{{steps.A B}}", 8, "a reference to a step ends in '.output'"),
         ("{{ env.TOKEN }}", 3, "make it an input"),
-        ("{{{a}}}", 2, "this is no reference"),
-        ("{{github.event}}", 2, "this is no reference"),
+        ("{{{a}}}", 2, "this is not a reference"),
+        ("{{github.event}}", 2, "this is not a reference"),
     ],
 )
-def test_what_is_no_reference_is_told_with_its_place(text: str, position: int, message: str) -> None:
+def test_an_invalid_reference_is_an_error_with_its_position(text: str, position: int, message: str) -> None:
     with pytest.raises(ParseError) as caught:
         parse_template(text)
     assert message in caught.value.message
     assert caught.value.position == position
 
 
-def test_what_is_missing_is_empty() -> None:
+def test_a_missing_value_is_empty() -> None:
     assert filled("<{{a}}>", None) == "<>"
 
 
-def test_a_text_that_gets_too_long_is_refused_before_it_is_made() -> None:
+def test_a_text_that_would_be_too_long_is_refused() -> None:
     assert len(filled("{{a}}" * 10, "x" * (MAX_FILLED // 10))) == MAX_FILLED
     with pytest.raises(TextTooLongError):
         filled("{{a}}" * 10 + ".", "x" * (MAX_FILLED // 10))
 
 
 @given(st.text(), st.text(), st.text().filter(lambda text: "{{" not in text and not text.endswith("{")))
-def test_a_value_stands_as_it_is_and_is_never_searched_for_references(one: str, two: str, between: str) -> None:
+def test_a_value_is_inserted_literally_and_never_parsed_for_references(one: str, two: str, between: str) -> None:
     template = parse_template(f"{{{{a}}}}{between}{{{{b}}}}{{{{a}}}}")
     values = {"a": one + "{{b}}", "b": two + "{{'{{'}}"}
     assert (
@@ -72,7 +72,7 @@ def test_a_value_stands_as_it_is_and_is_never_searched_for_references(one: str, 
 
 
 @given(st.text("{}'\"ab. steps") | st.text())
-def test_whatever_is_written_is_read_or_refused_at_a_place_in_it(text: str) -> None:
+def test_any_text_is_parsed_or_refused_at_a_position_in_it(text: str) -> None:
     try:
         template = parse_template(text)
     except ParseError as error:
@@ -83,7 +83,7 @@ def test_whatever_is_written_is_read_or_refused_at_a_place_in_it(text: str) -> N
     assert 0 <= position <= len(text)
 
 
-def test_a_reference_is_written_as_it_can_be_read() -> None:
+def test_a_reference_survives_a_round_trip() -> None:
     for reference in (
         Reference(Referent.STEP, "Review v1.2", 0),
         Reference(Referent.INPUT, "topic", 0),
