@@ -23,7 +23,7 @@ __all__ = ["compare_validators"]
 
 GENERATED = 450
 
-DOCUMENT = REPOSITORY / "docs" / "conformance.md"
+DOCUMENT = REPOSITORY / "docs" / "explanation" / "conformance.md"
 
 
 async def compare_validators(place: Place) -> Outcome:
@@ -37,7 +37,7 @@ async def compare_validators(place: Place) -> Outcome:
     theirs = await issues_of(folders.values(), place)
     ours = await _faults_of(folders.values(), place)
     document = DOCUMENT.read_text(encoding="utf-8")
-    faults = [f"docs/conformance.md does not tell of {why.value!r}" for why in Difference if why.value not in document]
+    faults = [f"docs/explanation/conformance.md does not tell of {why.value!r}" for why in Difference if why.value not in document]
     good = 0
     for case, folder in folders.items():
         found = [

@@ -18,7 +18,7 @@ __all__ = ["CASES", "Case", "Difference", "generated"]
 
 
 class Difference(StrEnum):
-    """Why the two differ; docs/conformance.md says more of each."""
+    """Why the two differ; docs/explanation/conformance.md says more of each."""
 
     OTHER_FORMATS = "other formats"
     YAML_SUBSET = "subset of YAML"

@@ -1,7 +1,7 @@
 """Run the official checks of others against our server and print one line for each.
 
 Run from the repository: `make conformance`, or `.venv/bin/python -m conformance.run --only NAME...` once that has
-installed what is needed. See docs/conformance.md for what is checked.
+installed what is needed. See docs/explanation/conformance.md for what is checked.
 """
 
 from __future__ import annotations

@@ -19,14 +19,14 @@ from tests.model_endpoint import ModelEndpoint
 REPOSITORY = Path(__file__).parents[1]
 
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-EXAMPLES = EXAMPLE.findall((REPOSITORY / "docs/testing.md").read_text(encoding="utf-8"))
+EXAMPLES = EXAMPLE.findall((REPOSITORY / "docs/guides/test-skills.md").read_text(encoding="utf-8"))
 
 
 BLOCK = re.compile(r"^```(?:sh|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 COMMANDS = [
     line.removeprefix("$ ")
-    for page in ("runs", "workflows", "scripts", "guard", "tools")
-    for block in BLOCK.findall((REPOSITORY / f"docs/{page}.md").read_text(encoding="utf-8"))
+    for page in ("run-skills", "run-workflows", "run-scripts", "guard-tool-calls", "give-runs-tools")
+    for block in BLOCK.findall((REPOSITORY / f"docs/guides/{page}.md").read_text(encoding="utf-8"))
     for line in re.sub(r"\\\n +", "", block).splitlines()
     if re.match(r"(\$ .*\| )?skillserve ", line)
 ]

@@ -1,4 +1,4 @@
-"""The facts about clients as `docs/clients.md` shows them: a table, and where each fact was found."""
+"""The facts about clients as `docs/reference/clients.md` shows them: a table, and where each fact was found."""
 
 from __future__ import annotations
 

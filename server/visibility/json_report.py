@@ -1,4 +1,4 @@
-"""The JSON object that `visibility --json` prints; docs/clients.md documents it."""
+"""The JSON object that `visibility --json` prints; docs/guides/check-visibility.md documents it."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from skills_core.run.workflow.outcome import StepStatus, WorkflowProblem
 from tests.conftest import MakeSkill
 from tests.server.cli.test_cli import DIAGNOSTIC, REPOSITORY, run
 
-DOCUMENTATION = (REPOSITORY / "docs" / "workflows.md").read_text(encoding="utf-8")
+DOCUMENTATION = (REPOSITORY / "docs" / "guides" / "run-workflows.md").read_text(encoding="utf-8")
 SAMPLES = sorted((REPOSITORY / "docs" / "workflows").glob("*.yaml"))
 
 RESULTS = {

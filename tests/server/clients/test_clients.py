@@ -14,7 +14,7 @@ from server.clients.document import FACTS, evidence_of, facts_document
 from server.clients.profile import Commands, Fact, NativeListing
 from skills_core.toolboxes import PRESETS
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "clients.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "clients.md"
 TOOLBOXES = {
     *("claude-code", "codex", "gemini", "vscode", "cursor", "opencode", "goose", "zed", "cline", "windsurf"),
     None,
@@ -116,7 +116,7 @@ def test_a_share_of_the_context_is_a_budget_once_the_context_is_known() -> None:
 def test_the_document_says_what_the_data_say() -> None:
     written = DOCUMENT.read_text(encoding="utf-8")
     assert facts_document() in written, (
-        "run `python -m server.clients.document` and put its output into docs/clients.md"
+        "run `python -m server.clients.document` and put its output into docs/reference/clients.md"
     )
 
 

@@ -882,7 +882,7 @@ def test_a_call_is_answered_without_what_takes_long_to_import(hook: Hook, skills
 
 
 def test_the_lines_for_the_settings_of_the_host_are_json_with_a_command_that_is_understood() -> None:
-    text = (REPOSITORY / "docs" / "guard.md").read_text(encoding="utf-8")
+    text = (REPOSITORY / "docs" / "guides" / "guard-tool-calls.md").read_text(encoding="utf-8")
     settings = json.loads(text.partition("```json\n")[2].partition("```")[0])
     (group,) = settings["hooks"]["PreToolUse"]
     (entry,) = group["hooks"]

@@ -1,6 +1,6 @@
 """Attempts of a script to escape, and their results in a sandbox and without one.
 
-The table is checked against the one in docs/scripts.md.
+The table is checked against the one in docs/guides/run-scripts.md.
 """
 
 from __future__ import annotations
@@ -316,7 +316,7 @@ async def test_a_script_of_a_server_that_is_killed_ends_with_it(
 
 
 def test_the_documentation_lists_the_result_of_each_attempt() -> None:
-    text = (REPOSITORY / "docs" / "scripts.md").read_text(encoding="utf-8")
+    text = (REPOSITORY / "docs" / "guides" / "run-scripts.md").read_text(encoding="utf-8")
     table = text.partition("| A script tries to")[2].partition("\n\n")[0]
     rows = re.findall(r"^\| (.+?) \| (.+?) \| (.+?) \|$", table, re.MULTILINE)
     said = {name: (sandbox.partition(",")[0], plain.partition(",")[0]) for name, sandbox, plain in rows}
