@@ -10,7 +10,7 @@ PEERS_STAMP := $(PEERS)/.installed
 DIR ?= sample_skills
 PORT ?= 8000
 
-.PHONY: install serve test lint format types reference bench soak conformance check clean
+.PHONY: install serve test lint format types reference bench soak conformance docs docs-serve check clean
 
 install: $(STAMP)
 
@@ -68,7 +68,14 @@ $(PEERS_STAMP): conformance/constraints.txt
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint conformance/constraints.txt fastmcp skills-ref
 	@touch $@
 
+# Fails where a link or an anchor leads nowhere, or a page is missing from the navigation.
+docs: install
+	$(BIN)/python -m mkdocs build --strict --quiet
+
+docs-serve: install
+	$(BIN)/python -m mkdocs serve
+
 check: lint types test
 
 clean:
-	rm -rf $(VENV) conformance/node_modules $(PEERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) site conformance/node_modules $(PEERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis

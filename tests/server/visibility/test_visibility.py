@@ -16,7 +16,7 @@ from server.visibility.name_clashes import NameClashKind
 from tests.conftest import MakeSkill
 from tests.server.cli.test_cli import run
 
-DOCUMENT = (Path(__file__).parents[3] / "docs" / "reference" / "clients.md").read_text(encoding="utf-8")
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "guides" / "check-visibility.md").read_text(encoding="utf-8")
 
 KEYS = {"type": "array", "items": {"type": "string"}}
 COUNT = {"type": "integer", "minimum": 0}
