@@ -37,7 +37,7 @@ async def compare_validators(place: Place) -> Outcome:
     theirs = await issues_of(folders.values(), place)
     ours = await _faults_of(folders.values(), place)
     document = DOCUMENT.read_text(encoding="utf-8")
-    faults = [f"docs/explanation/conformance.md does not tell of {why.value!r}" for why in Difference if why.value not in document]
+    faults = [f"{DOCUMENT.name} does not explain {why.value!r}" for why in Difference if why.value not in document]
     good = 0
     for case, folder in folders.items():
         found = [

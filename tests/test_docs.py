@@ -13,8 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from server.config.settings import SourceSettings
+from skills_core import Reason
+from skills_core.authoring.advice import ADVICE
 from tests.core.run.scripts.running import FOUND
 from tests.model_endpoint import ModelEndpoint
+from tests.test_architecture import CORE_FLOORS, SERVER_FLOORS
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -22,14 +26,34 @@ EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 EXAMPLES = EXAMPLE.findall((REPOSITORY / "docs/guides/test-skills.md").read_text(encoding="utf-8"))
 
 
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+MAX_README_LINES = 120
+
 BLOCK = re.compile(r"^```(?:sh|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-COMMANDS = [
-    line.removeprefix("$ ")
-    for page in ("run-skills", "run-workflows", "run-scripts", "guard-tool-calls", "give-runs-tools")
-    for block in BLOCK.findall((REPOSITORY / f"docs/guides/{page}.md").read_text(encoding="utf-8"))
-    for line in re.sub(r"\\\n +", "", block).splitlines()
-    if re.match(r"(\$ .*\| )?skillserve ", line)
-]
+PAGES = (
+    *("README.md", "docs/getting-started.md"),
+    *(
+        f"docs/guides/{name}.md"
+        for name in (
+            *("write-a-skill", "choose-sources", "check-visibility", "search", "guard-tool-calls"),
+            *("run-skills", "give-runs-tools", "run-scripts", "run-workflows", "operate-a-server"),
+        )
+    ),
+)
+NEEDS_A_SERVER = re.compile(r"skillserve (reload|verify|fetch)\b")
+IN_ORDER = "docs/getting-started.md"
+
+
+def commands_of(page: str) -> list[str]:
+    return [
+        line.removeprefix("$ ")
+        for block in BLOCK.findall((REPOSITORY / page).read_text(encoding="utf-8"))
+        for line in re.sub(r"\\\n +", "", block).splitlines()
+        if re.match(r"(\$ .*\| )?skillserve ", line) and not NEEDS_A_SERVER.match(line)
+    ]
+
+
+COMMANDS = [command for page in PAGES if page != IN_ORDER for command in commands_of(page)]
 
 
 SETTINGS = """[pytest]
@@ -73,19 +97,13 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the docs write for a POSIX shell")
-@pytest.mark.parametrize("command", COMMANDS)
-def test_each_command_of_the_docs_does_what_it_is_for(command: str, project: Path, endpoint: ModelEndpoint) -> None:
-    # An answer that is a good score too, by as many criteria as the one skill has that is scored.
-    scores = [{"score": 1.0}] * 5
-    endpoint.script = [json.dumps({"overall": 1.0, "criteria": scores, "finding": ""})]
+def run(command: str, project: Path) -> subprocess.CompletedProcess[str]:
+    """Run a line of the docs in a shell whose user has nothing but the project."""
     above = project.parent
-    if "sample_skills" not in command:
-        shutil.copytree(project / "sample_skills", above / "config/skillserve/skills")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SKILLSERVE_")}
     places = {"HOME": above, "XDG_CONFIG_HOME": above / "config", "XDG_STATE_HOME": above / "state"}
-    done = subprocess.run(
-        ["sh", "-c", command.replace("anthropic:NAME", shlex.quote(endpoint.model))],
+    return subprocess.run(
+        ["sh", "-ec", command],
         cwd=project,
         env={
             **environment,
@@ -99,6 +117,17 @@ def test_each_command_of_the_docs_does_what_it_is_for(command: str, project: Pat
         timeout=60,
         check=False,
     )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the docs write for a POSIX shell")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_of_the_docs_does_what_it_is_for(command: str, project: Path, endpoint: ModelEndpoint) -> None:
+    # An answer that is a good score too, by as many criteria as the one skill has that is scored.
+    scores = [{"score": 1.0}] * 5
+    endpoint.script = [json.dumps({"overall": 1.0, "criteria": scores, "finding": ""})]
+    if "sample_skills" not in command:
+        shutil.copytree(project / "sample_skills", project.parent / "config/skillserve/skills")
+    done = run(command.replace("anthropic:NAME", shlex.quote(endpoint.model)), project)
     assert done.returncode == 0, done.stderr
     said = [line for line in done.stderr.splitlines() if re.search("WARNING|ERROR|Traceback", line)]
     if "--require-sandbox" in command and FOUND.fault:
@@ -108,6 +137,58 @@ def test_each_command_of_the_docs_does_what_it_is_for(command: str, project: Pat
     assert bool(endpoint.requests) == bool(re.match(r"skillserve (run|workflow run) ", command))
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="the docs write for a POSIX shell")
+def test_the_first_steps_lead_in_their_order_to_a_skill_that_is_served(project: Path) -> None:
+    commands = commands_of(IN_ORDER)
+    assert len(commands) >= 5
+    done = run("\n".join(commands), project)
+    assert done.returncode == 0, done.stderr
+    assert '<skill_content name="my-skill"' in done.stdout
+
+
 def test_there_are_commands_of_everything_that_performs() -> None:
     begun = {re.sub(r".*skillserve ", "", command).split()[0] for command in COMMANDS}
     assert begun >= {"guard", "run", "runs", "script", "serve", "workflow"}
+    assert begun >= {"activate", "search", "show", "status", "trust", "validate", "visibility"}
+
+
+def test_the_readme_can_be_read_in_a_few_minutes() -> None:
+    assert len(README.splitlines()) <= MAX_README_LINES
+
+
+PATH = re.compile(r"`((?:server|skills_core|tests|docs|bench|conformance|sample_skills|\.ci)/[\w./-]*)`")
+MADE = {"sample_skills/my-skill/SKILL.md", "conformance/node_modules", "conformance/.venv", "server/discover"}
+"""What looks like a path of the repository and is made by a command, or is a method of the protocol."""
+
+MARKDOWN = sorted([*(REPOSITORY / "docs").rglob("*.md"), REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md"])
+
+
+@pytest.mark.parametrize("page", MARKDOWN, ids=lambda page: page.relative_to(REPOSITORY).as_posix())
+def test_each_file_and_folder_of_the_repository_that_a_page_names_is_there(page: Path) -> None:
+    named = PATH.findall(page.read_text(encoding="utf-8"))
+    assert [path for path in named if path not in MADE and not (REPOSITORY / path).exists()] == []
+
+
+def test_the_architecture_names_every_room_and_the_floor_of_each_of_the_server() -> None:
+    text = (REPOSITORY / "docs/explanation/architecture.md").read_text(encoding="utf-8")
+    rows = {room: int(floor) for floor, room in re.findall(r"^\| (\d+) \| `(\w+)` \|", text, re.MULTILINE)}
+    rooms = [floor - {"__main__"} for floor in SERVER_FLOORS]
+    assert rows == {room: number for number, floor in enumerate(filter(None, rooms), 1) for room in floor}
+    core = text.partition("### Rooms of `skills_core`")[2]
+    assert [room for floor in CORE_FLOORS for room in floor if f"`{room}`" not in core] == []
+
+
+def test_the_table_of_reason_codes_is_complete_and_gives_the_advice_that_the_commands_give() -> None:
+    text = (REPOSITORY / "docs/reference/reason-codes.md").read_text(encoding="utf-8")
+    rows = [re.split(r"(?<!\\) \| ", line.strip("| ")) for line in text.splitlines() if line.startswith("| `")]
+    fixes = {code.strip("`"): fix.replace("\\|", "|") for code, _, _, fix in rows}
+    assert sorted(fixes) == sorted(Reason)
+    assert len(rows) == len(fixes)
+    assert {code: fixes[code] for code in ADVICE} == dict(ADVICE)
+    assert all(len(cell) > 3 for row in rows for cell in row)
+
+
+def test_each_key_of_a_source_is_documented() -> None:
+    text = (REPOSITORY / "docs/guides/choose-sources.md").read_text(encoding="utf-8")
+    table = text.partition("| Key of a source")[2].partition("\n\n")[0]
+    assert [name for name in SourceSettings.__struct_fields__ if f"`{name}`" not in table] == []

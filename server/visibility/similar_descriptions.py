@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["MAX_LOOKS", "THRESHOLD", "MeaningClash", "MeaningClashes", "meaning_clashes"]
 
 THRESHOLD = 0.6
-"""Least share of a skill's own score. Distinct skills of curated collections stay below 0.55; see docs/guides/check-visibility.md."""
+"""Least share of a skill's own score. Distinct skills of curated collections stay below 0.55: see
+docs/guides/check-visibility.md."""
 
 MAX_LOOKS = 2_000_000
 """Most times that a description is held against a skill: all of 1,400 skills, 200 of 10,000."""

@@ -11,7 +11,8 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_the_example_for_programs_runs_and_prints_what_it_says() -> None:
-    section = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8").partition("\n## Contexts for programs\n")[2]
+    page = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
+    section = page.partition("\n## Contexts for programs\n")[2]
     example = re.search(r"```python\n(.*?)```", section, re.DOTALL)
     assert example
     done = subprocess.run(
