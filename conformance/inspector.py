@@ -114,7 +114,7 @@ async def published(folders: Sequence[Path], place: Place) -> dict[str, Path]:
 
 
 def files_below(folder: Path) -> set[str]:
-    """Return the paths of a skill's files as docs/skills.md has it: nothing hidden, no bytecode."""
+    """Return the paths of a skill's files as docs/reference/skill-folders.md has it: nothing hidden, no bytecode."""
     return {
         path.relative_to(folder).as_posix()
         for path in (Path(above) / name for above, _, names in os.walk(folder) for name in names)
