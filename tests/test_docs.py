@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from server.config.settings import SourceSettings
+from server.config.settings import Settings, SourceSettings, load_settings
 from skills_core import Reason
 from skills_core.authoring.advice import ADVICE
 from tests.core.run.scripts.running import FOUND
@@ -193,3 +193,23 @@ def test_each_key_of_a_source_is_documented() -> None:
     text = (REPOSITORY / "docs/guides/choose-sources.md").read_text(encoding="utf-8")
     table = text.partition("| Key of a source")[2].partition("\n\n")[0]
     assert [name for name in SourceSettings.__struct_fields__ if f"`{name}`" not in table] == []
+
+
+SETTINGS_FILES = [
+    example
+    for page in sorted((REPOSITORY / "docs").rglob("*.md"))
+    for example in re.findall(r"^```toml\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    # The file of another program.
+    if not example.startswith("[mcp_servers.")
+]
+
+
+@pytest.mark.parametrize("example", SETTINGS_FILES, ids=range(len(SETTINGS_FILES)))
+def test_each_example_of_a_settings_file_can_be_used(example: str, tmp_path: Path) -> None:
+    (tmp_path / "skillserve").mkdir()
+    (tmp_path / "skillserve/skillserve.toml").write_text(example, encoding="utf-8")
+    assert load_settings({}, {}, tmp_path) != Settings()
+
+
+def test_there_are_examples_of_settings() -> None:
+    assert len(SETTINGS_FILES) >= 5

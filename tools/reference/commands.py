@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -57,7 +58,7 @@ def _command(command: Any, name: str) -> Iterator[str]:  # noqa: ANN401
     yield f"```text\n{name} {' '.join(command.collect_usage_pieces(context))}\n```\n"
     for kind, title in (("argument", "Argument"), ("option", "Option")):
         records = [each.get_help_record(context) for each in command.params if each.param_type_name == kind]
-        rows = [f"| `{_cell(_plain(names))}` | {_cell(_text(words))} |" for names, words in filter(None, records)]
+        rows = [f"| {_code(_plain(names))} | {_cell(_text(words))} |" for names, words in filter(None, records)]
         if rows:
             yield "\n".join([f"| {title} | Meaning |", "|---|---|", *rows, ""])
     if exit_codes := _EXIT_CODES.get(name.removeprefix("skillserve ")):
@@ -74,5 +75,10 @@ def _plain(names: str) -> str:
     return re.sub(r"<list\[(.*)\]>", r"<\1>", names)
 
 
+def _code(text: str) -> str:
+    """Return code for a cell; programs disagree on how Markdown escapes the mark that divides cells, so HTML does."""
+    return f"<code>{_cell(html.escape(text, quote=False))}</code>" if "|" in text else f"`{text}`"
+
+
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    return text.replace("|", "&#124;")

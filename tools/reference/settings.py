@@ -58,7 +58,7 @@ message that names it and where it stands.
 _PROJECT: Final = """## The file of a project
 
 A `skillserve.toml` in the working directory is the project's. It counts once you
-[trust the project](../skills.md#what-the-files-of-a-project-may-do), for the project's own skills alone, and only
+[trust the project](../guides/choose-sources.md#trust-a-project), for the project's own skills alone, and only
 with these keys: {keys}. A source in it may have {source_keys}. Everything else in it is ignored, and named on stderr.
 """
 
