@@ -1,6 +1,7 @@
-"""Regular expressions from untrusted authors, matched in linear time by RE2.
+"""Compile untrusted patterns with RE2, which matches any of them in linear time.
 
-They match as in JavaScript, within the limits of RE2: a pattern with lookaround or backreferences is refused.
+They match as in JavaScript, as far as RE2 supports it: a pattern that needs lookaround or backreferences is reported as
+invalid rather than approximated.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from skills_core.errors import InvalidPatternError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["MAX_PATTERN", "MAX_PATTERNS", "decoding_part", "pattern_fault", "searcher"]
+__all__ = ["MAX_PATTERN", "MAX_PATTERNS", "compile_matcher", "decoded_part", "pattern_fault"]
 
 MAX_PATTERN = 2000
 """Maximum length of a pattern in characters."""
@@ -23,23 +24,23 @@ MAX_PATTERN = 2000
 MAX_PATTERNS = 200
 """Maximum number of patterns of one kind in a skill."""
 
-_MEMORY = 1 << 20
-# Bytes of one compiled pattern; there may be a thousand.
+_MAX_MEMORY = 1 << 20
+# Bytes for one compiled pattern; small enough for a thousand patterns.
 
-_REMEMBERED = 4096
+_CACHE_SIZE = 4096
 
 _ESCAPED_IN_JSON = re.compile(
-    r"""\\\\(?P<json>[tnrfbu]?)        # an escaped backslash: what JSON writes
-      | (?P<part> \\[sntrfva]         # whitespace, and control characters by letter or number
-        | \\x(?:[01][0-9a-fA-F] | \{0*[01]?[0-9a-fA-F]\})
-        | \[:(?:space|cntrl|blank):\]
-        | [\x00-\x1f] )""",
+    r"""\\\\(?P<json>[tnrfbu]?)        # an escaped backslash, with the letter of a JSON escape: `\\t`
+      | (?P<part> \\[sntrfva]         # a class or control by its letter: `\s`, `\t`
+        | \\x(?:[01][0-9a-fA-F] | \{0*[01]?[0-9a-fA-F]\})  # a control by its number: `\x09`, `\x{9}`
+        | \[:(?:space|cntrl|blank):\]  # a named class
+        | [\x00-\x1f] )               # a literal control""",
     re.VERBOSE,
 )
 
 
 def pattern_fault(pattern: str) -> str | None:
-    """Return why a pattern cannot be used, None if it can."""
+    """Return why a pattern is invalid; None if it is valid."""
     try:
         _compiled(pattern, across_lines=False)
     except InvalidPatternError as error:
@@ -47,11 +48,11 @@ def pattern_fault(pattern: str) -> str | None:
     return None
 
 
-def decoding_part(pattern: str) -> str | None:
-    """Return the first part of a pattern that matches tabs, line ends or control characters; None if there is none.
+def decoded_part(pattern: str) -> str | None:
+    r"""Return the first part of a pattern that matches tabs, line ends or other controls; None if there is none.
 
-    JSON writes these characters as a backslash and a letter, so in JSON text such a part matches only a space, or
-    nothing. A pattern that also matches the escapes of JSON is written for both.
+    JSON writes these characters as escapes such as `\t`, which such a part does not match. A pattern that also contains
+    an escape of JSON covers both forms, so the result is None.
     """
     found = list(_ESCAPED_IN_JSON.finditer(pattern))
     if any(match["json"] for match in found):
@@ -59,20 +60,22 @@ def decoding_part(pattern: str) -> str | None:
     return next((match["part"] for match in found if match["part"]), None)
 
 
-def searcher(pattern: str, *, across_lines: bool = False) -> Callable[[str], bool]:
-    """Return a function that tells whether a text contains a match; with `across_lines`, a dot matches line ends.
+def compile_matcher(pattern: str, *, across_lines: bool = False) -> Callable[[str], bool]:
+    """Return a function that tells whether the pattern matches anywhere in a text.
+
+    With `across_lines`, a dot also matches a line end.
 
     Raises:
-        InvalidPatternError: the pattern cannot be used.
+        InvalidPatternError: the pattern is invalid.
     """
-    # Without a dot, both compile to the same.
+    # Most patterns have no dot and so share one compiled form.
     compiled = _compiled(pattern, across_lines=across_lines and "." in pattern)
 
     def matches(text: str) -> bool:
         try:
             return compiled.search(text) is not None
         except UnicodeEncodeError:
-            # Lone surrogates are rare, and many patterns are searched in each text.
+            # Rare: the text has a lone surrogate. Checking every text beforehand would cost every pattern.
             return compiled.search(without_halves(text)) is not None
 
     return matches
@@ -80,25 +83,25 @@ def searcher(pattern: str, *, across_lines: bool = False) -> Callable[[str], boo
 
 @cache
 def _options(*, across_lines: bool) -> Any:  # noqa: ANN401 - the library has no types
-    import re2  # noqa: PLC0415 - few skills have patterns; at the top, every start would pay for it
+    import re2  # noqa: PLC0415 - few skills have patterns, and every start would pay for it
 
     options = re2.Options()
-    options.max_mem = _MEMORY
+    options.max_mem = _MAX_MEMORY
     options.log_errors = False
     options.dot_nl = across_lines
     return options
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHE_SIZE)
 def _compiled(pattern: str, *, across_lines: bool) -> Any:  # noqa: ANN401 - likewise
     import re2  # noqa: PLC0415 - likewise
 
     if len(pattern) > MAX_PATTERN:
-        raise InvalidPatternError(pattern, f"it has {len(pattern)} characters; at most {MAX_PATTERN} are allowed")
+        raise InvalidPatternError(pattern, f"it has {len(pattern)} characters; at most {MAX_PATTERN}")
     try:
         return re2.compile(pattern, _options(across_lines=across_lines))
     except UnicodeEncodeError:
-        raise InvalidPatternError(pattern, "it contains a lone surrogate") from None
+        raise InvalidPatternError(pattern, "it has a lone surrogate, half of a character") from None
     except re2.error as error:
         why = error.args[0] if error.args else error
         shown = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)

@@ -13,7 +13,7 @@ from server.listing import admin, context, declared, guard, runs
 from server.listing.envelope import cacheable
 from server.listing.offer import ListingBudget, always_on, names_within, size_of
 from server.listing.schemas import SCORED, TEXT, TEXTS, hints, list_of, object_of
-from skills_core.rendering import RULE, entries_within, in_order, render_catalog, render_entry
+from skills_core.rendering import RULE, entries_within, listing_order, render_catalog, render_entry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,7 +110,7 @@ def describe(skill: Skill) -> tuple[object, ...]:
 
 
 def _activate(catalog: Catalog, settings: Settings, first: Sequence[Skill], budget: ListingBudget) -> dict[str, Any]:
-    names = [skill.key for skill in islice(in_order(catalog, first), settings.catalog.enum_limit)]
+    names = [skill.key for skill in islice(listing_order(catalog, first), settings.catalog.enum_limit)]
     schema = _activation_schema(names, len(catalog.offered))
     if budget.schema is not None and size_of(schema) > budget.schema:
         # A client that drops a tool for the size of its schema would have none for skills.

@@ -1,9 +1,8 @@
-"""What goes with a message: the skill that is called, triggered or found, its text, and the tools that it may use.
+"""Add skills to a user's message: the skill that it calls, triggers or matches best, with the tools that it may use.
 
-Pure functions over skills and rankings; knows nothing of who sends the message. `calls` reads slash commands,
-`triggers` and `section` are what goes with a message by its words, `rankings` and `injection` what is found for it;
-`assembly` puts these together. `strategies` and `coordinator` choose one skill with its tools. `blocks` is how a
-skill's words stand in a text.
+Pure functions over skills and rankings. `calls` parses slash commands, `triggers` and `section` add skills by trigger
+words, `rankings` and `injection` add the best match, and `assembly` combines these. `strategies` and `coordinator`
+select one skill together with its tools. `blocks` formats skills as text.
 """
 
 from skills_core.context.assembly import AssembledContext, ContextBounds, assemble_context

@@ -1,11 +1,11 @@
-"""How a skill's words stand in a message: the marks and tags around them, which no word of it can close or open."""
+"""Format a skill for a message, between marks or tags that the skill's own text cannot open or close."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
-from skills_core.rendering.escaping import attribute, contained_between_marks, contained_line
+from skills_core.rendering.escaping import escape_line, escape_tags_and_marks, quote_attribute
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,19 +16,19 @@ __all__ = ["instruction_of", "prompt_block", "section_entry"]
 
 
 def prompt_block(skill: Skill, max_chars: int) -> str:
-    """Return `[skill:<name>]`, at most `max_chars` code points of the body, and `[/skill]`, each on its lines."""
-    return f"{_opening(skill)}\n{contained_between_marks(skill.body)[:max_chars]}\n[/skill]"
+    """Return `[skill:<name>]`, at most `max_chars` code points of the body, and `[/skill]`, on separate lines."""
+    return f"{_opening_mark(skill)}\n{escape_tags_and_marks(skill.body)[:max_chars]}\n[/skill]"
 
 
 def instruction_of(skill: Skill, tools: Sequence[str], max_chars: int) -> str:
-    """Return a system instruction: what the skill is, the tools that are there for it, and its body.
+    """Return a system instruction: the skill's name and description, its available tools, and its body.
 
-    A body of more than `max_chars` code points is cut there, and a line says so.
+    A body longer than `max_chars` code points is cut, and a line says so.
     """
-    body = contained_between_marks(skill.body)
-    parts = [_opening(skill), f"# {_named(skill)}\n{contained_between_marks(skill.description)}"]
+    body = escape_tags_and_marks(skill.body)
+    parts = [_opening_mark(skill), f"# {_mark_name(skill)}\n{escape_tags_and_marks(skill.description)}"]
     if tools:
-        parts.append(f"Tools for this: {contained_between_marks(', '.join(map(one_line, tools)))}.")
+        parts.append(f"Tools for this: {escape_tags_and_marks(', '.join(map(one_line, tools)))}.")
     parts.append(body[:max_chars])
     if len(body) > max_chars:
         parts.append(f"(The instructions are cut here, after {max_chars} of {len(body)} characters.)")
@@ -36,14 +36,14 @@ def instruction_of(skill: Skill, tools: Sequence[str], max_chars: int) -> str:
 
 
 def section_entry(skill: Skill) -> str:
-    """Return a skill as it stands in the section `<skills>`: its whole body, which is otherwise verbatim."""
-    attributes = f"name={attribute(skill.key)} uri={attribute(skill.uri)}"
-    return f"<skill {attributes}>\n{contained_between_marks(skill.body)}\n</skill>"
+    """Return a skill's entry for the section `<skills>`, with its whole body."""
+    attributes = f"name={quote_attribute(skill.key)} uri={quote_attribute(skill.uri)}"
+    return f"<skill {attributes}>\n{escape_tags_and_marks(skill.body)}\n</skill>"
 
 
-def _opening(skill: Skill) -> str:
-    return f"[skill:{_named(skill)}]"
+def _opening_mark(skill: Skill) -> str:
+    return f"[skill:{_mark_name(skill)}]"
 
 
-def _named(skill: Skill) -> str:
-    return contained_line(skill.key).replace("[", "(").replace("]", ")")
+def _mark_name(skill: Skill) -> str:
+    return escape_line(skill.key).replace("[", "(").replace("]", ")")

@@ -1,4 +1,4 @@
-"""The coordinator: from strategies to one context, whose instruction names no tool that is not there.
+"""The coordinator: select a skill by strategies and build its context, whose instruction names only available tools.
 
 Source: adk-skill's `ContextCoordinator`.
 """
@@ -38,45 +38,45 @@ logger = logging.getLogger(__name__)
 ToolT = TypeVar("ToolT")
 
 NAMED_SCORE = (2 - 2**-23) * 2.0**127
-"""The score of a skill that was named, as in adk-skill: the greatest number of single precision."""
+"""The score of a skill selected by name, as in adk-skill: the largest single-precision number."""
 
 
 class ContextCoordinator(Generic[ToolT]):
-    """Chooses one of some skills and binds the tools that it may use. It may be shared between threads."""
+    """Selects a skill and resolves the tools that it may use. It may be shared between threads."""
 
     def __init__(
         self, skills: Iterable[Skill], registry: ToolRegistry[ToolT], config: CoordinatorConfig | None = None
     ) -> None:
-        """Choose among `skills`, of which only active ones are ever taken; tools come from `registry`."""
+        """Select among the active ones of `skills`; `registry` resolves tools."""
         self._skills = tuple(skills)
         self._registry = registry
         self._config = config or CoordinatorConfig()
         self._ranking = self._config.ranking(self._skills)
 
     def build_context(self, query: str) -> SkillContext[ToolT] | None:
-        """Return the context for a query, None where there is none."""
+        """Return the context for a query; None if no skill fits."""
         return self.resolve([ByQuery(query)]).context
 
     def build_context_by_name(self, name: str) -> SkillContext[ToolT] | None:
-        """Return the context of the skill of that name, None where there is none."""
+        """Return the context of the skill with that name; None if there is none."""
         return self.resolve([ByName(name)]).context
 
     def resolve(self, strategies: Sequence[Strategy]) -> Resolution[ToolT]:
-        """Try each strategy, then the generalist if there is one; the first skill that can be taken is it.
+        """Try each strategy, then the generalist if configured, and return the first acceptable skill.
 
-        The matches of a query are tried in their order, up to the policy's `top_k`.
+        The matches of a query are tried in order, up to the policy's `top_k`.
         """
         rejected: list[Rejected] = []
         for strategy, fallback in self._attempts(strategies):
             matches = self._matches(strategy)
             if not matches:
                 reason = Rejection.UNKNOWN_NAME if isinstance(strategy, ByName) else Rejection.NO_MATCH
-                rejected.append(_rejected(Rejected(strategy, reason)))
+                rejected.append(_log_rejected(Rejected(strategy, reason)))
             for match in matches:
-                outcome = self._bound(strategy, match, fallback=fallback)
+                outcome = self._bind_tools(strategy, match, fallback=fallback)
                 if isinstance(outcome, SkillContext):
-                    return Resolution(_taken(outcome), tuple(rejected))
-                rejected.append(_rejected(outcome))
+                    return Resolution(_log_taken(outcome), tuple(rejected))
+                rejected.append(_log_rejected(outcome))
         return Resolution(None, tuple(rejected))
 
     def _attempts(self, strategies: Sequence[Strategy]) -> Iterator[tuple[Strategy, bool]]:
@@ -89,7 +89,7 @@ class ContextCoordinator(Generic[ToolT]):
         match strategy:
             case ByName(name):
                 named = [skill for skill in self._skills if name in {skill.key, skill.path}]
-                # One that is not active may have the name of one that is.
+                # An inactive skill may have the same name as an active one.
                 named.sort(key=lambda skill: skill.state is not State.ACTIVE)
                 return [Match(skill, NAMED_SCORE, Band.HIGH) for skill in named[:1]]
             case ByQuery(query):
@@ -99,12 +99,12 @@ class ContextCoordinator(Generic[ToolT]):
             case _:
                 assert_never(strategy)
 
-    def _bound(self, strategy: Strategy, match: Match, *, fallback: bool) -> SkillContext[ToolT] | Rejected:
+    def _bind_tools(self, strategy: Strategy, match: Match, *, fallback: bool) -> SkillContext[ToolT] | Rejected:
         skill = match.skill
         if skill.state is not State.ACTIVE:
             return Rejected(strategy, Rejection.NOT_ACTIVE, match)
         entries = tuple(dict.fromkeys(skill.frontmatter.allowed_tools or ()))
-        found = {entry: tool for entry in entries if (tool := self._tool(entry)) is not None}
+        found = {entry: tool for entry in entries if (tool := self._find_tool(entry)) is not None}
         missing = tuple(entry for entry in entries if entry not in found)
         if missing and self._config.treatment is MissingTools.STRICT:
             return Rejected(strategy, Rejection.MISSING_TOOLS, match, missing)
@@ -112,31 +112,31 @@ class ContextCoordinator(Generic[ToolT]):
         tools = tuple({id(tool): tool for tool in found.values()}.values())
         return SkillContext(instruction, tools, tuple(found), missing, match, strategy, fallback)
 
-    def _tool(self, entry: str) -> ToolT | None:
-        """Return the tool of an entry such as `Bash(git:*)`: the one of that name, else that of the name before `(`."""
+    def _find_tool(self, entry: str) -> ToolT | None:
+        """Return the tool for an entry such as `Bash(git:*)`: by the whole entry, else by the name before `(`."""
         tool = self._registry.resolve(entry)
         name = entry.partition("(")[0].strip()
         return self._registry.resolve(name) if tool is None and name not in {"", entry} else tool
 
 
-def _taken(context: SkillContext[ToolT]) -> SkillContext[ToolT]:
-    by = f"{_described(context.strategy)}{' (generalist)' if context.fallback else ''}"
+def _log_taken(context: SkillContext[ToolT]) -> SkillContext[ToolT]:
+    by = f"{_described_for_log(context.strategy)}{' (generalist)' if context.fallback else ''}"
     logger.info("context: %s %s", context.match.for_log, by)
     if context.omitted:
         tools = ", ".join(map(one_line, context.omitted))
-        logger.warning("context: %s does without tools that are not there: %s", one_line(context.skill.key), tools)
+        logger.warning("context: %s is used without its missing tools: %s", one_line(context.skill.key), tools)
     return context
 
 
-def _rejected(rejected: Rejected) -> Rejected:
+def _log_rejected(rejected: Rejected) -> Rejected:
     what = rejected.match.for_log if rejected.match else "nothing"
     missing = f": {', '.join(map(one_line, rejected.missing))}" if rejected.missing else ""
-    logger.info("context: rejected %s %s: %s%s", what, _described(rejected.strategy), rejected.reason, missing)
+    logger.info("context: rejected %s %s: %s%s", what, _described_for_log(rejected.strategy), rejected.reason, missing)
     return rejected
 
 
-def _described(strategy: Strategy) -> str:
-    """Return a strategy for a log, which holds no words of users."""
+def _described_for_log(strategy: Strategy) -> str:
+    """Describe a strategy for the log, without the user's query."""
     match strategy:
         case ByName(name):
             return f"by the name {one_line(name[:100])}"

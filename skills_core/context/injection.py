@@ -1,6 +1,6 @@
-"""Injection: the best skill for a user's message, put before it as a block of text.
+"""Inject the best skill for a user's message before it, as a block of text.
 
-Source: adk-skill. Knows messages as values and nothing of who sends them.
+Source: adk-skill.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ if TYPE_CHECKING:
 __all__ = ["MAX_INJECTED_CHARS", "Injection", "Message", "TextPart", "inject"]
 
 MAX_INJECTED_CHARS = 2000
-"""Most code points of a body that are put before a message, if not said otherwise."""
+"""Default maximum code points of a body that are injected."""
 
 _POLICY = SelectionPolicy()
 
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """A part of a message that is text."""
+    """A text part of a message."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message: who speaks, and its parts. Parts that are no `TextPart` may be anything and stay as they are."""
+    """A message with its role and parts. Parts other than `TextPart` may be of any type and stay unchanged."""
 
     role: str
     parts: tuple[object, ...]
 
     @property
     def text(self) -> str:
-        """All text parts, each on its own lines."""
+        """All text parts, joined by line breaks."""
         return "\n".join(part.text for part in self.parts if isinstance(part, TextPart))
 
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """A message, and the match that was put before it; None where the message is the same as before."""
+    """A message and the match that was injected; None if the message is unchanged."""
 
     message: Message
     match: Match | None
@@ -54,9 +54,9 @@ class Injection:
 def inject(
     message: Message, ranking: Ranking, policy: SelectionPolicy = _POLICY, max_injected_chars: int = MAX_INJECTED_CHARS
 ) -> Injection:
-    """Put the block of the best match before the first text of a user's message, with an empty line between.
+    """Insert the best match's block before the first text of a user's message, separated by an empty line.
 
-    A message of another role, without text, or that no skill matches is returned as it is.
+    A message of another role, without text or without a match is returned unchanged.
     """
     if message.role != "user" or not message.text.strip():
         return Injection(message, None)

@@ -1,4 +1,4 @@
-"""Which skills a program may be given without naming them, and what ranks them."""
+"""Rankings of the skills that may be selected without being named."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 __all__ = ["Ranking", "by_full_text", "by_shared_words"]
 
 Ranking: TypeAlias = Callable[[str, SelectionPolicy], Sequence[Match]]
-"""What returns the best matches for a query, best first."""
+"""A function that returns the best matches for a query, best first."""
 
 
 def by_shared_words(skills: Iterable[Skill]) -> Ranking:
-    """Return adk-skill's ranking of those of `skills` that are active and that a model may choose."""
+    """Return adk-skill's ranking of the active ones of `skills` that models may choose."""
     return SkillIndex().extended(_offered(skills)).select
 
 
 def by_full_text(skills: Iterable[Skill]) -> Ranking:
-    """Return the default ranking of those of `skills` that are active and that a model may choose."""
+    """Return the default ranking of the active ones of `skills` that models may choose."""
     offered, search = _offered(skills), SkillSearch()
     return lambda query, policy: search.select(offered, query, policy)
 

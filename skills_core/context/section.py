@@ -1,4 +1,4 @@
-"""The section `<skills>`: whole bodies of the pure skills that go with a message, within a budget."""
+"""The section `<skills>`: whole bodies of the always-on and triggered skills of a message, within a budget."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from skills_core.context.blocks import section_entry
 from skills_core.context.triggers import Triggered, always_on, triggered_by
 from skills_core.diagnostics import one_line
-from skills_core.rendering.escaping import contained_between_marks
+from skills_core.rendering.escaping import escape_tags_and_marks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["Section", "section_of"]
 
 MAX_NAMED = 20
-# Skills that are named where they do not fit.
+# Maximum number of skills named that do not fit.
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What the section says, empty where no skill belongs there; of its skills, `left_out` are named only."""
+    """The section's text, empty without skills, and its skills; those of `left_out` are only named in the text."""
 
     text: str
     always: tuple[Skill, ...]
@@ -32,14 +32,14 @@ class Section:
 
     @property
     def skills(self) -> tuple[Skill, ...]:
-        """All skills of the section, those that did not fit too."""
+        """All skills of the section, including those that did not fit."""
         return (*self.always, *(each.skill for each in self.triggered))
 
 
 def section_of(message: str, skills: Sequence[Skill], budget: int) -> Section:
-    """Return the section for a message: skills that are always on, then those that it triggers, in their order.
+    """Return the section for a message: always-on skills, then triggered ones, each in the order of `skills`.
 
-    Entries are whole and have at most `budget` characters together; one that does not fit is passed over for the next.
+    Entries are whole and have at most `budget` characters in total; an entry that does not fit is skipped.
     """
     always = tuple(skill for skill in skills if always_on(skill))
     triggered = triggered_by(message, skills)
@@ -53,12 +53,12 @@ def section_of(message: str, skills: Sequence[Skill], budget: int) -> Section:
             continue
         left -= len(entry)
         entries.append(entry)
-    lines = [*entries, *([_about(left_out)] if left_out else [])]
+    lines = [*entries, *([_left_out_note(left_out)] if left_out else [])]
     text = "\n".join(["<skills>", *lines, "</skills>"]) if lines else ""
     return Section(text, always, triggered, tuple(left_out))
 
 
-def _about(left_out: Sequence[Skill]) -> str:
-    names = ", ".join(contained_between_marks(one_line(skill.key)) for skill in left_out[:MAX_NAMED])
+def _left_out_note(left_out: Sequence[Skill]) -> str:
+    names = ", ".join(escape_tags_and_marks(one_line(skill.key)) for skill in left_out[:MAX_NAMED])
     more = f" and {len(left_out) - MAX_NAMED} more" if len(left_out) > MAX_NAMED else ""
     return f"Too long to stand here: {names}{more}. They apply as well, so call activate_skill for each of them first."

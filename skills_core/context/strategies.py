@@ -1,4 +1,4 @@
-"""What the coordinator takes and returns: strategies, the registry of tools, the context, and what was rejected."""
+"""The coordinator's input and output types: strategies, tool registry, context and rejections."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ ToolT_co = TypeVar("ToolT_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class ByName:
-    """The skill whose key or path is `name`, whether or not a model may choose it by itself."""
+    """Select the skill whose key or path is `name`, even one that models may not choose."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class ByQuery:
-    """The skills that match a query best, within the policy."""
+    """Select the skills that match a query best, within the policy."""
 
     query: str
 
 
 @dataclass(frozen=True, slots=True)
 class ByTag:
-    """The first skill that has a tag, in any case; by name, for there is no query to rank by."""
+    """Select the first skill by name that has a tag, ignoring case."""
 
     tag: str
 
@@ -59,28 +59,28 @@ Strategy: TypeAlias = ByName | ByQuery | ByTag
 
 
 class MissingTools(StrEnum):
-    """What becomes of a skill that may use tools which are not there."""
+    """How to treat a skill whose `allowed-tools` are not all available."""
 
     STRICT = "strict"
-    """It is rejected."""
+    """Reject it."""
     PERMISSIVE = "permissive"
-    """It is taken, without them."""
+    """Use it without the missing tools."""
 
 
 class ToolRegistry(Protocol[ToolT_co]):
     """The tools of a program, by name."""
 
     def resolve(self, name: str) -> ToolT_co | None:
-        """Return the tool of that name, None where there is none."""
+        """Return the tool with that name; None if there is none."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorConfig:
-    """How skills are chosen. `generalist` is tried where no strategy hits.
+    """How the coordinator selects skills. `generalist` is tried after all strategies.
 
-    `policy` counts for queries, and its excluded tags for tags. `max_instruction_chars` are code points of a body.
-    `ranking` makes what ranks the skills: adk-skill's score, or the default one with `by_full_text`.
+    `policy` applies to queries, and its excluded tags also to selection by tag. `max_instruction_chars` are code points
+    of a body. `ranking` builds the ranking from the skills: `by_shared_words` for adk-skill's score, or `by_full_text`.
     """
 
     policy: SelectionPolicy = field(default_factory=SelectionPolicy)
@@ -91,7 +91,7 @@ class CoordinatorConfig:
 
 
 class Rejection(StrEnum):
-    """Why a strategy, or a skill that it found, was not it. The values never change their spelling."""
+    """Why a strategy, or a skill that it found, was rejected. The values are stable."""
 
     UNKNOWN_NAME = "unknown_name"
     NO_MATCH = "no_match"
@@ -101,7 +101,7 @@ class Rejection(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """What was not taken: a strategy that found nothing, or the match that it found; `missing` names tools."""
+    """A strategy that found nothing, or a match that was not acceptable; `missing` are the unavailable tools."""
 
     strategy: Strategy
     reason: Rejection
@@ -111,10 +111,10 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class SkillContext(Generic[ToolT]):
-    """A skill for a model, as one unit: the instruction, and the tools that it says are there.
+    """A skill for a model: the instruction, and exactly the tools that it mentions.
 
-    `granted` are the entries of `allowed-tools` for which there is a tool, `omitted` those for which there is none;
-    `tools` has each tool once. `strategy` is what found the skill, `fallback` tells that it was the generalist.
+    `granted` are the entries of `allowed-tools` with an available tool, `omitted` those without; `tools` has each tool
+    once. `strategy` found the skill; `fallback` is true if that was the generalist.
     """
 
     instruction: str
@@ -127,13 +127,13 @@ class SkillContext(Generic[ToolT]):
 
     @property
     def skill(self) -> Skill:
-        """The skill that was chosen."""
+        """The selected skill."""
         return self.match.skill
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution(Generic[ToolT]):
-    """The context, None where nothing hit, and what was rejected before it, in the order of the attempts."""
+    """The context, None if no strategy succeeded, and the rejections before it, in order."""
 
     context: SkillContext[ToolT] | None
     rejected: tuple[Rejected, ...] = ()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity
 from skills_core.format.yaml12 import YamlError, load_mapping
-from skills_core.patterns import MAX_PATTERNS, decoding_part, pattern_fault
+from skills_core.patterns import MAX_PATTERNS, decoded_part, pattern_fault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -131,7 +131,7 @@ class FieldReader:
         for pattern in found:
             if fault := pattern_fault(pattern):
                 self._bad_pattern(key, fault)
-            elif part := decoding_part(pattern):
+            elif part := decoded_part(pattern):
                 message = (
                     f"{self.prefix}{key}: {pattern[:_SHOWN]!r} contains {part!r}, but JSON text has tabs and line ends "
                     "only as escapes; skillserve also matches the pattern against decoded values, other hosts may not"

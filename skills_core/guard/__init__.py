@@ -1,7 +1,7 @@
-"""Decide on tool calls by patterns over the tool's name and its arguments, as JSON and by value.
+"""Decide on tool calls by patterns over the tool's name and its arguments, as JSON and string by string.
 
-`json_text` writes the arguments, `values` takes the strings out of them, and `guard` decides. `skills_core.patterns`
-compiles the patterns.
+`json_text` writes the arguments as JSON, `argument_strings` extracts their strings, and `guard` decides.
+`skills_core.patterns` compiles the patterns.
 """
 
 from skills_core.guard.guard import Decision, Guard, Rule, Verdict, log_decision, rules_of

@@ -1,4 +1,4 @@
-"""The strings in the arguments of a tool call, decoded: what patterns are matched against beside the JSON text."""
+"""Extract the decoded strings of a tool call's arguments, which patterns match in addition to the JSON text."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ if TYPE_CHECKING:
 
     from skills_core.format.yaml12 import JsonValue
 
-__all__ = ["MAX_APART", "values_of"]
+__all__ = ["MAX_SEPARATE", "argument_texts"]
 
-MAX_APART: Final = 1000
-"""Strings of a call that are looked at one by one; those beyond are one text of lines, for there may be any number."""
+MAX_SEPARATE: Final = 1000
+"""Strings of a call that are matched one by one; the rest are joined into one text, to bound the number of matches."""
 
 
-def values_of(tool: str, arguments: dict[str, JsonValue]) -> list[str]:
-    """Return the tool's name, a space and a string, for each string in the arguments, keys included, each once.
+def argument_texts(tool: str, arguments: dict[str, JsonValue]) -> list[str]:
+    """Return the tool's name, a space and a string, for each distinct string in the arguments, keys included.
 
-    The name stands before each, so that what a pattern says of the tool holds here too.
+    The name comes first so that a pattern for one tool applies here too.
     """
     strings = [*dict.fromkeys(_strings(arguments))]
-    apart, beyond = strings[:MAX_APART], strings[MAX_APART:]
-    return [f"{tool} {string}" for string in [*apart, *(["\n".join(beyond)] if beyond else [])]]
+    separate, rest = strings[:MAX_SEPARATE], strings[MAX_SEPARATE:]
+    return [f"{tool} {string}" for string in [*separate, *(["\n".join(rest)] if rest else [])]]
 
 
 def _strings(arguments: dict[str, JsonValue]) -> Iterator[str]:

@@ -1,9 +1,9 @@
-"""What decides on a call of a tool: allow, ask somebody first, or deny.
+"""Decide on a tool call: allow it, ask the user first, or deny it.
 
-Source: the capability format. Patterns are matched against the tool's name, a space, and the arguments as
-JavaScript's `JSON.stringify` writes them. Beyond the source, they are matched by value too: against the tool's name, a
-space, and each string in the arguments as it is, in which a tab is a tab and the string's end is the end. A danger
-pattern denies, a confirm pattern asks; who denies wins.
+Source: the capability format. Patterns are matched against the tool's name, a space, and the arguments as JavaScript's
+`JSON.stringify` writes them. Beyond the source, they are also matched against the tool's name, a space, and each
+decoded string of the arguments, where a tab is a tab and `$` is the string's end. A danger pattern denies the call, a
+confirm pattern asks; a denial wins.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
 from skills_core.errors import NestedTooDeepError
-from skills_core.guard.argument_strings import values_of
+from skills_core.guard.argument_strings import argument_texts
 from skills_core.guard.json_text import json_text
-from skills_core.patterns import searcher
+from skills_core.patterns import compile_matcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,14 +30,14 @@ __all__ = ["Decision", "Guard", "Rule", "Verdict", "log_decision", "rules_of"]
 logger = logging.getLogger(__name__)
 
 MAX_SHOWN = 200
-"""Characters of a pattern in a reason."""
+"""Maximum characters of a pattern in a reason."""
 
 MAX_NAME = 100
-"""Characters of a tool's name in a reason and in the log."""
+"""Maximum characters of a tool's name in a reason and in the log."""
 
 
 class Verdict(StrEnum):
-    """What becomes of a call."""
+    """The outcome for a call."""
 
     ALLOW = "allow"
     CONFIRM = "confirm"
@@ -46,7 +46,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A pattern, and what becomes of a call that it matches; `skill` is None for a rule of the configuration."""
+    """A pattern and the verdict on calls that it matches; `skill` is None for a rule of the configuration."""
 
     pattern: str
     verdict: Verdict
@@ -54,13 +54,13 @@ class Rule:
 
     @property
     def origin(self) -> str:
-        """Who says so, in words."""
+        """Where the rule comes from, in words."""
         return f"the skill {one_line(self.skill.key)}" if self.skill else "the configuration"
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What becomes of one call; `reason` is for whoever asked for it, empty where it is allowed."""
+    """The verdict on one call; `reason` explains it to the caller and is empty if the call is allowed."""
 
     verdict: Verdict
     reason: str = ""
@@ -68,36 +68,37 @@ class Decision:
 
 
 class Guard:
-    """Decides by rules; all patterns are compiled when it is made."""
+    """Decides by rules, whose patterns it compiles at construction."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         """Compile the rules.
 
         Raises:
-            InvalidPatternError: a pattern cannot be used; those of active skills always can.
+            InvalidPatternError: a pattern is invalid; those of active skills never are.
         """
-        strict_first = sorted(rules, key=lambda rule: rule.verdict is not Verdict.DENY)
+        denials_first = sorted(rules, key=lambda rule: rule.verdict is not Verdict.DENY)
         self._rules = [
-            (rule, searcher(rule.pattern), searcher(rule.pattern, across_lines=True)) for rule in strict_first
+            (rule, compile_matcher(rule.pattern), compile_matcher(rule.pattern, across_lines=True))
+            for rule in denials_first
         ]
 
     def decide(self, tool: str, arguments: dict[str, JsonValue]) -> Decision:
-        """Return what becomes of a call of `tool`; arguments that cannot be written as JSON are denied."""
+        """Return the decision on a call of `tool`; arguments that nest too deeply for JSON are denied."""
         if not self._rules:
             return Decision(Verdict.ALLOW)
         try:
             text = f"{tool} {json_text(arguments)}"
         except NestedTooDeepError as error:
             return Decision(Verdict.DENY, f"The call is denied: {error}")
-        values = values_of(tool, arguments)
-        for rule, matches, matches_value in self._rules:
-            if matches(text) or any(map(matches_value, values)):
+        strings = argument_texts(tool, arguments)
+        for rule, matches, matches_string in self._rules:
+            if matches(text) or any(map(matches_string, strings)):
                 return Decision(rule.verdict, _reason(tool, rule), rule)
         return Decision(Verdict.ALLOW)
 
 
 def rules_of(skills: Iterable[Skill]) -> tuple[Rule, ...]:
-    """Return the rules of skills, in their order."""
+    """Return the rules that skills declare, in their order."""
     return tuple(
         Rule(pattern, verdict, skill)
         for skill in skills
@@ -110,7 +111,7 @@ def rules_of(skills: Iterable[Skill]) -> tuple[Rule, ...]:
 
 
 def log_decision(tool: str, decision: Decision) -> None:
-    """Log what a pattern decided on a call of `tool`, with the digest of the skill whose pattern it is."""
+    """Log a decision that a pattern made on a call of `tool`, with the digest of the pattern's skill."""
     if (rule := decision.rule) is not None:
         digest = rule.skill.digest if rule.skill else ""
         logger.info("guard: %s %s by %s %s", decision.verdict, one_line(tool)[:MAX_NAME], rule.origin, digest)

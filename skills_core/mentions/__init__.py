@@ -1,7 +1,7 @@
-"""What the text of a skill speaks of: tools by their names, and files of the skill by their paths.
+"""Find what the text of a skill mentions: tools by name, and the skill's own files by path.
 
-Both look at the text once, without a model: `tools` finds names that hosts have for their tools, `paths` finds what
-lies in the skill's folder. `markdown` tells prose from fenced code.
+Both searches need no model. `tools` finds the names that hosts give their tools, `paths` finds files of the skill's
+folder, and `markdown` separates prose from fenced code.
 """
 
 from skills_core.mentions.paths import PathMentions, mentioned_paths

@@ -1,4 +1,4 @@
-"""Prose and fenced code of a Markdown text."""
+"""Separate prose from fenced code in a Markdown text."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _FENCE = re.compile(r"[ \t>]{0,64}(`{3,}|~{3,})")
 
 
 def without_fences(text: str) -> str:
-    """Return `text` with spaces for all within code fences, so that the rest stands where it stood.
+    """Return `text` with fenced code replaced by spaces, so that all other text keeps its position.
 
-    A fence that is never closed reaches to the end of the text.
+    An unclosed fence extends to the end of the text.
     """
     kept: list[str] = []
     fence = ""

@@ -1,140 +1,170 @@
-"""Which of a skill's files its body names, and what the body calls the folder that they are in.
+"""Find which of a skill's files its body names, and what the body calls the folder that holds them.
 
-A path counts where the skill has such a file: relative (`scripts/run.py`, `./forms.md`), below what stands for the
-skill's folder (`{baseDir}/…`, `${CLAUDE_SKILL_DIR}/…`, `$SKILL_DIR/…`, `<path-to-skill>/…`), or below a folder of the
-skill's name (`~/.claude/skills/pdf/scripts/run.py`). A path of a project or of a site that only ends alike does not.
+A path counts where the skill has such a file and the path is one of
+
+- relative: `scripts/run.py`, `./forms.md`;
+- below a variable or placeholder for the skill's folder: `{baseDir}/run.py`, `${CLAUDE_SKILL_DIR}/run.py`,
+  `$SKILL_DIR/run.py`, `<path-to-skill>/run.py`;
+- below a folder of the skill's name: `~/.claude/skills/pdf/scripts/run.py`.
+
+A path of a project or a web site that merely ends alike does not count.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
 __all__ = ["PathMentions", "mentioned_paths"]
 
-_LONGEST = 1024
-# No path that is longer can be one of a skill's.
+_MAX_WORD = 1024
+# No longer path can be one of a skill's.
 
-# Patterns are compiled when the first body is looked at: no start waits for them.
+_MAX_PREFIX = 64
+# Characters before a token that may hold a variable or a placeholder.
+
+# The patterns are compiled on first use, so that no start waits for them.
+
 _PATH_LIKE = r"(?a)(?<![A-Za-z0-9_.~@+%/\\-])[A-Za-z0-9_~@+%-]*+[./\\][A-Za-z0-9_.~@+%/\\-]*+"
-_WHOLE = r"`([^`\n]{1,255})`|\]\(<([^<>\n]{1,255})>|\]\(([^()\n]{1,255})\)"
-_PLACEHOLDER = r"(?:\$?\{[^{}\s]{1,48}\}|<[^<>\s]{1,48}>)\Z"
-_STANDS_FOR_FOLDER = r"(?i)skill|base_?dir"
-_PLACEHOLDER_FOLDER = r"(?:(?:path|your|this)[-_])*(?:to[-_])?skill(?:[-_](?:dir|path|root|folder))?"
+# A word with a dot or a slash in it: `forms.md`, `./scripts/run.py`, `~/.claude/skills`, `/run.py` after `{baseDir}`.
 
-_ANYBODYS = frozenset(
-    {
-        "README.md",
-        "LICENSE",
-        "LICENSE.txt",
-        "LICENSE.md",
-        "CHANGELOG.md",
-        "CONTRIBUTING.md",
-        "AGENTS.md",
-        "CLAUDE.md",
-        "GEMINI.md",
-    }
-    | {
-        "package.json",
-        "package-lock.json",
-        "tsconfig.json",
-        "requirements.txt",
-        "pyproject.toml",
-        "setup.py",
-        "setup.cfg",
-        "Cargo.toml",
-    }
-    | {
-        "Makefile",
-        "Dockerfile",
-        "docker-compose.yml",
-        ".env",
-        ".env.example",
-        ".gitignore",
-        "config.json",
-        "config.yaml",
-        "config.yml",
-        "settings.json",
-    }
-    | {"index.html", "index.js", "index.ts", "main.py", "app.py", "__init__.py", "_meta.json", "skill.json"}
+_QUOTED = r"`([^`\n]{1,255})`|\]\(<([^<>\n]{1,255})>|\]\(([^()\n]{1,255})\)"
+# A whole code span or a link's target: `my notes.md`, [the form](<my form.md>), [the form](form.md#top).
+
+_PLACEHOLDER = r"(?:\$?\{[^{}\s]{1,48}\}|<[^<>\s]{1,48}>)\Z"
+# At the end of the text before a token: `{baseDir}`, `${CLAUDE_SKILL_DIR}`, `<path-to-skill>`.
+
+_FOLDER_VARIABLE = r"(?i)skill|base_?dir"
+# In a variable or placeholder that means the skill's folder: `SKILL_DIR`, `{baseDir}`, `<path-to-skill>`.
+
+_FOLDER_PHRASE = r"(?:(?:path|your|this)[-_])*(?:to[-_])?skill(?:[-_](?:dir|path|root|folder))?"
+# A folder in a path that means the skill's folder: `path-to-skill`, `your_skill`, `this-skill-dir`.
+
+_GENERIC_NAME_TEXT = (
+    "README.md LICENSE LICENSE.txt LICENSE.md CHANGELOG.md CONTRIBUTING.md AGENTS.md CLAUDE.md GEMINI.md "
+    "package.json package-lock.json tsconfig.json requirements.txt pyproject.toml setup.py setup.cfg Cargo.toml "
+    "Makefile Dockerfile docker-compose.yml .env .env.example .gitignore "
+    "config.json config.yaml config.yml settings.json _meta.json skill.json "
+    "index.html index.js index.ts main.py app.py __init__.py"
 )
-# Names that a body more likely says of the user's project than of the skill.
+_GENERIC_NAMES = frozenset(_GENERIC_NAME_TEXT.split())
+# Without a folder, these names more likely mean a file of the user's project than one of the skill.
 
 
 @dataclass(frozen=True, slots=True)
 class PathMentions:
-    """The files that a body names, relative to the skill's folder and in its order, and its names for that folder."""
+    """What a body names, each in the order of first mention.
+
+    `paths` are files relative to the skill's folder, `folders` the body's names for that folder, such as `{baseDir}/`.
+    """
 
     paths: tuple[str, ...]
     folders: tuple[str, ...]
 
 
+class _Mention(NamedTuple):
+    """A file that the body names at a position; `folder` is what it calls the skill's folder there, or empty."""
+
+    position: int
+    path: str
+    folder: str
+
+
 def mentioned_paths(body: str, files: Collection[str], names: Collection[str] = ()) -> PathMentions:
     """Return which of `files`, paths relative to the skill's folder, a body names.
 
-    `names` are what that folder is called where it is installed: its own name, and the skill's.
+    `names` are the names that this folder may have where the skill is installed: its own, and the skill's.
     """
-    found: dict[str, int] = {}
-    folders: dict[str, int] = {}
+    mentions = sorted((*_in_tokens(body, files, names), *_in_quotes(body, files)))
+    return PathMentions(_unique(mention.path for mention in mentions), _unique(mention.folder for mention in mentions))
+
+
+def _unique(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return the texts that are not empty, each once, in order."""
+    return tuple(dict.fromkeys(filter(None, texts)))
+
+
+def _in_tokens(body: str, files: Collection[str], names: Collection[str]) -> Iterator[_Mention]:
+    """Find files named by words that look like paths."""
     depths = sorted({path.count("/") + 1 for path in files})
-    for at, path, before in (*_in_tokens(body, files, depths, names), *_whole(body, files)):
-        found[path] = min(at, found.get(path, at))
-        if before:
-            folders[before] = min(at, folders.get(before, at))
-    return PathMentions(tuple(sorted(found, key=found.__getitem__)), tuple(sorted(folders, key=folders.__getitem__)))
-
-
-def _in_tokens(
-    body: str, files: Collection[str], depths: list[int], names: Collection[str]
-) -> Iterator[tuple[int, str, str]]:
-    """Yield where each path stands, the file that it names, and what stands before it for the skill's folder."""
     for match in re.finditer(_PATH_LIKE, body):
-        token = match[0]
-        if len(token) > _LONGEST:
+        if len(match[0]) > _MAX_WORD:
             continue
-        at = match.start()
-        text = token.replace("\\", "/").rstrip(".").removeprefix("@")
-        parts = (unquote(text) if "%" in text else text).split("/")
+        start = match.start()
+        parts = _parts(match[0])
+        before = body[max(0, start - _MAX_PREFIX) : start]
         for depth in depths:
             path = "/".join(parts[-depth:])
-            if depth <= len(parts) and path in files:
-                before = _before(body[max(0, at - 64) : at], parts[:-depth], path, names)
-                if before is not None:
-                    yield at, path, before
-                    break
+            if depth > len(parts) or path not in files:
+                continue
+            folder = _skill_folder(before, parts[:-depth], path, names)
+            if folder is not None:
+                yield _Mention(start, path, folder)
+                break
 
 
-def _before(left: str, above: list[str], path: str, names: Collection[str]) -> str | None:
-    """Return what stands for the skill's folder before a path, empty where nothing does.
+def _in_quotes(body: str, files: Collection[str]) -> Iterator[_Mention]:
+    """Find files named by a whole code span or link, where names may have blanks and letters of any script."""
+    for match in re.finditer(_QUOTED, body):
+        code, *targets = match.groups()
+        target = next(filter(None, targets), "")
+        path = (code or unquote(target.partition("#")[0].partition(' "')[0])).strip().removeprefix("./")
+        if path in files and not (code and path in _GENERIC_NAMES):
+            yield _Mention(match.start() + 1, path, "")
 
-    `left` is the text before, `above` are the parts that the path has and the skill has not. None tells that it is
-    a path of another place.
+
+def _parts(token: str) -> list[str]:
+    """Split a token at its slashes, without a mention's `@` before it or a sentence's `.` after it."""
+    text = token.replace("\\", "/").rstrip(".").removeprefix("@")
+    return (unquote(text) if "%" in text else text).split("/")
+
+
+def _skill_folder(before: str, parents: list[str], path: str, names: Collection[str]) -> str | None:
+    """Return what the text calls the skill's folder in front of `path`; None if the path lies in another place.
+
+    `before` is the text before the token, `parents` are the parts of the token before `path`. A relative path names
+    no folder, so the result is empty.
     """
-    if above in ([], ["."]):
-        elsewhere = not above and (left.endswith(("}", "$")) or path in _ANYBODYS)
-        return None if elsewhere else ""
-    placed = re.search(_PLACEHOLDER, left) if above[0] == "" else None
-    start = placed[0] if placed else "$" if left.endswith("$") else ""
-    if len(above) == 1:
-        sign = placed[0] if placed else above[0] if start or above[0].isupper() else ""
-        if re.search(_STANDS_FOR_FOLDER, sign):
-            return f"{start}{above[0]}/"
-    named = above[-1] in names or re.fullmatch(_PLACEHOLDER_FOLDER, above[-1]) is not None
-    is_address = left.endswith(":") and above[:2] == ["", ""]
-    return f"{start}{'/'.join(above)}/" if named and above[-1] and not is_address else None
+    if parents == ["."]:
+        return ""
+    if not parents:
+        return "" if _is_relative(before, path) else None
+    sign = _sign(before, parents)
+    if _is_folder_variable(sign, parents) or (_is_skill_folder(parents[-1], names) and not _is_url(before, parents)):
+        return f"{sign}{'/'.join(parents)}/"
+    return None
 
 
-def _whole(body: str, files: Collection[str]) -> Iterator[tuple[int, str, str]]:
-    """Yield what is named by all of a code span or by a link: names with spaces and letters of any script."""
-    for match in re.finditer(_WHOLE, body):
-        text = next(group for group in match.groups() if group)
-        if match[1] is None:
-            text = unquote(text.partition("#")[0].partition(' "')[0])
-        path = text.strip().removeprefix("./")
-        if path in files and not (match[1] and path in _ANYBODYS):
-            yield match.start() + 1, path, ""
+def _is_relative(before: str, path: str) -> bool:
+    """Tell whether a token that is a path of the skill means it: not after `${prefix}` or `$`, and no generic name."""
+    return not before.endswith(("}", "$")) and path not in _GENERIC_NAMES
+
+
+def _sign(before: str, parents: list[str]) -> str:
+    """Return what begins a variable before a token: `{baseDir}` before `/run.py`, `$` before `SKILL_DIR/run.py`."""
+    placeholder = re.search(_PLACEHOLDER, before) if parents[0] == "" else None
+    if placeholder:
+        return placeholder[0]
+    return "$" if before.endswith("$") else ""
+
+
+def _is_folder_variable(sign: str, parents: list[str]) -> bool:
+    """Tell whether `parents` are a variable for the skill's folder: `{baseDir}`, `$skill_dir` or a bare `SKILL_DIR`."""
+    if len(parents) > 1 or not (sign or parents[0].isupper()):
+        return False
+    return re.search(_FOLDER_VARIABLE, f"{sign}{parents[0]}") is not None
+
+
+def _is_skill_folder(name: str, names: Collection[str]) -> bool:
+    """Tell whether a folder is the skill's by its name, or by a phrase such as `path-to-skill`."""
+    return name != "" and (name in names or re.fullmatch(_FOLDER_PHRASE, name) is not None)
+
+
+def _is_url(before: str, parents: list[str]) -> bool:
+    """Tell whether the token goes on after the scheme of a URL, as `//host/pdf/run.py` does after `https:`."""
+    return before.endswith(":") and parents[:2] == ["", ""]

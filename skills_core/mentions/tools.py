@@ -1,10 +1,10 @@
-"""Which tools of hosts a skill names.
+"""Find which host tools a skill mentions.
 
-A name that looks like nothing else (`AskUserQuestion`, `run_shell_command`) counts wherever it stands as a word of
-its own. One that is a word of English or a command of a shell (`Read`, `Task`, `grep`) counts only where the text
-treats it as a tool: "the Read tool", `Bash(git:*)`, a call with arguments, "Read, Grep, Glob", and alone in a code
-span where the text is known to be about such tools. A false alarm tells a model to call something that nobody meant,
-so where both readings are likely a name does not count.
+A name that can only be an identifier (`AskUserQuestion`, `run_shell_command`) counts wherever it is a word of its own.
+A name that is also an English word or a shell command (`Read`, `Task`, `grep`) counts only where the text uses it as a
+tool: "the Read tool", `Bash(git:*)`, a call with arguments, "Read, Grep, Glob", or alone in a code span if the text
+certainly mentions another tool. A false positive would tell the model to call a tool that the author did not mean, so
+ambiguous names do not count.
 """
 
 from __future__ import annotations
@@ -18,37 +18,51 @@ from skills_core.mentions.markdown import without_fences
 from skills_core.toolboxes import OTHER_NAMES, PRESETS, Capability
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 __all__ = ["ToolMention", "capabilities_of", "mentioned_tools"]
 
 MAX_NAME = 64
-"""Longest name that is looked at; a server's tool with a longer one is nobody's."""
+"""Longest name that is considered, which is the limit of common hosts for a tool's name."""
 
-_COMMON = frozenset(
+_AMBIGUOUS = frozenset(
     {"AskQuestion", "SemanticSearch", "SendMessage", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "WebSearch"}
     | {"SlashCommand", "runCommands", "editFiles", "StrReplace"}
 )
-# Names that programs give their own classes and functions too.
+# Also common as names of classes and functions in programs.
 
-_TELLING = frozenset({"Bash", "Glob", "Grep"})
-# Words that, alone in a code span and with a capital, are hardly ever anything but tools.
+_UNMISTAKABLE = frozenset({"Bash", "Glob", "Grep"})
+# Hardly ever anything but tools when capitalised in a code span.
 
-# Patterns are compiled when the first body is looked at: no start waits for them.
+# The patterns are compiled on first use, so that no start waits for them.
+
 _WORD = r"(?a)(?<![\w$-])[A-Za-z][A-Za-z0-9_-]*"
-_SIGNED = r"(?a)(?<![\w$./:#@-])(?:{})(?![\w/-])"
+# `Read`, `run_shell_command`, `mcp__chrome-devtools__new_page`.
+
+_PUNCTUATED = r"(?a)(?<![\w$./:#@-])(?:{})(?![\w/-])"
+# Any of some given names with punctuation, such as `search/codebase` or `functions.exec`.
+
 _SPAN = r"(?<!`)`([^`\n]{1,400})`(?!`)"
+# A code span.
+
 _ARGUMENT = r"(?=[a-z_]\w{0,40}[ \t]{0,4}[=:]|[\w. -]{1,40}:\S|[\"'{*)])"
-_LISTED = "Read Write Edit Bash Glob Grep Task Skill Agent LS".replace(" ", "|")
-_LIST = rf"(?a)\b(?:{_LISTED})(?:(?:, (?:and |or )?| and | or |/)(?:{_LISTED})\b){{2,8}}"
-_USED = r"(?a)\b[Uu]s(?:e|ing) (Glob|Grep)\b"
-_SERVERS = r"(?a)mcp__[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*__[A-Za-z0-9_-]+"
-_MARKS = "`*_ \t"
+# What follows the `(` of a tool call: `path=`, `git add:*`, a quote, `{`, `*` or `)`.
+_LISTED_TOOL = "Read Write Edit Bash Glob Grep Task Skill Agent LS".replace(" ", "|")
+_LIST = rf"(?a)\b(?:{_LISTED_TOOL})(?:(?:, (?:and |or )?| and | or |/)(?:{_LISTED_TOOL})\b){{2,8}}"
+# Three or more tools in a row: "Read, Grep and Glob", "Read/Edit/Bash".
+
+_USE_OF = r"(?a)\b[Uu]s(?:e|ing) (Glob|Grep)\b"
+# "Use Grep", "using Glob".
+
+_MCP_TOOL = r"(?a)mcp__[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*__[A-Za-z0-9_-]+"
+# A tool of an MCP server, as hosts name it: `mcp__github__create_issue`.
+
+_MARKUP = "`*_ \t"
 
 
 @dataclass(frozen=True, slots=True)
 class ToolMention:
-    """A tool that a skill names: `in_body` in its instructions, `declared` in its `allowed-tools`."""
+    """A tool that a skill mentions: `in_body` in its instructions, `declared` in its `allowed-tools`."""
 
     name: str
     in_body: bool
@@ -56,158 +70,162 @@ class ToolMention:
 
 
 def capabilities_of(name: str) -> tuple[Capability, ...]:
-    """Return what tools of this name do on the hosts that have one; nothing for a name that no host has."""
-    return _known().get(name, ())
+    """Return what tools of this name do on the hosts that have one; empty for a name that no host has."""
+    return _capabilities_by_name().get(name, ())
 
 
 def mentioned_tools(body: str, declared: Iterable[str] = (), own: Iterable[str] = ()) -> tuple[ToolMention, ...]:
-    """Return the tools that a skill names, each once, in the order in which the body does.
+    """Return the tools that a skill mentions, each once: those of the body in its order, then those only declared.
 
-    `declared` are the entries of `allowed-tools`, `own` further names to look for.
+    `declared` are the entries of `allowed-tools`, `own` additional names to look for.
     """
-    further = frozenset(own)
-    allowed = {name: None for entry in declared if (name := _declared(entry)) and _is_tool(name, further)}
-    found = _Search(body, further).result(allowed)
+    extra = frozenset(own)
+    allowed = {name: None for entry in declared if (name := _declared_name(entry)) and _is_tool(name, extra)}
+    found = _MentionSearch(body, extra).result(allowed)
     mentions = [ToolMention(name, in_body=True, declared=name in allowed) for name in found]
     return (*mentions, *(ToolMention(name, in_body=False, declared=True) for name in allowed if name not in found))
 
 
 @cache
-def _known() -> Mapping[str, tuple[Capability, ...]]:
+def _capabilities_by_name() -> Mapping[str, tuple[Capability, ...]]:
     known: dict[str, dict[Capability, None]] = {}
     for toolbox in (*PRESETS, OTHER_NAMES):
         for capability, name in toolbox.names():
             known.setdefault(name, {})[capability] = None
     for capabilities in known.values():
         if Capability.READ_FILE in capabilities:
-            # That it shows images too is not what a skill names it for.
+            # A skill that mentions a file reader rarely means that it also shows images.
             capabilities.pop(Capability.VIEW_IMAGE, None)
     return {name: tuple(capabilities) for name, capabilities in known.items()}
 
 
-def _declared(entry: str) -> str:
-    """Return the tool that an entry of `allowed-tools` names: `Bash(git:*)` names `Bash`."""
+def _declared_name(entry: str) -> str:
+    """Return the tool's name in an entry of `allowed-tools`: `Bash` for `Bash(git:*)`."""
     return entry.partition("(")[0].strip()[: MAX_NAME + 1]
 
 
-def _is_tool(name: str, further: frozenset[str]) -> bool:
+def _is_tool(name: str, extra: frozenset[str]) -> bool:
     if name.startswith("mcp__"):
-        return len(name) <= MAX_NAME and re.fullmatch(_SERVERS, name) is not None
-    return name in further or name in _known()
+        return len(name) <= MAX_NAME and re.fullmatch(_MCP_TOOL, name) is not None
+    return name in extra or name in _capabilities_by_name()
 
 
 def _is_distinctive(name: str) -> bool:
-    """Tell whether a name looks like nothing but an identifier: with an underscore, or a capital within.
+    """Tell whether a name can only be an identifier: it has an underscore, or a capital after the first letter.
 
-    PowerShell is a program before it is a tool.
+    `PowerShell` is excluded: it is a program first.
     """
     return "_" in name or (name != "PowerShell" and not name.isupper() and name[1:] != name[1:].lower())
 
 
-class _Search:
-    """One look through a body: the certain names by where they first stand, and those that need a witness."""
+class _MentionSearch:
+    """One search through a body, for certain mentions and for likely ones that need another mention to confirm them.
 
-    def __init__(self, body: str, further: frozenset[str]) -> None:
-        self._further = further
+    Both map a name to its first position.
+    """
+
+    def __init__(self, body: str, extra: frozenset[str]) -> None:
+        self._extra = extra
         self._certain: dict[str, int] = {}
         self._likely: dict[str, int] = {}
-        # To list the words costs little, and most bodies name no tool at all.
-        words = {word for word in set(re.findall(_WORD, body)) if len(word) <= MAX_NAME and _is_tool(word, further)}
-        if not words and not further:
+        # Listing the words is cheap, and most bodies mention no tool.
+        words = {word for word in set(re.findall(_WORD, body)) if len(word) <= MAX_NAME and _is_tool(word, extra)}
+        if not words and not extra:
             return
         self._words = words
         prose = without_fences(body)
-        self._look_at_words(prose, fenced=False)
+        self._find_words(prose, fenced=False)
         if prose != body:
-            self._look_at_words(body, fenced=True)
-        self._look_at_spans(prose)
-        self._look_at_calls(prose)
-        self._look_at_lists(prose)
-        self._look_at_signed(prose)
+            self._find_words(body, fenced=True)
+        self._find_code_spans(prose)
+        self._find_calls(prose)
+        self._find_lists(prose)
+        self._find_punctuated(prose)
 
-    def result(self, declared: Iterable[str]) -> tuple[str, ...]:
-        """Return the names: the likely ones only where a certain or a declared one is their witness."""
-        witnesses = {*declared, *self._certain}
+    def result(self, declared: Collection[str]) -> tuple[str, ...]:
+        """Return the names in order, the likely ones only if any tool is certain or declared."""
         found = dict(self._certain)
-        for name, at in self._likely.items():
-            if witnesses - {name} or name in witnesses:
-                found[name] = min(at, found.get(name, at))
-        return tuple(sorted(found, key=lambda name: found[name]))
+        if found or declared:
+            for name, at in self._likely.items():
+                self._add(found, name, at)
+        return tuple(sorted(found, key=found.__getitem__))
 
     def _add(self, names: dict[str, int], name: str, at: int) -> None:
         if at < names.get(name, at + 1):
             names[name] = at
 
-    def _look_at_words(self, text: str, *, fenced: bool) -> None:
-        """Find distinctive names, and words with "tool" behind them. In fenced code only what nobody else writes."""
-        # Not a pattern of all the names: a body may have thousands of them.
+    def _find_words(self, text: str, *, fenced: bool) -> None:
+        """Find distinctive names, and words followed by "tool". In fenced code only unambiguous names count."""
+        # One pattern of all the names would be slow: a body may mention thousands.
         for match in re.finditer(_WORD, text):
             name = match[0]
             if name not in self._words:
                 continue
             if not _is_distinctive(name):
-                if not fenced and _called_tool(text, match):
+                if not fenced and _precedes_tool(text, match):
                     self._add(self._certain, name, match.start())
             elif "_" in name and not name.startswith("mcp__"):
                 if not fenced and _stands_alone(text, match):
                     self._add(self._certain, name, match.start())
-            elif name in _COMMON:
+            elif name in _AMBIGUOUS:
                 if not fenced:
                     self._add(self._likely, name, match.start())
             else:
                 self._add(self._certain, name, match.start())
 
-    def _look_at_spans(self, text: str) -> None:
-        """Find words that are all of a code span."""
+    def _find_code_spans(self, text: str) -> None:
+        """Find names that are a whole code span."""
         for match in re.finditer(_SPAN, text):
             name = match[1].strip()
-            if len(name) <= MAX_NAME and name[:1].isupper() and _is_tool(name, self._further):
-                self._add(self._certain if name in _TELLING else self._likely, name, match.start(1))
+            if len(name) <= MAX_NAME and name[:1].isupper() and _is_tool(name, self._extra):
+                self._add(self._certain if name in _UNMISTAKABLE else self._likely, name, match.start(1))
 
-    def _look_at_calls(self, text: str) -> None:
-        """Find words that are called, with arguments such as tools get."""
+    def _find_calls(self, text: str) -> None:
+        """Find names that are called with arguments that look like a tool's."""
         called = [name for name in self._words if name[0].isupper() and not _is_distinctive(name)]
-        for match in re.finditer(rf"(?a)(?<![\w.$-])({_any_of(called)})\({_ARGUMENT}", text):
+        for match in re.finditer(rf"(?a)(?<![\w.$-])({_alternation(called)})\({_ARGUMENT}", text):
             name = match[1]
-            self._add(self._certain if name in _TELLING else self._likely, name, match.start())
+            self._add(self._certain if name in _UNMISTAKABLE else self._likely, name, match.start())
 
-    def _look_at_lists(self, text: str) -> None:
-        """Find words in a row of three and more such words, one of which is hardly anything else; and what is used."""
+    def _find_lists(self, text: str) -> None:
+        """Find lists of three or more tools, one of them unmistakable, and "use Grep"."""
         for match in re.finditer(_LIST, text):
             words = [
-                (word[0], match.start() + word.start()) for word in re.finditer(_WORD, match[0]) if word[0] in _known()
+                (word[0], match.start() + word.start())
+                for word in re.finditer(_WORD, match[0])
+                if word[0] in _capabilities_by_name()
             ]
-            if not _TELLING.isdisjoint(word for word, _ in words):
+            if not _UNMISTAKABLE.isdisjoint(word for word, _ in words):
                 for word, at in words:
                     self._add(self._certain, word, at)
-        for match in re.finditer(_USED, text):
+        for match in re.finditer(_USE_OF, text):
             self._add(self._certain, match[1], match.start(1))
 
-    def _look_at_signed(self, text: str) -> None:
-        """Find names that settings know and that are no words, such as `search/codebase`."""
-        signed = [name for name in self._further if not re.fullmatch(_WORD, name) and name in text]
-        for match in re.finditer(_SIGNED.format(_any_of(signed)), text):
+    def _find_punctuated(self, text: str) -> None:
+        """Find the additional names that have punctuation, such as `search/codebase`."""
+        punctuated = [name for name in self._extra if not re.fullmatch(_WORD, name) and name in text]
+        for match in re.finditer(_PUNCTUATED.format(_alternation(punctuated)), text):
             self._add(self._certain, match[0], match.start())
 
 
-def _any_of(names: Iterable[str]) -> str:
-    """Return a pattern for any of these names, the longest first, and for nothing where there are none."""
+def _alternation(names: Iterable[str]) -> str:
+    """Return a pattern that matches any of the names, the longest first, and nothing if there are none."""
     return "|".join(sorted(map(re.escape, names), key=lambda name: (-len(name), name))) or r"\b\B"
 
 
-def _called_tool(text: str, match: re.Match[str]) -> bool:
-    """Tell whether a word is said to be a tool: "Read tool", "`grep` tool", "Task tools"."""
-    behind = text[match.end() : match.end() + 80]
-    closed = behind.lstrip(_MARKS)
-    marked = text[match.start() - 1 : match.start()] == "`"
-    if not (match[0][0].isupper() or marked):
+def _precedes_tool(text: str, match: re.Match[str]) -> bool:
+    """Tell whether the text calls a word a tool: "Read tool", "`grep` tool", "Task tools"."""
+    in_code = text[match.start() - 1 : match.start()] == "`"
+    if not (match[0][0].isupper() or in_code):
         return False
-    return re.match(r"tools?\b", closed) is not None and len(behind) - len(closed) > 0
+    after = text[match.end() : match.end() + 80]
+    following = after.lstrip(_MARKUP)
+    return following != after and re.match(r"tools?\b", following) is not None
 
 
 def _stands_alone(text: str, match: re.Match[str]) -> bool:
-    """Tell whether an identifier is no part of a path, of a file's name or of an expression."""
-    before, behind = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 2]
+    """Tell whether an identifier is not part of a path, a file's name or an expression."""
+    before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 2]
     if before and before in "./\\@#%{:":
         return False
-    return not (behind[:1] in {"/", "\\", "=", "["} or (behind[:1] in {".", ":"} and behind[1:].isalnum()))
+    return not (after[:1] in {"/", "\\", "=", "["} or (after[:1] in {".", ":"} and after[1:].isalnum()))

@@ -1,7 +1,7 @@
-"""The text that models see: one renderer for tools, prompts, command line and runs.
+"""Render the texts that models read: one renderer for tools, prompts, the command line and runs.
 
-`activation` is the text of a skill and `catalog` that of all skills; `recipient` is for whom, `adapting` what is said
-to them of tools and files, and `containment` what keeps the words of strangers within our tags.
+`activation` renders one skill and `catalog` the list of all skills. `recipient` describes who reads the text,
+`adaptation` explains a skill's tools and files to that recipient, and `escaping` keeps foreign text inside our tags.
 """
 
 from skills_core.rendering.activation import (
@@ -16,31 +16,31 @@ from skills_core.rendering.catalog import (
     MAX_ENTRY,
     RULE,
     CatalogText,
+    entries_budget,
     entries_within,
-    in_order,
+    listing_order,
     render_catalog,
     render_entry,
-    room_for_entries,
     texts_within,
 )
-from skills_core.rendering.recipient import ANYBODY, Recipient
+from skills_core.rendering.recipient import UNKNOWN_RECIPIENT, Recipient
 
 __all__ = [
-    "ANYBODY",
     "FREE_ARGUMENT",
     "MAX_ENTRY",
     "RULE",
+    "UNKNOWN_RECIPIENT",
     "CatalogText",
     "Recipient",
     "activation_inputs",
+    "entries_budget",
     "entries_within",
-    "in_order",
+    "listing_order",
     "parameters_of",
     "render_activation",
     "render_catalog",
     "render_entry",
     "render_request",
     "render_unchanged",
-    "room_for_entries",
     "texts_within",
 ]

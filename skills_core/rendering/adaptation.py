@@ -1,6 +1,6 @@
-"""What stands at the head of an activation: the tools and files that the body names, as the recipient has them.
+"""Explain, before a skill's body, the tools and files that it mentions in the recipient's terms.
 
-Only what this body needs is said, and nothing where it names neither. The body itself stays as it is.
+Only mentions that this body contains are explained. The body itself is never changed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from skills_core.mentions import capabilities_of, mentioned_paths, mentioned_tools
-from skills_core.rendering.escaping import attribute, contained_line, escaped
+from skills_core.rendering.escaping import escape_content, escape_line, quote_attribute
 from skills_core.toolboxes import Capability
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ MAX_PATHS = 24
 MAX_FOLDERS = 3
 
 MAX_SEARCHED = 262_144
-"""Characters of a body that are looked at; no instructions are longer, and whoever asks waits for it."""
+"""Characters of a body that are searched; instructions are hardly longer, and the request waits for the search."""
 
-_REMEMBERED = 512
-# Bodies of which it is remembered what they name.
+_CACHE_SIZE = 512
+# Bodies whose mentions are cached.
 
-_BY_COMMAND = frozenset(
+_SHELL_CAPABILITIES = frozenset(
     {
         Capability.READ_FILE,
         Capability.WRITE_FILE,
@@ -44,35 +44,35 @@ _BY_COMMAND = frozenset(
         Capability.FETCH_PAGE,
     }
 )
-# What a command of a shell does where there is no tool for it.
+# A shell command can do these where the recipient has no tool for them.
 
-_WITHOUT = {
+_ALTERNATIVES = {
     Capability.ASK_USER: "ask in your reply and wait for the answer",
     Capability.KEEP_TASKS: "keep the list in your replies",
     Capability.DELEGATE: "do the work yourself, one part after the other",
     Capability.PLAN: "write the plan in your reply and wait for approval",
 }
-# What to do instead of a tool that the recipient has not.
+# What to do instead where the recipient has no such tool.
 
 _SCRIPTS = frozenset({".bash", ".cjs", ".js", ".mjs", ".php", ".pl", ".ps1", ".py", ".r", ".rb", ".sh", ".ts", ".zsh"})
 
 
 def render_adaptation(skill: Skill, recipient: Recipient) -> list[str]:
-    """Return the lines that go before the body of `skill`: none, or the elements `tool_names` and `skill_paths`."""
+    """Return the lines before the body of `skill`: the elements `tool_names` and `skill_paths`, as far as needed."""
     if not recipient.adapt:
         return []
     body = skill.body[:MAX_SEARCHED]
-    return [*_tool_names(body, skill, recipient), *_skill_paths(body, skill, recipient)]
+    return [*_tool_name_lines(body, skill, recipient), *_skill_path_lines(body, skill, recipient)]
 
 
-# A skill is activated again and again, and its body does not change; to look through a long one takes milliseconds.
-_tools_in = lru_cache(_REMEMBERED)(mentioned_tools)
-_paths_in = lru_cache(_REMEMBERED)(mentioned_paths)
+# Cached because skills are activated repeatedly, and searching a long body takes milliseconds.
+_tools_in = lru_cache(_CACHE_SIZE)(mentioned_tools)
+_paths_in = lru_cache(_CACHE_SIZE)(mentioned_paths)
 
 
-def _tool_names(body: str, skill: Skill, recipient: Recipient) -> Iterator[str]:
+def _tool_name_lines(body: str, skill: Skill, recipient: Recipient) -> Iterator[str]:
     mentions = _tools_in(body, tuple(skill.frontmatter.allowed_tools or ()), frozenset(recipient.own))
-    said = [line for mention in mentions if mention.in_body and (line := _tool(mention.name, recipient))]
+    said = [line for mention in mentions if mention.in_body and (line := _tool_line(mention.name, recipient))]
     if not said:
         return
     yield "<tool_names>"
@@ -89,8 +89,8 @@ def _tool_names(body: str, skill: Skill, recipient: Recipient) -> Iterator[str]:
     yield "</tool_names>"
 
 
-def _tool(name: str, recipient: Recipient) -> str | None:
-    """Return what to do about a tool that the body names, None where its name holds here too."""
+def _tool_line(name: str, recipient: Recipient) -> str | None:
+    """Return the line for a tool that the body mentions; None if the recipient's tool has the same name."""
     own = recipient.own.get(name)
     toolbox = recipient.toolbox
     if own == name or (own is None and toolbox is not None and toolbox.has(name)):
@@ -101,11 +101,11 @@ def _tool(name: str, recipient: Recipient) -> str | None:
     capabilities = capabilities_of(name)
     purpose = f" ({', '.join(capabilities)})" if capabilities else ""
     if own is not None:
-        return f"- `{name}`{purpose}: call `{escaped(own)}`"
-    return f"- `{name}`{purpose}{_instead(capabilities, toolbox)}"
+        return f"- `{name}`{purpose}: call `{escape_content(own)}`"
+    return f"- `{name}`{purpose}{_replacement(capabilities, toolbox)}"
 
 
-def _instead(capabilities: tuple[Capability, ...], toolbox: Toolbox | None) -> str:
+def _replacement(capabilities: tuple[Capability, ...], toolbox: Toolbox | None) -> str:
     if Capability.LOAD_SKILL in capabilities:
         return ": call `activate_skill`"
     if toolbox is None:
@@ -113,16 +113,16 @@ def _instead(capabilities: tuple[Capability, ...], toolbox: Toolbox | None) -> s
     tools = dict.fromkeys(f"`{tool}`" for each in capabilities if (tool := toolbox.first(each)))
     missing = [each for each in capabilities if not toolbox.first(each)]
     shell = toolbox.first(Capability.RUN_COMMAND)
-    if missing and shell and _BY_COMMAND.issuperset(missing):
+    if missing and shell and _SHELL_CAPABILITIES.issuperset(missing):
         tools[f"`{shell}` with a command that does it"] = None
         missing = []
     if tools:
         return f": call {' or '.join(tools)}"
-    ways = dict.fromkeys(way for each in capabilities if (way := _WITHOUT.get(each)))
+    ways = dict.fromkeys(way for each in capabilities if (way := _ALTERNATIVES.get(each)))
     return f": no such tool here; {'; '.join(ways) or 'tell the user if a step cannot do without it'}"
 
 
-def _skill_paths(body: str, skill: Skill, recipient: Recipient) -> Iterator[str]:
+def _skill_path_lines(body: str, skill: Skill, recipient: Recipient) -> Iterator[str]:
     main = skill.content.main
     names = {name for name in (posixpath.basename(skill.content.folder), skill.name) if name}
     files = frozenset(path for path in skill.content.files if main is None or path != main.path)
@@ -131,32 +131,32 @@ def _skill_paths(body: str, skill: Skill, recipient: Recipient) -> Iterator[str]
     if not paths:
         return
     folder = skill.source.root.joinpath(skill.content.folder)
-    root = folder if _reader(recipient) else None
+    root = folder if _local_reader(recipient) else None
     yield "<skill_paths>"
-    yield from _calls(skill, recipient, paths)
-    yield from _folders(found, str(folder) if recipient.local else skill.root_uri)
+    yield from _usage_lines(skill, recipient, paths)
+    yield from _folder_line(found, str(folder) if recipient.local else skill.root_uri)
     for path in paths[:MAX_PATHS]:
-        file = f" file={attribute(str(root.joinpath(path)))}" if root else ""
-        uri = f" uri={attribute(skill.file_uri(path))}" if recipient.reads_resources else ""
-        yield f"<path name={attribute(path)}{file}{uri}/>"
+        file = f" file={quote_attribute(str(root.joinpath(path)))}" if root else ""
+        uri = f" uri={quote_attribute(skill.file_uri(path))}" if recipient.reads_resources else ""
+        yield f"<path name={quote_attribute(path)}{file}{uri}/>"
     if len(paths) > MAX_PATHS:
         yield f"{len(paths) - MAX_PATHS} more files are named; the same calls work for them."
     yield "</skill_paths>"
 
 
-def _reader(recipient: Recipient) -> str | None:
-    """Return the recipient's own tool that reads a file of this disk, None where none is known."""
+def _local_reader(recipient: Recipient) -> str | None:
+    """Return the recipient's own tool that reads a file of this disk; None if none is known."""
     if not recipient.local or recipient.toolbox is None:
         return None
     return recipient.toolbox.first(Capability.READ_FILE) or recipient.toolbox.first(Capability.RUN_COMMAND)
 
 
-def _calls(skill: Skill, recipient: Recipient, paths: Iterable[str]) -> Iterator[str]:
-    """Say what to call for the files that the body names, and for its scripts."""
-    reader = _reader(recipient)
+def _usage_lines(skill: Skill, recipient: Recipient, paths: Iterable[str]) -> Iterator[str]:
+    """Explain which tool reads the mentioned files, and which runs scripts among them."""
+    reader = _local_reader(recipient)
     ways = [f"`{reader}` and the `file` given here"] if reader else []
     if recipient.file_tool:
-        ways.append(f"`{recipient.file_tool}` (skill {attribute(skill.key)}, path as named)")
+        ways.append(f"`{recipient.file_tool}` (skill {quote_attribute(skill.key)}, path as named)")
     if recipient.reads_resources:
         tool = recipient.toolbox.first(Capability.READ_RESOURCE) if recipient.toolbox else None
         ways.append(f"`{tool}` and the `uri`" if tool else "as the resource `uri`")
@@ -168,7 +168,7 @@ def _calls(skill: Skill, recipient: Recipient, paths: Iterable[str]) -> Iterator
         return
     shell = recipient.toolbox.first(Capability.RUN_COMMAND) if recipient.toolbox else None
     if recipient.script_tool:
-        yield f"Run a script with `{recipient.script_tool}` (skill {attribute(skill.key)}, path as named)."
+        yield f"Run a script with `{recipient.script_tool}` (skill {quote_attribute(skill.key)}, path as named)."
     elif reader and shell:
         yield f"Run a script with `{shell}` and the `file` given here."
     elif not recipient.local:
@@ -178,8 +178,8 @@ def _calls(skill: Skill, recipient: Recipient, paths: Iterable[str]) -> Iterator
         )
 
 
-def _folders(found: PathMentions, place: str) -> Iterator[str]:
-    """Say what the body's names for the skill's folder stand for."""
+def _folder_line(found: PathMentions, place: str) -> Iterator[str]:
+    """Explain what the body's names for the skill's folder mean."""
     if found.folders:
-        named = ", ".join(f"`{contained_line(escaped(folder))}`" for folder in found.folders[:MAX_FOLDERS])
-        yield f"{named} in the instructions: the skill's folder, {contained_line(place)}"
+        named = ", ".join(f"`{escape_line(escape_content(folder))}`" for folder in found.folders[:MAX_FOLDERS])
+        yield f"{named} in the instructions: the skill's folder, {escape_line(place)}"

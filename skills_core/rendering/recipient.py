@@ -1,4 +1,4 @@
-"""For whom an activation is rendered: what the one who reads it can do."""
+"""The recipient of an activation: what the model that reads it can do."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ if TYPE_CHECKING:
 
     from skills_core.toolboxes import Toolbox
 
-__all__ = ["ANYBODY", "Recipient"]
+__all__ = ["UNKNOWN_RECIPIENT", "Recipient"]
 
 
 @dataclass(frozen=True, slots=True)
 class Recipient:
-    """Who gets a text.
+    """What is known of the recipient of a text.
 
-    `local` tells that the skill's folder is on the same disk, `toolbox` what the recipient's own tools are called,
-    None where that is not known, and `reads_resources` that its model can read resources by itself. `own` are tools
-    that skills name and what each is called here, before all that a toolbox says. `file_tool` is the tool of this
-    server that reads a skill's file, and `script_tool` the one that runs its script; None where there is none. `adapt`
-    tells whether a text says what the body's names for tools and files mean here.
+    - `local`: the skill's folder is on the recipient's disk.
+    - `toolbox`: the names of the recipient's own tools; None if unknown.
+    - `reads_resources`: the model can read MCP resources by itself.
+    - `own`: configured names of the recipient's tools by the names that skills use; they override the toolbox.
+    - `file_tool`, `script_tool`: this server's tools that read a skill's file and run its script; None if not offered.
+    - `adapt`: whether the text explains the body's names for tools and files.
     """
 
     local: bool = False
@@ -33,5 +34,5 @@ class Recipient:
     adapt: bool = True
 
 
-ANYBODY = Recipient()
-"""Who is only known to have the tools of this server."""
+UNKNOWN_RECIPIENT = Recipient()
+"""A recipient that is only known to have this server's tools."""

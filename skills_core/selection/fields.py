@@ -1,10 +1,10 @@
-"""The texts of a skill that are searched, one for each field of the index."""
+"""The searched fields of a skill, and their texts."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skills_core.selection.words import indexed
+from skills_core.selection.words import index_text
 
 if TYPE_CHECKING:
     from skills_core.skill import SkillContent
@@ -15,7 +15,7 @@ FIELDS = ("name", "description", "tags", "body")
 
 
 def texts_of(content: SkillContent) -> tuple[str, ...]:
-    """Return the texts in the order of `FIELDS`, folded; what says when to use the skill belongs to its description."""
+    """Return the index texts in the order of `FIELDS`; the description includes `when_to_use` and the triggers."""
     front = content.instructions.frontmatter
     description = "\n".join((front.description, front.when_to_use or "", *front.triggers))
-    return tuple(map(indexed, (content.name, description, "\n".join(front.tags), content.instructions.body)))
+    return tuple(map(index_text, (content.name, description, "\n".join(front.tags), content.instructions.body)))

@@ -1,6 +1,7 @@
-"""Texts in an index of SQLite's FTS5, in memory: which rows have a word, and how much of them it is.
+"""An in-memory full-text index of SQLite's FTS5: which rows contain a word, and with what weight.
 
-Knows rows of texts and nothing of skills. An index has one connection; whoever shares it between threads guards it.
+Works on rows of texts and knows nothing of skills. An index has one connection; callers that share it between threads
+hold a lock.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from skills_core.selection.fields import FIELDS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["FullText", "Stems"]
+__all__ = ["FullTextIndex", "Stems"]
 
-# How much a word counts in each field, before it saturates; found on the first half of the labelled queries.
+# The weight of each field in BM25, before saturation; tuned on the first half of the labelled queries.
 _WEIGHTS = (10.0, 8.0, 5.0, 1.0)
 
 _COLUMNS = ", ".join(FIELDS)
 _TOKENIZE = "tokenize='porter unicode61'"
 _TABLES = (
-    # Without content: the texts are in memory already.
+    # Contentless: the texts are in memory already.
     f"CREATE VIRTUAL TABLE texts USING fts5({_COLUMNS}, content='', {_TOKENIZE})",
     "CREATE VIRTUAL TABLE terms USING fts5vocab(texts, row)",
 )
@@ -35,21 +36,21 @@ _STEM_TABLES = (
 )
 
 MAX_STEMS = 50_000
-"""Words whose stems are kept; queries bring new ones without end."""
+"""Maximum number of cached stems; queries bring new words without end."""
 
 _SATURATIONS = f"SELECT rowid, -bm25(texts, {', '.join(map(str, _WEIGHTS))}) / ? FROM texts WHERE texts MATCH ?"  # noqa: S608
 
 
 class Stems:
-    """The stems of words, as an index has them. May be shared between threads, which wait for new words alone."""
+    """A cache of word stems, as the index computes them. Threads may share it and only wait for unknown words."""
 
     def __init__(self) -> None:
-        """Begin with no words.
+        """Start with an empty cache.
 
         Raises:
             sqlite3.Error: this build of SQLite has no FTS5.
         """
-        self._db = _opened(self, _STEM_TABLES)
+        self._db = _connect(self, _STEM_TABLES)
         self._lock = Lock()
         self._known: dict[str, str | None] = {}
 
@@ -73,27 +74,27 @@ class Stems:
                 self._db.execute("ROLLBACK")
             found |= {words[row]: term for row, term in sorted(rows)}
             if len(self._known) >= MAX_STEMS:
-                # Nothing is taken out of a mapping that another thread may be reading.
+                # Replaced rather than cleared, because another thread may be reading it.
                 self._known = {}
             self._known |= found
         return found
 
 
-class FullText:
-    """Rows of four texts each, by number."""
+class FullTextIndex:
+    """Numbered rows of four texts each."""
 
     def __init__(self) -> None:
-        """Begin with no rows.
+        """Start without rows.
 
         Raises:
             sqlite3.Error: this build of SQLite has no FTS5.
         """
-        self._db = _opened(self, _TABLES)
+        self._db = _connect(self, _TABLES)
         self._counts: dict[str, int] = {}
 
     @contextmanager
-    def changing(self) -> Iterator[None]:
-        """Keep all changes that are made meanwhile, or none if there was an error."""
+    def transaction(self) -> Iterator[None]:
+        """Commit all changes of the block, or none if it raises."""
         self._counts.clear()
         self._db.execute("BEGIN")
         try:
@@ -104,39 +105,39 @@ class FullText:
         self._db.execute("COMMIT")
 
     def insert(self, row: int, texts: Sequence[str]) -> None:
-        """Add a row; `texts` are in the order of `FIELDS`."""
+        """Add a row with texts in the order of `FIELDS`."""
         self._db.execute(f"INSERT INTO texts(rowid, {_COLUMNS}) VALUES (?, ?, ?, ?, ?)", (row, *texts))  # noqa: S608
 
     def delete(self, row: int, texts: Sequence[str]) -> None:
-        """Take away a row; `texts` must be those that it was added with, which the index itself does not keep."""
+        """Delete a row; `texts` must equal those it was added with, because a contentless index does not keep them."""
         command = f"INSERT INTO texts(texts, rowid, {_COLUMNS}) VALUES ('delete', ?, ?, ?, ?, ?)"  # noqa: S608
         self._db.execute(command, (row, *texts))
 
     def counts(self, stems: Iterable[str]) -> dict[str, int]:
-        """Return in how many rows each of the stems is."""
+        """Return the number of rows that contain each stem."""
         return {stem: self._counts.get(stem) or self._count(stem) for stem in stems}
 
     def _count(self, stem: str) -> int:
         found = self._db.execute("SELECT doc FROM terms WHERE term = ?", (stem,)).fetchone()
         if found is None:
             return 0
-        # Kept until the next change: to count the rows of a common word takes longer than all else.
+        # Cached until the next change: counting the rows of a common word is the slowest part of a search.
         self._counts[stem] = found[0]
         return int(found[0])
 
     def saturations(self, word: str, count: int, total: int) -> list[tuple[int, float]]:
-        """Return the rows that have the word, in no order, with the part of BM25 that tells how much of each it is.
+        """Return the rows that contain the word, unordered, with BM25's saturated term frequency for each.
 
-        `count` is in how many of the `total` rows the word is.
+        `count` of the `total` rows contain the word.
         """
-        # A word in quotes is never a part of the query language.
+        # Quoted, so that a word is never taken for an operator of the query language.
         query = '"' + word.replace('"', '""') + '"'
-        # The engine's own weight of a rare word, which makes nothing of one that half of the rows have.
+        # FTS5's inverse document frequency, which is divided out: it is zero for a word in half of the rows.
         rarity = max(log((total - count + 0.5) / (count + 0.5)), 1e-6)
         return self._db.execute(_SATURATIONS, (rarity, query)).fetchall()
 
 
-def _opened(owner: object, tables: Iterable[str]) -> sqlite3.Connection:
+def _connect(owner: object, tables: Iterable[str]) -> sqlite3.Connection:
     database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
     weakref.finalize(owner, database.close)
     for table in tables:

@@ -1,9 +1,9 @@
-"""Score skills against a query by the words they share.
+"""Score skills against a query by shared words.
 
-Source: adk-skill's lexical score. For each token of the query: 4.0 if the name has it, 2.5 for the description,
-2.0 for the tags, 1.0 for the body; the sum is divided by the square root of the body's distinct tokens. Tokens
-are runs of ASCII letters and digits in lower case; a token that the query repeats counts each time. Later versions of
-adk-skill take letters of other scripts too; here the default ranking is for those.
+Source: adk-skill's lexical score. Each token of the query adds 4.0 if the name has it, 2.5 for the description, 2.0 for
+the tags and 1.0 for the body; the sum is divided by the square root of the number of distinct tokens in the body.
+Tokens are runs of ASCII letters and digits in lower case; a token that the query repeats counts each time. Later
+versions of adk-skill accept letters of other scripts; here the default ranking covers those.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _WEIGHTS = (4.0, 2.5, 2.0, 1.0)
 
 
 def tokens(text: str) -> list[str]:
-    """Return the tokens of a text, in its order."""
-    # Lowered after the search: the lower case of some other letters is an ASCII one.
+    """Return the tokens of a text, in order."""
+    # Lower-cased after the search, because some non-ASCII letters have ASCII lower-case forms.
     return [token.lower() for token in _TOKEN.findall(text)]
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class _SkillTokens:
     """The distinct tokens of one skill: name, description, tags, body."""
 
     fields: tuple[frozenset[str], ...]
@@ -45,17 +45,17 @@ class _Words:
 
 @dataclass(frozen=True, slots=True)
 class SkillIndex:
-    """Skills prepared for scoring. `extended` reuses the words of contents that did not change."""
+    """Skills prepared for scoring. `extended` reuses the tokens of unchanged contents."""
 
     skills: tuple[Skill, ...] = ()
-    _words: dict[int, tuple[SkillContent, _Words]] = field(default_factory=dict, repr=False)
+    _words: dict[int, tuple[SkillContent, _SkillTokens]] = field(default_factory=dict, repr=False)
 
     def extended(self, skills: Iterable[Skill]) -> SkillIndex:
-        """Return an index of `skills`, analysing only those whose content this one does not hold."""
+        """Return an index of `skills`, tokenizing only contents that this index does not hold."""
         chosen = tuple(skills)
-        words: dict[int, tuple[SkillContent, _Words]] = {}
+        words: dict[int, tuple[SkillContent, _SkillTokens]] = {}
         for skill in chosen:
-            # Keyed by identity; the entry holds the content, so its id cannot be given to another.
+            # Keyed by identity; the entry holds the content, so its id cannot be reused.
             known = self._words.get(id(skill.content))
             words[id(skill.content)] = known or (skill.content, _analyse(skill))
         return SkillIndex(chosen, words)
@@ -63,43 +63,43 @@ class SkillIndex:
     def select(self, query: str, policy: SelectionPolicy | None = None) -> list[Match]:
         """Return the best matches, best first; ties are ordered by name, then by path.
 
-        A query without tokens selects nothing, or with included tags all that has such a tag, with a score of 0.
-        As a score of 0 is one, only a `min_score` above it leaves out what shares no word.
+        A query without tokens selects nothing or, with included tags, all skills with such a tag and a score of 0.
+        Skills that share no word score 0, so only a `min_score` above 0 excludes them.
         """
         policy = policy or SelectionPolicy()
-        asked = Counter(tokens(query))
-        if policy.top_k <= 0 or not (asked or policy.include_tags):
+        terms = Counter(tokens(query))
+        if policy.top_k <= 0 or not (terms or policy.include_tags):
             return []
-        admits, least = policy.admission(), _single(policy.min_score)
-        scored = ((skill, self._score(skill, asked)) for skill in self.skills if admits(skill.frontmatter.tags))
+        admits, least = policy.admission(), _float32(policy.min_score)
+        scored = ((skill, self._score(skill, terms)) for skill in self.skills if admits(skill.frontmatter.tags))
         kept = [(skill, score) for skill, score in scored if score >= least]
         kept.sort(key=lambda pair: (-pair[1], pair[0].name, pair[0].path))
         best = kept[0][1] if kept else 0.0
-        return [self._match(skill, score, best, asked) for skill, score in kept[: policy.top_k]]
+        return [self._match(skill, score, best, terms) for skill, score in kept[: policy.top_k]]
 
-    def _score(self, skill: Skill, asked: Mapping[str, int]) -> float:
+    def _score(self, skill: Skill, terms: Mapping[str, int]) -> float:
         words = self._words[id(skill.content)][1]
         total = 0.0
-        for token, times in asked.items():
+        for token, times in terms.items():
             for weight, field_words in zip(_WEIGHTS, words.fields, strict=True):
                 if token in field_words:
                     total += weight * times
-        return _single(total / words.divisor) if total else 0.0
+        return _float32(total / words.divisor) if total else 0.0
 
-    def _match(self, skill: Skill, score: float, best: float, asked: Mapping[str, int]) -> Match:
+    def _match(self, skill: Skill, score: float, best: float, terms: Mapping[str, int]) -> Match:
         fields = zip(_FIELDS, self._words[id(skill.content)][1].fields, strict=True)
-        found = ((name, tuple(token for token in asked if token in words)) for name, words in fields)
+        found = ((name, tuple(token for token in terms if token in words)) for name, words in fields)
         band = Band.of(score)
         why = tuple((name, words) for name, words in found if words)
         return Match(skill, score, band, score / best if best else 1.0, band is Band.TRACE, why)
 
 
-def _analyse(skill: Skill) -> _Words:
+def _analyse(skill: Skill) -> _SkillTokens:
     texts = (skill.name, skill.description, " ".join(skill.frontmatter.tags), skill.body)
     fields = tuple(frozenset(tokens(text)) for text in texts)
-    return _Words(fields, _single(math.sqrt(max(1, len(fields[-1])))))
+    return _SkillTokens(fields, _float32(math.sqrt(max(1, len(fields[-1])))))
 
 
-def _single(number: float) -> float:
-    """Return the number in single precision, which adk-skill counts in: it settles what ties and what just suffices."""
+def _float32(number: float) -> float:
+    """Round to single precision, which adk-skill computes in: this decides ties and scores at the minimum."""
     return c_float(number).value

@@ -1,4 +1,4 @@
-"""Whether the first matches lie so close together that somebody should choose between them."""
+"""Tell whether the best matches are so close that the user or the model should choose between them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
 
     from skills_core.selection.policy import Match
 
-__all__ = ["CLOSE", "MAX_MENU", "menu_of"]
+__all__ = ["CLOSE_SHARE", "MAX_MENU", "menu_of"]
 
-CLOSE = 0.9
-"""Close is at least this share of the best score: adk-skill's 0.5 at 5.0, where its highest band begins."""
+CLOSE_SHARE = 0.9
+"""Minimum share of the best score that counts as close: adk-skill's 0.5 below 5.0, where its highest band begins."""
 
 MAX_MENU = 5
 
 
 def menu_of(matches: Sequence[Match]) -> tuple[Match, ...]:
-    """Return the first of `matches`, which are in order, that lie close together; empty where one stands out.
+    """Return the leading ones of the ordered `matches` that are close together; empty if the best one stands out.
 
-    Weak matches make no menu: a choice between skills that do not fit helps nobody.
+    Weak matches are left out, because a choice between skills that do not fit is useless.
     """
-    close = tuple(takewhile(lambda match: match.relative >= CLOSE and not match.weak, matches[:MAX_MENU]))
+    close = tuple(takewhile(lambda match: match.relative >= CLOSE_SHARE and not match.weak, matches[:MAX_MENU]))
     return close if len(close) > 1 else ()

@@ -1,4 +1,4 @@
-"""What both rankings take and return: the policy, the match, and the band of a score."""
+"""The input and output types of both rankings: policy, match, and the band of a score."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Band", "Match", "SelectionPolicy"]
 
 
 class Band(StrEnum):
-    """What a score means, as strength of intent."""
+    """What a score means: how strongly the query asks for the skill."""
 
     TRACE = "trace"
     BROAD = "broad"
@@ -26,7 +26,7 @@ class Band(StrEnum):
 
     @classmethod
     def of(cls, score: float) -> Band:
-        """Return the band of a score of adk-skill: from 1.0 broad, from 2.5 specific, from 5.0 high."""
+        """Return the band of an adk-skill score: broad from 1.0, specific from 2.5, high from 5.0."""
         if score < 1.0:
             return cls.TRACE
         if score < 2.5:  # noqa: PLR2004 - the source's own bounds
@@ -36,7 +36,7 @@ class Band(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SelectionPolicy:
-    """Which matches count: the best `top_k` with at least `min_score`, by tags (in any case) if given."""
+    """Which matches to return: the best `top_k` with at least `min_score`, filtered by tags (ignoring case)."""
 
     top_k: int = 1
     min_score: float = 1.0
@@ -44,7 +44,7 @@ class SelectionPolicy:
     exclude_tags: tuple[str, ...] = ()
 
     def admission(self) -> Callable[[Iterable[str]], bool]:
-        """Return the test whether a skill with these tags may be selected; the policy's tags are folded once."""
+        """Return a predicate on a skill's tags; the policy's own tags are case-folded once."""
         included = frozenset(tag.casefold() for tag in self.include_tags)
         excluded = frozenset(tag.casefold() for tag in self.exclude_tags)
 
@@ -52,8 +52,8 @@ class SelectionPolicy:
             return lambda _: True
 
         def admits(tags: Iterable[str]) -> bool:
-            folded = {tag.casefold() for tag in tags}
-            return folded.isdisjoint(excluded) and (not included or not folded.isdisjoint(included))
+            fold = {tag.casefold() for tag in tags}
+            return fold.isdisjoint(excluded) and (not included or not fold.isdisjoint(included))
 
         return admits
 
@@ -62,9 +62,8 @@ class SelectionPolicy:
 class Match:
     """A skill with its score for one query.
 
-    `relative` is the score as a share of the best match's, from 0 to 1. `weak` tells that little of what was asked
-    for is in the skill. `why` maps fields of the skill (`name`, `description`, `tags`, `body`) to the words of the
-    query that they have.
+    `relative` is the score as a share of the best match's, from 0 to 1. `weak` means that the skill covers little of
+    the query. `why` maps fields of the skill (`name`, `description`, `tags`, `body`) to the query's words in them.
     """
 
     skill: Skill
@@ -76,10 +75,10 @@ class Match:
 
     @property
     def for_log(self) -> str:
-        """The skill with its digest and the score, as every log of a choice names them."""
+        """The skill with its digest and score, as log lines about a selection show it."""
         return f"{one_line(self.skill.key)} {self.skill.digest} score {self.score:.6g}"
 
     @property
     def order(self) -> tuple[float, str, str]:
-        """What matches are sorted by: the best first; ties by name, then by path."""
+        """The sort key: best score first, ties by name, then by path."""
         return -self.score, self.skill.name, self.skill.path

@@ -1,6 +1,6 @@
-"""The default ranking: BM25 over stemmed words, fields weighted, from an index that follows the skills.
+"""The default ranking: BM25 over stemmed words in weighted fields, from an index that is updated with the skills.
 
-Where SQLite lacks FTS5, adk-skill's score stands in.
+If SQLite lacks FTS5, adk-skill's score is the fallback.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from skills_core.selection.fields import texts_of
-from skills_core.selection.fulltext import FullText, Stems
-from skills_core.selection.fusion import DEPTH, fused
+from skills_core.selection.fulltext import FullTextIndex, Stems
+from skills_core.selection.fusion import FUSION_DEPTH, fuse
 from skills_core.selection.lexical import SkillIndex
 from skills_core.selection.policy import Band, Match, SelectionPolicy
-from skills_core.selection.reasons import Asked, Vocabulary, reasons_for
+from skills_core.selection.reasons import QueryTerms, Vocabulary, reasons_for
 from skills_core.selection.words import query_words
 
 if TYPE_CHECKING:
@@ -27,72 +27,73 @@ if TYPE_CHECKING:
     from skills_core.selection.fusion import Reranker
     from skills_core.skill import Skill, SkillContent
 
-__all__ = ["ALL_THAT_MATCH", "SkillSearch"]
+__all__ = ["TOP_TEN", "SkillSearch"]
 
 logger = logging.getLogger(__name__)
 
-ALL_THAT_MATCH = SelectionPolicy(top_k=10, min_score=0.0)
-"""The first ten, whatever their score: no score separates what fits from what does not."""
+TOP_TEN = SelectionPolicy(top_k=10, min_score=0.0)
+"""The first ten matches, whatever their score: no fixed score separates fitting skills from others."""
 
-_LEAST = 0.0001
-"""What stands for "above 0" in a policy of the score that stands in."""
+_MIN_FALLBACK_SCORE = 0.0001
+"""Stands for "above 0" when the fallback scores a query."""
 
-_MANY, _MUCH = 500, 0.25
-"""A word is passed over that more than so many skills have, and more than this share of all."""
+_COMMON_COUNT, _COMMON_SHARE = 500, 0.25
+"""A word is ignored if more skills than both this number and this share of all contain it."""
 
 
 class SkillSearch:
-    """A search over skills. It may be shared between threads."""
+    """A search over skills, which may be shared between threads."""
 
     def __init__(self, reranker: Reranker | None = None) -> None:
-        """Begin with no skills; each search brings its own. A `reranker` is asked too, and has as much of a say."""
+        """Start empty; each search passes its skills. A `reranker` counts as much as the word ranking."""
         self._reranker = reranker
         self._lock = Lock()
-        self._rows = _rows()
+        self._index = _open_index()
         self._lexical = SkillIndex()
 
-    def select(self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy = ALL_THAT_MATCH) -> list[Match]:
+    def select(self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy = TOP_TEN) -> list[Match]:
         """Return those of `skills` that match best, best first; ties are ordered by name, then by path.
 
-        The index is brought up to date with `skills` first, at the price of what is not the same as last time. A
-        query without words selects nothing, or with included tags all that has such a tag, with a score of 0.
+        The index is updated to `skills` first, at the cost of the differences from the previous call. A query without
+        words selects nothing or, with included tags, all skills with such a tag and a score of 0.
         """
         if self._reranker is None or not query_words(query):
             return self._by_words(skills, query, policy)
-        matches = self._by_words(skills, query, replace(policy, top_k=max(policy.top_k, DEPTH), min_score=0.0))
+        matches = self._by_words(skills, query, replace(policy, top_k=max(policy.top_k, FUSION_DEPTH), min_score=0.0))
         admits = policy.admission()
-        shown = {skill.path: skill for skill in skills if admits(skill.frontmatter.tags)}
+        admitted = {skill.path: skill for skill in skills if admits(skill.frontmatter.tags)}
         try:
-            # It may have kept skills of an earlier catalog, or name some that nobody may find.
-            ranked = [shown[skill.path] for skill in self._reranker(query, [*shown.values()]) if skill.path in shown]
+            reranked = self._reranker(query, [*admitted.values()])
+            # A reranker may return skills of an earlier catalog, or skills that were not passed to it.
+            ranked = [admitted[skill.path] for skill in reranked if skill.path in admitted]
         except Exception:
             logger.exception("the reranker failed; skills are ranked by their words alone")
             return self._by_words(skills, query, policy)
-        return [match for match in fused(matches, ranked, policy.top_k) if match.score >= policy.min_score]
+        return [match for match in fuse(matches, ranked, policy.top_k) if match.score >= policy.min_score]
 
     def _by_words(self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy) -> list[Match]:
-        if self._rows is None:
+        if self._index is None:
             with self._lock:
-                return self._stand_in(skills, query, policy)
+                return self._fallback(skills, query, policy)
         words = query_words(query)
         if policy.top_k <= 0 or not (words or policy.include_tags):
             return []
         with self._lock:
-            self._rows.follow(skills)
-            asked, found = self._rows.best(words, policy)
-        # The reasons are of what was found, so that no search waits for those of another.
-        return self._rows.explained(asked, found)
+            self._index.update(skills)
+            terms, hits = self._index.search(words, policy)
+        # Computed outside the lock, so that no search waits for the reasons of another.
+        return self._index.with_reasons(terms, hits)
 
-    def _stand_in(self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy) -> list[Match]:
+    def _fallback(self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy) -> list[Match]:
         if self._lexical.skills is not skills:
             self._lexical = self._lexical.extended(skills)
-        least = max(policy.min_score, _LEAST) if query_words(query) else policy.min_score
+        least = max(policy.min_score, _MIN_FALLBACK_SCORE) if query_words(query) else policy.min_score
         return self._lexical.select(query, replace(policy, min_score=least))
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row of the index: its number, the content that its texts are from, and all skills that have this content."""
+    """A row of the index: its number, the content that it indexes, and all skills with this content."""
 
     number: int
     content: SkillContent
@@ -101,26 +102,26 @@ class _Row:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Hit:
     score: float
     skill: Skill
     vocabulary: Vocabulary
 
 
-class _Rows:
-    """The contents of skills as rows of a full-text index."""
+class _Index:
+    """A full-text index with one row per distinct content of the skills."""
 
     def __init__(self) -> None:
-        self._texts = FullText()
+        self._texts = FullTextIndex()
         self._stems = Stems()
         self._skills: tuple[Skill, ...] = ()
-        # By identity, for both are frozen; the mappings hold them, so their ids cannot be given to others.
+        # Keyed by identity; the mappings hold the skills and contents, so their ids cannot be reused.
         self._known: dict[int, Skill] = {}
         self._of_content: dict[int, _Row] = {}
         self._at: dict[int, _Row] = {}
         self._next = 1
 
-    def follow(self, skills: tuple[Skill, ...]) -> None:
+    def update(self, skills: tuple[Skill, ...]) -> None:
         if self._skills is skills:
             return
         coming = {id(skill): skill for skill in skills}
@@ -138,7 +139,7 @@ class _Rows:
         self._skills, self._known, self._next = skills, coming, number
 
     def _write(self, changed: Mapping[int, _Row]) -> None:
-        with self._texts.changing():
+        with self._texts.transaction():
             for key, row in changed.items():
                 if key not in self._of_content:
                     self._texts.insert(row.number, texts_of(row.content))
@@ -150,28 +151,29 @@ class _Rows:
             else:
                 del self._of_content[key], self._at[row.number]
 
-    def best(self, words: Sequence[str], policy: SelectionPolicy) -> tuple[Asked, list[_Found]]:
-        asked = self._asked(words)
-        return asked, self._best(self._scores(asked) if words else dict.fromkeys(self._at, 0.0), policy)
+    def search(self, words: Sequence[str], policy: SelectionPolicy) -> tuple[QueryTerms, list[_Hit]]:
+        terms = self._weigh(words)
+        scores = self._scores(terms) if words else dict.fromkeys(self._at, 0.0)
+        return terms, self._best(scores, policy)
 
-    def explained(self, asked: Asked, found: Sequence[_Found]) -> list[Match]:
-        """Return matches with their reasons; the index may be changed meanwhile."""
-        best = found[0].score if found else 0.0
-        reasons = reasons_for([each.vocabulary for each in found], asked, self._stems.of)
+    def with_reasons(self, terms: QueryTerms, hits: Sequence[_Hit]) -> list[Match]:
+        """Return the hits as matches with reasons; safe while another thread updates the index."""
+        best = hits[0].score if hits else 0.0
+        reasons = reasons_for([hit.vocabulary for hit in hits], terms, self._stems.of)
         return [
             Match(
-                each.skill,
-                each.score,
+                hit.skill,
+                hit.score,
                 why.band,
-                each.score / best if best else 1.0,
-                bool(asked.words) and why.band is Band.TRACE,
+                hit.score / best if best else 1.0,
+                bool(terms.words) and why.band is Band.TRACE,
                 why.fields,
             )
-            for each, why in zip(found, reasons, strict=True)
+            for hit, why in zip(hits, reasons, strict=True)
         ]
 
-    def _asked(self, words: Iterable[str]) -> Asked:
-        """Weigh the words by how few skills have them; words of the same stem are one."""
+    def _weigh(self, words: Iterable[str]) -> QueryTerms:
+        """Return the words with their inverse document frequency; words with the same stem are one term."""
         stems = self._stems.of(words)
         counts = self._texts.counts(dict.fromkeys(stems.values()))
         total = len(self._at)
@@ -179,30 +181,31 @@ class _Rows:
         for word, stem in stems.items():
             word_of.setdefault(stem, word)
         weights = {stem: log(1 + (total - count + 0.5) / (count + 0.5)) for stem, count in counts.items()}
-        return Asked(word_of, weights, counts)
+        return QueryTerms(word_of, weights, counts)
 
-    def _scores(self, asked: Asked) -> dict[int, float]:
+    def _scores(self, terms: QueryTerms) -> dict[int, float]:
         total = len(self._at)
-        present = [stem for stem in asked.words if asked.counts[stem]]
-        # What many of many skills have tells little, and is what costs most to look up.
-        telling = [stem for stem in present if asked.counts[stem] <= max(_MANY, total * _MUCH)] or present
+        present = [stem for stem in terms.words if terms.counts[stem]]
+        # Words that most skills contain tell little and are the slowest to look up.
+        most = max(_COMMON_COUNT, total * _COMMON_SHARE)
+        selective = [stem for stem in present if terms.counts[stem] <= most] or present
         scores: dict[int, float] = defaultdict(float)
-        for stem in telling:
-            weight = asked.weights[stem]
-            for row, saturation in self._texts.saturations(asked.words[stem], asked.counts[stem], total):
+        for stem in selective:
+            weight = terms.weights[stem]
+            for row, saturation in self._texts.saturations(terms.words[stem], terms.counts[stem], total):
                 scores[row] += weight * saturation
         return scores
 
-    def _best(self, scores: Mapping[int, float], policy: SelectionPolicy) -> list[_Found]:
+    def _best(self, scores: Mapping[int, float], policy: SelectionPolicy) -> list[_Hit]:
         admits = policy.admission()
-        kept: list[_Found] = []
+        kept: list[_Hit] = []
         least = policy.min_score
         for row, score in sorted(scores.items(), key=lambda pair: -pair[1]):
-            # All that tie with the last are wanted too, for names and paths have the last word.
+            # Keep all that tie with the last one, because names and paths order ties.
             if score < least or (len(kept) >= policy.top_k and score < kept[-1].score):
                 break
             at = self._at[row]
-            kept += [_Found(score, skill, at.vocabulary) for skill in at.skills if admits(skill.frontmatter.tags)]
+            kept += [_Hit(score, skill, at.vocabulary) for skill in at.skills if admits(skill.frontmatter.tags)]
         kept.sort(key=lambda found: (-found.score, found.skill.name, found.skill.path))
         return kept[: policy.top_k]
 
@@ -211,9 +214,9 @@ def _new_row(number: int, content: SkillContent) -> _Row:
     return _Row(number, content, Vocabulary(content))
 
 
-def _rows() -> _Rows | None:
+def _open_index() -> _Index | None:
     try:
-        return _Rows()
+        return _Index()
     except sqlite3.Error as error:
-        logger.warning("skills are ranked by adk-skill's score, for SQLite has no full-text index here: %s", error)
+        logger.warning("skills are ranked by adk-skill's score, because this SQLite has no full-text index: %s", error)
         return None

@@ -1,18 +1,18 @@
-"""What a query asks for: its words without those of talk, and texts folded so that spelling does not matter."""
+"""Split a query into words without stop words, and fold texts so that case, accents and letter forms do not matter."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 
-__all__ = ["MAX_WORDS", "folded", "indexed", "phrase", "query_words"]
+__all__ = ["MAX_WORDS", "fold", "index_text", "phrase", "query_words"]
 
 MAX_WORDS = 64
-"""Most words of a query that count: a page that somebody pasted must not hold up the others."""
+"""Maximum number of words of a query that count: a pasted page must not delay other searches."""
 
-# People who talk to an assistant ask, thank and explain; what they want done is in the other words. One string, for a
-# list would be a page of quotes and commas.
-_TALK_TEXT = (
+# Words of conversation with an assistant, which say nothing about the task. One string, because a list would be a page
+# of quotes and commas.
+_STOP_WORD_TEXT = (
     "a about able above actually after again all almost already also although always am an and another any anyone "
     "anything are around as ask asked asking at away back basically be because been before being best better between "
     "both but by came can cannot could did do does doing done dont down each either else enough even ever every "
@@ -28,63 +28,63 @@ _TALK_TEXT = (
     "whats when where whether which while who whole whose why will wish with within without wont would yes yet you "
     "your yours"
 )
-_TALK = frozenset(_TALK_TEXT.split())
+_STOP_WORDS = frozenset(_STOP_WORD_TEXT.split())
 
 _WORD = re.compile(r"[^\W_]+")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _APOSTROPHE = re.compile("(?<=[a-z])['\u2019](?=[a-z])")
-# Thai to Khmer, kana and ideographs, Hangul: where words are not, or not only, what stands between spaces.
+# Thai to Khmer, kana and ideographs, Hangul: scripts whose words are not, or not always, separated by spaces.
 _UNSPACED_LETTER = (
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 _UNSPACED = re.compile(f"{_UNSPACED_LETTER}+")
-# A sign counts by itself, so that "c" and "c++" differ; hyphens and underscores are as good as spaces.
+# A sign is a piece of its own, so that "c" and "c++" differ; hyphens and underscores separate like spaces.
 _PIECE = re.compile(rf"{_UNSPACED_LETTER}|(?:(?!{_UNSPACED_LETTER})[^\W_])+|[^\w\s-]")
 
 
-def folded(text: str) -> str:
-    """Return the text in lower case, without accents and without what is only a form of a letter."""
+def fold(text: str) -> str:
+    """Return the text in lower case, without accents, and with variant forms of a letter as the plain letter."""
     text = text.lower()
     if text.isascii():
         return text
-    # Half of a surrogate pair, which YAML can spell, is no character that an index takes.
+    # YAML can spell a lone surrogate, which the index does not accept.
     text = text.encode("utf-8", "replace").decode("utf-8")
-    # What is only a form of a capital, as in mathematics, is one after it was normalised.
+    # Folded again: normalization turns variant capitals, such as mathematical letters, into plain capitals.
     plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.casefold())).casefold()
     return unicodedata.normalize("NFC", plain)
 
 
-def indexed(text: str) -> str:
-    """Return the text folded, with scripts that put no spaces between words cut into letters and pairs of letters."""
-    text = folded(text)
-    return text if text.isascii() else _UNSPACED.sub(_cut, text)
+def index_text(text: str) -> str:
+    """Return the folded text, with unspaced scripts split into letters and pairs of letters."""
+    text = fold(text)
+    return text if text.isascii() else _UNSPACED.sub(_split_unspaced, text)
 
 
 def phrase(text: str) -> str:
-    """Return the words and signs of a text, folded, each between two spaces: what lies in it whole is a part of it.
+    """Return the folded words and signs of a text, each between spaces, so that `in` finds whole phrases.
 
-    Every letter of a script without spaces is a word.
+    Every letter of an unspaced script is a word of its own.
     """
-    return f" {' '.join(_PIECE.findall(folded(text)))} "
+    return f" {' '.join(_PIECE.findall(fold(text)))} "
 
 
 def query_words(query: str) -> list[str]:
-    """Return the distinct words that a query asks for, folded, in its order; at most `MAX_WORDS`.
+    """Return the distinct folded words of a query, in order; at most `MAX_WORDS`.
 
-    Words of talk count only where there is nothing else.
+    Stop words count only if there are no others.
     """
-    text = _APOSTROPHE.sub("", folded(query))
-    text = text if text.isascii() else _UNSPACED.sub(_paired, text)
+    text = _APOSTROPHE.sub("", fold(query))
+    text = text if text.isascii() else _UNSPACED.sub(_pair_unspaced, text)
     words = list(dict.fromkeys(_WORD.findall(text)))
-    return ([word for word in words if word not in _TALK] or words)[:MAX_WORDS]
+    return ([word for word in words if word not in _STOP_WORDS] or words)[:MAX_WORDS]
 
 
-def _cut(run: re.Match[str]) -> str:
+def _split_unspaced(run: re.Match[str]) -> str:
     return f" {' '.join([*run[0], *_pairs(run[0])])} "
 
 
-def _paired(run: re.Match[str]) -> str:
+def _pair_unspaced(run: re.Match[str]) -> str:
     return f" {' '.join(_pairs(run[0]) or run[0])} "
 
 

@@ -1,7 +1,7 @@
-"""Helpers for tests of skills: parse one, evaluate its gates on a machine of your own, perform it by a script.
+"""Helpers for testing skills: parse a skill, evaluate its gates on a mock machine, perform it with a scripted model.
 
-A model that follows a script and scores in a row need neither a network nor luck. Performing needs the extra `run`,
-which is imported when it is asked for.
+Scripted replies and scores make such tests deterministic and independent of the network. `perform` and the names that
+depend on it need the extra `run`, which is imported on first use.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
     "skill_of",
 ]
 
-_FROM = {
+_LAZY = {
     "CapturedStep": "workflows",
     "ScriptedModel": "scripted_model",
     "SequentialScoreEvaluator": "scores",
@@ -39,8 +39,8 @@ _FROM = {
 }
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is asked for
-    """Import what performs skills when it is asked for."""
-    if name not in _FROM:
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
+    """Import the names that need the extra `run` on first use."""
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"skills_core.testing.{_FROM[name]}"), name)
+    return getattr(import_module(f"skills_core.testing.{_LAZY[name]}"), name)

@@ -1,4 +1,4 @@
-"""An evaluator that gives scores in a row, without a model."""
+"""An evaluator that returns given scores one by one, without a model."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ __all__ = ["SequentialScoreEvaluator"]
 
 
 class SequentialScoreEvaluator:
-    """Gives the first output the first score, and so on; `assessments` holds what it was asked."""
+    """Gives the first output the first score, and so on; `assessments` records the calls."""
 
     def __init__(self, scores: Sequence[float]) -> None:
-        """Give `scores`, each from 0 to 1, also as the score of every criterion."""
+        """Use `scores`, each from 0 to 1, also as the score of every criterion."""
         self._scores = tuple(scores)
         self.assessments: list[ScoringRequest] = []
 
     @property
     def invocations(self) -> int:
-        """How often it was asked."""
+        """The number of calls so far."""
         return len(self.assessments)
 
     async def __call__(self, assessment: ScoringRequest) -> ScoringResult:
         """Return the next score.
 
         Raises:
-            NotScoredError: there are no more.
+            NotScoredError: all scores have been used.
         """
         self.assessments.append(assessment)
         if self.invocations > len(self._scores):

@@ -1,4 +1,4 @@
-"""What a model in a script says."""
+"""The replies of a scripted model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Call", "Reply"]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The model wants a tool called; `arguments` may be a text, as a model writes that gets its JSON wrong."""
+    """A call of a tool by the model; `arguments` may be a string, to imitate a model that writes invalid JSON."""
 
     tool: str
     arguments: Mapping[str, JsonValue] | str = field(default_factory=dict)

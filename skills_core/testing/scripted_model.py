@@ -1,4 +1,4 @@
-"""A model that follows a script, so that a test of a skill needs neither a network nor luck."""
+"""A model that follows a script, so that tests of skills are deterministic and need no network."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["ScriptedModel"]
 
 
 class ScriptedModel(FunctionModel):
-    """Answers with `replies`, one after the other: a text, a call of a tool or several, or an error that is raised.
+    """Answers with `replies`, one by one: a text, one or several tool calls, or an exception to raise.
 
-    `conversations` holds the messages of each request, and `tools` the names of the tools that were offered with it.
+    `conversations` holds the messages of each request, and `tools` the names of the tools offered with it.
     """
 
     def __init__(self, *replies: Reply) -> None:
-        """Follow the script from its beginning."""
+        """Start at the first reply."""
         super().__init__(self._next, model_name="scripted")
         self._replies = replies
         self.conversations: list[list[ModelMessage]] = []

@@ -1,4 +1,4 @@
-"""One run of a skill in a test, with whatever of it the test does not care for left out."""
+"""Run a skill in a test, with defaults for everything that the test does not set."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ async def perform(
     user: User | None = None,
     limits: RunLimits = DEFAULT_LIMITS,
 ) -> RunOutcome:
-    """Perform `skill` and return what came of it; the skill's own patterns guard the calls of `tools`.
+    """Perform `skill` and return the outcome; the skill's own patterns guard the calls of `tools`.
 
-    Without an `evaluator` the model judges its own output, where the skill asks for it; without a `user` there is
-    nobody to ask.
+    Without an `evaluator`, the model evaluates its own output if the skill asks for that. Without a `user`, no question
+    can be asked.
     """
     journal = MemoryJournal("test")
     permits = AllowedTools(skill.frontmatter.allowed_tools)

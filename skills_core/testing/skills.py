@@ -1,4 +1,4 @@
-"""Skills and machines as values: what a test begins with."""
+"""Create skills and machines for tests."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["evaluate_gates", "mock_environment", "skill_of"]
 
 
 def skill_of(text: str) -> Skill:
-    """Return the active skill that the text of a SKILL.md makes; it has no files and is on no disk.
+    """Return the active skill in the text of a SKILL.md, without files and without a place on disk.
 
     Raises:
-        InvalidSkillError: it makes none; which of the five kinds says why.
+        InvalidSkillError: the text is not a valid skill; the subclass says why.
     """
     instructions = parse_skill(text, "SKILL.md")
     content = SkillContent(instructions.name, instructions, {}, None)
@@ -36,12 +36,12 @@ def mock_environment(
     env: Mapping[str, str] | None = None,
     config: Mapping[str, JsonValue] | None = None,
 ) -> Environment:
-    """Return a machine that has these executables, variables and keys of configuration, and nothing else."""
+    """Return a machine that has only these executables, environment variables and configuration keys."""
     return Environment(os=os, has_bin=frozenset(bins).__contains__, variables=env or {}, config=config or {})
 
 
 def evaluate_gates(skill: Skill, environment: Environment) -> Exclusion | None:
-    """Return why a skill would be excluded on a machine, with its reason code; None where it would be active."""
+    """Return why a skill would be excluded on a machine, with the reason code; None if it would be active."""
     entry = environment.entries.get(skill.skill_key.lower())
     for gate in skill.frontmatter.gates:
         exclusion = evaluate_gate(gate, environment, entry, skill.frontmatter.primary_env)

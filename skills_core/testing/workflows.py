@@ -1,4 +1,4 @@
-"""A workflow's steps, captured: the workflow is run as always, and what each skill would say is given by the test."""
+"""Run a workflow with given outputs in place of its skills' runs, and capture the steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["CapturedStep", "WorkflowCapture"]
 
 @dataclass(frozen=True, slots=True)
 class CapturedStep:
-    """A step that performed a skill: what it was asked with, its texts filled, and what it said."""
+    """A step that performed a skill: its input with all references filled in, and its output."""
 
     name: str
     target: str
@@ -32,23 +32,23 @@ class CapturedStep:
 
 
 class WorkflowCapture:
-    """Runs workflows; `steps` are those that performed a skill, in the order in which they did.
+    """Runs workflows and captures the `steps` that performed a skill, in order.
 
-    `outputs` is what each skill says, by its name; an `Exception` among them fails its step with that text.
+    `outputs` maps each skill's name to its output; an `Exception` fails the step with its text.
     """
 
     def __init__(self, outputs: Mapping[str, str | Exception]) -> None:
-        """Capture nothing yet."""
+        """Start without captured steps."""
         self._outputs = outputs
         self.steps: list[CapturedStep] = []
 
     async def run(
         self, document: str, skills: Iterable[Skill], inputs: Mapping[str, str] | None = None
     ) -> WorkflowOutcome:
-        """Run a workflow, given as the text of its document, with these skills.
+        """Run the workflow in the text `document` with these skills.
 
         Raises:
-            InvalidWorkflowError: something is wrong with the workflow or the inputs.
+            InvalidWorkflowError: the workflow or the inputs are invalid.
         """
         catalog = Catalog(tuple(skills))
         plan = prepare(document.encode(), "workflow", catalog, inputs or {})

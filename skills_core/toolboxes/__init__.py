@@ -1,6 +1,6 @@
-"""What the tools of hosts are called: a closed set of capabilities, and for each host its names for them.
+"""The names of hosts' tools: a closed set of capabilities, and each host's names for them.
 
-`toolbox` is what can be said of one host's tools, `presets` holds the facts with their sources and dates.
+`toolbox` defines the types, `presets` holds the data with sources and dates.
 """
 
 from skills_core.toolboxes.presets import OTHER_NAMES, PRESETS, toolbox_named

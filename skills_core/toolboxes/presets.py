@@ -1,7 +1,7 @@
-"""The tools of the common hosts, with where their names were found and when.
+"""The tools of common hosts, with the source and date of each list.
 
-Names are those that a model calls, not those that an interface shows. What a host has under two names, because its
-versions or its models differ, stands with the newer one first.
+The names are those that a model calls, not those in a user interface. If a host has several names for a capability,
+because its versions or models differ, the newest comes first.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ PRESETS: tuple[Toolbox, ...] = (
         former={Can.SEARCH_TEXT: ("search_content",)},
     ),
 )
-"""What a connected client can be known to have."""
+"""The toolboxes of known hosts."""
 
 OTHER_NAMES = Toolbox(
     key="other",
@@ -288,11 +288,11 @@ OTHER_NAMES = Toolbox(
         Can.VIEW_IMAGE: ("read_media_file",),
     },
 )
-"""Names that skills say and no host of the presets has."""
+"""Names that skills mention and no host of the presets has."""
 
 _BY_KEY = {toolbox.key: toolbox for toolbox in PRESETS}
 
 
 def toolbox_named(key: str | None) -> Toolbox | None:
-    """Return the preset with this key, None where there is none."""
+    """Return the preset with this key; None if there is none."""
     return _BY_KEY.get(key or "")

@@ -1,4 +1,4 @@
-"""The tools of one host, by what they can do."""
+"""The tools of one host, by capability."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Capability", "Toolbox"]
 
 
 class Capability(StrEnum):
-    """What a tool of a host can do; each value is what a text says of it."""
+    """What a host's tool can do; the value is the wording in rendered texts."""
 
     READ_FILE = "read a file"
     WRITE_FILE = "write a file"
@@ -35,11 +35,11 @@ class Capability(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Toolbox:
-    """What one host calls its tools: for each capability the names, the first of them the one to call.
+    """A host's names for its tools, by capability; the first name is the one to call.
 
-    `former` are names that only older versions had: skills still say them, nobody can call them. `source` is where
-    the names were found, `date` the day (ISO 8601) on which it was looked up. `names_servers` tells that the host
-    calls a tool of an MCP server `mcp__server__tool`, as many skills do.
+    `former` are names of older versions, which skills still mention but no model can call. `source` is where the names
+    were found and `date` the day of the look-up (ISO 8601). `names_servers` is true if the host names a tool of an MCP
+    server `mcp__server__tool`, as many skills do.
     """
 
     key: str
@@ -51,18 +51,18 @@ class Toolbox:
     names_servers: bool = False
 
     def first(self, capability: Capability) -> str | None:
-        """Return the tool to call for `capability`, None where the host has none of its own."""
+        """Return the tool to call for `capability`; None if the host has none."""
         return next(iter(self.tools.get(capability, ())), None)
 
     def has(self, name: str) -> bool:
-        """Tell whether `name` is a tool of this host; capitals make no difference to a reader."""
+        """Tell whether `name` is a tool of this host, ignoring case."""
         if name.startswith("mcp__"):
             return self.names_servers
         folded = name.casefold()
         return any(folded == own.casefold() for names in self.tools.values() for own in names)
 
     def names(self) -> Iterator[tuple[Capability, str]]:
-        """Yield every name, former ones too, with what it stands for."""
+        """Yield every name, including former ones, with its capability."""
         for tools in (self.tools, self.former):
             for capability, names in tools.items():
                 for name in names:

@@ -1,4 +1,4 @@
-"""Patterns that strangers wrote: which can be used, and what an unusable one costs."""
+"""Untrusted patterns: which are valid, and the effect of an invalid one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skills_core import Library, Reason, Severity, State, Strictness
 from skills_core.errors import InvalidPatternError
-from skills_core.patterns import MAX_PATTERN, MAX_PATTERNS, decoding_part, pattern_fault, searcher
+from skills_core.patterns import MAX_PATTERN, MAX_PATTERNS, compile_matcher, decoded_part, pattern_fault
 
 
 @pytest.mark.parametrize(
@@ -28,11 +28,11 @@ from skills_core.patterns import MAX_PATTERN, MAX_PATTERNS, decoding_part, patte
         ("x" * (MAX_PATTERN + 1), f"at most {MAX_PATTERN}"),
     ],
 )
-def test_a_pattern_that_cannot_be_used_says_why(pattern: str, why: str) -> None:
+def test_an_invalid_pattern_says_why(pattern: str, why: str) -> None:
     assert why in (pattern_fault(pattern) or "")
     if len(pattern) <= MAX_PATTERN:
         with pytest.raises(InvalidPatternError, match="cannot be used"):
-            searcher(pattern)
+            compile_matcher(pattern)
 
 
 @pytest.mark.parametrize(
@@ -48,15 +48,15 @@ def test_a_pattern_that_cannot_be_used_says_why(pattern: str, why: str) -> None:
         ("(a+)+$", "a" * 100_000 + "!", False),
     ],
 )
-def test_a_pattern_is_looked_for_anywhere_in_the_text(*, pattern: str, text: str, found: bool) -> None:
+def test_a_pattern_matches_anywhere_in_the_text(*, pattern: str, text: str, found: bool) -> None:
     assert pattern_fault(pattern) is None
-    assert searcher(pattern)(text) is found
+    assert compile_matcher(pattern)(text) is found
 
 
 @given(st.text(max_size=40), st.text(max_size=60))
 def test_no_pattern_and_no_text_raises(pattern: str, text: str) -> None:
     if pattern_fault(pattern) is None:
-        searcher(pattern)(text)
+        compile_matcher(pattern)(text)
 
 
 @pytest.mark.parametrize("key", ["danger_patterns", "confirm_patterns"])
@@ -70,7 +70,7 @@ def test_no_pattern_and_no_text_raises(pattern: str, text: str) -> None:
         ("[" + ", ".join(f"a{number}" for number in range(MAX_PATTERNS + 1)) + "]", f"at most {MAX_PATTERNS}"),
     ],
 )
-def test_a_skill_whose_patterns_cannot_be_used_is_invalid(
+def test_a_skill_with_invalid_patterns_is_invalid(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library], key: str, value: str, said: str
 ) -> None:
     write_skill(tmp_path, "a", fields=f"{key}: {value}")
@@ -101,13 +101,13 @@ def test_a_skill_whose_patterns_cannot_be_used_is_invalid(
         (r"\S+\d", None),
     ],
 )
-def test_a_part_that_json_text_never_holds_is_found(pattern: str, part: str | None) -> None:
+def test_a_part_that_cannot_match_json_text_is_found(pattern: str, part: str | None) -> None:
     assert pattern_fault(pattern) is None
-    assert decoding_part(pattern) == part
+    assert decoded_part(pattern) == part
 
 
 @pytest.mark.parametrize("strictness", [Strictness.LENIENT, Strictness.STRICT])
-def test_a_skill_with_such_a_pattern_is_told_so_and_guards_all_the_same(
+def test_a_skill_with_such_a_pattern_gets_a_diagnostic_and_still_guards(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library], strictness: Strictness
 ) -> None:
     write_skill(tmp_path, "a", fields=r"danger_patterns: ['rm\s+-r']")

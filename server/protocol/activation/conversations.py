@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from server.exchange.callers import session_of
-from skills_core.rendering.escaping import contained_line
+from skills_core.rendering.escaping import escape_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -183,11 +183,11 @@ def _changed(loaded: _Loaded, now: _Outline) -> list[str]:
     if loaded.given.main != now.main:
         return [f"{_which(loaded)} has changed: load it again with activate_skill."]
     more = f" and {len(files) - _MAX_FILES} more" if len(files) > _MAX_FILES else ""
-    return [f"{_which(loaded)} has changed in its files {', '.join(map(contained_line, files[:_MAX_FILES]))}{more}."]
+    return [f"{_which(loaded)} has changed in its files {', '.join(map(escape_line, files[:_MAX_FILES]))}{more}."]
 
 
 def _which(loaded: _Loaded) -> str:
-    return f"The skill {contained_line(loaded.key)}, which you loaded,"
+    return f"The skill {escape_line(loaded.key)}, which you loaded,"
 
 
 def _differing(one: _Outline, other: _Outline) -> list[str]:

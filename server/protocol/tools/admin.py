@@ -9,7 +9,7 @@ from server.config.settings import OptionalTool
 from server.hosting.status_filter import StatusChoice
 from server.listing.envelope import text_block, tool_result
 from server.wire.errors import InvalidRequestError
-from skills_core.rendering.escaping import contained_json
+from skills_core.rendering.escaping import escape_json
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -48,4 +48,4 @@ class AdminTools:
 
 
 def _result(structured: dict[str, Any]) -> dict[str, Any]:
-    return {**tool_result([text_block(contained_json(structured))]), "structuredContent": structured}
+    return {**tool_result([text_block(escape_json(structured))]), "structuredContent": structured}

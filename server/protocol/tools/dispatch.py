@@ -30,8 +30,8 @@ from server.wire.arguments import read_arguments, string
 from server.wire.errors import InvalidRequestError
 from skills_core.errors import SkillsError
 from skills_core.model_access import is_withheld_from_models
-from skills_core.rendering.escaping import contained, contained_json
-from skills_core.selection import ALL_THAT_MATCH
+from skills_core.rendering.escaping import escape_json, escape_tags
+from skills_core.selection import TOP_TEN
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -110,7 +110,7 @@ class ToolHandlers:
             result = await tool(arguments)
         except SkillsError as error:
             # It names skills and files as strangers called them.
-            result = tool_result([text_block(contained(str(error)))], is_error=True)
+            result = tool_result([text_block(escape_tags(str(error)))], is_error=True)
         if "content" not in result:
             return result  # no answer yet, but a question to the client
         news = conversation.news(self._host.snapshot.catalog)
@@ -149,14 +149,14 @@ class ToolHandlers:
             raise InvalidRequestError(f"limit must be a whole number from 1 to {MAX_MATCHES}")
         if len(query) > MAX_QUERY or len(tags) > MAX_TAGS:
             raise InvalidRequestError(f"query may have {MAX_QUERY} characters, tags {MAX_TAGS} items")
-        policy = replace(ALL_THAT_MATCH, top_k=limit, include_tags=tuple(tags))
+        policy = replace(TOP_TEN, top_k=limit, include_tags=tuple(tags))
         skills = self._host.snapshot.catalog.offered
         # A search may look at every skill, so it must not hold up the other requests.
         search = partial(self._host.search.select, skills, query, policy)
         matches = await anyio.to_thread.run_sync(search, limiter=self._host.searching)
         logger.info("found: %s", ", ".join(match.for_log for match in matches[:_LOGGED]) or "nothing")
         structured = found_object(matches)
-        text = contained_json(structured) if matches else _nothing(query)
+        text = escape_json(structured) if matches else _nothing(query)
         return {**tool_result([text_block(text)]), "structuredContent": structured}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from server.listing.envelope import text_block, tool_result
-from skills_core.rendering.escaping import contained
+from skills_core.rendering.escaping import escape_tags
 from skills_core.run.json_codec import to_json
 from skills_core.run.outcome import RunStatus
 
@@ -37,7 +37,7 @@ def workflow_result(outcome: WorkflowOutcome) -> dict[str, Any]:
 
 def _result(outcome: RunOutcome | WorkflowOutcome, **shorter: object) -> dict[str, Any]:
     """Return the output, what is wrong with it, and the fields, of which some are told in a shorter form."""
-    about = [contained(f"[{outcome.problem}] {outcome.message} (run {outcome.run_id})")] if outcome.problem else []
+    about = [escape_tags(f"[{outcome.problem}] {outcome.message} (run {outcome.run_id})")] if outcome.problem else []
     content = [text_block(text) for text in (outcome.output, *about) if text]
     failed = outcome.status is not RunStatus.COMPLETED
     return {**tool_result(content, is_error=failed), "structuredContent": {**to_json(outcome), **shorter}}

@@ -13,7 +13,7 @@ from server.listing.runs import CONFIRM, CONTINUE, RUN, RUN_WORKFLOW, offers_too
 from server.protocol.activation.calls import invocable, texts_of
 from server.protocol.tools.run_participants import participants_of
 from server.wire.arguments import string
-from skills_core.rendering.escaping import contained
+from skills_core.rendering.escaping import escape_tags
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -101,4 +101,4 @@ async def _told(
     try:
         return await work(exchange)
     except ConfigurationError as error:
-        return tool_result([text_block(contained(str(error)))], is_error=True)
+        return tool_result([text_block(escape_tags(str(error)))], is_error=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from server.listing.envelope import text_block, tool_result
 from server.run.workflow_files import UnknownWorkflowError, read_workflow_file, workflow_files
 from skills_core.errors import did_you_mean, similar_to
-from skills_core.rendering.escaping import contained_json
+from skills_core.rendering.escaping import escape_json
 from skills_core.run.workflow.document import read_workflow
 from skills_core.run.workflow.faults import is_valid
 from skills_core.run.workflow.plan import prepare
@@ -52,7 +52,7 @@ def listed(places: Iterable[str]) -> dict[str, Any]:
             described = {"name": name, "description": read.workflow.description, "inputs": _inputs(read.workflow)}
             found.append(described)
     structured = {"status": "listed", "workflows": found}
-    return {**tool_result([text_block(contained_json(found))]), "structuredContent": structured}
+    return {**tool_result([text_block(escape_json(found))]), "structuredContent": structured}
 
 
 def _inputs(workflow: Workflow) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from skills_core.diagnostics import one_line
 from skills_core.errors import InvalidPatternError, InvalidSchemaError
-from skills_core.patterns import pattern_fault, searcher
+from skills_core.patterns import compile_matcher, pattern_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -226,7 +226,7 @@ def _timed(keyword: Callable[..., Any]) -> Callable[..., Any]:
 
 def _searcher(pattern: str) -> Callable[[str], bool] | None:
     try:
-        return searcher(pattern)
+        return compile_matcher(pattern)
     except InvalidPatternError:
         return None
 

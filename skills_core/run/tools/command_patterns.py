@@ -11,7 +11,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
-from skills_core.patterns import pattern_fault, searcher
+from skills_core.patterns import compile_matcher, pattern_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,7 +47,7 @@ def command_matcher(pattern: str) -> Callable[[Sequence[str]], bool] | None:
     )
     if pattern_fault(expression):
         return None
-    matches = searcher(expression)
+    matches = compile_matcher(expression)
 
     def has_pattern(command: Sequence[str]) -> bool:
         if not command or not OPERATORS.isdisjoint(command) or any(_END in word for word in command):

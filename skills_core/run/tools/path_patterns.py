@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from skills_core.patterns import pattern_fault, searcher
+from skills_core.patterns import compile_matcher, pattern_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ def path_matcher(pattern: str) -> Callable[[str], bool] | None:
     whole = f"^{'' if anchored else '(?:.*/)?'}{expression}(?:/.*)?$"
     if pattern_fault(f"(?s){whole}"):
         return None
-    return searcher(f"(?s){whole}")
+    return compile_matcher(f"(?s){whole}")
 
 
 def _expression(part: str) -> str:

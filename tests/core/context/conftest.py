@@ -1,4 +1,4 @@
-"""Skills that the tests of contexts choose from."""
+"""Skills for the tests of contexts."""
 
 from __future__ import annotations
 

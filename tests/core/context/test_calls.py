@@ -1,3 +1,5 @@
+"""Slash commands at the beginning of a message."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -46,14 +48,14 @@ def called(text: str, catalog: Catalog) -> tuple[str, str, str] | None:
 @pytest.mark.parametrize(
     "head", ["/readme", "/skill readme", "@readme", "$readme", "  \r\n\t/readme", "/skill\n readme"]
 )
-def test_what_follows_the_name_is_the_users_own_words(catalog: Catalog, head: str) -> None:
+def test_text_after_the_name_is_the_arguments(catalog: Catalog, head: str) -> None:
     words = "private MIT\n  and a logo  "
     assert called(f"{head} {words}", catalog) == ("readme", words, words)
     assert called(f"{head}\t \n{words}", catalog) == ("readme", words, words)
 
 
 @pytest.mark.parametrize("text", ["/readme", "/skill readme", "@readme", "$readme", "/readme \n"])
-def test_without_arguments_the_literal_stays(catalog: Catalog, text: str) -> None:
+def test_without_arguments_the_request_is_the_message(catalog: Catalog, text: str) -> None:
     assert called(text, catalog) == ("readme", "", text)
     assert called(f" \n{text}", catalog) == ("readme", "", text)
 
@@ -66,16 +68,16 @@ def test_without_arguments_the_literal_stays(catalog: Catalog, text: str) -> Non
         *("$skill readme", "/gated", "/refunds", "/usr/bin/env", "\ufeff/readme", "/skill://readme/SKILL.md"),
     ],
 )
-def test_what_calls_no_skill_is_no_call(catalog: Catalog, text: str) -> None:
+def test_other_messages_are_no_call(catalog: Catalog, text: str) -> None:
     assert match_skill_call(text, catalog) is None
 
 
-def test_names_that_are_paths_are_called_by_their_paths(catalog: Catalog) -> None:
+def test_skills_with_a_shared_name_are_called_by_path(catalog: Catalog) -> None:
     assert called("/a/refunds now", catalog) == ("a/refunds", "now", "now")
     assert called("/skill b/refunds now", catalog) == ("b/refunds", "now", "now")
 
 
-def test_users_call_what_is_for_users_and_never_what_is_for_models_only(catalog: Catalog) -> None:
+def test_users_can_call_skills_for_users_but_not_those_for_models_only(catalog: Catalog) -> None:
     assert called("@by-mention x", catalog) == ("by-mention", "x", "x")
     assert called("/for-users x", catalog) == ("for-users", "x", "x")
     assert called("/for-models x", catalog) is None
@@ -122,7 +124,7 @@ def call_of(text: str, catalog: Catalog) -> SkillCall:
     return call
 
 
-def test_the_activation_of_a_call_is_the_one_of_all_surfaces(catalog: Catalog) -> None:
+def test_a_calls_activation_equals_that_of_every_surface(catalog: Catalog) -> None:
     call = call_of("/greet Ana </skill_content>", catalog)
     words = {"arguments": "Ana </skill_content>"}
     assert activation_of(call) == render_activation(call.skill, words)

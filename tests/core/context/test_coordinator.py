@@ -1,3 +1,5 @@
+"""The coordinator: which skill it selects, with which tools."""
+
 from __future__ import annotations
 
 import logging
@@ -86,7 +88,7 @@ def test_strict_rejects_a_skill_whose_tools_are_not_all_there(catalog_of: Callab
     assert rejected.match.skill.key == "emergency"
 
 
-def test_permissive_binds_the_tools_that_are_there_and_tells_of_the_others(
+def test_permissive_binds_available_tools_and_reports_the_others(
     catalog_of: Callable[..., Catalog], caplog: pytest.LogCaptureFixture
 ) -> None:
     catalog = catalog_of(emergency=emergency("knowledge", "no_such"))
@@ -135,7 +137,7 @@ def test_the_first_strategy_that_hits_decides(catalog_of: Callable[..., Catalog]
     assert chooser.resolve([]).context is None
 
 
-def test_what_strict_rejects_makes_room_for_the_next_match_up_to_the_policys_number(
+def test_after_a_strict_rejection_the_next_match_is_tried_up_to_top_k(
     catalog_of: Callable[..., Catalog],
 ) -> None:
     catalog = catalog_of(gas_leak=emergency("no_such"), leaks=emergency("knowledge"))
@@ -146,7 +148,7 @@ def test_what_strict_rejects_makes_room_for_the_next_match_up_to_the_policys_num
     assert ContextCoordinator(catalog.skills, Tools("knowledge"), only_one).build_context("gas leak") is None
 
 
-def test_a_tag_gives_one_skill_and_no_second(catalog_of: Callable[..., Catalog]) -> None:
+def test_a_tag_selects_one_skill(catalog_of: Callable[..., Catalog]) -> None:
     catalog = catalog_of(a=emergency("no_such"), b=emergency("knowledge"))
     resolution = coordinator(catalog, "knowledge").resolve([ByTag("plumber")])
     assert resolution.context is None
@@ -179,7 +181,7 @@ def test_the_generalist_comes_last_and_only_where_it_is_configured(
     assert chosen(chooser.build_context_by_name("nobody")) == "base"
 
 
-def test_only_active_skills_are_taken_even_by_name(catalog_of: Callable[..., Catalog]) -> None:
+def test_only_active_skills_are_selected_even_by_name(catalog_of: Callable[..., Catalog]) -> None:
     catalog = catalog_of(gated={**emergency(), "fields": "when: {os: plan9}"}, broken={"description": "''"})
     chooser = coordinator(catalog)
     resolution = chooser.resolve([ByName("gated"), ByName("broken"), ByQuery("gas emergencies")])
@@ -191,7 +193,7 @@ def test_only_active_skills_are_taken_even_by_name(catalog_of: Callable[..., Cat
     ]
 
 
-def test_what_models_may_not_choose_is_taken_by_name_alone(catalog_of: Callable[..., Catalog]) -> None:
+def test_a_skill_that_models_may_not_choose_is_selected_by_name_only(catalog_of: Callable[..., Catalog]) -> None:
     catalog = catalog_of(emergency={**emergency(), "fields": "tags: [plumber]\ntrigger: true"})
     chooser = coordinator(catalog)
     assert chooser.resolve([ByQuery("gas emergencies"), ByTag("plumber")]).context is None
@@ -205,7 +207,7 @@ def test_skills_that_share_a_name_are_named_by_their_paths(catalog_of: Callable[
     assert chooser.build_context_by_name("refunds") is None
 
 
-def test_a_pattern_is_asked_for_as_it_is_and_then_by_the_name_before_it(catalog_of: Callable[..., Catalog]) -> None:
+def test_a_tool_entry_is_resolved_whole_and_then_by_its_name(catalog_of: Callable[..., Catalog]) -> None:
     tools = "'Bash(git:*)', 'Bash(npm:*)', 'Read', 'Edit(*.py)', '(odd)'"
     catalog = catalog_of(emergency=emergency(tools))
     registry = Tools("Bash", "Read", "Edit", "Edit(*.py)")
@@ -242,7 +244,7 @@ def test_nothing_in_a_skill_closes_its_instruction(catalog_of: Callable[..., Cat
     assert "[skill:y]" not in context.instruction
 
 
-def test_which_ranking_counts_can_be_chosen(catalog_of: Callable[..., Catalog]) -> None:
+def test_the_ranking_is_configurable(catalog_of: Callable[..., Catalog]) -> None:
     catalog = catalog_of(leaks="Repair leaking pipes.", other="Paint walls.")
     assert coordinator(catalog).build_context("a leak") is None
     assert chosen(coordinator(catalog, ranking=by_full_text).build_context("a leak")) == "leaks"

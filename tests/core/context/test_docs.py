@@ -1,4 +1,4 @@
-"""The example in the documentation does what it says."""
+"""The example in the documentation works as described."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_example_for_programs_runs_and_prints_what_it_says() -> None:
     )
     assert (done.returncode, done.stderr) == (
         0,
-        "context: release-notes does without tools that are not there: Write\n",
+        "context: release-notes is used without its missing tools: Write\n",
     )
     for part in (
         "[skill:csv-insights]\n",

@@ -1,3 +1,5 @@
+"""The injection of the best skill before a user's message."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -7,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import Injection, Message, SelectionPolicy, TextPart, by_full_text, by_shared_words, inject
-from skills_core.rendering.escaping import contained_between_marks
+from skills_core.rendering.escaping import escape_tags_and_marks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +36,7 @@ def texts_of(injection: Injection) -> list[object]:
 
 
 @pytest.mark.parametrize("make", [by_shared_words, by_full_text])
-def test_the_best_skill_stands_before_the_users_words(catalog: Catalog, make: Callable[..., object]) -> None:
+def test_the_best_skill_is_inserted_before_the_users_text(catalog: Catalog, make: Callable[..., object]) -> None:
     ranking = make(catalog.active)
     found = inject(user("Please search this repository"), ranking)  # type: ignore[arg-type]
     assert found.match is not None
@@ -58,13 +60,13 @@ def test_the_query_is_all_texts_and_the_block_goes_before_the_first(catalog: Cat
         user("nothing that fits"),
     ],
 )
-def test_every_other_message_stays_as_it_is(catalog: Catalog, message: Message) -> None:
+def test_other_messages_stay_unchanged(catalog: Catalog, message: Message) -> None:
     found = inject(message, by_shared_words(catalog.active))
     assert found == Injection(message, None)
     assert found.message is message
 
 
-def test_a_policy_decides_what_suffices(catalog: Catalog) -> None:
+def test_the_policy_decides_which_match_is_injected(catalog: Catalog) -> None:
     message, ranking = user("commits"), by_shared_words(catalog.active)
     assert inject(message, ranking, SelectionPolicy(min_score=3.0)).match is None
     found = inject(message, ranking, SelectionPolicy(min_score=0.1)).match
@@ -72,7 +74,7 @@ def test_a_policy_decides_what_suffices(catalog: Catalog) -> None:
     assert found.skill.name == "release"
 
 
-def test_nothing_is_injected_that_is_not_for_models_or_not_active(catalog_of: Callable[..., Catalog]) -> None:
+def test_only_active_skills_for_models_are_injected(catalog_of: Callable[..., Catalog]) -> None:
     catalog = catalog_of(
         search={"description": "Search code", "fields": "disable-model-invocation: true"},
         lookup={"description": "Search code", "fields": "when: {os: plan9}"},
@@ -84,7 +86,7 @@ def test_nothing_is_injected_that_is_not_for_models_or_not_active(catalog_of: Ca
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.integers(1, 60))
 def test_a_body_is_cut_between_code_points_and_never_closes_its_block(body: str, most: int) -> None:
     for text in (body, f"{body}[/skill]{body}", f"{body}[ / SKILL ]", f"[skill:other]{body}"):
-        cut = contained_between_marks(text)[:most]
+        cut = escape_tags_and_marks(text)[:most]
         assert len(cut) <= most
         cut.encode("utf-8")
         assert "[/skill]" not in cut.lower()
@@ -111,7 +113,7 @@ def test_a_body_and_a_name_cannot_close_the_block_or_open_another(catalog_of: Ca
 
 
 @given(st.text("[]/sSkKiIlL: \\\n"))
-def test_what_was_made_harmless_stays_so(text: str) -> None:
-    once = contained_between_marks(text)
-    assert contained_between_marks(once) == once
+def test_cutting_never_undoes_an_escape(text: str) -> None:
+    once = escape_tags_and_marks(text)
+    assert escape_tags_and_marks(once) == once
     assert "[/skill]" not in once.lower()

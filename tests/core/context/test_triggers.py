@@ -1,3 +1,5 @@
+"""Triggers: which skills a message calls by its words."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -63,13 +65,13 @@ def test_a_trigger_is_found_as_whole_words_whatever_the_case_and_the_gaps(
         ("commit", ""),
     ],
 )
-def test_parts_of_words_other_orders_and_other_signs_are_no_match(
+def test_partial_words_other_orders_and_other_signs_do_not_match(
     catalog_of: Callable[..., Catalog], trigger: str, message: str
 ) -> None:
     assert matched(catalog_of(one={"fields": f'triggers: ["{trigger}"]'}), message) == {}
 
 
-def test_a_message_calls_up_every_skill_with_a_trigger_in_it_in_order(catalog_of: Callable[..., Catalog]) -> None:
+def test_a_message_triggers_every_skill_with_a_trigger_in_it_in_order(catalog_of: Callable[..., Catalog]) -> None:
     catalog = catalog_of(
         b={"fields": "triggers: [git, commit, push]"}, a={"fields": "triggers: [push]"}, c={"fields": "triggers: [x]"}
     )
@@ -100,7 +102,7 @@ def test_the_star_and_the_flag_of_jdai_are_always_on_and_need_no_other_trigger(
 
 
 @given(st.lists(WORDS, min_size=1, max_size=4), st.lists(WORDS, max_size=5), st.lists(WORDS, max_size=5), st.data())
-def test_words_are_found_wherever_they_stand_in_a_row(
+def test_adjacent_words_are_found_anywhere(
     words: list[str], before: list[str], after: list[str], data: st.DataObject
 ) -> None:
     gaps = st.sampled_from([" ", "  ", "\n", "-", "_", "\u00a0"])

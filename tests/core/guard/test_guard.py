@@ -1,4 +1,4 @@
-"""What decides on a call of a tool."""
+"""The decisions of the guard on tool calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from skills_core import Library
 from skills_core.guard import Guard, Rule, Verdict, rules_of
-from skills_core.guard.argument_strings import MAX_APART, values_of
+from skills_core.guard.argument_strings import MAX_SEPARATE, argument_texts
 from skills_core.guard.json_text import json_text
 
 
@@ -28,7 +28,7 @@ def test_the_text_is_the_tools_name_a_space_and_the_arguments_as_javascript_writ
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_who_denies_wins_over_who_asks(order: int) -> None:
+def test_a_denial_wins_over_a_question(order: int) -> None:
     rules = [("rm", Verdict.CONFIRM), ("rf", Verdict.DENY)][::order]
     decision = guard(*rules).decide("sh", {"c": "rm -rf /"})
     assert decision.verdict is Verdict.DENY
@@ -37,13 +37,13 @@ def test_who_denies_wins_over_who_asks(order: int) -> None:
     assert "is denied: it matches `rf`, which the configuration calls dangerous" in decision.reason
 
 
-def test_what_no_pattern_matches_is_allowed_without_a_reason() -> None:
+def test_a_call_without_a_matching_pattern_is_allowed_without_a_reason() -> None:
     decision = guard(("rm", Verdict.DENY)).decide("sh", {"c": "ls"})
     assert (decision.verdict, decision.reason, decision.rule) == (Verdict.ALLOW, "", None)
     assert Guard([]).decide("sh", {}).verdict is Verdict.ALLOW
 
 
-def test_arguments_that_nest_too_deep_to_be_looked_at_are_denied() -> None:
+def test_arguments_that_nest_too_deeply_are_denied() -> None:
     deep: object = "x"
     for _ in range(1000):
         deep = [deep]
@@ -52,11 +52,11 @@ def test_arguments_that_nest_too_deep_to_be_looked_at_are_denied() -> None:
     assert "deep" in decision.reason
 
 
-def test_half_of_a_character_hides_nothing() -> None:
+def test_a_lone_surrogate_hides_nothing() -> None:
     assert guard(("rm -rf", Verdict.DENY)).decide("\ud800", {"\udc00": "rm -rf"}).verdict is Verdict.DENY
 
 
-def test_rules_of_skills_name_whose_they_are(
+def test_a_skills_rule_names_the_skill(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     write_skill(tmp_path, "a", fields="danger_patterns: [one, two]\nconfirm_patterns: [three]")
@@ -77,7 +77,7 @@ def denied(pattern: str, tool: str, arguments: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("blank", ["\t", "\n", " ", "  ", "\r\n", "\f", "\t \n"])
 @pytest.mark.parametrize("pattern", [r"rm\s+-[a-z]*r", r"^Bash .*rm\s+-r", "rm[[:space:]]+-rf /$", r"(?m)^rm\s"])
-def test_a_pattern_with_a_blank_matches_whatever_blank_is_there(pattern: str, blank: str) -> None:
+def test_a_pattern_with_a_blank_class_matches_any_blank(pattern: str, blank: str) -> None:
     for command in (f"rm{blank}-rf /", f"true\nrm{blank}-rf /"):
         for arguments in ({"command": command}, {"argv": ["sh", "-c", command]}, {"deep": [{"er": {"x": [command]}}]}):
             if not (pattern.startswith("(?m)") and command.startswith("rm")):
@@ -96,7 +96,7 @@ def test_a_pattern_with_a_blank_matches_whatever_blank_is_there(pattern: str, bl
         ("^Bash secret$", {"secret": 1}),
     ],
 )
-def test_a_string_of_the_arguments_is_looked_at_as_it_is(pattern: str, arguments: dict[str, Any]) -> None:
+def test_decoded_strings_of_the_arguments_are_matched(pattern: str, arguments: dict[str, Any]) -> None:
     assert denied(pattern, "Bash", arguments)
     assert not denied(pattern, "Bash", {"other": "x"})
 
@@ -130,7 +130,7 @@ def _quoted(text: str) -> str:
     return "".join(f"\\x{{{ord(char):x}}}" for char in text)
 
 
-def test_beyond_a_thousand_strings_all_others_are_looked_through_together() -> None:
+def test_strings_beyond_the_first_thousand_are_matched_together() -> None:
     many: dict[str, Any] = {"lines": [f"line {number}" for number in range(200_000)]}
     assert denied(r"line\s199999", "x", many)
-    assert len(values_of("x", many)) == MAX_APART + 1
+    assert len(argument_texts("x", many)) == MAX_SEPARATE + 1

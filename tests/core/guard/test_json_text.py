@@ -115,7 +115,7 @@ class TestNumbersAreDoublesInTheFewestDigits:
         assert json_text(value) == text
 
     @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 10**400, -(10**400), 2**1024 - 2**970])
-    def test_what_no_finite_double_is_near_becomes_null(self, value: float) -> None:
+    def test_numbers_beyond_all_doubles_become_null(self, value: float) -> None:
         assert json_text([value]) == "[null]"
 
     def test_the_largest_integer_that_rounds_to_a_double_is_that_double(self) -> None:
@@ -205,7 +205,7 @@ class TestStructureHasNoBlanks:
 
 class TestDepthIsBounded:
     @pytest.mark.parametrize("objects", [False, True])
-    def test_the_deepest_value_that_is_taken(self, *, objects: bool) -> None:
+    def test_the_maximum_depth_is_accepted(self, *, objects: bool) -> None:
         opening, closing = ('{"a":', "}") if objects else ("[", "]")
         inner = "{}" if objects else "[]"
         expected = opening * (MAX_DEPTH - 1) + inner + closing * (MAX_DEPTH - 1)
@@ -213,7 +213,7 @@ class TestDepthIsBounded:
 
     @pytest.mark.parametrize("objects", [False, True])
     @pytest.mark.parametrize("levels", [MAX_DEPTH + 1, 100_000])
-    def test_one_level_more_is_an_error_of_ours_and_so_is_any_number(self, levels: int, *, objects: bool) -> None:
+    def test_more_levels_raise_the_documented_error(self, levels: int, *, objects: bool) -> None:
         value = nested(levels, objects=objects)
         with pytest.raises(NestedTooDeepError, match="deeper than 200 levels") as caught:
             json_text(["beside", value] if levels > MAX_DEPTH + 1 else value)
@@ -252,7 +252,7 @@ class TestAnyValue:
         assert keys[len(indices) :] == [key for key in dict.fromkeys(map(joined, value)) if key not in indices]
 
 
-def test_the_module_itself_imports_nothing_that_takes_long() -> None:
+def test_the_module_has_only_light_imports() -> None:
     program = (
         "import sys, types, pathlib\n"
         "package = types.ModuleType('skills_core')\n"

@@ -1,4 +1,4 @@
-"""Which tools and files a body names."""
+"""Which tools and files a body mentions."""
 
 from __future__ import annotations
 
@@ -76,17 +76,17 @@ def test_a_common_word_counts_where_the_text_treats_it_as_a_tool(body: str, name
         "the fetch tool chain",
     ],
 )
-def test_a_common_word_is_no_tool_by_itself(body: str) -> None:
+def test_a_common_word_alone_is_no_tool(body: str) -> None:
     assert named(body) == []
 
 
-def test_words_in_a_row_with_one_that_is_hardly_anything_else_are_tools() -> None:
+def test_a_list_with_an_unmistakable_tool_is_a_list_of_tools() -> None:
     assert named("with internal tools (Read, Grep, and Bash)") == ["Read", "Grep", "Bash"]
     assert named("permissions: Read, Write, Edit") == []
     assert named("Read and Grep") == []
 
 
-def test_a_word_in_a_code_span_counts_where_the_skill_is_known_to_be_about_such_tools() -> None:
+def test_a_word_in_a_code_span_counts_if_another_tool_is_certain() -> None:
     assert named("First `Read` it.") == []
     assert named("First `Read` it.", "Read") == ["Read"]
     assert named("First `Read` it, then use `Grep`.") == ["Read", "Grep"]
@@ -108,12 +108,12 @@ def test_a_name_with_underscores_counts_in_prose_and_not_in_programs_or_paths(bo
 
 
 @pytest.mark.parametrize("name", ["mcp__serena__find_symbol", "mcp__chrome-devtools__new_page"])
-def test_a_tool_of_a_server_counts_and_a_pattern_does_not(name: str) -> None:
+def test_an_mcp_tool_counts_and_a_pattern_of_tools_does_not(name: str) -> None:
     assert named(f"Use `{name}`.") == [name]
     assert named("Use mcp__serena__* or mcp__serena.") == []
 
 
-def test_allowed_tools_are_told_apart_from_what_the_body_says() -> None:
+def test_declared_tools_are_distinguished_from_those_of_the_body() -> None:
     mentions = mentioned_tools("Use the Read tool.", ("Bash(git add:*)", "Read", "MyOwn", "mcp__a__b"))
     assert [(mention.name, mention.in_body, mention.declared) for mention in mentions] == [
         ("Read", True, True),
@@ -122,12 +122,12 @@ def test_allowed_tools_are_told_apart_from_what_the_body_says() -> None:
     ]
 
 
-def test_names_that_settings_map_are_looked_for_too() -> None:
+def test_configured_names_are_found() -> None:
     assert named("Use deploy_it and the Ship tool.", own=("deploy_it", "Ship")) == ["deploy_it", "Ship"]
 
 
 @pytest.mark.parametrize("name", ["functions.exec", "search/codebase", "#fetch", "@workspace", "fs:read", "2do"])
-def test_names_with_signs_that_settings_map_are_looked_for_as_they_are_spelled(name: str) -> None:
+def test_configured_names_with_punctuation_are_found_literally(name: str) -> None:
     assert named(f"Call {name} now.", own=(name,)) == [name]
     assert named(f"Call `{name}`, then TodoWrite.", own=(name,)) == [name, "TodoWrite"]
     assert named(f"x{name} {name}x {name}-x\n```\n{name}\n```\n", own=(name,)) == []
@@ -152,7 +152,7 @@ def test_each_name_counts_once_in_the_order_of_the_body() -> None:
         ("x/y/z.txt before scripts/run.py", ["x/y/z.txt", "scripts/run.py"]),
     ],
 )
-def test_a_path_that_the_skill_has_is_found_as_skills_write_it(body: str, found: list[str]) -> None:
+def test_a_path_of_the_skill_is_found_in_every_usual_form(body: str, found: list[str]) -> None:
     assert paths(body) == found
 
 
@@ -170,7 +170,7 @@ def test_a_path_that_the_skill_has_is_found_as_skills_write_it(body: str, found:
         "myscripts/run.pyc",
     ],
 )
-def test_a_path_of_another_place_is_not_the_skills(body: str) -> None:
+def test_a_path_of_another_place_does_not_count(body: str) -> None:
     assert paths(body, "pdf") == []
 
 
@@ -187,17 +187,17 @@ def test_a_path_of_another_place_is_not_the_skills(body: str) -> None:
         "/path/to/skill/",
     ],
 )
-def test_what_skills_write_for_their_own_folder_is_understood(folder: str) -> None:
+def test_every_usual_name_for_the_skills_folder_is_recognized(folder: str) -> None:
     found = mentioned_paths(f"python {folder}scripts/run.py", FILES, {"pdf"})
     assert found.paths == ("scripts/run.py",)
     assert found.folders == (folder,)
 
 
-def test_a_link_names_a_readme_of_the_skill() -> None:
+def test_a_link_to_a_generic_name_counts() -> None:
     assert paths("[more](README.md)") == ["README.md"]
 
 
-def test_fenced_code_is_blank_and_all_else_stays_where_it_was() -> None:
+def test_fenced_code_is_blanked_and_other_text_keeps_its_position() -> None:
     text = "a `b`\n```py\ncode\n~~~\n```\nc\n   ~~~~\n```\n~~~~\nd ```inline``` e\n```\nopen"
     blank = without_fences(text)
     assert len(blank) == len(text)
@@ -210,7 +210,45 @@ AWKWARD = st.lists(
 
 
 @given(st.one_of(st.text(), AWKWARD))
-def test_no_text_is_too_strange_to_be_looked_at(body: str) -> None:
+def test_any_text_can_be_searched(body: str) -> None:
     for mention in mentioned_tools(body, (body[:80],), ("own_tool",)):
         assert mention.name in body
     assert set(mentioned_paths(body, FILES, {"a"}).paths) <= FILES
+
+
+OWN_PREFIXES = (
+    "{baseDir}/",
+    "${CLAUDE_SKILL_DIR}/",
+    "$skill_dir/",
+    "SKILL_DIR/",
+    "<path-to-skill>/",
+    "a/pdf/",
+    "/pdf/",
+    "your-skill/",
+)
+OTHER_PREFIXES = ("../", "/", "src/", "base_dir/", "$", "${X}", "{project}/", "$HOME/", "https://host/pdf/", "pdf-2/")
+FILE = st.from_regex(r"[a-z]{2,5}9(/[a-z]{2,5}9){0,2}\.[a-z]{2,3}", fullmatch=True)
+
+
+@given(FILE, st.sampled_from(("", "./", "@")))
+def test_a_relative_path_counts_and_names_no_folder(path: str, prefix: str) -> None:
+    found = mentioned_paths(f"Run {prefix}{path}.", {path}, {"pdf"})
+    assert (found.paths, found.folders) == ((path,), ())
+
+
+@given(FILE, st.sampled_from(OWN_PREFIXES))
+def test_a_path_below_the_skills_folder_counts_and_names_that_folder(path: str, prefix: str) -> None:
+    found = mentioned_paths(f"Run {prefix}{path}.", {path}, {"pdf"})
+    assert (found.paths, found.folders) == ((path,), (prefix,))
+
+
+@given(FILE, st.sampled_from(OTHER_PREFIXES))
+def test_a_path_below_another_folder_does_not_count(path: str, prefix: str) -> None:
+    found = mentioned_paths(f"Run {prefix}{path}.", {path}, {"pdf"})
+    assert (found.paths, found.folders) == ((), ())
+
+
+@given(st.lists(FILE, unique=True, max_size=5))
+def test_files_are_listed_in_the_order_of_their_first_mention(files: list[str]) -> None:
+    body = " and ".join([*files, *reversed(files)])
+    assert mentioned_paths(body, set(files)).paths == tuple(files)

@@ -1,4 +1,4 @@
-"""What an activation says at its head about the tools and files that its body names."""
+"""The explanation of a body's tools and files before an activation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from skills_core import Recipient, render_activation
 from skills_core.rendering.adaptation import MAX_PATHS, MAX_TOOLS
-from skills_core.rendering.escaping import contained
+from skills_core.rendering.escaping import escape_tags
 from skills_core.toolboxes import toolbox_named
 
 if TYPE_CHECKING:
@@ -49,13 +49,13 @@ def lines(skill: Skill, recipient: Recipient, name: str = "tool_names") -> list[
     return [line for line in element(render_activation(skill, {}, recipient), name).splitlines() if line[:1] in "-<"]
 
 
-def test_nothing_is_said_where_the_body_names_neither_tools_nor_files(make: Callable[..., Skill]) -> None:
+def test_a_body_without_tools_and_files_gets_no_explanation(make: Callable[..., Skill]) -> None:
     skill = make("Read the text, and write a summary.", fields="allowed-tools: Read, Bash(git:*)", files={"a.md": "x"})
     for recipient in (Recipient(), CLAUDE, GEMINI, FAR):
         assert render_activation(skill, {}, recipient).split("\n")[1] == "Read the text, and write a summary."
 
 
-def test_a_tool_of_another_host_is_called_by_its_name_here(make: Callable[..., Skill]) -> None:
+def test_another_hosts_tool_is_explained_by_the_recipients_tool(make: Callable[..., Skill]) -> None:
     skill = make("The body: use the Bash tool, then AskUserQuestion and TodoWrite.")
     assert lines(skill, GEMINI) == [
         "- `Bash` (run a command): call `run_shell_command`",
@@ -64,19 +64,19 @@ def test_a_tool_of_another_host_is_called_by_its_name_here(make: Callable[..., S
     ]
 
 
-def test_tools_that_the_host_has_by_that_name_are_not_explained(make: Callable[..., Skill]) -> None:
+def test_tools_with_the_same_name_on_the_host_are_not_explained(make: Callable[..., Skill]) -> None:
     skill = make("The body: use the Bash tool, AskUserQuestion and mcp__serena__find_symbol.")
     assert lines(skill, CLAUDE) == []
     assert "tool_names" not in render_activation(skill, {}, CLAUDE)
 
 
-def test_what_a_shell_can_do_is_done_by_a_command_where_there_is_no_tool_for_it(make: Callable[..., Skill]) -> None:
+def test_a_shell_command_replaces_a_missing_tool(make: Callable[..., Skill]) -> None:
     assert lines(make("The body: use `Grep`."), CODEX) == [
         "- `Grep` (search in files): call `exec_command` with a command that does it"
     ]
 
 
-def test_a_tool_without_an_equal_is_said_to_have_none_and_what_to_do_then(make: Callable[..., Skill]) -> None:
+def test_a_tool_without_equivalent_gets_an_alternative(make: Callable[..., Skill]) -> None:
     goose = Recipient(toolbox=toolbox_named("goose"))
     skill = make("The body: AskUserQuestion, WebSearch and WebFetch.")
     assert lines(skill, goose) == [
@@ -87,7 +87,7 @@ def test_a_tool_without_an_equal_is_said_to_have_none_and_what_to_do_then(make: 
     assert "tell the user; never pretend that it was done" in element(render_activation(skill, {}, goose), "tool_names")
 
 
-def test_to_whoever_is_not_known_a_name_is_explained_by_what_it_does(make: Callable[..., Skill]) -> None:
+def test_for_an_unknown_recipient_a_tool_is_explained_by_its_capability(make: Callable[..., Skill]) -> None:
     text = element(render_activation(make("The body: AskUserQuestion.")), "tool_names")
     assert "- `AskUserQuestion` (ask the user)\n" in text
     assert "Where you have none of that name" in text
@@ -99,7 +99,7 @@ def test_another_skill_is_loaded_by_the_tool_of_this_server(make: Callable[..., 
         assert lines(skill, recipient) == ["- `Skill` (load a skill): call `activate_skill`"]
 
 
-def test_settings_win_over_what_is_known_of_a_host(make: Callable[..., Skill]) -> None:
+def test_configured_tool_names_override_the_hosts_toolbox(make: Callable[..., Skill]) -> None:
     own = {"Bash": "terminal", "AskUserQuestion": "AskUserQuestion", "mcp__a__b": "a_b", "deploy_it": "ship"}
     skill = make("The body: Bash tool, AskUserQuestion, mcp__a__b, deploy_it, TodoWrite.")
     assert lines(skill, Recipient(toolbox=toolbox_named("gemini"), own=own)) == [
@@ -110,15 +110,13 @@ def test_settings_win_over_what_is_known_of_a_host(make: Callable[..., Skill]) -
     ]
 
 
-def test_whoever_wants_none_of_this_gets_none_of_it(make: Callable[..., Skill]) -> None:
+def test_adaptation_can_be_switched_off(make: Callable[..., Skill]) -> None:
     skill = make("The body: Bash tool, forms.md.", files={"forms.md": "x"})
     text = render_activation(skill, {}, Recipient(local=True, toolbox=toolbox_named("gemini"), adapt=False))
     assert text.split("\n")[1] == "The body: Bash tool, forms.md."
 
 
-def test_a_file_is_read_from_the_disk_where_the_recipient_has_a_tool_and_the_disk(
-    make: Callable[..., Skill], tmp_path: Path
-) -> None:
+def test_a_local_recipient_with_a_file_tool_reads_from_disk(make: Callable[..., Skill], tmp_path: Path) -> None:
     skill = make("The body: see references/forms.md.", files={"references/forms.md": "x", "other.md": "y"})
     place = tmp_path.resolve() / "pdf" / "references/forms.md"
     assert lines(skill, GEMINI, "skill_paths") == [f'<path name="references/forms.md" file="{place}"/>']
@@ -128,7 +126,7 @@ def test_a_file_is_read_from_the_disk_where_the_recipient_has_a_tool_and_the_dis
     assert str(tmp_path) not in render_activation(skill, {}, FAR)
 
 
-def test_a_file_is_a_resource_where_the_clients_model_can_read_one(make: Callable[..., Skill]) -> None:
+def test_a_model_that_reads_resources_gets_the_files_uri(make: Callable[..., Skill]) -> None:
     skill = make("The body: see forms.md.", files={"forms.md": "x"})
     far = Recipient(toolbox=toolbox_named("claude-code"), reads_resources=True)
     assert lines(skill, far, "skill_paths") == ['<path name="forms.md" uri="skill://pdf/forms.md"/>']
@@ -136,7 +134,7 @@ def test_a_file_is_a_resource_where_the_clients_model_can_read_one(make: Callabl
     assert "as the resource `uri`" in render_activation(skill, {}, Recipient(reads_resources=True))
 
 
-def test_a_script_is_run_where_it_can_be_run(make: Callable[..., Skill]) -> None:
+def test_a_script_is_run_with_the_tool_that_can_run_it(make: Callable[..., Skill]) -> None:
     skill = make("The body: run scripts/a.py.", files={"scripts/a.py": "x"})
     said = [element(render_activation(skill, {}, each), "skill_paths") for each in (GEMINI, FAR, Recipient(local=True))]
     assert "Run a script with `run_shell_command` and the `file` given here." in said[0]
@@ -147,14 +145,14 @@ def test_a_script_is_run_where_it_can_be_run(make: Callable[..., Skill]) -> None
     assert 'Run a script with `run_skill_script` (skill "pdf", path as named).' in text
 
 
-def test_what_the_body_calls_the_skills_folder_is_told(make: Callable[..., Skill], tmp_path: Path) -> None:
+def test_the_bodys_name_for_the_skills_folder_is_explained(make: Callable[..., Skill], tmp_path: Path) -> None:
     skill = make("The body: {baseDir}/a.md and ~/.claude/skills/pdf/a.md", files={"a.md": "x"})
     said = "`{baseDir}/`, `~/.claude/skills/pdf/` in the instructions: the skill's folder, "
     assert f"{said}{tmp_path.resolve() / 'pdf'}\n" in render_activation(skill, {}, GEMINI)
     assert f"{said}skill://pdf/\n" in render_activation(skill, {}, FAR)
 
 
-def test_what_is_said_is_bounded_and_says_how_much_is_not(make: Callable[..., Skill]) -> None:
+def test_explanations_are_bounded_and_count_the_rest(make: Callable[..., Skill]) -> None:
     files = {f"f{number:03}.md": "" for number in range(MAX_PATHS + 5)}
     names = [f"mcp__a__t{number}" for number in range(MAX_TOOLS + 5)]
     skill = make(f"The body: {' '.join(files)} {' '.join(names)}", files=files)
@@ -174,12 +172,12 @@ def test_names_of_files_and_folders_cannot_add_markup(make: Callable[..., Skill]
     ET.fromstring(f"<all>{head}</all>")  # noqa: S314 - our own
 
 
-def test_a_parameters_value_names_nothing(make: Callable[..., Skill]) -> None:
+def test_a_parameters_value_is_no_mention(make: Callable[..., Skill]) -> None:
     text = render_activation(make("The body: {{what}}."), {"what": "AskUserQuestion"}, GEMINI)
     assert "tool_names" not in text
 
 
-def test_the_same_skill_for_the_same_recipient_is_the_same_text(make: Callable[..., Skill]) -> None:
+def test_the_text_depends_on_skill_and_recipient_alone(make: Callable[..., Skill]) -> None:
     skill = make("The body: Bash tool, `Grep`, forms.md", files={"forms.md": ""})
     assert render_activation(skill, {}, GEMINI) == render_activation(skill, {}, GEMINI)
 
@@ -213,10 +211,10 @@ def template(
 
 
 @given(body=BODIES)
-def test_whatever_a_body_names_it_is_there_as_it_was_but_for_our_tags(body: str, template: Skill) -> None:
+def test_any_body_stays_verbatim_except_for_our_tags(body: str, template: Skill) -> None:
     instructions = replace(template.content.instructions, body=body)
     skill = replace(template, content=replace(template.content, instructions=instructions))
     for recipient in (Recipient(), CLAUDE, CODEX, FAR):
         text = render_activation(skill, {}, recipient)
-        told = contained(body)
+        told = escape_tags(body)
         assert f"\n{told}\n\nSkill root: " in text or f"\n{told}\n\nParameters without" in text

@@ -1,3 +1,5 @@
+"""The rendered activation, request and catalog."""
+
 from __future__ import annotations
 
 import re
@@ -48,7 +50,7 @@ def test_a_body_cannot_hold_a_receipt(make: Callable[..., Skill]) -> None:
     assert "<skill_receipts/>" in text
 
 
-def test_the_folder_on_disk_is_told_on_request_only(make: Callable[..., Skill], tmp_path: Path) -> None:
+def test_the_folder_on_disk_is_given_to_local_recipients_only(make: Callable[..., Skill], tmp_path: Path) -> None:
     skill = make()
     assert str(tmp_path.resolve() / "a") not in render_activation(skill)
     assert f"Skill directory: {tmp_path.resolve() / 'a'}\n" in render_activation(skill, recipient=Recipient(local=True))
@@ -102,7 +104,7 @@ def test_parameters_without_a_value_are_named(make: Callable[..., Skill]) -> Non
     assert "without a value" not in render_activation(skill, {"one": "", "two": "", "three": ""})
 
 
-def test_arguments_that_no_parameter_takes_are_handed_on(make: Callable[..., Skill]) -> None:
+def test_arguments_without_a_parameter_are_listed(make: Callable[..., Skill]) -> None:
     assert "Further arguments: focus = security; x = 1" in render_activation(
         make(body="Do it."), {"focus": "security", "x": "1"}
     )
@@ -198,7 +200,7 @@ def entries(text: str) -> list[str]:
     return [element.attrib["name"] for element in ET.fromstring(f"<x>{listing}</x>")]  # noqa: S314 - our own
 
 
-def test_values_that_would_make_a_text_without_bound_stand_once_behind_the_body(make: Callable[..., Skill]) -> None:
+def test_values_that_exceed_the_bound_are_listed_once_after_the_body(make: Callable[..., Skill]) -> None:
     skill = make(body="{{x}}{{y}} " * 50_000)
     text = render_activation(skill, {"x": "v" * 100_000, "y": "short"})
     assert len(text) < 1_000_000
@@ -229,7 +231,7 @@ def test_a_catalog_keeps_its_budget_with_whole_entries_and_counts_what_is_hidden
 
 
 @pytest.mark.parametrize("text", ["<&>" * 400, "& " * 700])
-def test_an_entry_that_is_longer_than_all_the_room_hides_no_other(
+def test_an_entry_that_exceeds_the_budget_hides_no_other(
     text: str, tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     write_skill(tmp_path, "a", description=f"'{text}'")

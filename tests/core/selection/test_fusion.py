@@ -1,4 +1,4 @@
-"""A second opinion on a search, and how both rankings become one."""
+"""The fusion of the word ranking with that of a reranker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skills_core import Band, Library, Match, SelectionPolicy, Skill, SkillSearch
-from skills_core.selection.fusion import DEPTH, fused
+from skills_core.selection.fusion import FUSION_DEPTH, fuse
 
 TEN = SelectionPolicy(top_k=10, min_score=0.0)
 
@@ -38,7 +38,7 @@ def names(matches: Iterable[Match]) -> list[str]:
     return [match.skill.name for match in matches]
 
 
-def test_what_both_find_comes_first_and_what_only_the_second_finds_is_there(skills: tuple[Skill, ...]) -> None:
+def test_skills_of_both_rankings_come_first_and_those_of_one_are_included(skills: tuple[Skill, ...]) -> None:
     plain = SkillSearch().select(skills, "forms", TEN)
     assert set(names(plain)) == {"pdf-forms", "forms-lint"}
     found = SkillSearch(by_name("travel", names(plain)[1])).select(skills, "forms", TEN)
@@ -48,13 +48,13 @@ def test_what_both_find_comes_first_and_what_only_the_second_finds_is_there(skil
     assert (travel.score, travel.relative, travel.band, travel.weak) == (1 / 61, 0.0, Band.TRACE, False)
 
 
-def test_a_second_opinion_sees_only_what_may_be_found(skills: tuple[Skill, ...]) -> None:
+def test_a_reranker_receives_only_admitted_skills(skills: tuple[Skill, ...]) -> None:
     policy = SelectionPolicy(10, 0.0, include_tags=("office",))
     found = SkillSearch(by_name("invoices", "travel")).select(skills, "forms", policy)
     assert set(names(found)) == {"pdf-forms", "travel"}
 
 
-def test_a_second_opinion_that_fails_costs_only_itself(
+def test_a_failing_reranker_leaves_the_word_ranking(
     skills: tuple[Skill, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails(_: str, __: Sequence[Skill]) -> Iterable[Skill]:
@@ -66,7 +66,7 @@ def test_a_second_opinion_that_fails_costs_only_itself(
 
 
 @pytest.mark.parametrize("answer", [["pdf-forms"], [None], 5, None])
-def test_a_second_opinion_that_answers_anything_but_skills_costs_only_itself(
+def test_a_reranker_that_returns_no_skills_leaves_the_word_ranking(
     skills: tuple[Skill, ...], caplog: pytest.LogCaptureFixture, answer: Any
 ) -> None:
     with caplog.at_level(logging.ERROR):
@@ -75,7 +75,7 @@ def test_a_second_opinion_that_answers_anything_but_skills_costs_only_itself(
     assert "the reranker failed" in caplog.text
 
 
-def test_what_a_second_opinion_was_not_shown_it_cannot_bring_in(
+def test_a_reranker_cannot_add_skills_that_it_did_not_receive(
     skills: tuple[Skill, ...], tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     write_skill(tmp_path, "travel", description="Plan a longer trip.", fields="tags: [office]")
@@ -86,7 +86,7 @@ def test_what_a_second_opinion_was_not_shown_it_cannot_bring_in(
     assert all(match.skill in skills for match in found)
 
 
-def test_nobody_is_asked_about_a_query_without_words(skills: tuple[Skill, ...]) -> None:
+def test_a_query_without_words_is_not_reranked(skills: tuple[Skill, ...]) -> None:
     def never(_: str, __: Sequence[Skill]) -> Iterable[Skill]:
         raise AssertionError
 
@@ -96,25 +96,25 @@ def test_nobody_is_asked_about_a_query_without_words(skills: tuple[Skill, ...]) 
 
 @given(data=st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_places_alone_decide_and_better_ones_never_cost_a_skill_its_place(
+def test_only_places_count_and_a_better_place_never_lowers_the_result(
     data: st.DataObject, skills: tuple[Skill, ...]
 ) -> None:
     words = data.draw(st.permutations(skills))[: data.draw(st.integers(0, 4))]
     second = data.draw(st.lists(st.sampled_from(skills), max_size=8))
     matches = [Match(skill, 9.0 - place, Band.HIGH) for place, skill in enumerate(words)]
-    found = fused(matches, second, 10)
+    found = fuse(matches, second, 10)
     assert {match.skill.path for match in found} == {skill.path for skill in (*words, *second)}
     assert [match.order for match in found] == sorted(match.order for match in found)
     # Who is first in both is first.
     if words and second and words[0] is second[0]:
         assert found[0].skill is words[0]
-    assert fused(matches, second, 1) == found[:1]
+    assert fuse(matches, second, 1) == found[:1]
 
 
-def test_only_the_beginning_of_a_ranking_counts(
+def test_only_the_first_places_of_a_ranking_count(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
-    for number in range(DEPTH + 3):
+    for number in range(FUSION_DEPTH + 3):
         write_skill(tmp_path, f"s{number:03}")
     many = load(tmp_path).catalog.offered
-    assert len(fused([], (skill for skill in many), 1000)) == DEPTH
+    assert len(fuse([], (skill for skill in many), 1000)) == FUSION_DEPTH

@@ -1,3 +1,5 @@
+"""The default ranking: words, fields, scripts, ties and updates of the index."""
+
 from __future__ import annotations
 
 import logging
@@ -11,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import Band, SelectionPolicy, SkillSearch
-from skills_core.selection import ALL_THAT_MATCH, menu_of
-from skills_core.selection.words import MAX_WORDS, folded, query_words
+from skills_core.selection import TOP_TEN, menu_of
+from skills_core.selection.words import MAX_WORDS, fold, query_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +48,7 @@ def library(tmp_path: Path, write_skill: Callable[..., Path], load: Callable[...
 def names(library: Library) -> Names:
     search = SkillSearch()
 
-    def ask(query: str, policy: SelectionPolicy = ALL_THAT_MATCH) -> list[str]:
+    def ask(query: str, policy: SelectionPolicy = TOP_TEN) -> list[str]:
         return [match.skill.name for match in search.select(library.catalog.offered, query, policy)]
 
     return ask
@@ -101,7 +103,7 @@ def test_ties_are_ordered_by_name_then_by_path(library: Library) -> None:
         assert [match.skill.path for match in found] == paths
 
 
-def test_words_of_talk_count_only_where_there_is_nothing_else(
+def test_stop_words_count_only_without_other_words(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     assert query_words("Could you please help me with this PDF?") == ["pdf"]
@@ -115,13 +117,13 @@ def test_a_very_long_query_is_bounded() -> None:
 
 
 @pytest.mark.parametrize(("text", "expected"), [("Straße", "strasse"), ("ﬁle", "file"), ("É", "e"), ("한국", "한국")])
-def test_folding_keeps_what_makes_a_word(text: str, expected: str) -> None:
-    assert folded(text) == expected
+def test_folding_keeps_letters_that_distinguish_words(text: str, expected: str) -> None:
+    assert fold(text) == expected
 
 
 @given(text=st.text(st.characters(exclude_categories=())))
 def test_any_text_can_be_folded_for_an_index(text: str) -> None:
-    assert folded(text).encode("utf-8")[:0] == b""
+    assert fold(text).encode("utf-8")[:0] == b""
 
 
 def test_tags_include_and_exclude_in_any_case(names: Names) -> None:
@@ -132,7 +134,7 @@ def test_tags_include_and_exclude_in_any_case(names: Names) -> None:
     assert names("pdf", SelectionPolicy(0, 0.0)) == []
 
 
-def test_a_match_says_what_was_found_where_and_how_it_stands_to_the_best(library: Library) -> None:
+def test_a_match_has_its_words_by_field_and_its_relative_score(library: Library) -> None:
     best, second = SkillSearch().select(library.catalog.offered, "fill pdf form")
     assert dict(best.why) == {"name": ("pdf", "form"), "description": ("fill", "form")}
     assert dict(second.why) == {"body": ("pdf",)}
@@ -141,16 +143,14 @@ def test_a_match_says_what_was_found_where_and_how_it_stands_to_the_best(library
     assert (second.band, second.weak) == (Band.TRACE, True)
 
 
-def test_a_least_score_leaves_out_what_is_below_it(library: Library) -> None:
+def test_a_minimum_score_excludes_lower_ones(library: Library) -> None:
     search, skills = SkillSearch(), library.catalog.offered
     best, second = search.select(skills, "fill pdf form")
     policy = SelectionPolicy(10, (best.score + second.score) / 2)
     assert search.select(skills, "fill pdf form", policy) == [best]
 
 
-def test_a_search_that_followed_the_catalog_equals_a_fresh_one(
-    tmp_path: Path, library: Library, write_skill: Callable[..., Path]
-) -> None:
+def test_an_updated_index_equals_a_new_one(tmp_path: Path, library: Library, write_skill: Callable[..., Path]) -> None:
     search = SkillSearch()
     search.select(library.catalog.offered, "pdf")
     for step in range(3):
@@ -172,7 +172,7 @@ def test_threads_may_search_different_catalogs_at_once(library: Library) -> None
             assert found[1] == expected[found[0] % 3]
 
 
-def test_without_a_full_text_index_the_lexical_score_stands_in(
+def test_without_a_full_text_index_the_lexical_score_is_used(
     library: Library, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def connect(*_: object, **__: object) -> None:
@@ -189,7 +189,7 @@ def test_without_a_full_text_index_the_lexical_score_stands_in(
     assert [match.skill.name for match in tagged] == ["pdf-forms"]
 
 
-def test_a_menu_is_what_lies_within_a_tenth_of_the_best_and_is_not_weak(library: Library) -> None:
+def test_a_menu_has_matches_within_a_tenth_of_the_best_that_are_not_weak(library: Library) -> None:
     search, skills = SkillSearch(), library.catalog.offered
     assert [match.skill.path for match in menu_of(search.select(skills, "same"))] == ["w/twin", "x/twin"]
     assert menu_of(search.select(skills, "fill pdf form")) == ()

@@ -1,4 +1,4 @@
-"""Searches at the same time: the reasons of one keep no other waiting, and are the same as of a search alone."""
+"""Concurrent searches: none waits for the reasons of another, and all find what they find alone."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ def catalog(tmp_path: Path, write_skill: Callable[..., Path], load: Callable[...
     return load(tmp_path).catalog
 
 
-def test_a_search_ends_while_another_is_busy_with_its_reasons(
-    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_does_not_wait_for_the_reasons_of_another(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     search, busy, go_on = SkillSearch(), threading.Event(), threading.Event()
     reasons_for = reasons.reasons_for
 
@@ -59,7 +57,7 @@ def test_a_search_ends_while_another_is_busy_with_its_reasons(
         assert first.result(60) == SkillSearch().select(catalog.offered, "run tests")
 
 
-def test_searches_of_many_threads_find_what_each_finds_alone(catalog: Catalog) -> None:
+def test_concurrent_searches_find_the_same_as_single_ones(catalog: Catalog) -> None:
     queries = [f"run tests number {number} word{number}" for number in range(40)]
     alone = [SkillSearch().select(catalog.offered, query) for query in queries]
     shared = SkillSearch()
@@ -68,7 +66,7 @@ def test_searches_of_many_threads_find_what_each_finds_alone(catalog: Catalog) -
 
 
 @given(st.lists(WORDS, max_size=12), st.lists(WORDS, min_size=1, max_size=3))
-def test_the_words_that_begin_so_are_those_of_each_text(
+def test_words_with_a_prefix_are_found_by_field(
     tmp_path_factory: pytest.TempPathFactory,
     write_skill: Callable[..., Path],
     load: Callable[..., Library],
@@ -84,10 +82,10 @@ def test_the_words_that_begin_so_are_those_of_each_text(
     ]
     vocabulary = Vocabulary(skill.content)
     for _ in range(2):
-        assert [set(field) for field in vocabulary.beginning(beginnings)] == expected
+        assert [set(field) for field in vocabulary.words_with_prefix(beginnings)] == expected
 
 
-def test_stems_are_those_of_the_index_however_many_words_came_before() -> None:
+def test_stems_equal_the_indexs_own_after_any_number_of_words() -> None:
     stems = Stems()
     expected = Stems().of(["running", "tests", "_", "running"])
     assert expected == {"running": "run", "tests": "test"}

@@ -1,3 +1,5 @@
+"""adk-skill's lexical score."""
+
 from __future__ import annotations
 
 import math
@@ -80,7 +82,7 @@ def test_by_default_the_best_match_of_at_least_one_point_is_selected(index: Skil
 @pytest.mark.parametrize(
     ("bound", "names"), [(1.25, ["gas-leak", "plumbing"]), (1.26, ["gas-leak"]), (5.1, []), (1e300, [])]
 )
-def test_a_match_must_reach_the_least_score(index: SkillIndex, bound: float, names: list[str]) -> None:
+def test_a_match_must_reach_the_minimum_score(index: SkillIndex, bound: float, names: list[str]) -> None:
     assert [match.skill.name for match in index.select("leak", SelectionPolicy(10, bound))] == names
 
 
@@ -112,14 +114,14 @@ def test_an_empty_query_with_tags_selects_by_tags_alone(index: SkillIndex, query
     assert index.select(query, SelectionPolicy(10, include_tags=("emergency",))) == []
 
 
-def test_a_score_of_nothing_suffices_where_nothing_is_the_least(index: SkillIndex) -> None:
+def test_a_minimum_of_zero_selects_skills_with_score_zero(index: SkillIndex) -> None:
     found = index.select("plumbing", SelectionPolicy(10, 0.0))
     assert [match.skill.name for match in found] == ["plumbing", "garden", "gas-leak", "twin", "twin"]
     assert [match.score for match in found] == [2.0, 0.0, 0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("top_k", [0, -1])
-def test_none_of_the_best_is_nothing(index: SkillIndex, top_k: int) -> None:
+def test_a_top_k_of_zero_selects_nothing(index: SkillIndex, top_k: int) -> None:
     assert index.select("leak", SelectionPolicy(top_k, 0.0)) == []
 
 
@@ -152,7 +154,7 @@ def test_a_tag_of_several_words_is_found_by_each_of_them(
     assert len(index.select("search", SelectionPolicy(10, 0.0, include_tags=("CODE-search",)))) == 1
 
 
-def test_scores_are_counted_in_single_precision(
+def test_scores_are_computed_in_single_precision(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     write_skill(tmp_path, "a", description="Seven.", body=" ".join(f"w{number}" for number in range(100)))
@@ -189,9 +191,7 @@ def test_a_score_has_a_band(score: float, band: Band) -> None:
     assert Band.of(score) is band
 
 
-def test_an_index_that_grew_with_the_catalog_equals_a_fresh_one(
-    tmp_path: Path, library: Library, write_skill: Callable[..., Path]
-) -> None:
+def test_an_extended_index_equals_a_new_one(tmp_path: Path, library: Library, write_skill: Callable[..., Path]) -> None:
     index = SkillIndex().extended(library.catalog.active)
     for step in range(3):
         write_skill(tmp_path, "plumbing", description=f"Fix leak number{step}.", body="leak " * step)

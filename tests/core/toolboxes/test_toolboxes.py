@@ -1,4 +1,4 @@
-"""What hosts call their tools."""
+"""The names of hosts' tools."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def key_of(toolbox: Toolbox) -> str:
 
 
 @pytest.mark.parametrize("toolbox", PRESETS, ids=key_of)
-def test_a_tool_of_any_host_is_told_as_one_that_this_host_has(toolbox: Toolbox, make_skill: MakeSkill) -> None:
+def test_a_tool_of_any_host_is_explained_by_a_tool_of_this_host(toolbox: Toolbox, make_skill: MakeSkill) -> None:
     for capability, name in (pair for other in ALL for pair in other.names()):
         # Names that are words of other things too count where the text is plainly about tools.
         skill = make_skill(f"The body: use the `{name}` tool, beside `AskUserQuestion` and `TodoWrite`.")
@@ -64,12 +64,12 @@ def test_every_host_can_run_commands_or_read_files(toolbox: Toolbox) -> None:
 
 
 @pytest.mark.parametrize("toolbox", PRESETS, ids=key_of)
-def test_a_former_name_is_none_of_the_tools_to_call(toolbox: Toolbox) -> None:
+def test_a_former_name_is_never_recommended(toolbox: Toolbox) -> None:
     assert [name for names in toolbox.former.values() for name in names if toolbox.has(name)] == []
 
 
 @pytest.mark.parametrize("toolbox", ALL, ids=key_of)
-def test_a_preset_says_since_when_its_names_are_known(toolbox: Toolbox) -> None:
+def test_a_preset_has_a_source_and_a_date(toolbox: Toolbox) -> None:
     assert toolbox.source
     assert date(2026, 1, 1) <= date.fromisoformat(toolbox.date) <= datetime.now(UTC).date()
 
@@ -83,7 +83,7 @@ def test_presets_are_found_by_key_and_nothing_else() -> None:
     assert toolbox_named("nobody") is None
 
 
-def test_the_first_name_is_the_one_to_call_and_capitals_make_no_other_tool() -> None:
+def test_the_first_name_is_recommended_and_case_is_ignored() -> None:
     toolbox = Toolbox("x", "X", "somewhere", "2026-01-01", {Capability.RUN_COMMAND: ("bash", "shell")})
     assert toolbox.first(Capability.RUN_COMMAND) == "bash"
     assert toolbox.first(Capability.ASK_USER) is None
@@ -102,5 +102,5 @@ def test_the_first_name_is_the_one_to_call_and_capitals_make_no_other_tool() -> 
         ("nothing_of_the_kind", ()),
     ],
 )
-def test_a_name_stands_for_what_hosts_use_it_for(name: str, capabilities: tuple[Capability, ...]) -> None:
+def test_a_name_has_the_capabilities_that_hosts_give_it(name: str, capabilities: tuple[Capability, ...]) -> None:
     assert set(capabilities_of(name)) == set(capabilities)

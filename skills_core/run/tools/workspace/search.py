@@ -11,7 +11,7 @@ import anyio.to_thread
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import Location, Reader
 from skills_core.errors import FileRefusedError, InvalidPatternError, ToolFailedError
-from skills_core.patterns import searcher
+from skills_core.patterns import compile_matcher
 from skills_core.run.tools.path_patterns import path_matcher
 from skills_core.run.tools.tool import Effect, Role, Tool
 from skills_core.run.tools.workspace.paths import PATH_DESCRIPTION, resolve_path, text_argument
@@ -88,7 +88,7 @@ def grep_tool(root: Path) -> Tool:
 
 def _search(location: Location, arguments: JsonObject, stopped: threading.Event) -> str:
     try:
-        search = _Search(searcher(text_argument(arguments, "pattern")), stopped)
+        search = _Search(compile_matcher(text_argument(arguments, "pattern")), stopped)
     except InvalidPatternError as error:
         raise ToolFailedError(str(error)) from None
     files = text_argument(arguments, "files")
