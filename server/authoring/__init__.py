@@ -1,1 +1,1 @@
-"""Writes what `init` and `validate --fix` write."""
+"""Write the files of the commands `init` and `validate --fix`."""

@@ -1,7 +1,7 @@
-"""Write what `validate --fix` mends: a SKILL.md is replaced as a whole or not at all, and keeps its mode.
+"""Write the fixes of `validate --fix`: replace a SKILL.md completely or not at all, and keep its mode.
 
-What is to be written is decided in `skills_core.authoring.fixes`. Nothing is written through a link or outside of the
-folder that was named, and nothing over a file that somebody changed meanwhile.
+`skills_core.authoring.fixes` decides what to write. Nothing is written through a link, outside the given folder, or
+over a file that has changed since it was read.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NEW_FILE = (
 
 @dataclass(frozen=True, slots=True)
 class AppliedFixes:
-    """What was done to one SKILL.md, whose `path` is printable text; `fault` says why it could not be written."""
+    """The fixes applied to one SKILL.md with the printable path `path`; `fault` says why it could not be written."""
 
     path: str
     fixes: tuple[Fix, ...] = ()
@@ -48,9 +48,9 @@ class AppliedFixes:
 
 
 def apply_fixes(skill: Skill) -> AppliedFixes | None:
-    """Mend the SKILL.md of a skill on disk; None where there is nothing to do, or it was reached by a link.
+    """Fix the SKILL.md of a skill on disk; None if nothing is to be fixed or the file was reached by a link.
 
-    Single documents and convention files have rules of their own and stay as they are.
+    Single documents and convention files follow other rules and are not changed.
     """
     main = skill.content.main
     if main is None or main.linked is not None or skill.content.kind is not SkillKind.FOLDER:
@@ -59,15 +59,15 @@ def apply_fixes(skill: Skill) -> AppliedFixes | None:
     shown = printable(str(location.path / main.path))
     try:
         with Reader() as reader:
-            fixes = _mend(reader, location, main.path, skill.source.name_of(skill.content.folder))
+            fixes = _fix_file(reader, location, main.path, skill.source.name_of(skill.content.folder))
     except (OSError, FileRefusedError) as error:
         why = error.message if isinstance(error, FileRefusedError) else (error.strerror or str(error)).lower()
-        fault = Diagnostic(Severity.ERROR, Reason.UNWRITABLE, f"cannot be mended: {why}", shown)
+        fault = Diagnostic(Severity.ERROR, Reason.UNWRITABLE, f"cannot be fixed: {why}", shown)
         return AppliedFixes(shown, fault=fault)
     return AppliedFixes(printable(str(location.path / MAIN_FILE)), fixes) if fixes else None
 
 
-def _mend(reader: Reader, location: Location, name: str, folder: str) -> tuple[Fix, ...]:
+def _fix_file(reader: Reader, location: Location, name: str, folder: str) -> tuple[Fix, ...]:
     relative = f"{location.relative}/{name}" if location.relative else name
     raw, fingerprint = reader.read(Location(location.root, relative), MAX_MAIN_SIZE)
     fixed = fix_main(raw, folder)
@@ -75,7 +75,7 @@ def _mend(reader: Reader, location: Location, name: str, folder: str) -> tuple[F
     with reader.within(location) as (handle, prefix):
         place = _Folder(handle, prefix)
         if name != MAIN_FILE and MAIN_FILE in place.names():
-            raise FileExistsError(errno.EEXIST, f"there is a {MAIN_FILE} by now")
+            raise FileExistsError(errno.EEXIST, f"a {MAIN_FILE} has appeared meanwhile")
         if fixed.fixes:
             place.replace(name, fixed.raw, fingerprint)
         if name == OTHER_SPELLING:
@@ -86,27 +86,27 @@ def _mend(reader: Reader, location: Location, name: str, folder: str) -> tuple[F
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """A folder to write into: by its handle, or by a prefix for paths where the system has no handles."""
+    """A folder to write into, given by a handle, or by a path prefix where the system has no directory handles."""
 
     handle: int | None
     prefix: str
 
     def replace(self, name: str, raw: bytes, before: Fingerprint) -> None:
-        """Put `raw` in place of a file that still is as it was when it was read.
+        """Replace the content of a file that has not changed since it was read.
 
         Raises:
-            OSError: the file has changed, or cannot be written.
+            OSError: the file has changed or cannot be written.
         """
         status = os.stat(self.prefix + name, dir_fd=self.handle, follow_symlinks=False)
         if not stat.S_ISREG(status.st_mode) or Fingerprint.of(status) != before:
-            raise BlockingIOError(errno.EAGAIN, "it has just been changed; try again")
+            raise BlockingIOError(errno.EAGAIN, "the file has just changed; try again")
         temporary = f".skillserve-{secrets.token_hex(8)}"
         descriptor = os.open(self.prefix + temporary, _NEW_FILE, 0o600, dir_fd=self.handle)
         try:
             with os.fdopen(descriptor, "wb") as stream:
                 stream.write(raw)
                 stream.flush()
-                _like(descriptor, status)
+                _copy_owner_and_mode(descriptor, status)
                 os.fsync(descriptor)
             self._move(temporary, name)
         except BaseException:
@@ -115,28 +115,28 @@ class _Folder:
             raise
 
     def rename(self, name: str, to: str) -> None:
-        """Give a file another name; on a disk that holds both for one, the spelling changes.
+        """Rename a file, also between two spellings that the disk treats as the same name.
 
         Raises:
             OSError: the folder cannot be written.
         """
         self._move(name, to)
         if to not in self.names():
-            # Some disks that ignore case take this for no change.
+            # On some disks that ignore case, a rename between spellings has no effect.
             temporary = f".skillserve-{secrets.token_hex(8)}"
             self._move(name, temporary)
             self._move(temporary, to)
 
     def names(self) -> list[str]:
-        """Return the names in the folder as they are spelled there."""
-        return os.listdir(self.prefix if self.handle is None else self.handle)  # noqa: PTH208 - of a handle
+        """Return the names in the folder as spelled on disk."""
+        return os.listdir(self.prefix if self.handle is None else self.handle)  # noqa: PTH208 - pathlib takes no handle
 
     def _move(self, name: str, to: str) -> None:
         os.replace(self.prefix + name, self.prefix + to, src_dir_fd=self.handle, dst_dir_fd=self.handle)
 
 
-def _like(descriptor: int, status: os.stat_result) -> None:
-    """Give an open file the owner and the mode of another, as far as the system has them and this user may."""
+def _copy_owner_and_mode(descriptor: int, status: os.stat_result) -> None:
+    """Give an open file the owner and mode of another, as far as the system and the permissions allow."""
     if hasattr(os, "fchown"):
         with suppress(OSError):
             os.fchown(descriptor, status.st_uid, status.st_gid)

@@ -1,4 +1,4 @@
-"""A new skill to begin with: valid by every rule, and saying what belongs where."""
+"""Write a new skill: a valid template that explains what belongs where."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def write_skill(directory: Path, name: str, description: str | None = None) -> P
     """Write the skill `name` below `directory` and return its SKILL.md.
 
     Raises:
-        InvalidSourceError: the name or the description breaks a rule, the folder exists, or it cannot be written.
+        InvalidSourceError: the name or description breaks a rule, or the folder exists or cannot be written.
     """
     folder = directory / name
     fault = name_fault(name) if name else "is empty"
@@ -57,7 +57,7 @@ def write_skill(directory: Path, name: str, description: str | None = None) -> P
         folder.mkdir(parents=True)
         main.write_text(content, encoding="utf-8", newline="\n")
     except FileExistsError:
-        message = "this is there already; choose another name, or another place with --to"
+        message = "the folder already exists; choose another name, or another place with --to"
         raise InvalidSourceError(folder, Reason.NOT_A_DIRECTORY, message) from None
     except OSError as error:
         message = f"cannot be written: {(error.strerror or str(error)).lower()}"

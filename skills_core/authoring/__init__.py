@@ -1,4 +1,5 @@
-"""For those who write skills: what to do about a diagnostic, and the mending of what is mechanical.
+"""Help for authors of skills: advice for each diagnostic, and automatic fixes for mechanical faults.
 
-Builds on the core, which knows nothing of it. Reads and writes no files.
+`fixes` applies all fixes to a `draft`; `typos` finds misspelt fields and `name_fix` repairs names. Nothing else in the
+core imports this package, and it reads and writes no files.
 """

@@ -1,4 +1,4 @@
-"""Which known field a misspelt one was meant to be, where that is plain."""
+"""Find misspelt fields whose intended field is certain."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from skills_core.format.frontmatter import similar_fields, unknown_fields
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["meant_fields"]
+__all__ = ["misspelt_fields"]
 
 _SHORT, _LONG = 5, 8
-# From so many letters on one of them may be wrong, from so many two: `mode` is not `model`, nor `stage` `tags`.
+# From these lengths on, one or two letters may be wrong: `mode` is no typo of `model`, nor `stage` of `tags`.
 
 
-def meant_fields(fields: Mapping[str, object]) -> dict[str, str]:
-    """Return the misspelt fields with what was meant.
+def misspelt_fields(fields: Mapping[str, object]) -> dict[str, str]:
+    """Return the intended field for each misspelt one.
 
-    A field counts as misspelt where exactly one known field is similar, differs by a slip of the pen, is not there
-    already, and is meant by no other. Of more than 20 unknown fields none does: they mean something to somebody.
+    A field is misspelt if exactly one known field is similar, differs only by a typo, is not present, and is not the
+    intended field of another. With more than 20 unknown fields none is misspelt: they belong to some other format.
     """
     unknown = unknown_fields(fields)
     if len(unknown) > MAX_ALIKE:
         return {}
     similar = {key: similar_fields(key) for key in unknown}
-    meant = {key: names[0] for key, names in similar.items() if len(names) == 1 and _is_slip(key, names[0])}
+    meant = {key: names[0] for key, names in similar.items() if len(names) == 1 and _is_typo(key, names[0])}
     times = Counter(meant.values())
     return {key: name for key, name in meant.items() if name not in fields and times[name] == 1}
 
 
-def _is_slip(key: str, name: str) -> bool:
-    """Tell whether `key` is `name` in another case, with other hyphens, letters in another order, or one or two off."""
+def _is_typo(key: str, name: str) -> bool:
+    """Tell whether `key` is `name` with other case, hyphens or letter order, or with one or two wrong letters."""
     if key.lower().startswith(("x-", "x_")):
-        return False  # somebody's own field by custom
-    wrong, right = _letters(key), _letters(name)
+        return False  # a custom field by convention
+    wrong, right = _normalized(key), _normalized(name)
     if wrong.removesuffix("s") == right.removesuffix("s") and wrong != right:
-        return False  # one and several are two meanings
+        return False  # singular and plural differ in meaning
     if sorted(wrong) == sorted(right):
         return True
     allowed = (len(key) >= _SHORT) + (len(key) >= _LONG)
@@ -48,5 +48,5 @@ def _is_slip(key: str, name: str) -> bool:
     return changed <= allowed
 
 
-def _letters(key: str) -> str:
+def _normalized(key: str) -> str:
     return key[:100].casefold().replace("-", "").replace("_", "")

@@ -1,3 +1,5 @@
+"""The advice for each reason."""
+
 from __future__ import annotations
 
 import pytest

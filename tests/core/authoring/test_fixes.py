@@ -1,9 +1,11 @@
+"""Automatic fixes of a SKILL.md: what is fixed, what is left, and that nothing else changes."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from skills_core import Reason, Strictness
@@ -71,7 +73,7 @@ FIXES = {
 
 
 @pytest.mark.parametrize(("before", "after", "code"), FIXES.values(), ids=FIXES)
-def test_a_mechanical_fault_is_mended_and_all_around_it_stays(before: str, after: str, code: str) -> None:
+def test_a_mechanical_fault_is_fixed_and_everything_else_stays(before: str, after: str, code: str) -> None:
     around = "# first\nname: my-skill  # the name\n\n{}\n# last\nhomepage: 'x'"
     assert fixed(around.format(before)) == around.format(after)
     assert codes(skill(around.format(before))) == [code]
@@ -92,17 +94,17 @@ NAMES = {
 
 
 @pytest.mark.parametrize(("before", "after"), NAMES.values(), ids=NAMES)
-def test_a_name_that_breaks_a_rule_becomes_the_folders(before: str, after: str) -> None:
+def test_an_invalid_name_is_replaced_by_the_folders(before: str, after: str) -> None:
     assert fixed(before) == after
 
 
 @pytest.mark.parametrize("folder", ["12", "1e3", "2024-01-31", "true", "no", "on", "null", "0x1"])
-def test_a_name_that_parsers_take_for_something_else_is_written_in_quotes(folder: str) -> None:
+def test_a_name_that_parsers_could_misread_is_quoted(folder: str) -> None:
     assert fixed("description: d", folder) == f'name: "{folder}"\ndescription: d'
 
 
 @pytest.mark.parametrize("folder", ["My Skill", "a--b", "-a", "x" * 65, "snake_case", ""])
-def test_the_name_stays_where_the_folders_breaks_a_rule_itself(folder: str) -> None:
+def test_the_name_stays_if_the_folders_name_is_invalid(folder: str) -> None:
     assert fixed("name: Other\ndescription: d", folder) == "name: Other\ndescription: d"
 
 
@@ -125,7 +127,7 @@ LEFT = {
 
 
 @pytest.mark.parametrize("yaml", LEFT.values(), ids=LEFT)
-def test_what_takes_a_decision_is_left_to_a_person(yaml: str) -> None:
+def test_ambiguous_faults_are_left_to_the_author(yaml: str) -> None:
     yaml = f"name: my-skill\n{yaml}"
     assert fixed(yaml) == yaml
 
@@ -137,12 +139,12 @@ def test_what_takes_a_decision_is_left_to_a_person(yaml: str) -> None:
         *(BOM, BOM + b"caf\xe9", BOM + b"---\n{a: [\n---\n\xe2\x80\x8b"),
     ],
 )
-def test_a_file_whose_frontmatter_cannot_be_read_is_left_as_it_is(raw: bytes) -> None:
+def test_a_file_with_unreadable_frontmatter_stays_unchanged(raw: bytes) -> None:
     result = fix_main(raw, "my-skill")
     assert (result.raw, result.fixes) == (raw, ())
 
 
-def test_a_byte_order_mark_goes_and_line_ends_stay() -> None:
+def test_a_byte_order_mark_is_removed_and_line_ends_stay() -> None:
     body = "Body\u200b \r\n"
     raw = f"---\r\n# c\r\ndescription: Use: it\r\n  or: not\r\nversion: 1.0\r\n---\r\n{body}".encode()
     result = fix_main(BOM + raw, "my-skill")
@@ -156,19 +158,19 @@ def test_a_byte_order_mark_goes_and_line_ends_stay() -> None:
     ]
 
 
-def test_a_repair_reads_the_other_fields_as_they_are_whatever_the_line_ends() -> None:
+def test_a_repair_keeps_the_other_fields_with_any_line_ends() -> None:
     raw = b"---\r\nname: a\r\ndescription: b: c\r\ntags: [x, y]\r\ntrigger: true # yes\r\n---\r\n"
     fields = parse_document(raw, "SKILL.md").fields
     assert fields == {"name": "a", "description": "b: c", "tags": ["x", "y"], "trigger": True}
 
 
-def test_a_comment_below_a_value_that_is_no_yaml_is_no_part_of_it() -> None:
+def test_a_comment_below_an_invalid_value_is_not_part_of_it() -> None:
     fields = parse_document(skill("name: a\ndescription: b: c\n# why\n\nlicense: MIT"), "SKILL.md").fields
     assert fields == {"name": "a", "description": "b: c", "license": "MIT"}
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_a_closing_fence_that_goes_on_with_text_gets_a_line_of_its_own(end: str) -> None:
+def test_text_after_the_closing_fence_moves_to_its_own_line(end: str) -> None:
     raw = end.join(["---", "description: d", "---# Title", "", "A rule:", "---", "More.", ""]).encode()
     result = fix_main(raw, "my-skill")
     written = ["---", "name: my-skill", "description: d", "---", "# Title", "", "A rule:", "---", "More.", ""]
@@ -180,18 +182,18 @@ def test_a_closing_fence_that_goes_on_with_text_gets_a_line_of_its_own(end: str)
     assert parse_document(result.raw, "").body == parse_document(raw, "").body
 
 
-def test_hidden_characters_that_would_make_two_keys_one_are_left() -> None:
+def test_hidden_characters_stay_if_their_removal_makes_keys_equal() -> None:
     yaml = "name: my-skill\ndescription: d\nlicense: a\nlicen\u200bse: b"
     assert fixed(yaml) == yaml
 
 
 @pytest.mark.parametrize("text", ["\u200b", "\x07", "'\u202e '"])
-def test_a_description_of_hidden_characters_alone_is_left(text: str) -> None:
+def test_a_description_of_only_hidden_characters_stays(text: str) -> None:
     raw = skill(f"name: my-skill\ndescription: {text}")
     assert Reason.HIDDEN_CHARACTERS not in codes(raw)
 
 
-def test_hidden_characters_that_would_make_a_fence_go_without_making_one() -> None:
+def test_removing_hidden_characters_never_creates_a_fence() -> None:
     yaml = "name: my-skill\ndescription: |\n  d\n-\u200b--\nlicense: b"
     assert fixed(yaml) == 'name: my-skill\ndescription: "| d ---"\nlicense: b'
 
@@ -232,7 +234,7 @@ def body_of(raw: bytes) -> str:
 
 
 @given(files(), FOLDERS)
-def test_mending_again_finds_nothing_and_the_body_is_never_touched(raw: bytes, folder: str) -> None:
+def test_fixing_is_idempotent_and_never_changes_the_body(raw: bytes, folder: str) -> None:
     result = fix_main(raw, folder)
     again = fix_main(result.raw, folder)
     assert (again.raw, again.fixes) == (result.raw, ())
@@ -241,18 +243,21 @@ def test_mending_again_finds_nothing_and_the_body_is_never_touched(raw: bytes, f
 
 
 @given(files(), FOLDERS)
-def test_mending_adds_no_fault_and_every_fix_names_its_line(raw: bytes, folder: str) -> None:
+@example(b"---\nname: \x07\nname: \n---\n", "my-skill")
+def test_fixing_adds_no_fault_and_every_fix_names_its_line(raw: bytes, folder: str) -> None:
     result = fix_main(raw, folder)
     assume(parse_document(raw, "").fault is None)
     before, after = found_in(raw, folder), found_in(result.raw, folder)
     assert len(after) <= len(before)
-    assert {found.code for found in after} <= {found.code for found in before} | NAME_FAULTS
+    # While a value needs a repair, the parser does not report duplicate keys.
+    unreported = {Reason.DUPLICATE_KEY} if Reason.YAML_REPAIRED in {found.code for found in before} else set()
+    assert {found.code for found in after} <= {found.code for found in before} | NAME_FAULTS | unreported
     lines = result.raw.decode().split("\n")
     assert all(1 <= fix.line <= len(lines) for fix in result.fixes)
 
 
 @given(files().filter(lambda raw: parse_document(raw, "").fault is None))
-def test_after_mending_nothing_is_left_that_can_be_mended(raw: bytes) -> None:
+def test_after_fixing_no_fixable_fault_is_left(raw: bytes) -> None:
     result = fix_main(raw, "my-skill")
     text = result.raw.decode()
     after = found_in(result.raw, "my-skill")
@@ -267,13 +272,13 @@ def test_after_mending_nothing_is_left_that_can_be_mended(raw: bytes) -> None:
 @given(
     st.lists(st.sampled_from(["license: MIT", "tags: [a]", "# c", "", "metadata: {a: 1}", "homepage: x"]), unique=True)
 )
-def test_a_file_without_faults_stays_as_it_is(lines: list[str]) -> None:
+def test_a_file_without_faults_stays_unchanged(lines: list[str]) -> None:
     raw = skill("\n".join(["name: my-skill", "description: Does a thing.", *lines]), "Body\u200b")
     assert fix_main(raw, "my-skill").raw is raw
 
 
 @given(st.text(alphabet="a\u200b\u200d\u00e9\ufe0f\U000e0041 ", max_size=12))
-def test_hidden_characters_go_from_the_frontmatter_as_a_whole_or_not_at_all(text: str) -> None:
+def test_either_all_hidden_characters_are_removed_or_none(text: str) -> None:
     raw = skill(f"name: my-skill\ndescription: d\nhomepage: '{text}'")
     after = fix_main(raw, "my-skill").raw
     assert after == raw or not find_hidden(after.decode())
