@@ -11,11 +11,11 @@ from xml.sax.saxutils import unescape
 
 from skills_core.rendering import (
     MAX_ENTRY,
+    entries_budget,
     entries_within,
-    in_order,
+    listing_order,
     render_catalog,
     render_entry,
-    room_for_entries,
 )
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Repacker:
         self._catalog = snapshot.catalog
         self._first = snapshot.first
         self._limit = snapshot.settings.catalog.entry_limit
-        self._texts = [(skill, len(text_of(skill, self._limit))) for skill in in_order(self._catalog, self._first)]
+        self._texts = [(skill, len(text_of(skill, self._limit))) for skill in listing_order(self._catalog, self._first)]
         self._found: dict[int, Repacking] = {}
 
     def repacking(self, budget: int) -> Repacking:
@@ -95,12 +95,12 @@ class Repacker:
 
     def _unseen(self, budget: int) -> Iterator[Skill]:
         order = [skill for skill, _ in self._texts]
-        shown = set(entries_within(room_for_entries(budget), order, self._limit))
+        shown = set(entries_within(entries_budget(budget), order, self._limit))
         return (skill for skill in order if render_entry(skill, self._limit) not in shown)
 
     def _shortest_first(self, budget: int) -> int:
         ordered = sorted((skill for skill, _ in self._texts), key=lambda skill: len(render_entry(skill, self._limit)))
-        return len(entries_within(room_for_entries(budget), ordered, self._limit))
+        return len(entries_within(entries_budget(budget), ordered, self._limit))
 
     def _longest(self) -> tuple[tuple[Skill, int], ...]:
         return tuple(sorted(self._texts, key=lambda pair: (-pair[1], pair[0].key))[:_LONGEST])

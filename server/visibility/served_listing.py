@@ -12,7 +12,7 @@ from server.listing.offer import size_of
 from server.listing.tools import ACTIVATE
 from server.visibility.entry_state import Entry, Obstacle
 from skills_core.diagnostics import printable
-from skills_core.rendering import in_order
+from skills_core.rendering import listing_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +65,7 @@ def served(snapshot: Snapshot, client: ClientProfile) -> Served:
     names = frozenset(schema.get("properties", {}).get("name", {}).get("enum", ()))
     catalog = snapshot.catalog
     others = (skill for skill in catalog.active if not skill.model_invocable)
-    offered = in_order(catalog, snapshot.first)
+    offered = listing_order(catalog, snapshot.first)
     shown = tuple(_shown(skill, entries, names, client) for skill in (*offered, *others))
     return Served(shown, budget.catalog, len(description), min(cut, len(description)), size_of(schema))
 
