@@ -80,7 +80,7 @@ async def test_an_invalid_run_is_refused(sqlite_url: str) -> None:
         with pytest.raises(ValueError, match="unknown kind of run 'sing'; expected one of echo"):
             await engine.start("sing", "one", {})
         for name in ("", " ", "a\nb", "x" * 201):
-            with pytest.raises(ValueError, match="printable name"):
+            with pytest.raises(ValueError, match="printable characters"):
                 await engine.start("echo", name, {})
         with pytest.raises((TypeError, ValueError)):
             await engine.start("echo", "one", {"a": float("nan")})
@@ -477,7 +477,7 @@ async def test_old_finished_runs_are_deleted_and_others_stay(url: str) -> None:
 
 async def test_a_process_has_one_engine_at_a_time(sqlite_url: str, tmp_path: Path) -> None:
     async with open_engine(store_of(sqlite_url), {"echo": echo}, TERMS) as engine:
-        with pytest.raises(StoreError, match="open already"):
+        with pytest.raises(StoreError, match="open engine for runs"):
             async with open_engine(store_of(str(tmp_path / "other.sqlite")), {}, TERMS):
                 pass
         assert await engine.run("echo", "one", {}, here=True)

@@ -190,7 +190,7 @@ async def test_nested_runs_left_by_a_cancelled_run_are_cancelled_and_not_continu
 
 async def test_a_run_id_has_no_dot(sqlite_url: str) -> None:
     async with open_engine(store_of(sqlite_url), {"endless": endless}, ONE_AT_A_TIME) as engine:
-        with pytest.raises(ValueError, match="without dots"):
+        with pytest.raises(ValueError, match="no dots"):
             await engine.start("endless", "a.b", {})
 
 

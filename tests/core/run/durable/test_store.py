@@ -45,7 +45,7 @@ def test_a_setting_names_a_file_or_a_postgresql() -> None:
     assert store_of("some/runs.sqlite") == SqliteStore(Path("some/runs.sqlite"))
     assert store_of("postgresql://me:secret@host/runs") == PostgresStore("postgresql://me:secret@host/runs")
     assert isinstance(store_of("postgres://host/runs"), PostgresStore)
-    with pytest.raises(StoreError, match=r"at mysql://: give a path or postgresql://"):
+    with pytest.raises(StoreError, match=r"at mysql://; expected a file path or postgresql://"):
         store_of("mysql://me:secret@host/runs")
 
 

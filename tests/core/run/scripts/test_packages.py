@@ -261,4 +261,4 @@ async def test_without_uv_a_script_without_packages_runs_with_a_note_about_the_p
     runner = make_runner(programs=ProgramFinder((), Path(sys.executable)), isolation=PLAIN)
     result = await runner.run(skill, "a.py")
     assert result.finished.stdout.strip() == b"ran"
-    assert "whether Python is >=3.11" in result.note
+    assert "the required Python version (>=3.11) was not checked" in result.note
