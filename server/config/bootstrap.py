@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from server.config.project_file import Said
+    from server.config.project_file import ProjectFileResult
     from skills_core.catalog import Catalog
 
 __all__ = [
@@ -47,9 +47,9 @@ def settings_with_logs(machine: Machine, **flags: object) -> Settings:
     Raises:
         ConfigurationError: a setting cannot be used.
     """
-    settings, said = settings_in_project(machine, user_settings(machine, flags), flags)
+    settings, result = settings_in_project(machine, user_settings(machine, flags), flags)
     log_to_stderr(settings.logging)
-    _tell(said)
+    _tell(result)
     return settings
 
 
@@ -121,13 +121,13 @@ def settings_of(machine: Machine, flags: Mapping[str, object]) -> Settings:
     Raises:
         ConfigurationError: a setting cannot be used.
     """
-    settings, said = settings_in_project(machine, user_settings(machine, flags), flags)
-    _tell(said)
+    settings, result = settings_in_project(machine, user_settings(machine, flags), flags)
+    _tell(result)
     return settings
 
 
-def _tell(said: Said) -> None:
-    for notice in said.notices:
+def _tell(result: ProjectFileResult) -> None:
+    for notice in result.notices:
         # Where nothing else is logged, this goes to stderr all the same.
         logger.warning("%s", notice)
 
@@ -138,7 +138,9 @@ def user_settings(machine: Machine, flags: Mapping[str, object]) -> Settings:
     return load_settings(_given(flags), os.environ, machine.places.config_home, jdai)
 
 
-def settings_in_project(machine: Machine, own: Settings, flags: Mapping[str, object]) -> tuple[Settings, Said]:
+def settings_in_project(
+    machine: Machine, own: Settings, flags: Mapping[str, object]
+) -> tuple[Settings, ProjectFileResult]:
     """Return the settings of the user, which are `own`, in the project: with what that may say if it is trusted.
 
     Raises:
@@ -148,11 +150,11 @@ def settings_in_project(machine: Machine, own: Settings, flags: Mapping[str, obj
     if not (own.discovery.trust_workspace or machine.trusts_project()):
         return own, file.untrusted(machine.jdai.of_project)
     given = _given(flags)
-    said = file.trusted({*from_flags(given), *from_environment(os.environ)})
+    result = file.trusted({*from_flags(given), *from_environment(os.environ)})
     jdai = machine.jdai.read(trusted=True)
     if (jdai.watch, jdai.watch_debounce_ms) != (None, None):
         own = load_settings(given, os.environ, machine.places.config_home, jdai)
-    return structs.replace(own, project=said.settings), said
+    return structs.replace(own, project=result.settings), result
 
 
 def _given(flags: Mapping[str, object]) -> dict[str, object]:

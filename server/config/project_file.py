@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from server.config.settings.names import Path as Way
     from skills_core.locations import Places
 
-__all__ = ["ProjectFile", "Said"]
+__all__ = ["ProjectFile", "ProjectFileResult"]
 
 _ALLOWED: Final = frozenset(("discovery", key) for key in ProjectDiscovery.__struct_fields__)
 
@@ -43,7 +43,7 @@ _INLINE: Final = r"""[{,][ \t]*["']?([A-Za-z_]+)(?![\w-])"""
 # Compiled when they are used: few starts meet the file of a project that is not trusted.
 
 
-class Said(Struct, frozen=True):
+class ProjectFileResult(Struct, frozen=True):
     """The accepted settings of a project's file, the names of the ignored ones, and notices about them."""
 
     settings: ProjectSettings | None = None
@@ -64,7 +64,7 @@ class ProjectFile:
         # Trusting the home directory, or a folder above it, would trust all projects.
         self._can_be_trusted = not real_path(places.home).is_relative_to(real_path(self._project))
 
-    def untrusted(self, others: Iterable[Path] = ()) -> Said:
+    def untrusted(self, others: Iterable[Path] = ()) -> ProjectFileResult:
         """Return notices for an untrusted project: its whole file and those of `others` that exist are ignored.
 
         The file is not parsed, because parsing a hostile file may take minutes.
@@ -73,18 +73,18 @@ class ProjectFile:
         try:
             raw = None if self._is_own else read_bounded(self.path)
         except FileRefusedError as error:
-            return Said(notices=(f"{self._ignored(self.path)}: {error.message}.", *notices))
+            return ProjectFileResult(notices=(f"{self._ignored(self.path)}: {error.message}.", *notices))
         if raw is None:
-            return Said(notices=tuple(notices))
+            return ProjectFileResult(notices=tuple(notices))
         names = _names_in(raw)
         helped = [name for name in names if tuple(name.split(".")) in _ALLOWED and self._can_be_trusted]
         unhelped = [name for name in names if name not in helped]
         notice = f"{self._ignored(self.path)}: it sets {', '.join(names) or 'nothing that is known'}."
         notice += self._trust(", ".join(helped)) if helped else ""
         notice += f" {self._elsewhere(unhelped)}" if unhelped else ""
-        return Said(None, tuple(names), (notice, *notices))
+        return ProjectFileResult(None, tuple(names), (notice, *notices))
 
-    def trusted(self, overridden: Collection[Way]) -> Said:
+    def trusted(self, overridden: Collection[Way]) -> ProjectFileResult:
         """Return what counts once the project is trusted, but for settings that are `overridden` by the user.
 
         Raises:
@@ -113,7 +113,7 @@ class ProjectFile:
             raise ConfigurationError(f"{self.path}: discovery.{'.'.join(error.path)}: {error.message}") from None
         shown = [one_line(name)[:100] for name in ignored]
         notices = (f"{one_line(str(self.path))}: ignored in part. {self._elsewhere(shown)}",) if shown else ()
-        return Said(settings, tuple(ignored), notices)
+        return ProjectFileResult(settings, tuple(ignored), notices)
 
     def _sources(self, given: list[object]) -> tuple[list[object], list[str]]:
         """Return the sources with only the keys that a project may set, and the names of the removed keys."""

@@ -51,9 +51,11 @@ def settings_there(directory: Path | None, options: HookOptions) -> SettingsTher
         there = _place(options.project, directory or places.working_directory)
         if settings.discovery.trust_workspace or machine.environment().trusts(project_of(there, places.home)):
             machine = Machine(replace(places, working_directory=there))
-            settings, said = settings_in_project(machine, settings, flags)
+            settings, project_file = settings_in_project(machine, settings, flags)
             # Whoever wrote patterns there relies on them. All else that is left out takes no pattern away.
-            doubts += said.notices if any(name.partition(".")[0] == "guard" for name in said.ignored) else ()
+            doubts += (
+                project_file.notices if any(name.partition(".")[0] == "guard" for name in project_file.ignored) else ()
+            )
     except (ConfigurationError, OSError) as error:
         doubts += (str(error),)
     # What is wrong with the settings of the user is wrong with them in every project.
