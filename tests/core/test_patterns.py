@@ -64,8 +64,8 @@ def test_no_pattern_and_no_text_raises(pattern: str, text: str) -> None:
     ("value", "said"),
     [
         ("['ok', '(?=x)']", "'(?=x)' cannot be used"),
-        ("{a: b}", "must be a list of strings"),
-        ("[1, 2]", "must be a list of strings"),
+        ("{a: b}", "must be a list of non-empty strings"),
+        ("[1, 2]", "must be a list of non-empty strings"),
         ("['']", "must be a list of non-empty strings"),
         ("[" + ", ".join(f"a{number}" for number in range(MAX_PATTERNS + 1)) + "]", f"at most {MAX_PATTERNS}"),
     ],
