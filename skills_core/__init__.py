@@ -79,9 +79,9 @@ if TYPE_CHECKING:
     from skills_core.rendering import render_activation, render_catalog, render_request
     from skills_core.rendering.recipient import Recipient
     from skills_core.selection import Band, Match, Reranker, SelectionPolicy, SkillIndex, SkillSearch
+    from skills_core.single_skill import parse_skill, read_skill
     from skills_core.skill import Skill, SkillContent, SkillFile, State
     from skills_core.sources import ScanBounds, Scope, Source, Strictness, explicit_sources
-    from skills_core.strict import parse_skill, read_skill
 
 __all__ = [
     "AssembledContext",
@@ -188,7 +188,7 @@ _HOMES = {
     "selection": "Band Match Reranker SelectionPolicy SkillIndex SkillSearch",
     "skill": "Skill SkillContent SkillFile State",
     "sources": "ScanBounds Scope Source Strictness explicit_sources",
-    "strict": "parse_skill read_skill",
+    "single_skill": "parse_skill read_skill",
 }
 # The public names of each module.
 

@@ -105,12 +105,12 @@ def apply_requirements(candidates: Sequence[Candidate], standings: Sequence[Stan
         return [*standings]
     # Where several share a name, one that is served will do.
     active = {candidate.name: candidate.requires for candidate, standing in pairs if standing.state is State.ACTIVE}
-    otherwise = {
+    unserved = {
         candidate.name: f"is {standing.state} ({standing.detail})"
         for candidate, standing in pairs
         if candidate.name not in active
     }
-    unmet = unmet_requirements(active, otherwise)
+    unmet = unmet_requirements(active, unserved)
     return [
         Standing(State.EXCLUDED, unmet[candidate.name].reason, unmet[candidate.name].detail)
         if standing.state is State.ACTIVE and candidate.name in unmet

@@ -12,9 +12,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Diagnostic", "Reason", "Severity", "capped", "one_line", "printable", "shortened", "without_halves"]
+__all__ = [
+    "Diagnostic",
+    "Reason",
+    "Severity",
+    "capped",
+    "one_line",
+    "printable",
+    "shortened",
+    "without_lone_surrogates",
+]
 
-MAX_ALIKE = 20
+MAX_PER_REASON = 20
 """Diagnostics of one reason that are reported one by one; a file may have thousands."""
 
 
@@ -139,12 +148,12 @@ def capped(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     for diagnostic in found:
         same = alike.setdefault(diagnostic.code, [])
         same.append(diagnostic)
-        if len(same) <= MAX_ALIKE:
+        if len(same) <= MAX_PER_REASON:
             kept.append(diagnostic)
     for code, same in alike.items():
-        if len(same) > MAX_ALIKE:
-            first = same[MAX_ALIKE]
-            message = f"and {len(same) - MAX_ALIKE} more of this kind"
+        if len(same) > MAX_PER_REASON:
+            first = same[MAX_PER_REASON]
+            message = f"and {len(same) - MAX_PER_REASON} more of this kind"
             kept.append(
                 Diagnostic(
                     min((each.severity for each in same), key=list(Severity).index),
@@ -165,7 +174,7 @@ def printable(text: str) -> str:
         return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def without_halves(text: str) -> str:
+def without_lone_surrogates(text: str) -> str:
     """Return `text` with each surrogate pair joined to one character, and each lone surrogate replaced by U+FFFD."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 

@@ -89,7 +89,7 @@ class FileUnavailableError(FileRefusedError):
     """The system cannot read a file now; a later attempt may succeed."""
 
     def __init__(self, path: str, reason: Reason, message: str) -> None:
-        super().__init__(path, reason, message, Fault.PASSING)
+        super().__init__(path, reason, message, Fault.TRANSIENT)
 
 
 class InvalidSkillError(SkillsError):

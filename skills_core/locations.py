@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skills_core.disk.names import DOCUMENTS
+from skills_core.disk.names import DOCUMENTS_FOLDER
 from skills_core.sources import ScanBounds, Scope, SkillKind, Source, Strictness, real_path
 from skills_core.system_faults import Fault, fault_of
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-__all__ = ["USUAL_BOUNDS", "Places", "default_sources", "project_of"]
+__all__ = ["DEFAULT_BOUNDS", "Places", "default_sources", "project_of"]
 
 _KINDS = frozenset({SkillKind.FOLDER, SkillKind.DOCUMENT})
 
-USUAL_BOUNDS = ScanBounds(depth=6, folders=2000, entries=200_000)
+DEFAULT_BOUNDS = ScanBounds(depth=6, folders=2000, entries=200_000)
 """Scan bounds of default sources, whose size is unknown; the first two are from agentskills.io's client guide.
 
 The third allows a hundred entries for each folder; a scan that reaches it takes about a second.
@@ -63,7 +63,7 @@ def default_sources(
     precedence: Sequence[Scope] = (),
     *,
     conventions: bool = False,
-    bounds: ScanBounds = USUAL_BOUNDS,
+    bounds: ScanBounds = DEFAULT_BOUNDS,
     may_leave: bool = True,
 ) -> tuple[Source, ...]:
     """Return the default sources by precedence; a folder named by several counts once, at its highest position.
@@ -114,7 +114,7 @@ def _candidates(places: Places, bounds: ScanBounds, *, conventions: bool, may_le
     for folder in folders:
         yield source(folder / ".jdai" / "skills", Scope.WORKSPACE, Strictness.STRICT, project=project)
         yield source(folder / ".agents" / "skills", Scope.WORKSPACE, project=project)
-        yield source(folder / DOCUMENTS, Scope.WORKSPACE, Strictness.REQUIRED, project=project)
+        yield source(folder / DOCUMENTS_FOLDER, Scope.WORKSPACE, Strictness.REQUIRED, project=project)
     if conventions and project != home:
         yield source(project, Scope.WORKSPACE, project=project, kinds=frozenset({SkillKind.CONVENTION}))
     yield source(home / ".jdai" / "skills", Scope.MANAGED, Strictness.STRICT)

@@ -10,7 +10,7 @@ import posixpath
 from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import Reason
-from skills_core.disk.names import MAIN_FILE, OTHER_SPELLING
+from skills_core.disk.names import MAIN_FILE, MAIN_FILE_LOWERCASE
 from skills_core.format.instructions import parse_instructions
 from skills_core.sources import SkillKind, Strictness
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["is_withheld_from_models"]
 
 _FIELD: Final = b"disable-model-invocation"
-_READ: Final = frozenset({None, Reason.MISSING_FRONTMATTER})
+_PARSED: Final = frozenset({None, Reason.MISSING_FRONTMATTER})
 
 
 def is_withheld_from_models(skill: Skill, file: SkillFile, raw: bytes) -> bool:
@@ -30,9 +30,9 @@ def is_withheld_from_models(skill: Skill, file: SkillFile, raw: bytes) -> bool:
     name = posixpath.basename(file.path)
     # A document may refer to another document; in a folder only a SKILL.md makes a skill.
     of_document = skill.content.kind is SkillKind.DOCUMENT and name.endswith(".md")
-    if name not in {MAIN_FILE, OTHER_SPELLING} and not of_document:
+    if name not in {MAIN_FILE, MAIN_FILE_LOWERCASE} and not of_document:
         return False
     instructions = parse_instructions(raw, name, file.path, Strictness.LENIENT)
     # Unreadable frontmatter may hold the field.
-    unclear = instructions.fault not in _READ and not instructions.frontmatter.raw and _FIELD in raw
+    unclear = instructions.fault not in _PARSED and not instructions.frontmatter.raw and _FIELD in raw
     return unclear or not instructions.frontmatter.model_invocable

@@ -10,7 +10,7 @@ import re
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from skills_core.diagnostics import without_halves
+from skills_core.diagnostics import without_lone_surrogates
 from skills_core.errors import InvalidPatternError
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def compile_matcher(pattern: str, *, across_lines: bool = False) -> Callable[[st
             return compiled.search(text) is not None
         except UnicodeEncodeError:
             # Rare: the text has a lone surrogate. Checking every text beforehand would cost every pattern.
-            return compiled.search(without_halves(text)) is not None
+            return compiled.search(without_lone_surrogates(text)) is not None
 
     return matches
 

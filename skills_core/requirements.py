@@ -20,10 +20,10 @@ _MAX_CHAIN = 10
 # Names of a chain that a detail shows.
 
 
-def unmet_requirements(requires: Mapping[str, Sequence[str]], otherwise: Mapping[str, str]) -> dict[str, Exclusion]:
+def unmet_requirements(requires: Mapping[str, Sequence[str]], unserved: Mapping[str, str]) -> dict[str, Exclusion]:
     """Return the exclusions of skills with unmet requirements, by name.
 
-    `requires` maps the name of each skill that is otherwise served to the names it requires; `otherwise` maps other
+    `requires` maps the name of each skill that is otherwise served to the names it requires; `unserved` maps other
     names to why they are not served.
     """
     causes = _unavailable(requires)
@@ -31,7 +31,7 @@ def unmet_requirements(requires: Mapping[str, Sequence[str]], otherwise: Mapping
     for name in circular:
         causes[name] = next(needed for needed in requires[name] if needed in circular)
     causes |= _unavailable({name: needed for name, needed in requires.items() if name not in causes})
-    return {name: _exclusion(name, causes, circular, otherwise) for name in causes}
+    return {name: _exclusion(name, causes, circular, unserved) for name in causes}
 
 
 def _unavailable(requires: Mapping[str, Sequence[str]]) -> dict[str, str]:
@@ -77,7 +77,7 @@ def _circular(requires: Mapping[str, Sequence[str]]) -> frozenset[str]:
 
 
 def _exclusion(
-    name: str, causes: Mapping[str, str], circular: frozenset[str], otherwise: Mapping[str, str]
+    name: str, causes: Mapping[str, str], circular: frozenset[str], unserved: Mapping[str, str]
 ) -> Exclusion:
     chain = [name]
     while chain[-1] in causes and len(chain) <= _MAX_CHAIN and causes[chain[-1]] not in chain:
@@ -85,5 +85,5 @@ def _exclusion(
     last = chain[-1]
     if name in circular:
         return Exclusion(Reason.CIRCULAR_REQUIREMENT, f"requires itself: {' → '.join([*chain, causes[last]])}")
-    why = "is part of a circular requirement" if last in circular else otherwise.get(last, "does not exist")
+    why = "is part of a circular requirement" if last in circular else unserved.get(last, "does not exist")
     return Exclusion(Reason.UNMET_REQUIREMENT, f"requires {' → '.join(chain[1:])}, which {why}")

@@ -25,7 +25,7 @@ __all__ = ["Skill", "SkillContent", "SkillFile", "State"]
 _ID_DIGITS = 12
 
 
-def _normal(char: str) -> str:
+def _id_characters(char: str) -> str:
     """Return the characters of an id for one character of a name."""
     if char in " -_":
         return "-"
@@ -147,7 +147,7 @@ class Skill:
     @property
     def id(self) -> str | None:
         """The name and the first digits of the digest, as adk-skill builds its ids; None if there is no digest."""
-        normal = "".join(map(_normal, self.name))
+        normal = "".join(map(_id_characters, self.name))
         return f"{normal or 'skill'}-{self.digest.partition(':')[2][:_ID_DIGITS]}" if self.digest else None
 
     @property

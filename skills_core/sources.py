@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import Reason, printable
 from skills_core.errors import InvalidSourceError
-from skills_core.system_faults import Fault, fault_of, words_of
+from skills_core.system_faults import Fault, fault_of, system_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,7 +64,7 @@ class ScanBounds:
     entries: int = 5_000_000
 
 
-PREVIEW: Final = ScanBounds(depth=6, folders=500, entries=1500)
+PREVIEW_BOUNDS: Final = ScanBounds(depth=6, folders=500, entries=1500)
 """Bounds for untrusted projects, whose authors control the number and size of the files."""
 
 
@@ -94,9 +94,9 @@ class Source:
     def preview(self) -> Source:
         """The source with the bounds that apply until its project is trusted: enough to list its skills."""
         bounds = ScanBounds(
-            min(self.bounds.depth, PREVIEW.depth),
-            min(self.bounds.folders, PREVIEW.folders),
-            min(self.bounds.entries, PREVIEW.entries),
+            min(self.bounds.depth, PREVIEW_BOUNDS.depth),
+            min(self.bounds.folders, PREVIEW_BOUNDS.folders),
+            min(self.bounds.entries, PREVIEW_BOUNDS.entries),
         )
         return replace(self, bounds=bounds)
 
@@ -138,11 +138,11 @@ def explicit_sources(
             mode = None
         except OSError as error:
             fault = fault_of(error)
-            if fault in {Fault.DENIED, Fault.PASSING}:
+            if fault in {Fault.DENIED, Fault.TRANSIENT}:
                 denied = fault is Fault.DENIED
                 advice = "check the permissions of the folders above it" if denied else "try again"
                 reason = Reason.PERMISSION_DENIED if denied else Reason.UNREADABLE
-                message = f"this directory cannot be accessed ({words_of(error)}); {advice}"
+                message = f"this directory cannot be accessed ({system_message(error)}); {advice}"
                 raise InvalidSourceError(path, reason, message) from None
             mode = None
         if mode is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 from enum import StrEnum
 
-__all__ = ["Fault", "fault_of", "is_absence", "words_of"]
+__all__ = ["Fault", "fault_of", "is_absence", "system_message"]
 
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EMLINK})
 # The last two: a link where links are not followed.
@@ -29,7 +29,7 @@ class Fault(StrEnum):
     ABSENT = "absent"
     REFUSED = "refused"
     DENIED = "denied"
-    PASSING = "passing"
+    TRANSIENT = "transient"
 
 
 def fault_of(error: OSError) -> Fault:
@@ -40,7 +40,7 @@ def fault_of(error: OSError) -> Fault:
         return Fault.REFUSED
     if error.errno in _DENIED and getattr(error, "winerror", None) not in _SHARING:
         return Fault.DENIED
-    return Fault.PASSING
+    return Fault.TRANSIENT
 
 
 def is_absence(error: OSError) -> bool:
@@ -48,6 +48,6 @@ def is_absence(error: OSError) -> bool:
     return fault_of(error) is Fault.ABSENT
 
 
-def words_of(error: OSError) -> str:
+def system_message(error: OSError) -> str:
     """Return the system's message for an error, in lower case."""
     return (error.strerror or "cannot be read").lower()

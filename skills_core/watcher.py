@@ -23,7 +23,7 @@ from skills_core.disk.files import Fingerprint
 from skills_core.disk.gitignore import FILE_NAME
 from skills_core.disk.names import is_ignored
 from skills_core.system_faults import is_absence
-from skills_core.watching import WatchMode, WatchOptions
+from skills_core.watch_options import WatchMode, WatchOptions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence

@@ -39,7 +39,7 @@ SERVER_FLOORS = (
 CORE_FLOORS = (
     {"testing"},
     {"run", "authoring", "remote"},
-    {"library", "strict", "locations", "watcher"},
+    {"library", "single_skill", "locations", "watcher"},
     {"context", "catalog_builder"},
     {"rendering", "decisions"},
     {"catalog"},
@@ -49,7 +49,7 @@ CORE_FLOORS = (
     {"disk", "format"},
     {"patterns", "sources"},
     {"errors", "mentions"},
-    {"diagnostics", "system_faults", "toolboxes", "uris", "watching"},
+    {"diagnostics", "system_faults", "toolboxes", "uris", "watch_options"},
 )
 """The rooms of `skills_core`: its sub-packages, and the modules that lie directly in it."""
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from skills_core.authoring.fixes import Fix, fix_main
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.disk.files import Fingerprint, Location, Reader
-from skills_core.disk.names import MAIN_FILE, OTHER_SPELLING
+from skills_core.disk.names import MAIN_FILE, MAIN_FILE_LOWERCASE
 from skills_core.errors import FileRefusedError
 from skills_core.loading.reading import MAX_MAIN_SIZE
 from skills_core.sources import SkillKind
@@ -78,7 +78,7 @@ def _fix_file(reader: Reader, location: Location, name: str, folder: str) -> tup
             raise FileExistsError(errno.EEXIST, f"a {MAIN_FILE} has appeared meanwhile")
         if fixed.fixes:
             place.replace(name, fixed.raw, fingerprint)
-        if name == OTHER_SPELLING:
+        if name == MAIN_FILE_LOWERCASE:
             place.rename(name, MAIN_FILE)
             fixes = (Fix(Reason.FILE_NAME_CASE, f"renamed {name} to {MAIN_FILE}", 1), *fixes)
     return fixes

@@ -133,7 +133,7 @@ def _read(path: Path, problems: _Problems) -> JsonObject:
     try:
         raw = read_bounded(path)
     except FileRefusedError as error:
-        problems.unread |= error.fault is Fault.PASSING
+        problems.unread |= error.fault is Fault.TRANSIENT
         problems.add(path, f"{error.message}; the file is left out")
         return {}
     if raw is None:

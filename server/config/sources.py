@@ -15,7 +15,7 @@ from server.config.settings import (
     Settings,
     SourceSettings,
 )
-from skills_core.locations import USUAL_BOUNDS, default_sources, project_of
+from skills_core.locations import DEFAULT_BOUNDS, default_sources, project_of
 from skills_core.sources import ScanBounds, Scope, SkillKind, Source, Strictness, explicit_sources, real_path
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ __all__ = ["sources_of"]
 
 Value = TypeVar("Value")
 
-_NAMES_IN_FOLDER: Final = USUAL_BOUNDS.entries // USUAL_BOUNDS.folders
+_NAMES_IN_FOLDER: Final = DEFAULT_BOUNDS.entries // DEFAULT_BOUNDS.folders
 
 
 def sources_of(directories: Sequence[Path] | None, settings: Settings, places: Places) -> tuple[Source, ...]:
@@ -126,7 +126,7 @@ def _bounds(settings: DiscoverySettings, depth: int | None, folders: int | None)
     """Return the bounds of a source for which others than usual may be set; the names in it grow with its folders."""
     folders = _first(folders, settings.scan_folders)
     return ScanBounds(
-        _first(depth, settings.scan_depth), folders, max(USUAL_BOUNDS.entries, folders * _NAMES_IN_FOLDER)
+        _first(depth, settings.scan_depth), folders, max(DEFAULT_BOUNDS.entries, folders * _NAMES_IN_FOLDER)
     )
 
 

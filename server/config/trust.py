@@ -45,7 +45,7 @@ class TrustFile:
         try:
             raw = read_bounded(self.path)
         except FileRefusedError as error:
-            if error.fault is Fault.PASSING:
+            if error.fault is Fault.TRANSIENT:
                 raise TrustError(f"{error}; until it can be read, no further folder is trusted", unread=True) from None
             raise TrustError(f"{error}; no folder is trusted: remove it and run `skillserve trust` again") from None
         if raw is None:

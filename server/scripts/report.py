@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from skills_core.diagnostics import one_line, without_halves
+from skills_core.diagnostics import one_line, without_lone_surrogates
 from skills_core.run.scripts.process import ProcessEnding
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def report_of(
         ending=finished.ending,
         exit_code=finished.exit_code,
         isolation=isolation,
-        note=without_halves(finished.fault or result.note),
+        note=without_lone_surrogates(finished.fault or result.note),
         stdout=hide(finished.stdout.decode("utf-8", errors="replace")),
         stderr=hide(finished.stderr.decode("utf-8", errors="replace")),
     )

@@ -10,7 +10,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
-from skills_core.system_faults import words_of
+from skills_core.system_faults import system_message
 
 if TYPE_CHECKING:
     import asyncio
@@ -38,4 +38,4 @@ class AcceptFaults:
         if now >= self._quiet_until:
             self._quiet_until = now + _QUIET_SECONDS
             message = "no connection can be accepted now (%s); if this comes often, allow more open files"
-            logger.warning(message, words_of(error))
+            logger.warning(message, system_message(error))

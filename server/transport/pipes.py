@@ -19,7 +19,7 @@ import anyio
 import mcp_types as types
 from mcp.shared.message import SessionMessage
 
-from skills_core.diagnostics import without_halves
+from skills_core.diagnostics import without_lone_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator
@@ -112,7 +112,7 @@ def _parse_again(line: bytes) -> Incoming:
     """Read a line that is no proper message: half a character, as JavaScript writes it, becomes U+FFFD."""
     try:
         value = json.loads(line)
-        text = without_halves(json.dumps(value, ensure_ascii=False))
+        text = without_lone_surrogates(json.dumps(value, ensure_ascii=False))
     except (ValueError, RecursionError):
         return UnreadableMessageError(types.PARSE_ERROR, "Parse error: this line is no JSON")
     try:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from server.wire.errors import InvalidRequestError
-from skills_core.diagnostics import one_line, without_halves
+from skills_core.diagnostics import one_line, without_lone_surrogates
 
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -70,7 +70,7 @@ def _needs_mending(params: object) -> bool:
 
 def _mended(value: Any) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, str):
-        return without_halves(value)
+        return without_lone_surrogates(value)
     if isinstance(value, dict):
         return {_mended(key): _mended(each) for key, each in value.items()}
     return [_mended(each) for each in value] if isinstance(value, list) else value

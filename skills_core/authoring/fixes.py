@@ -142,9 +142,11 @@ def _with_valid_yaml(draft: Draft) -> Draft:
         return draft
     fixes = (
         Fix(Reason.YAML_REPAIRED, f"wrote the value of {key[:_MAX_EXCERPT]!r} as YAML", line + 1)
-        for key, line in repaired.mended
+        for key, line in repaired.entries
     )
-    moved = tuple(replace(fix, line=repaired.moved[fix.line - 2] + 1) if fix.line > 1 else fix for fix in draft.fixes)
+    moved = tuple(
+        replace(fix, line=repaired.new_lines[fix.line - 2] + 1) if fix.line > 1 else fix for fix in draft.fixes
+    )
     after = replace(draft, fixes=moved).edited(repaired.text, document.fields, *fixes)
     return after if after.yaml == repaired.text else draft
 

@@ -6,7 +6,7 @@ from collections import Counter
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
-from skills_core.diagnostics import MAX_ALIKE
+from skills_core.diagnostics import MAX_PER_REASON
 from skills_core.format.frontmatter import similar_fields, unknown_fields
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def misspelt_fields(fields: Mapping[str, object]) -> dict[str, str]:
     intended field of another. With more than 20 unknown fields none is misspelt: they belong to some other format.
     """
     unknown = unknown_fields(fields)
-    if len(unknown) > MAX_ALIKE:
+    if len(unknown) > MAX_PER_REASON:
         return {}
     similar = {key: similar_fields(key) for key in unknown}
     meant = {key: names[0] for key, names in similar.items() if len(names) == 1 and _is_typo(key, names[0])}

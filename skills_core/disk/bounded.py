@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from skills_core.diagnostics import Reason, printable
 from skills_core.disk.files import OPEN_TO_READ, read_regular
 from skills_core.errors import FileRefusedError, FileUnavailableError
-from skills_core.system_faults import Fault, fault_of, words_of
+from skills_core.system_faults import Fault, fault_of, system_message
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,8 +74,8 @@ def _refusal(shown: str, error: OSError) -> FileRefusedError:
         return FileRefusedError(shown, Reason.UNREADABLE, "this link is circular")
     if error.errno == errno.ENXIO:
         return _special(shown)
-    fault, message = fault_of(error), f"cannot be read: {words_of(error)}"
-    if fault is Fault.PASSING:
+    fault, message = fault_of(error), f"cannot be read: {system_message(error)}"
+    if fault is Fault.TRANSIENT:
         return FileUnavailableError(shown, Reason.UNREADABLE, message)
     reason = Reason.PERMISSION_DENIED if fault is Fault.DENIED else Reason.UNREADABLE
     return FileRefusedError(shown, reason, message, fault)

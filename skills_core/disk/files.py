@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from skills_core.diagnostics import Reason
 from skills_core.errors import FileRefusedError, FileUnavailableError
-from skills_core.system_faults import Fault, fault_of, words_of
+from skills_core.system_faults import Fault, fault_of, system_message
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -271,7 +271,7 @@ def _refusal(relative: str, error: OSError) -> FileRefusedError:
     if error.errno == errno.ENXIO:
         return FileRefusedError(relative, Reason.SPECIAL_FILE, "this is not a regular file")
     fault = fault_of(error)
-    if fault is Fault.PASSING:
-        return FileUnavailableError(relative, Reason.UNREADABLE, words_of(error))
+    if fault is Fault.TRANSIENT:
+        return FileUnavailableError(relative, Reason.UNREADABLE, system_message(error))
     reason = Reason.PERMISSION_DENIED if fault is Fault.DENIED else Reason.UNREADABLE
-    return FileRefusedError(relative, reason, words_of(error), fault)
+    return FileRefusedError(relative, reason, system_message(error), fault)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason
 from skills_core.disk.files import UNKNOWN_FINGERPRINT, Fingerprint
-from skills_core.disk.names import MAIN_FILE, OTHER_SPELLING, is_ignored
+from skills_core.disk.names import MAIN_FILE, MAIN_FILE_LOWERCASE, is_ignored
 from skills_core.system_faults import Fault, fault_of
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from skills_core.disk.files import Location
 
-__all__ = ["Entries", "Listing", "find_main", "list_folder", "reason_for", "unlisted"]
+__all__ = ["Listing", "ListingBuilder", "find_main", "list_folder", "reason_for", "unreadable_listing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ _NOTHING_KNOWN = Listing()
 
 
 @dataclass(slots=True)
-class Entries:
+class ListingBuilder:
     """Collects the entries of one folder; `known` is the last listing, for entries that cannot be read now."""
 
     known: Listing = _NOTHING_KNOWN
@@ -87,16 +87,16 @@ def find_main(listing: Listing) -> str | None:
     A main file that is a link or a special file makes the folder an invalid skill.
     """
     names = [name for entries in (listing.files, listing.refused) for name, _ in entries]
-    return next((name for name in (MAIN_FILE, OTHER_SPELLING) if name in names), None)
+    return next((name for name in (MAIN_FILE, MAIN_FILE_LOWERCASE) if name in names), None)
 
 
 def list_folder(entries: Iterable[os.DirEntry[str]], *, fingerprints: bool, known: Listing = _NOTHING_KNOWN) -> Listing:
-    """Return the listing of a folder; see `Listing` for `fingerprints`, and `Entries` for `known`.
+    """Return the listing of a folder; see `Listing` for `fingerprints`, and `ListingBuilder` for `known`.
 
     Raises:
         OSError: the folder cannot be read completely.
     """
-    found = Entries(known)
+    found = ListingBuilder(known)
     for entry in entries:
         if is_ignored(entry.name):
             continue
@@ -109,7 +109,7 @@ def list_folder(entries: Iterable[os.DirEntry[str]], *, fingerprints: bool, know
     return found.listing()
 
 
-def unlisted(known: Listing | None, error: OSError) -> Listing:
+def unreadable_listing(known: Listing | None, error: OSError) -> Listing:
     """Return the listing of a folder that cannot be listed: its last one, with every file to be read again."""
     known = known or _NOTHING_KNOWN
     return replace(
@@ -125,7 +125,7 @@ def reason_for(error: OSError) -> Reason:
     return Reason.PERMISSION_DENIED if fault_of(error) is Fault.DENIED else Reason.UNREADABLE
 
 
-def _enter(entry: os.DirEntry[str], found: Entries, *, fingerprints: bool) -> None:
+def _enter(entry: os.DirEntry[str], found: ListingBuilder, *, fingerprints: bool) -> None:
     """Add one entry, with as few system calls as possible."""
     if entry.is_symlink() or _is_junction(entry):
         found.refused.append((entry.name, Reason.SYMLINK))

@@ -156,7 +156,7 @@ def _pass_over(error: FileRefusedError, path: str) -> None:
     """
     if error.fault is Fault.ABSENT or error.reason in _PASSED_OVER:
         return
-    if error.fault in {Fault.DENIED, Fault.PASSING}:
+    if error.fault in {Fault.DENIED, Fault.TRANSIENT}:
         number = errno.EACCES if error.fault is Fault.DENIED else errno.EIO
         raise OSError(number, f"the rules in {path} cannot be read: {error.message}") from None
     raise _UnusableRulesError(path)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skills_core.disk.files import Fingerprint, Location
-from skills_core.disk.names import MAIN_FILE, OTHER_SPELLING, is_ignored
+from skills_core.disk.names import MAIN_FILE, MAIN_FILE_LOWERCASE, is_ignored
 from skills_core.system_faults import Fault, fault_of
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _inside(path: Path, root: Path) -> Location | None:
 
 
 def _is_skill(folder: Path) -> bool:
-    return any(map(_is_file, (folder / MAIN_FILE, folder / OTHER_SPELLING)))
+    return any(map(_is_file, (folder / MAIN_FILE, folder / MAIN_FILE_LOWERCASE)))
 
 
 def _is_file(path: Path) -> bool:

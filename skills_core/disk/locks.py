@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["WAIT_SECONDS", "exclusive", "lock_now"]
+__all__ = ["WAIT_SECONDS", "exclusive", "try_lock"]
 
 WAIT_SECONDS: Final = 10.0
 """Maximum wait for another process, which holds the lock for milliseconds."""
@@ -32,14 +32,14 @@ _FLAGS: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0) | ge
 if sys.platform == "win32":
     import msvcrt
 
-    def lock_now(descriptor: int) -> None:
+    def try_lock(descriptor: int) -> None:
         """Lock an open file until it is closed; `OSError` if another process holds it, or the disk has no locks."""
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 
 else:
     import fcntl
 
-    def lock_now(descriptor: int) -> None:
+    def try_lock(descriptor: int) -> None:
         """Lock an open file until it is closed; `OSError` if another process holds it, or the disk has no locks."""
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
@@ -55,14 +55,14 @@ def exclusive(path: Path, seconds: float = WAIT_SECONDS) -> Iterator[None]:
     lock, end = path.with_name(f"{path.name}.lock"), time.monotonic() + seconds
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
     try:
-        stands_in = not _lock_until(end, descriptor)
-        if stands_in:
-            _create_until(end, _stand_in(lock))
+        uses_fallback = not _lock_until(end, descriptor)
+        if uses_fallback:
+            _create_until(end, _fallback_path(lock))
         try:
             yield
         finally:
-            if stands_in:
-                _stand_in(lock).unlink(missing_ok=True)
+            if uses_fallback:
+                _fallback_path(lock).unlink(missing_ok=True)
     finally:
         os.close(descriptor)
 
@@ -71,7 +71,7 @@ def _lock_until(end: float, descriptor: int) -> bool:
     """Wait for the lock; return False if the disk has no locks."""
     while True:
         try:
-            lock_now(descriptor)
+            try_lock(descriptor)
         except OSError as error:
             if error.errno not in _BUSY:
                 return False
@@ -80,7 +80,7 @@ def _lock_until(end: float, descriptor: int) -> bool:
         _wait(end)
 
 
-def _stand_in(lock: Path) -> Path:
+def _fallback_path(lock: Path) -> Path:
     return lock.with_name(f"{lock.name}.held")
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["DOCUMENTS", "MAIN_FILE", "OTHER_SPELLING", "is_ignored"]
+__all__ = ["DOCUMENTS_FOLDER", "MAIN_FILE", "MAIN_FILE_LOWERCASE", "is_ignored"]
 
 MAIN_FILE = "SKILL.md"
 """The file that makes its folder a skill."""
 
-OTHER_SPELLING = "skill.md"
+MAIN_FILE_LOWERCASE = "skill.md"
 """The main file of a folder that has no `SKILL.md`."""
 
-DOCUMENTS = ".skills"
+DOCUMENTS_FOLDER = ".skills"
 """A hidden folder that is scanned: each Markdown file in it may be a skill."""
 
 # The other hidden names that are scanned are folders of OpenAI's public collection of skills.

@@ -40,7 +40,7 @@ def remove_tree(root: Path) -> str:
         return ""
     faults: list[str] = []
     try:
-        _open_up(root, None)
+        _make_accessible(root, None)
         with _opened(root, None) as top:
             _empty(root, top, faults)
         root.rmdir()
@@ -68,11 +68,11 @@ def _flatten(root: Path, top: int | None, folder: str, names: Iterable[int], fau
         OSError: the folder cannot be opened, or is not empty.
     """
     place = root / folder
-    _open_up(place, top)
+    _make_accessible(place, top)
     moved = []
     with _opened(place, top) as handle:
         for name in _remove_files(place, handle, _names(place, handle), faults):
-            _open_up(place / name, handle)
+            _make_accessible(place / name, handle)
             for number in names:
                 # Another folder that is still to be removed may have the new name.
                 free = f".removed-{number}"
@@ -120,7 +120,7 @@ def _opened(place: Path, above: int | None) -> Generator[int | None]:
         os.close(handle)
 
 
-def _open_up(place: Path, above: int | None) -> None:
+def _make_accessible(place: Path, above: int | None) -> None:
     """Give this user access to a folder; its owner may change the mode whatever it is."""
     name = place if above is None else place.name
     with suppress(OSError):

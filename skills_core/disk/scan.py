@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason
 from skills_core.disk.files import Location, Reader
-from skills_core.disk.folders import Entries, Listing, find_main, list_folder, reason_for, unlisted
+from skills_core.disk.folders import Listing, ListingBuilder, find_main, list_folder, reason_for, unreadable_listing
 from skills_core.disk.gitignore import GitIgnore
 from skills_core.disk.links import follow
 from skills_core.system_faults import is_absence
@@ -168,12 +168,12 @@ class _Walk:
                     beyond.append(folder)
                     continue
                 except OSError as error:
-                    self._mark_lost(folder, error)
+                    self._record_unlisted(folder, error)
                     continue
                 self.tree.enter(folder, listing)
                 self.touched.add(folder)
                 below += [join(folder, name) for name in listing.folders]
-            self._leave_out(beyond)
+            self._record_beyond_bounds(beyond)
             level = below
             depth += 1
 
@@ -214,7 +214,7 @@ class _Walk:
             if listing is not None:
                 waiting += [join(current, name) for name in listing.folders]
 
-    def _leave_out(self, folders: Iterable[str]) -> None:
+    def _record_beyond_bounds(self, folders: Iterable[str]) -> None:
         """Record folders beyond a bound as refused in the folders above them."""
         beyond: dict[str, list[str]] = {}
         for folder in folders:
@@ -224,7 +224,7 @@ class _Walk:
             self.tree.bounded = True
             self._drop(above, names, Reason.SCAN_LIMIT)
 
-    def _mark_lost(self, folder: str, error: OSError) -> None:
+    def _record_unlisted(self, folder: str, error: OSError) -> None:
         """Record a folder that cannot be listed as refused in the folder above; leave out a deleted one."""
         if folder:
             above, _, name = folder.rpartition("/")
@@ -278,7 +278,7 @@ class _Walk:
         except OSError as error:
             if is_absence(error) or (folder and known is None):
                 raise
-            return unlisted(known, error)
+            return unreadable_listing(known, error)
         level = folder.count("/") + 1 if folder else 0
         if level < len(self.source.below):
             wanted = self.source.below[level]
@@ -295,7 +295,7 @@ class _Walk:
         may_leave = not followed and not any(map(find_main, (*(self.tree[parent(step)] for step in steps), listing)))
         above = tuple(_trail(self.source, self.tree, folder))
         plain = [each for each in listing.refused if each[1] is not Reason.SYMLINK]
-        found = Entries(
+        found = ListingBuilder(
             self.before.get(folder) or Listing(),
             list(listing.files),
             list(listing.folders),

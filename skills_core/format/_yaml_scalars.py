@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from skills_core.diagnostics import without_halves
+from skills_core.diagnostics import without_lone_surrogates
 
 Scalar: TypeAlias = bool | int | float | str | None
 
@@ -49,7 +49,7 @@ _PLAIN_BELOW: Final = 1e21
 """The bounds within which JavaScript writes a number without an exponent (ECMA-262, Number::toString)."""
 
 
-class UnfitError(ValueError):
+class ScalarError(ValueError):
     """A text that has no value for its tag, or that PyYAML cannot process."""
 
 
@@ -105,7 +105,7 @@ def resolve_tagged(tag: str, text: str) -> Scalar:
         return "".join(text.split())
     value = resolve_plain(text)
     if tag != _TAG_OF[type(value)]:
-        raise UnfitError(tag)
+        raise ScalarError(tag)
     return value
 
 
@@ -138,7 +138,7 @@ def _javascript_number(value: float) -> str:
     return f"{mantissa}e{int(exponent):+d}"
 
 
-def outdented(
+def find_underindented(
     rows: Sequence[str], continued: range, column: int, bracket: tuple[int, int] | None
 ) -> tuple[int, int] | None:
     """Return line and column of the first continuation of quotes or brackets that is not indented enough.
@@ -174,7 +174,7 @@ _LIKE_STAND_IN: Final = re.compile("(?=([ef][0-9a-f]{3}))")
 _PRIVATE_USE: Final = range(0xE000, 0xF900)
 
 
-def carry(text: str) -> tuple[str, Callable[[str], str] | None]:
+def with_stand_ins(text: str) -> tuple[str, Callable[[str], str] | None]:
     """Replace what PyYAML does not read as YAML 1.2 does by stand-ins of equal length.
 
     A stand-in is a private-use character that the text contains neither literally nor in hexadecimal, so that it is
@@ -199,13 +199,13 @@ def carry(text: str) -> tuple[str, Callable[[str], str] | None]:
         if original not in forward:
             code = next(free, None)
             if code is None:
-                raise UnfitError("the text has too many private-use characters")
+                raise ScalarError("the text has too many private-use characters")
             forward[original] = f"\\{match['form']}{code:04x}" if surrogate else chr(code)
             back[forward[original]] = original
             back[chr(code)] = chr(int(surrogate, 16)) if surrogate else original
         return forward[original]
 
     def restore(scalar: str) -> str:
-        return without_halves(_STAND_IN.sub(lambda match: back.get(match[0], match[0]), scalar))
+        return without_lone_surrogates(_STAND_IN.sub(lambda match: back.get(match[0], match[0]), scalar))
 
     return _UNCARRIED.sub(replace, text), restore

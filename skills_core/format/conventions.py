@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT, Frontmatter
 
-__all__ = ["CONVENTIONS", "instruct_by_convention"]
+__all__ = ["CONVENTIONS", "convention_frontmatter"]
 
 CONVENTIONS = {
     "AGENTS.MD": "agents",
@@ -21,7 +21,7 @@ _FIRST_LINE = 120
 # Characters of the first line that are the description if it is not a heading.
 
 
-def instruct_by_convention(file_name: str, text: str) -> Frontmatter:
+def convention_frontmatter(file_name: str, text: str) -> Frontmatter:
     """Return the frontmatter that a convention file's name and text imply."""
     name = CONVENTIONS[file_name.upper()]
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")

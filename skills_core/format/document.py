@@ -157,13 +157,13 @@ def _parse_frontmatter(yaml: str, body: str, findings: _Findings, *, verbatim: b
     except YamlError as error:
         if error.fault in _LIMITS:
             return findings.failed(Reason.YAML_LIMIT, error.message, _file_line(error.line), body)
-        repaired = repair(yaml) if error.fault is YamlFault.SYNTAX else None
-        if repaired is None:
+        result = repair(yaml) if error.fault is YamlFault.SYNTAX else None
+        if result is None:
             return findings.failed(Reason.INVALID_YAML, error.message, _file_line(error.line), body)
-        key, _ = repaired.mended[0]
+        key, _ = result.entries[0]
         message = f"the value of {key!r} is not valid YAML and was repaired"
-        findings.add(Severity.WARNING, Reason.YAML_REPAIRED, message, _file_line(repaired.line))
-        return _finished(repaired.mapping, body, findings, verbatim=False)
+        findings.add(Severity.WARNING, Reason.YAML_REPAIRED, message, _file_line(result.line))
+        return _finished(result.mapping, body, findings, verbatim=False)
     return _finished(mapping, body, findings, verbatim=verbatim)
 
 

@@ -47,7 +47,7 @@ class FieldReader:
         line = self.lines.get(key, self.line) if key is not None else self.line
         self.found.append(Diagnostic(severity, code, message, self.path, line))
 
-    def _wrong(self, key: str, expected: str, got: str | None = None, then: str = "the field is ignored") -> None:
+    def _report_type(self, key: str, expected: str, got: str | None = None, then: str = "the field is ignored") -> None:
         shown = {bool: "true or false", dict: "a mapping", list: "a list", str: "a string"}
         got = got or shown.get(type(self.fields[key]), "a number")
         message = f"{self.prefix}{key!s} must be {expected}, not {got}; {then}"
@@ -64,7 +64,7 @@ class FieldReader:
             self.add(Severity.WARNING, Reason.INVALID_FIELD, f"{self.prefix}{key} should be a quoted string", key)
             self.unquoted.append(f"{self.prefix}{key}")
             return str(value).lower() if isinstance(value, bool) else str(value)
-        self._wrong(key, "a string")
+        self._report_type(key, "a string")
         return None
 
     def flag(self, key: str, *, default: bool = False, unclear: bool | None = None) -> bool:
@@ -80,9 +80,9 @@ class FieldReader:
         if isinstance(value, str) and value.strip().lower() in {"true", "false"}:
             return value.strip().lower() == "true"
         if unclear is None:
-            self._wrong(key, "true or false")
+            self._report_type(key, "true or false")
             return default
-        self._wrong(key, "true or false", then=f"it is treated as {str(unclear).lower()}")
+        self._report_type(key, "true or false", then=f"it is treated as {str(unclear).lower()}")
         return unclear
 
     def number(self, key: str, default: float, *, low: float, high: float) -> float:
@@ -95,7 +95,7 @@ class FieldReader:
             if low <= value <= high:
                 return float(value)
             got = str(value) if abs(value) < _LONG else f"{value:g}"
-        self._wrong(key, f"a number from {low:g} to {high:g}", got)
+        self._report_type(key, f"a number from {low:g} to {high:g}", got)
         return default
 
     def texts(self, key: str, *, split: bool = True) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ class FieldReader:
         if isinstance(value, list) and not any(isinstance(item, dict | list) or item is None for item in value):
             texts = (str(item).lower() if isinstance(item, bool) else str(item).strip() for item in value)
             return tuple(text for text in texts if text)
-        self._wrong(key, "a list of strings")
+        self._report_type(key, "a list of strings")
         return ()
 
     def patterns(self, key: str) -> tuple[str, ...]:
@@ -122,15 +122,15 @@ class FieldReader:
             return ()
         listed = [value] if isinstance(value, str) else value
         if not isinstance(listed, list) or not all(isinstance(item, str) and item for item in listed):
-            self._bad_pattern(key, "must be a list of non-empty strings")
+            self._report_pattern(key, "must be a list of non-empty strings")
             return ()
         found = tuple(str(item) for item in listed)
         if len(found) > MAX_PATTERNS:
-            self._bad_pattern(key, f"has {len(found)} patterns; at most {MAX_PATTERNS} are allowed")
+            self._report_pattern(key, f"has {len(found)} patterns; at most {MAX_PATTERNS} are allowed")
             return ()
         for pattern in found:
             if fault := pattern_fault(pattern):
-                self._bad_pattern(key, fault)
+                self._report_pattern(key, fault)
             elif part := decoded_part(pattern):
                 message = (
                     f"{self.prefix}{key}: {pattern[:_SHOWN]!r} contains {part!r}, but JSON text has tabs and line ends "
@@ -139,7 +139,7 @@ class FieldReader:
                 self.add(Severity.WARNING, Reason.DECODED_PATTERN, message, key)
         return found
 
-    def _bad_pattern(self, key: str, why: str) -> None:
+    def _report_pattern(self, key: str, why: str) -> None:
         self.add(Severity.ERROR, Reason.INVALID_PATTERN, f"{self.prefix}{key}: {why}", key)
 
     def mapping(self, key: str) -> Mapping[str, JsonValue]:
@@ -153,7 +153,7 @@ class FieldReader:
         if inner is not None:
             self.add(Severity.WARNING, Reason.INVALID_FIELD, f"{self.prefix}{key} should be a mapping, not text", key)
             return inner
-        self._wrong(key, "a mapping")
+        self._report_type(key, "a mapping")
         return {}
 
     def mappings(self, key: str) -> tuple[Mapping[str, JsonValue], ...]:
@@ -163,7 +163,7 @@ class FieldReader:
             return ()
         if isinstance(value, list) and all(isinstance(item, dict) for item in value):
             return tuple(cast("list[dict[str, JsonValue]]", value))
-        self._wrong(key, "a list of mappings")
+        self._report_type(key, "a list of mappings")
         return ()
 
     def tools(self, key: str) -> tuple[str, ...] | None:
@@ -177,7 +177,7 @@ class FieldReader:
         if isinstance(value, str):
             return _split_tools(value)
         if not isinstance(value, list):
-            self._wrong(key, "a list of strings, or one string")
+            self._report_type(key, "a list of strings, or one string")
             return ()
         if not all(isinstance(item, str) for item in value):
             message = f"{self.prefix}{key} must hold strings only; its other items are ignored"

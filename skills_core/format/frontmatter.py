@@ -11,7 +11,7 @@ import unicodedata
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from skills_core.diagnostics import MAX_ALIKE, Diagnostic, Reason, Severity, capped
+from skills_core.diagnostics import MAX_PER_REASON, Diagnostic, Reason, Severity, capped
 from skills_core.errors import did_you_mean
 from skills_core.format.fields import FieldReader
 from skills_core.format.gate import Gate, read_gate, read_provider_gate
@@ -307,5 +307,5 @@ def _check_texts(front: Frontmatter, reader: FieldReader) -> None:
 def _check_unknown(reader: FieldReader) -> None:
     for number, key in enumerate(unknown_fields(reader.fields)):
         # Finding similar fields is slow, and faults beyond the limit are only counted.
-        hint = did_you_mean(similar_fields(key)[:1], "; did") if number < MAX_ALIKE else ""
+        hint = did_you_mean(similar_fields(key)[:1], "; did") if number < MAX_PER_REASON else ""
         reader.add(Severity.WARNING, Reason.UNKNOWN_FIELD, f"unknown field {key[:100]!r}{hint}", key)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Hidden", "find_hidden", "without_hidden"]
+__all__ = ["HiddenCharacters", "find_hidden", "without_hidden"]
 
 _CONTROLS = bytes([*range(0x09), 0x0B, 0x0C, *range(0x0E, 0x20), 0x7F])
 
@@ -50,7 +50,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Hidden:
+class HiddenCharacters:
     """The hidden characters of one kind in a text: their number, the first one, and its line, from 1."""
 
     kind: str
@@ -63,7 +63,7 @@ class Hidden:
         return f"{self.kind} ({self.count}, the first is U+{ord(self.first):04X})"
 
 
-def find_hidden(text: str) -> tuple[Hidden, ...]:
+def find_hidden(text: str) -> tuple[HiddenCharacters, ...]:
     """Return the hidden characters in `text`, one entry for each kind, in order of appearance."""
     if text.isascii() and not _has_controls(text):
         return ()
@@ -71,7 +71,7 @@ def find_hidden(text: str) -> tuple[Hidden, ...]:
     for match in _matches(text):
         found.setdefault(match.lastgroup or "", []).append(match)
     return tuple(
-        Hidden(_KINDS[kind], len(matches), matches[0][0], text.count("\n", 0, matches[0].start()) + 1)
+        HiddenCharacters(_KINDS[kind], len(matches), matches[0][0], text.count("\n", 0, matches[0].start()) + 1)
         for kind, matches in found.items()
     )
 

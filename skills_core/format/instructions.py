@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity
-from skills_core.format.conventions import instruct_by_convention
+from skills_core.format.conventions import convention_frontmatter
 from skills_core.format.document import Document, has_frontmatter, parse_document
 from skills_core.format.frontmatter import Frontmatter, parse_frontmatter
 from skills_core.format.hidden import find_hidden
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from skills_core.format.yaml12 import JsonValue
 
-__all__ = ["Instructions", "no_instructions", "parse_convention", "parse_instructions"]
+__all__ = ["Instructions", "invalid_instructions", "parse_convention", "parse_instructions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,10 @@ def parse_instructions(
     """
     document = parse_document(raw, path)
     if document.fault is not None:
-        return no_instructions(name, document.diagnostics, document.fault)
+        return invalid_instructions(name, document.diagnostics, document.fault)
     front, found = parse_frontmatter(document, name if in_folder else None, path)
     breaches = document.diagnostics + found
-    fault = next((diagnostic.code for diagnostic in breaches if _stops(diagnostic, strictness)), None)
+    fault = next((diagnostic.code for diagnostic in breaches if _invalidates(diagnostic, strictness)), None)
     diagnostics = (*breaches, *_hidden(raw.decode("utf-8"), document, path))
     return Instructions(front.name or name, front, document.body, diagnostics, fault, document.verbatim)
 
@@ -62,14 +62,14 @@ def parse_convention(raw: bytes, file_name: str, path: str) -> Instructions:
     """Parse a convention file; without frontmatter that has name and description, it is plain Markdown."""
     document = parse_document(raw, path)
     if document.fault is Reason.NOT_UTF8:
-        return no_instructions(file_name, document.diagnostics, document.fault)
+        return invalid_instructions(file_name, document.diagnostics, document.fault)
     text = raw.decode("utf-8").removeprefix("\ufeff")
     hidden = tuple(_hidden(text, document, path))
     front, found = parse_frontmatter(document, None, path)
     if document.fault is None and front.name and front.description:
         diagnostics = (*document.diagnostics, *found, *hidden)
         return Instructions(front.name, front, document.body, diagnostics, verbatim=document.verbatim)
-    front = instruct_by_convention(file_name, text)
+    front = convention_frontmatter(file_name, text)
     unused: tuple[Diagnostic, ...] = ()
     if has_frontmatter(raw):
         message = "the frontmatter lacks name or description, so the whole file is used as instructions"
@@ -77,7 +77,7 @@ def parse_convention(raw: bytes, file_name: str, path: str) -> Instructions:
     return Instructions(front.name, front, text.strip(), (*unused, *hidden), verbatim=False)
 
 
-def _stops(diagnostic: Diagnostic, strictness: Strictness) -> bool:
+def _invalidates(diagnostic: Diagnostic, strictness: Strictness) -> bool:
     """Tell whether a diagnostic makes the skill invalid."""
     if diagnostic.code is Reason.DECODED_PATTERN:
         return False  # an invalid skill would not guard at all, and skillserve matches the pattern as intended
@@ -117,6 +117,6 @@ def _text_of(value: JsonValue) -> str:
     return " ".join(texts)
 
 
-def no_instructions(name: str, diagnostics: tuple[Diagnostic, ...], fault: Reason) -> Instructions:
+def invalid_instructions(name: str, diagnostics: tuple[Diagnostic, ...], fault: Reason) -> Instructions:
     """Return the instructions of an invalid skill, without content."""
     return Instructions(name, Frontmatter(raw={}, metadata={}), "", diagnostics, fault, verbatim=False)

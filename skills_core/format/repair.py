@@ -20,7 +20,7 @@ __all__ = ["Repair", "repair"]
 
 _TOP_LEVEL_KEY = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*):(?:[ \t]+(\S.*))?$")
 
-_MAX_MENDED = 200
+_MAX_ENTRIES = 200
 # Frontmatter with more entries is not repaired, because each entry is parsed separately.
 
 
@@ -28,47 +28,47 @@ _MAX_MENDED = 200
 class Repair:
     """Repaired frontmatter: its value, with lines of the original, and its YAML `text`.
 
-    `mended` are the repaired entries, each with its line in `text`, from 1; `line` is that of the first one in the
-    original. `moved` maps each line of the original to its line in `text`.
+    `entries` are the repaired entries, each with its line in `text`, from 1; `line` is that of the first one in the
+    original. `new_lines` maps each line of the original to its line in `text`.
     """
 
     mapping: YamlMapping
     text: str
-    mended: tuple[tuple[str, int], ...]
+    entries: tuple[tuple[str, int], ...]
     line: int
-    moved: tuple[int, ...]
+    new_lines: tuple[int, ...]
 
 
 def repair(yaml: str) -> Repair | None:
     """Repair the entries that are not valid YAML, and load the result; return None if that fails."""
     blocks = _blocks(yaml.split("\n"))
-    if len(blocks) > _MAX_MENDED:
+    if len(blocks) > _MAX_ENTRIES:
         return None
     lines: list[str] = []
     original: list[str] = []
-    mended: list[tuple[str, int]] = []
-    moved: list[int] = []
+    entries: list[tuple[str, int]] = []
+    new_lines: list[int] = []
     first = 0
     for block in blocks:
         head = _TOP_LEVEL_KEY.match(block[0].rstrip("\r"))
         written = block
         if head is not None and head[2] is not None and not _loads(block):
-            written = _mended(head[1], head[2], block)
-            mended.append((head[1], len(lines) + 1))
+            written = _repaired_entry(head[1], head[2], block)
+            entries.append((head[1], len(lines) + 1))
             first = first or len(original) + 1
-        moved += [len(lines) + min(number, len(written)) for number in range(1, len(block) + 1)]
+        new_lines += [len(lines) + min(number, len(written)) for number in range(1, len(block) + 1)]
         lines += written
         # Padded, so that later lines keep their numbers.
         original += [*written, *("" for _ in block[len(written) :])]
-    if not mended:
+    if not entries:
         return None
     try:
-        return Repair(load_mapping("\n".join(original)), "\n".join(lines), tuple(mended), first, tuple(moved))
+        return Repair(load_mapping("\n".join(original)), "\n".join(lines), tuple(entries), first, tuple(new_lines))
     except YamlError:
         return None
 
 
-def _mended(key: str, value: str, block: list[str]) -> list[str]:
+def _repaired_entry(key: str, value: str, block: list[str]) -> list[str]:
     """Return an entry as YAML: with its further lines indented, or else as one quoted string.
 
     Blank lines and comments at its end do not belong to the value and are kept as they are.

@@ -39,12 +39,12 @@ from skills_core.format._yaml_scalars import (
     NON_SPECIFIC_TAG,
     SEQ_TAG,
     Scalar,
-    UnfitError,
-    carry,
+    ScalarError,
+    find_underindented,
     key_text,
-    outdented,
     resolve_plain,
     resolve_tagged,
+    with_stand_ins,
 )
 
 __all__ = [
@@ -93,7 +93,7 @@ class YamlNoteKind(StrEnum):
     NON_STRING_KEY = "non_string_key"
     NON_FINITE_NUMBER = "non_finite_number"
     BINARY = "binary"
-    HALF_CHARACTER = "half_character"
+    LONE_SURROGATE = "lone_surrogate"
 
 
 class YamlError(Exception):
@@ -147,8 +147,8 @@ def load_mapping(text: str) -> YamlMapping:
     restore = None
     if not ordinary or "\\" in text:
         try:
-            text, restore = carry(text)
-        except UnfitError as error:
+            text, restore = with_stand_ins(text)
+        except ScalarError as error:
             raise YamlError(YamlFault.SYNTAX, str(error)) from None
     builder = _Builder(text, restore)
     _feed(text, builder.take)
@@ -183,7 +183,7 @@ else:
 
 def visit_events(text: str, take: Callable[[Event], None]) -> None:
     """Call `take` with each event of a text that `load_mapping` reads; marks are positions in `text`."""
-    _feed(carry(text if text.endswith("\n") else text + "\n")[0], take)
+    _feed(with_stand_ins(text if text.endswith("\n") else text + "\n")[0], take)
 
 
 def _feed(text: str, take: Callable[[Event], None]) -> None:
@@ -263,7 +263,7 @@ class _Builder:
         if self._restore is not None:
             text = self._restore(text)
             if text.count(_REPLACEMENT) > event.value.count(_REPLACEMENT):
-                self._note(YamlNoteKind.HALF_CHARACTER, "a lone surrogate becomes U+FFFD", event)
+                self._note(YamlNoteKind.LONE_SURROGATE, "a lone surrogate becomes U+FFFD", event)
         value: Scalar = text
         if event.tag is not None:
             value = self._tagged(event, event.tag, text)
@@ -280,7 +280,7 @@ class _Builder:
             self._note(YamlNoteKind.BINARY, "binary data stays base64 text", event)
         try:
             return resolve_tagged(tag, text)
-        except UnfitError:
+        except ScalarError:
             _fail(YamlFault.UNSUPPORTED_TAG, f"the tag {tag!r:.60} is not supported here", event)
 
     def _start(
@@ -323,7 +323,7 @@ class _Builder:
     def _check_indent(self, first_row: int, event: ScalarEvent | CollectionEndEvent, column: int) -> None:
         last_row = event.end_mark.line if event.end_mark else 0
         bracket = _place(event) if isinstance(event, CollectionEndEvent) else None
-        if found := outdented(self._rows, range(first_row, last_row + 1), column, bracket):
+        if found := find_underindented(self._rows, range(first_row, last_row + 1), column, bracket):
             message = "a line inside quotes or brackets needs more indentation than its key"
             raise YamlError(YamlFault.SYNTAX, message, *found)
 

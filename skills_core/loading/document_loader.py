@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from skills_core.diagnostics import Severity, capped, printable
 from skills_core.errors import FileRefusedError
 from skills_core.format.document import has_frontmatter
-from skills_core.format.instructions import no_instructions, parse_convention, parse_instructions
+from skills_core.format.instructions import invalid_instructions, parse_convention, parse_instructions
 from skills_core.loading.documents import strictness_at
-from skills_core.loading.reading import MAX_MAIN_SIZE, SkillReading, UnreadPaths, is_same
+from skills_core.loading.reading import MAX_MAIN_SIZE, SkillReading, UnreadPaths, is_unchanged
 from skills_core.skill import SkillContent, SkillFile
 from skills_core.sources import SkillKind
 
@@ -55,7 +55,7 @@ def load_document(  # noqa: PLR0913 - what `load_content` takes, and the kind
         reading.note_unpublished("it is a single file, not a folder with a SKILL.md", main)
     files, notes = MappingProxyType(reading.files), capped(reading.notes)
     content = SkillContent(place, instructions, files, files.get(main), notes=notes, published=False, kind=kind)
-    return skill if skill is not None and is_same(skill, content) else content
+    return skill if skill is not None and is_unchanged(skill, content) else content
 
 
 def _load_main(
@@ -69,10 +69,10 @@ def _load_main(
     try:
         raw = reading.read(main, MAX_MAIN_SIZE)
     except FileRefusedError as error:
-        if reading.fall_back(main, error) and before is not None:
+        if reading.keep_last_read(main, error) and before is not None:
             return _known(before)
         diagnostic = reading.diagnose(Severity.ERROR, error.reason, error.message, main)
-        return no_instructions(name, (diagnostic,), error.reason)
+        return invalid_instructions(name, (diagnostic,), error.reason)
     if kind is SkillKind.CONVENTION:
         return parse_convention(raw, main, shown) if raw.strip() else None
     strictness = strictness_at(reading.source, reading.within_source(main))

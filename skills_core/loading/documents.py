@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skills_core.disk.folders import find_main
-from skills_core.disk.names import DOCUMENTS
+from skills_core.disk.names import DOCUMENTS_FOLDER
 from skills_core.format.conventions import CONVENTIONS
 from skills_core.sources import SkillKind, Strictness
 
@@ -24,10 +24,10 @@ __all__ = ["find_documents", "may_be_document", "strictness_at"]
 
 _AT_ROOT_ONLY = "SOUL.MD"
 
-_SUPPORT = frozenset({"references", "agents", "scripts"})
+_SUPPORTING_FOLDERS = frozenset({"references", "agents", "scripts"})
 # Folders below `.skills` whose documents are supporting files.
 
-_BUILT = frozenset({"target", "dist", "build", "coverage"})
+_BUILD_FOLDERS = frozenset({"target", "dist", "build", "coverage"})
 # Build output, which may hold copies of convention files.
 
 
@@ -42,7 +42,7 @@ def find_documents(source: Source, tree: Mapping[str, Listing], folder: str) -> 
     """Yield the names and kinds of the files in one folder of the tree that may be skills."""
     parts = {part.lower() for part in folder.split("/")}
     below = _is_below_documents(source, folder)
-    if source.kinds <= {SkillKind.FOLDER} or not parts.isdisjoint(_SUPPORT if below else _BUILT):
+    if source.kinds <= {SkillKind.FOLDER} or not parts.isdisjoint(_SUPPORTING_FOLDERS if below else _BUILD_FOLDERS):
         return
     found = [(name, kind) for name, _ in tree[folder].files if (kind := _kind(source, folder, name, below=below))]
     if found and not _is_in_skill(tree, folder):
@@ -51,7 +51,7 @@ def find_documents(source: Source, tree: Mapping[str, Listing], folder: str) -> 
 
 def may_be_document(path: Path) -> bool:
     """Tell whether the file at an absolute path may be a skill by itself, if its folder is a source."""
-    return path.name.upper() in CONVENTIONS or (DOCUMENTS in path.parts and path.name.lower().endswith(".md"))
+    return path.name.upper() in CONVENTIONS or (DOCUMENTS_FOLDER in path.parts and path.name.lower().endswith(".md"))
 
 
 def _kind(source: Source, folder: str, name: str, *, below: bool) -> SkillKind | None:
@@ -64,7 +64,7 @@ def _kind(source: Source, folder: str, name: str, *, below: bool) -> SkillKind |
 
 
 def _is_below_documents(source: Source, path: str) -> bool:
-    return DOCUMENTS in source.root.parts or DOCUMENTS in path.split("/")
+    return DOCUMENTS_FOLDER in source.root.parts or DOCUMENTS_FOLDER in path.split("/")
 
 
 def _is_in_skill(tree: Mapping[str, Listing], folder: str) -> bool:

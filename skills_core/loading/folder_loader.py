@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from skills_core.diagnostics import Reason, Severity, capped
 from skills_core.disk.folders import find_main
 from skills_core.disk.gitignore import UNUSABLE_RULES
-from skills_core.disk.names import MAIN_FILE, OTHER_SPELLING
+from skills_core.disk.names import MAIN_FILE, MAIN_FILE_LOWERCASE
 from skills_core.errors import FileRefusedError
-from skills_core.format.instructions import no_instructions, parse_instructions
+from skills_core.format.instructions import invalid_instructions, parse_instructions
 from skills_core.loading.documents import strictness_at
 from skills_core.loading.publication import publication_fault
-from skills_core.loading.reading import MAX_MAIN_SIZE, SkillReading, UnreadPaths, is_same
+from skills_core.loading.reading import MAX_MAIN_SIZE, SkillReading, UnreadPaths, is_unchanged
 from skills_core.skill import SkillContent
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def load_content(
     reading = SkillReading(source, folder, tree, before.files if before else {}, changed, reader, unread)
     instructions = _load_main(reading, main, before)
     former = before.main if before is not None else None
-    if before is not None and former is not None and former.path != main and _is_owed(reading, main, instructions):
+    if before is not None and former is not None and former.path != main and _is_pending(reading, main, instructions):
         # A new main file replaces the former one only when it can be read.
         main, instructions = former.path, before.instructions
         reading.files[main] = former
@@ -74,7 +74,7 @@ def load_content(
         files = MappingProxyType(reading.files)
         notes = capped(reading.notes)
         content = SkillContent(folder, instructions, files, files.get(main), notes=notes, published=False)
-        return before if before is not None and is_same(before, content) else content
+        return before if before is not None and is_unchanged(before, content) else content
     _load_others(reading, main, {"", *before.folders} if before is not None else set())
     reading.check_references(instructions, main)
     files = MappingProxyType(reading.files)
@@ -84,12 +84,12 @@ def load_content(
     published = instructions.fault is None and fault is None
     folders = frozenset(_folders(folder, tree))
     content = SkillContent(folder, instructions, files, files.get(main), folders, capped(reading.notes), published)
-    return before if before is not None and is_same(before, content) else content
+    return before if before is not None and is_unchanged(before, content) else content
 
 
 def _load_main(reading: SkillReading, main: str, before: SkillContent | None) -> Instructions:
     listing = reading.tree[reading.folder]
-    if main == OTHER_SPELLING:
+    if main == MAIN_FILE_LOWERCASE:
         reading.note(
             Severity.WARNING, Reason.FILE_NAME_CASE, f"the file is named {main}, which not every host finds", main
         )
@@ -101,19 +101,19 @@ def _load_main(reading: SkillReading, main: str, before: SkillContent | None) ->
     refused = dict(listing.refused).get(main)
     if refused is not None:
         diagnostic = reading.diagnose(Severity.ERROR, refused, _REFUSALS[refused], main)
-        return no_instructions(reading.folder_name, (diagnostic,), refused)
+        return invalid_instructions(reading.folder_name, (diagnostic,), refused)
     try:
         raw = reading.read(main, MAX_MAIN_SIZE)
     except FileRefusedError as error:
-        if reading.fall_back(main, error, may_keep=known is not None) and known is not None:
+        if reading.keep_last_read(main, error, may_keep=known is not None) and known is not None:
             return known
         diagnostic = reading.diagnose(Severity.ERROR, error.reason, error.message, main)
-        return no_instructions(reading.folder_name, (diagnostic,), error.reason)
+        return invalid_instructions(reading.folder_name, (diagnostic,), error.reason)
     strictness = strictness_at(reading.source, reading.folder)
     return parse_instructions(raw, reading.folder_name, reading.shown(main), strictness)
 
 
-def _is_owed(reading: SkillReading, main: str, instructions: Instructions) -> bool:
+def _is_pending(reading: SkillReading, main: str, instructions: Instructions) -> bool:
     """Tell whether a main file could not be read now but may be readable at the next load."""
     within = reading.within_source(main)
     unread = within in reading.unread.now or main in reading.tree[reading.folder].unread
@@ -128,13 +128,13 @@ def _load_others(reading: SkillReading, main: str, known: AbstractSet[str]) -> N
             continue
         if number >= MAX_FILES:
             message = f"the skill has more than {MAX_FILES} files; this one and those after it are not served"
-            reading.leave_out(Reason.TOO_MANY_FILES, message, path)
+            reading.record_missing(Reason.TOO_MANY_FILES, message, path)
             return
         folder, _, name = path.rpartition("/")
         if refused is not None and not name and folder in known:
             reading.note(Severity.WARNING, refused, _REFUSALS[refused], path)
         elif refused is not None:
-            reading.leave_out(refused, _REFUSALS[refused], path)
+            reading.record_missing(refused, _REFUSALS[refused], path)
         else:
             reading.enter(path, fingerprint)
 

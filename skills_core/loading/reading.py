@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from skills_core.skill import SkillContent
     from skills_core.sources import Source
 
-__all__ = ["MAX_MAIN_SIZE", "SkillReading", "UnreadPaths", "is_same"]
+__all__ = ["MAX_MAIN_SIZE", "SkillReading", "UnreadPaths", "is_unchanged"]
 
 MAX_MAIN_SIZE = 1024 * 1024
 """Maximum size of a SKILL.md in bytes; a model reads it as a whole."""
@@ -89,7 +89,7 @@ class SkillReading:
         """Add a diagnostic about a file."""
         self.notes.append(self.diagnose(severity, code, message, path))
 
-    def leave_out(self, code: Reason, message: str, path: str) -> None:
+    def record_missing(self, code: Reason, message: str, path: str) -> None:
         """Record why an entry of the skill's folder is not among its files."""
         self.missing[path] = code
         self.note(Severity.WARNING, code, message, path)
@@ -136,12 +136,12 @@ class SkillReading:
         try:
             self.read(path, MAX_FILE_SIZE)
         except FileRefusedError as error:
-            kept = self.fall_back(path, error)
+            kept = self.keep_last_read(path, error)
             deleted = error.fault is Fault.ABSENT and self._locate(path) is None
             if not kept and not deleted:
-                self.leave_out(error.reason, error.message, path)
+                self.record_missing(error.reason, error.message, path)
 
-    def fall_back(self, path: str, error: FileRefusedError, *, may_keep: bool = True) -> bool:
+    def keep_last_read(self, path: str, error: FileRefusedError, *, may_keep: bool = True) -> bool:
         """Keep the last content of an unreadable file, with a diagnostic; return whether there is one to keep."""
         if error.fault is Fault.REFUSED:
             return False
@@ -177,7 +177,7 @@ class SkillReading:
         return None if location == Location(self.source.root, within) else location
 
 
-def is_same(before: SkillContent | None, after: SkillContent) -> bool:
+def is_unchanged(before: SkillContent | None, after: SkillContent) -> bool:
     """Tell whether the contents are equal and nothing was read again; a new read may have settled a file."""
     return before == after and all(file is before.files[path] for path, file in after.files.items())
 

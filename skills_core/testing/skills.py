@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skills_core.gates import Environment, Exclusion, evaluate_gate
+from skills_core.single_skill import parse_skill
 from skills_core.skill import Skill, SkillContent, State
 from skills_core.sources import Source
-from skills_core.strict import parse_skill
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

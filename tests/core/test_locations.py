@@ -9,7 +9,7 @@ import pytest
 
 from skills_core import Environment, Library, Reason, Scope, State
 from skills_core.locations import Places, default_sources, project_of
-from skills_core.sources import PREVIEW
+from skills_core.sources import PREVIEW_BOUNDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -160,15 +160,15 @@ def test_of_a_project_no_more_than_a_preview_is_looked_into_until_it_is_trusted(
     places: Places, write_skill: Callable[..., Path]
 ) -> None:
     root = places.home.parent / "project" / ".agents" / "skills"
-    many = PREVIEW.folders + 50
+    many = PREVIEW_BOUNDS.folders + 50
     for number in range(many):
         write_skill(root, f"s{number}")
     trusted = False
     machine = Environment(os="linux", has_bin=lambda _: True)
     library = Library(default_sources(places), lambda: replace(machine, trusts=lambda _: trusted))
-    assert 0 < len(library.catalog.skills) < PREVIEW.folders
+    assert 0 < len(library.catalog.skills) < PREVIEW_BOUNDS.folders
     assert {problem.code for problem in library.catalog.problems} == {Reason.SCAN_LIMIT}
-    for state, count in ((True, many), (False, PREVIEW.folders - 1), (True, many)):
+    for state, count in ((True, many), (False, PREVIEW_BOUNDS.folders - 1), (True, many)):
         trusted = state
         library.reload([])
         assert len(library.catalog.skills) == count

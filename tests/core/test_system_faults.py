@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from skills_core import Catalog
 
-PASSING = [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE, errno.EINTR]
+TRANSIENT = [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE, errno.EINTR]
 DENIED = [errno.EACCES, errno.EPERM]
 CALLS = ["open", "scandir", "read", "fstat", "stat", "lstat", "readlink", "entry"]
 
@@ -133,7 +133,7 @@ def first(number: int, count: int) -> Faults:
 
 FAULTS = st.builds(
     Faults,
-    st.sampled_from([*PASSING, *DENIED]),
+    st.sampled_from([*TRANSIENT, *DENIED]),
     st.one_of(st.just(frozenset(CALLS)), st.frozensets(st.sampled_from(CALLS), min_size=1)),
     st.integers(0, 40),
     st.sampled_from([1, 2, 5, 1_000_000]),
@@ -145,7 +145,11 @@ OTHER_SPELLING = [("write", "skill.md", CONTENTS[0]), ("write", "a/SKILL.md", CO
 
 
 @example(
-    before=OTHER_SPELLING, meanwhile=[("write", "SKILL.md", CONTENTS[0])], faults=first(2, 2), follow=False, told=False
+    before=OTHER_SPELLING,
+    meanwhile=[("write", "SKILL.md", CONTENTS[0])],
+    faults=first(2, 2),
+    follow=False,
+    told=False,
 )
 @example(before=OTHER_SPELLING, meanwhile=[("recreate root", None, True)], faults=first(0, 1), follow=False, told=False)
 @example(before=OTHER_SPELLING, meanwhile=[("recreate root", None, True)], faults=first(2, 2), follow=False, told=False)
@@ -217,7 +221,7 @@ def test_what_a_fault_hides_from_the_first_load_is_missed_by_no_manifest_and_com
         assert seen(library.catalog) == seen(fresh)
 
 
-@pytest.mark.parametrize("number", [*PASSING, *DENIED])
+@pytest.mark.parametrize("number", [*TRANSIENT, *DENIED])
 @pytest.mark.parametrize("told", [True, False])
 def test_a_skill_that_was_edited_and_cannot_be_read_stays_as_it_was_and_says_so(
     number: int,
@@ -387,12 +391,12 @@ def test_a_link_whose_target_cannot_be_looked_at_leads_where_it_led(
     assert library.unread == {root: {"linked"}}
 
 
-@pytest.mark.parametrize("number", PASSING)
+@pytest.mark.parametrize("number", TRANSIENT)
 def test_a_read_that_may_succeed_later_is_told_from_one_that_is_refused(number: int, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
     with Faults(number).striking(), pytest.raises(FileUnavailableError) as failed:
         read_file(Location(tmp_path.resolve(), "file"))
-    assert failed.value.fault is Fault.PASSING
+    assert failed.value.fault is Fault.TRANSIENT
     with pytest.raises(FileRefusedError) as absent:
         read_file(Location(tmp_path.resolve(), "absent"))
     assert absent.value.fault is Fault.ABSENT
@@ -400,17 +404,17 @@ def test_a_read_that_may_succeed_later_is_told_from_one_that_is_refused(number: 
 
 def test_every_error_that_is_not_known_to_last_counts_as_passing() -> None:
     lasting = {
-        number for number in errno.errorcode if fault_of(OSError(number, os.strerror(number))) is not Fault.PASSING
+        number for number in errno.errorcode if fault_of(OSError(number, os.strerror(number))) is not Fault.TRANSIENT
     }
     assert {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM} < lasting
-    assert lasting.isdisjoint(PASSING)
+    assert lasting.isdisjoint(TRANSIENT)
 
 
 def test_a_file_that_another_program_has_for_itself_may_be_read_later() -> None:
     error = PermissionError(errno.EACCES, "The process cannot access the file")
     assert fault_of(error) is Fault.DENIED
     error.winerror = 32  # type: ignore[attr-defined, unused-ignore]
-    assert fault_of(error) is Fault.PASSING
+    assert fault_of(error) is Fault.TRANSIENT
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EACCES])

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
+from skills_core.watch_options import WatchMode, WatchOptions
 from skills_core.watcher import watch
-from skills_core.watching import WatchMode, WatchOptions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable

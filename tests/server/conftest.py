@@ -17,7 +17,7 @@ from server.hosting.host import Host
 from server.protocol.server import SkillServer
 from skills_core.library import Library
 from skills_core.sources import explicit_sources
-from skills_core.watching import WatchMode
+from skills_core.watch_options import WatchMode
 from tests.server.sessions import (
     REPOSITORY,
     Connect,

@@ -29,7 +29,7 @@ from server.config.machine import Machine, current_places, state_home
 from server.config.settings import LogLevel, OptionalTool, Transport
 from server.transport.lazy_sdk import defer_packages
 from skills_core.diagnostics import one_line
-from skills_core.watching import WatchMode
+from skills_core.watch_options import WatchMode
 
 if TYPE_CHECKING:
     from server.config.settings import Settings

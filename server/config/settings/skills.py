@@ -11,7 +11,7 @@ from msgspec import Meta, Struct, field
 
 from server.config.values import Depth, Folders, InvalidValueError, NonEmpty, PositiveInt
 from skills_core.catalog import MAX_ENTRY
-from skills_core.locations import USUAL_BOUNDS
+from skills_core.locations import DEFAULT_BOUNDS
 from skills_core.sources import Scope, Strictness
 
 __all__ = [
@@ -74,10 +74,10 @@ class DiscoverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     know every project that the server is started in."""
     gitignore: bool = False
     """Whether files that git ignores are left out of skills. Switch it on if builds write into skill folders."""
-    scan_depth: Depth = USUAL_BOUNDS.depth
+    scan_depth: Depth = DEFAULT_BOUNDS.depth
     """Levels of folders that are scanned below the default directories and configured sources; directories on the
     command line have much higher bounds. Raise it if `status` reports that a folder lies too deep."""
-    scan_folders: Folders = USUAL_BOUNDS.folders
+    scan_folders: Folders = DEFAULT_BOUNDS.folders
     """Number of folders that are scanned in each of these sources. Raise it if `status` reports that a scan stopped."""
     conventions: Conventions = Conventions.NAMED
     """Where convention files such as `AGENTS.md` are skills: `off` nowhere, `named` in directories on the command line

@@ -17,7 +17,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from skills_core.diagnostics import one_line, without_halves
+from skills_core.diagnostics import one_line, without_lone_surrogates
 from skills_core.errors import InvalidSchemaError, ToolFailedError, did_you_mean, similar_to
 from skills_core.guard import Verdict, log_decision
 from skills_core.guard.json_text import json_text
@@ -224,7 +224,7 @@ class ToolGate:
         return CallDecision.FAILED, f"The tool {tool.name} failed with an internal error.", "internal error"
 
     def _cut(self, text: str) -> str:
-        text, limit = without_halves(text), self._limits.tool_characters
+        text, limit = without_lone_surrogates(text), self._limits.tool_characters
         if len(text) <= limit:
             return text
         return f"{text[:limit]}\n[{len(text) - limit} more characters are not shown]"

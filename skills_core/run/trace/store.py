@@ -18,7 +18,7 @@ from skills_core.errors import FileRefusedError, FileUnavailableError, SkillsErr
 from skills_core.run.durable.leases.files import FileLease, is_held
 from skills_core.run.json_codec import to_json
 from skills_core.run.ports import Epoch
-from skills_core.system_faults import words_of
+from skills_core.system_faults import system_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -219,7 +219,7 @@ class TraceStore:
         try:
             run_ids = self.run_ids()
         except OSError as error:
-            unreadable(f"{printable(str(self._folder))}: traces cannot be read: {words_of(error)}.")
+            unreadable(f"{printable(str(self._folder))}: traces cannot be read: {system_message(error)}.")
             return traces
         for run_id in run_ids:
             try:

@@ -21,7 +21,7 @@ from skills_core import (
     Strictness,
     explicit_sources,
 )
-from skills_core.disk.folders import Entries
+from skills_core.disk.folders import ListingBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -346,7 +346,7 @@ def test_strictness_holds_for_every_named_directory(tmp_path: Path, write_skill:
 
 @given(st.lists(st.text(), unique=True), st.text())
 def test_a_listing_finds_each_of_its_files_and_no_other(names: list[str], other: str) -> None:
-    entries = Entries(files=[(name, None) for name in names])
+    entries = ListingBuilder(files=[(name, None) for name in names])
     listing = entries.listing()
     assert {name: listing.file(name) for name in [*names, other]} == {
         name: (name, None) if name in names else None for name in [*names, other]

@@ -25,7 +25,7 @@ from skills_core import Reason, State
 from skills_core.guard.guard import Verdict
 from skills_core.locations import Places
 from skills_core.sources import Scope, Strictness
-from skills_core.watching import WatchMode
+from skills_core.watch_options import WatchMode
 from tests.conftest import write_skill
 from tests.server.sessions import server_environment
 

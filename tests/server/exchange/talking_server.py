@@ -36,7 +36,7 @@ from skills_core.errors import SkillsError
 from skills_core.library import Library
 from skills_core.run.ports import Progress
 from skills_core.sources import explicit_sources
-from skills_core.watching import WatchMode
+from skills_core.watch_options import WatchMode
 from tests.server.settings import make_settings
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from server.hosting.verified_reader import VerifiedReader
 from skills_core import Change, Environment, Library, Source, State, explicit_sources
 from skills_core.errors import FileUnavailableError
 from skills_core.locations import Places
-from skills_core.watching import WatchMode
+from skills_core.watch_options import WatchMode
 from tests.conftest import MakeSkill
 from tests.core.test_system_faults import Faults
 from tests.server.sessions import REPOSITORY, address, open_session, server_command, server_environment

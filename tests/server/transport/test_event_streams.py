@@ -26,7 +26,7 @@ from server.protocol.recent_events import RecentEvents
 from server.protocol.server import SkillServer
 from server.transport.http import HttpServer, listen
 from skills_core import Library, explicit_sources
-from skills_core.watching import WatchMode
+from skills_core.watch_options import WatchMode
 from tests.conftest import MakeSkill
 from tests.server.sessions import REPOSITORY, address, server_command, server_environment
 from tests.server.settings import make_settings

@@ -6,7 +6,7 @@ import os
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from skills_core.disk.locks import lock_now
+from skills_core.disk.locks import try_lock
 from skills_core.run.durable.errors import StoreError
 from skills_core.run.durable.leases.lease import new_worker
 
@@ -122,7 +122,7 @@ def _locked(path: Path, *, create: bool = False) -> int | None:
             raise
         return None
     try:
-        lock_now(descriptor)
+        try_lock(descriptor)
         if os.path.samestat(os.fstat(descriptor), path.stat()):
             return descriptor
     except OSError:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.disk.files import Location, Reader
 from skills_core.disk.folders import find_main, list_folder, reason_for
-from skills_core.disk.names import MAIN_FILE, OTHER_SPELLING
+from skills_core.disk.names import MAIN_FILE, MAIN_FILE_LOWERCASE
 from skills_core.errors import (
     FileRefusedError,
     InvalidFrontmatterError,
@@ -27,7 +27,7 @@ from skills_core.errors import (
 from skills_core.format.instructions import parse_instructions
 from skills_core.loading.reading import MAX_MAIN_SIZE
 from skills_core.sources import Strictness
-from skills_core.system_faults import Fault, fault_of, is_absence, words_of
+from skills_core.system_faults import Fault, fault_of, is_absence, system_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,7 +75,7 @@ def read_skill(path: str | os.PathLike[str], strictness: Strictness = Strictness
         InvalidFrontmatterError: there is no frontmatter, or it breaks a rule.
     """
     named = Path(path)
-    by_file = named.name in {MAIN_FILE, OTHER_SPELLING} and not _is_folder(named)
+    by_file = named.name in {MAIN_FILE, MAIN_FILE_LOWERCASE} and not _is_folder(named)
     folder = named.parent if by_file else named
     if not _is_folder(folder):
         missing = not os.path.lexists(folder)
@@ -121,7 +121,7 @@ def _is_folder(path: Path) -> bool:
     except OSError as error:
         if fault_of(error) in {Fault.ABSENT, Fault.REFUSED}:
             return False
-        raise _error(reason_for(error), words_of(error), path) from None
+        raise _error(reason_for(error), system_message(error), path) from None
 
 
 def _main_of(reader: Reader, root: Path) -> str:
@@ -131,7 +131,7 @@ def _main_of(reader: Reader, root: Path) -> str:
             return find_main(list_folder(entries, fingerprints=False)) or MAIN_FILE
     except OSError as error:
         reason = Reason.MISSING_DIRECTORY if is_absence(error) else reason_for(error)
-        raise _error(reason, words_of(error), root) from None
+        raise _error(reason, system_message(error), root) from None
 
 
 def _error(reason: Reason, message: str, path: Path) -> InvalidSkillError:

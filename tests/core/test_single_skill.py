@@ -21,7 +21,7 @@ from skills_core import (
     read_skill,
 )
 from skills_core.authoring.advice import ADVICE
-from skills_core.strict import ERROR_OF
+from skills_core.single_skill import ERROR_OF
 
 if TYPE_CHECKING:
     from collections.abc import Callable
