@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     Answer = types.CreateMessageResultWithTools | types.ElicitResult | types.ListRootsResult
     Work = Callable[["ClientExchange"], Awaitable[dict[str, Any]]]
 
-__all__ = ["ClientExchange", "Question"]
+__all__ = ["ClientExchange", "ConsentQuestion", "Question"]
 
 _MAX_MESSAGE = 200
 # Characters of a progress message.
@@ -74,7 +74,7 @@ class Question:
 
 
 @dataclass(slots=True, eq=False)
-class _ConsentQuestion:
+class ConsentQuestion:
     """A question to the user that a further call of the tool answers; `agreed` is None without an answer."""
 
     text: str
@@ -106,7 +106,7 @@ class ClientExchange:
         self._client_is_gone = False
         self._in_flight = 0
         self._numbers = itertools.count(1)
-        self._consent: _ConsentQuestion | None = None
+        self._consent: ConsentQuestion | None = None
         self._consent_turn = anyio.Lock()
 
     @property
@@ -174,7 +174,7 @@ class ClientExchange:
         async with self._consent_turn:
             if self._state in OVER:
                 return None
-            self._consent = consent = _ConsentQuestion(question)
+            self._consent = consent = ConsentQuestion(question)
             self._update_state()
             try:
                 await consent.closed.wait()
@@ -264,9 +264,9 @@ class ClientExchange:
         return self._state in OVER
 
     @property
-    def consent_question(self) -> str | None:
-        """What a further call is to consent to, None if nothing waits for consent."""
-        return self._consent.text if self._consent is not None else None
+    def consent(self) -> ConsentQuestion | None:
+        """The question that waits for consent by a further call, None if there is none."""
+        return self._consent
 
     @contextmanager
     def attached(self, ctx: ServerRequestContext[Any, Any]) -> Generator[None]:
@@ -303,11 +303,11 @@ class ClientExchange:
                 question.closed.set()
         self._update_state()
 
-    def answer_consent(self, *, agreed: bool) -> None:
-        """Pass the user's decision to the work that waits for it."""
-        if self._consent is not None:
-            self._consent.agreed = agreed
-            self._consent.closed.set()
+    def answer_consent(self, question: ConsentQuestion, *, agreed: bool) -> None:
+        """Pass the user's decision to the work, unless it has withdrawn this very question."""
+        if self._consent is question:
+            question.agreed = agreed
+            question.closed.set()
             self._consent = None
             self._update_state()
 

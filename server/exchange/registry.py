@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from starlette.requests import Request
 
-    from server.exchange.client_exchange import Work
+    from server.exchange.client_exchange import ConsentQuestion, Work
 
 __all__ = ["ExchangeRegistry"]
 
@@ -58,10 +58,11 @@ class _Entry:
 
 @dataclass(frozen=True, slots=True)
 class _ModelToken:
-    """What a `continue` or `confirm` token resumes; `agrees` says that the user consents by it."""
+    """What a `continue` or `confirm` token resumes, the question that it answers, and whether the user agrees by it."""
 
     entry: _Entry
-    agrees: bool
+    question: ConsentQuestion | None = None
+    agrees: bool = False
 
 
 class ExchangeRegistry:
@@ -147,11 +148,11 @@ class ExchangeRegistry:
                 logger.info("a run was ended: %s", exchange.stop_reason)
             with anyio.move_on_after(self.limits.resume_seconds):
                 await exchange.until_ended()
+        finally:
             exchange.expire()
             if exchange.state is State.DISCARDED and exchange.error is not None:
                 logger.error("a run failed, and its client did not come back for the error", exc_info=exchange.error)
-        finally:
-            self._entries.pop(exchange.id, None)
+            del self._entries[exchange.id]
             self._revoke_model_tokens(entry)
 
     def _resume_by_state(self, state: str, caller: Caller, answers: Mapping[str, object]) -> _Entry:
@@ -182,9 +183,10 @@ class ExchangeRegistry:
             raise RunEndedError("another request for this run is still in progress")
         self._revoke_model_tokens(entry)
         entry.asked_in_call = 0
-        if (question := exchange.consent_question) is not None:
-            logger.info("a call says that the user %s: %s", "agrees" if agrees else "declines", one_line(question))
-        exchange.answer_consent(agreed=agrees)
+        if token.question is not None:
+            decision = "agrees" if agrees else "declines"
+            logger.info("a call says that the user %s: %s", decision, one_line(token.question.text))
+            exchange.answer_consent(token.question, agreed=agrees)
         return entry
 
     # The response to a request
@@ -211,14 +213,15 @@ class ExchangeRegistry:
                 entry.asked += 1
                 entry.asked_in_call += 1
             return input_required(exchange.questions, f"{exchange.id}.{entry.asked}")
-        if (question := exchange.consent_question) is not None:
-            yes, no = self._issue_model_token(entry, agrees=True), self._issue_model_token(entry, agrees=False)
-            return needs_consent(tool, question, yes, no, seconds)
-        return not_finished(tool, self._issue_model_token(entry, agrees=False), seconds)
+        if (question := exchange.consent) is not None:
+            yes = self._issue(_ModelToken(entry, question, agrees=True))
+            no = self._issue(_ModelToken(entry, question))
+            return needs_consent(tool, question.text, yes, no, seconds)
+        return not_finished(tool, self._issue(_ModelToken(entry)), seconds)
 
-    def _issue_model_token(self, entry: _Entry, *, agrees: bool) -> str:
+    def _issue(self, token: _ModelToken) -> str:
         text = secrets.token_urlsafe(32)
-        self._model_tokens[text] = _ModelToken(entry, agrees)
+        self._model_tokens[text] = token
         return text
 
     def _revoke_model_tokens(self, entry: _Entry) -> None:
