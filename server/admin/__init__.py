@@ -1,1 +1,1 @@
-"""What a person who looks after a server asks of it: its status, and a reload."""
+"""Administration of a running server: its status, and reloads."""

@@ -1,4 +1,4 @@
-"""What can be asked of a running server, alike for tools, resource, signal, socket and HTTP."""
+"""The actions of the administration, shared by tools, the status resource, signals, the socket and HTTP."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ logger = logging.getLogger(__name__)
 
 
 async def read_status(host: Host, choice: StatusChoice | None = None) -> dict[str, Any]:
-    """Return what `status --json` prints, of the catalog of this moment."""
-    # It tells of every skill there is, so it must not hold up other requests.
+    """Return what `status --json` prints, for the current catalog."""
+    # The status covers every skill, so it is built in a thread and does not block other requests.
     return await anyio.to_thread.run_sync(status_object, host.library.catalog, host.settings, choice or StatusChoice())
 
 
 async def reload_everything(host: Host) -> dict[str, Any]:
-    """Compare everything with the disk, announce what that altered, and return what `reload --json` prints."""
+    """Reload all skills from disk, notify clients of changes, and return what `reload --json` prints."""
     return change_object(log_reload(await host.reload()))
 
 
 def log_reload(change: Change) -> Change:
-    """Log what somebody's reload altered."""
-    logger.info("reloaded as asked: %s", change_summary(change))
+    """Log what a requested reload changed, and return it."""
+    logger.info("reloaded on request: %s", change_summary(change))
     return change
 
 
 def to_json(value: object) -> str:
-    """Return an answer as text."""
+    """Return a value as JSON text."""
     return json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Where the admin endpoint is, for the server and for who asks it."""
+"""The paths of the admin endpoint, for the server and its client."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The socket by which the user of a running server can ask things of it, found by the server's port.
+"""The Unix socket of the admin endpoint, named after the server's port.
 
-It stands in a folder that only this user can enter, so whoever reaches it needs no further proof. Systems without
-such sockets have none of this.
+It lies in a folder that only the server's user can enter, so a connection needs no further authentication. Windows has
+no such socket.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 __all__ = ["admin_socket", "sockets_of"]
 
 _PATIENCE_SECONDS = 2.0
-# A server whose queue is full is there all the same.
+# A server whose connection queue is full does not answer, but it is running.
 
 logger = logging.getLogger(__name__)
 
 
 class _UnusableError(SkillsError):
-    """No socket can be made in a folder; the message says why."""
+    """No socket can be created in a folder; the message says why."""
 
 
 @contextmanager
 def admin_socket(folders: Iterable[Path], port: int) -> Iterator[socket.socket | None]:
-    """Listen in the first of `folders` that can be used, and take the socket away at the end.
+    """Listen in the first usable folder of `folders`, and remove the socket at the end.
 
-    Yields None where the system has no such sockets, or, after a warning, where none can be made.
+    Yields None on Windows, and after a warning if no socket can be created.
     """
     opened = None if sys.platform == "win32" else _open_first(folders, port)
     if opened is None:
@@ -48,14 +48,14 @@ def admin_socket(folders: Iterable[Path], port: int) -> Iterator[socket.socket |
         with listener:
             yield listener
     finally:
-        # By now it may be that of another server, which found this one gone.
+        # The path may belong to another server by now, one that took this server for gone.
         if made is not None and _identity(path) == made:
             with suppress(OSError):
                 path.unlink()
 
 
 def sockets_of(folders: Iterable[Path], port: int) -> list[Path]:
-    """Return where the socket of the server at `port` may be: only in folders that nobody else can write to."""
+    """Return where the socket of the server at `port` may be: only in folders that no other user can write to."""
     return [_path(folder, port) for folder in folders if _is_private(folder)]
 
 
@@ -73,21 +73,21 @@ def _open_first(folders: Iterable[Path], port: int) -> tuple[socket.socket, Path
             faults.append(str(error))
         except OSError as error:
             faults.append(f"{path}: {(error.strerror or str(error)).lower()}")
-    logger.warning("skillserve reload cannot reach this server by a socket: %s", "; ".join(faults))
+    logger.warning("no admin socket, so skillserve reload cannot reach this server: %s", "; ".join(faults))
     return None
 
 
 def _open(path: Path) -> socket.socket:
-    """Listen at `path`, where a socket may lie that a server left behind.
+    """Listen at `path`, and replace the socket of a server that has ended.
 
     Raises:
-        OSError: the system says no.
-        _UnusableError: the folder is not ours alone, or the place is taken.
+        OSError: the system refuses.
+        _UnusableError: other users can enter the folder, or the path is taken.
     """
     with suppress(FileExistsError):
         path.parent.mkdir(mode=0o700)
     if not _is_private(path.parent):
-        raise _UnusableError(f"{path.parent}: this is no folder that you alone can enter; remove it")
+        raise _UnusableError(f"{path.parent}: not a folder that only you can enter; remove it")
     _clear(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -101,13 +101,13 @@ def _open(path: Path) -> socket.socket:
 
 
 def _clear(path: Path) -> None:
-    """Remove the socket of a server that is gone."""
+    """Remove the socket of a server that has ended."""
     try:
         is_socket = stat.S_ISSOCK(path.lstat().st_mode)
     except FileNotFoundError:
         return
     if not is_socket:
-        raise _UnusableError(f"{path}: this is no socket; remove it")
+        raise _UnusableError(f"{path}: not a socket; remove it")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(_PATIENCE_SECONDS)
         try:
@@ -117,7 +117,7 @@ def _clear(path: Path) -> None:
             return
         except OSError:
             pass
-    raise _UnusableError(f"{path}: another server answers there")
+    raise _UnusableError(f"{path}: another server listens there")
 
 
 def _is_private(folder: Path) -> bool:

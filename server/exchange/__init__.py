@@ -1,1 +1,1 @@
-"""Work that talks with its client in the middle of a call: elicitation, sampling, sealed state between rounds."""
+"""Work that talks with its client in the middle of a call: elicitation, sampling, resume tokens."""

@@ -1,4 +1,4 @@
-"""Who sent a request, as far as a server can know: nobody else may go on with what it began."""
+"""Who sent a request, as far as the server can know: only the same caller may resume an exchange."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["Caller", "caller_of", "session_of"]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sent a request.
+    """The sender of a request.
 
-    `modern` is the protocol era, `session` that of the handshake era over HTTP, `principal` whom a login named. Where
-    none of them tells clients apart, what they were handed to go on with has to: it cannot be guessed.
+    `modern` is the protocol era, `session` the session id of the handshake era over HTTP, `principal` the user of a
+    login. Clients with equal values are told apart by their resume tokens alone, which cannot be guessed.
     """
 
     modern: bool
@@ -29,19 +29,19 @@ class Caller:
     principal: str | None = None
 
     def __str__(self) -> str:
-        """Write it as one text, equal only for equal callers."""
+        """Return a text that is equal only for equal callers."""
         return json.dumps([self.modern, self.session, self.principal])
 
 
 def caller_of(ctx: ServerRequestContext[Any, Any]) -> Caller:
-    """Return who sent the request."""
+    """Return the caller of a request."""
     token = get_access_token()
     principal = None if token is None else json.dumps(principal_components(token))
     return Caller(ctx.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS, session_of(ctx), principal)
 
 
 def session_of(ctx: ServerRequestContext[Any, Any]) -> str | None:
-    """Return the session of a request over HTTP, None in the modern era, which has none."""
+    """Return the session id of a request over HTTP; the modern era has none."""
     if ctx.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
         return None
     session: str | None = getattr(ctx.request, "headers", {}).get("mcp-session-id")

@@ -1,6 +1,6 @@
 """The client's own model, as a model of pydantic-ai.
 
-Importing this imports pydantic-ai, which takes a second: it is done when a run begins.
+This module imports pydantic-ai, which takes a second, so it is imported when a run begins.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 __all__ = ["CLIENT_MODEL", "ClientModel"]
 
 CLIENT_MODEL = "client"
-"""The name of the model in settings, outcomes and errors."""
+"""The model's name in settings, outcomes and errors."""
 
 
 class ClientModel(Model):
-    """The model that the client lets the server use by sampling, with the tools of a run where the client can."""
+    """The client's model, used by sampling, with the tools of a run if the client supports them."""
 
-    # Sampling has no place for them; those that only tune an answer are left out silently.
+    # Sampling has no fields for them. They only tune an answer, so they are left out silently.
     unsupported_settings = frozenset({"parallel_tool_calls", "seed", "top_k", "top_p", "extra_body", "extra_headers"})
 
     def __init__(self, exchange: ClientExchange) -> None:
-        """Ask by `exchange`."""
+        """Ask through `exchange`."""
         tools = exchange.can_sample_with_tools
         profile = ModelProfile(supports_tools=tools, default_structured_output_mode="tool" if tools else "prompted")
         super().__init__(profile=profile)
@@ -42,12 +42,12 @@ class ClientModel(Model):
 
     @property
     def model_name(self) -> str:
-        """`client`; which model it is, each answer says."""
+        """`client`; each answer names the model behind it."""
         return CLIENT_MODEL
 
     @property
     def system(self) -> str:
-        """Who provides it."""
+        """The provider's name."""
         return "mcp"
 
     async def request(
@@ -60,9 +60,9 @@ class ClientModel(Model):
 
         Raises:
             ModelAPIError: the client cannot be asked, refused, or did not answer.
-            UnexpectedModelBehavior: what it said is no answer of a model.
+            UnexpectedModelBehavior: its answer is not that of a model.
         """
-        # Before the parameters are prepared, which fails without saying what to do where tools are not supported.
+        # Checked first: preparing the parameters fails without tool support, and does not say what to do.
         self._check([tool.name for tool in model_request_parameters.function_tools])
         settings, parameters = self.prepare_request(model_settings, model_request_parameters)
         request = request_of(messages, settings or {}, parameters)
@@ -79,9 +79,9 @@ class ClientModel(Model):
     def _check(self, tools: list[str]) -> None:
         if not tools or self._exchange.can_sample_with_tools:
             return
-        can = "lets its model answer, but not call tools" if self._exchange.can_sample else "has no model for servers"
+        can = "offers its model without tools" if self._exchange.can_sample else "does not offer its model"
         message = (
-            f"the client {can} (it did not declare sampling.tools), and this run has tools ({', '.join(tools)[:200]}): "
-            "perform a skill that needs none, use a client that declares it, or configure a model of the server's own"
+            f"the client {can} (it did not declare sampling.tools), but this run has tools ({', '.join(tools)[:200]}): "
+            "run a skill that needs none, use a client that declares it, or configure a model of the server"
         )
         raise ModelAPIError(CLIENT_MODEL, message)

@@ -1,7 +1,7 @@
-"""What the user is shown of a question: who asks in the server's words, and what is asked, marked as quoted.
+"""The text of a question to the user: the server's own words say who asks, then the question follows as a quotation.
 
-A question holds words of skills and of models. Each line of it begins with a mark, which no line of the server's own
-does, and every character that nobody sees is spelled out, so that they cannot pass for words of the server.
+Skills and models write the questions. So that a question cannot pass for words of the server, each of its lines begins
+with a mark that no line of the server has, and invisible characters are escaped.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from skills_core.diagnostics import one_line
 __all__ = ["MARK", "MAX_CHOICE", "MAX_QUESTION", "answer_text", "consent_text"]
 
 MAX_QUESTION = 4000
-"""Characters of a question that are shown; those beyond are counted."""
+"""Characters of a question that are shown; the rest is counted."""
 
 MAX_CHOICE = 100
 _MAX_NAME = 100
 
 MARK = "> "
-"""What stands before each line of a question that is quoted."""
+"""The mark before each quoted line."""
 
 
 def consent_text(skill: str, question: str, *, in_run: bool = True) -> str:
-    """Return what the user is shown where consent is asked for; `question` may have lines.
+    """Return the text that asks for consent; `question` may have several lines.
 
-    `in_run` tells that it is for a call in a run of the skill, and not for one that the client's own model makes.
+    `in_run` is true for a tool call in a run of the skill, false for one that the client's own model makes.
     """
     what = (
         f"what a run of the skill {_name(skill)} wants" if in_run else f"a tool call that uses the skill {_name(skill)}"
@@ -32,7 +32,7 @@ def consent_text(skill: str, question: str, *, in_run: bool = True) -> str:
 
 
 def answer_text(skill: str, question: str) -> str:
-    """Return what the user is shown where an answer is asked for; `question` is a model's, and becomes one line."""
+    """Return the text that asks for an answer; `question` comes from a model and becomes one line."""
     return (
         f"A run of the skill {_name(skill)} asks you this. Your answer goes to the model that performs it; give no "
         f"passwords.\n{_quoted(one_line(question))}"

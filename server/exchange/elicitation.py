@@ -1,4 +1,4 @@
-"""The client's user, asked in the middle of a run: by a form, or where the client has none by a further call."""
+"""The client's user, asked during a run: by a form, or by a further tool call if the client has no forms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from server.exchange.client_exchange import ClientExchange
     from skills_core.run.ports import User
 
-__all__ = ["ClientUser", "UserByCall", "user_of"]
+__all__ = ["ClientUser", "UserByToolCall", "user_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,24 +32,24 @@ _ALLOW: dict[str, Any] = {
 
 
 class ClientUser:
-    """The user, asked by elicitation. Where the client cannot do that, nobody can be asked."""
+    """The user, asked by elicitation; without this capability of the client there are no answers."""
 
     def __init__(self, exchange: ClientExchange, skill: str, *, in_run: bool = True) -> None:
-        """Ask on behalf of `skill`, by the name that the user knows it by, in a run or for a call outside of one."""
+        """Ask on behalf of `skill`, named as the user knows it; `in_run` is false for a tool call outside a run."""
         self._exchange = exchange
         self._skill = skill
         self._in_run = in_run
 
     async def confirm(self, question: str) -> bool | None:
-        """Return whether the user agrees, None where nobody can be asked or nobody answers."""
+        """Return whether the user agrees, None if the user cannot be asked or does not answer."""
         answer = await self._elicit(consent_text(self._skill, question, in_run=self._in_run), _ALLOW)
         if answer is None:
             return None
-        # Some clients accept whatever form there is at a press of Return: only the box itself is consent.
+        # Some clients accept any form at a press of Return: only the ticked box is consent.
         return answer.action == "accept" and (answer.content or {}).get("allow") is True
 
     async def ask(self, question: str, choices: Sequence[str] = ()) -> str | None:
-        """Return the user's answer, one of `choices` where there are any; None where there is none."""
+        """Return the user's answer, one of `choices` if there are any; None without an answer."""
         shown = {one_line(choice)[:MAX_CHOICE]: choice for choice in choices[:_MAX_CHOICES]}
         field: dict[str, Any] = {"type": "string", "title": "Answer"}
         field |= {"enum": [*shown]} if shown else {"maxLength": _MAX_ANSWER}
@@ -73,11 +73,11 @@ class ClientUser:
             return None
 
 
-class UserByCall:
-    """The user of a client that cannot ask: consent is a further call of the tool, anything else is asked of nobody.
+class UserByToolCall:
+    """The user of a client without forms, who consents by a further tool call and can answer no other questions.
 
-    A question ends the call with a result for the client's model, which says what the user has to agree to and how to
-    call again. The run waits for that; what is agreed to is the very call that waits, and nothing else.
+    A question ends the call with a result for the client's model: what the user has to agree to, and how to call
+    again. The run waits for that call, and the consent holds for the waiting tool call alone.
     """
 
     def __init__(self, exchange: ClientExchange, skill: str) -> None:
@@ -86,18 +86,18 @@ class UserByCall:
         self._skill = skill
 
     async def confirm(self, question: str) -> bool | None:
-        """Return whether the user agrees, as the client's next call says."""
+        """Return whether the user agrees, as the client's next call says; None if the run ends before."""
         return await self._exchange.request_consent(consent_text(self._skill, question))
 
     async def ask(self, question: str, choices: Sequence[str] = ()) -> str | None:
-        """Return None."""
+        """Return None: this client cannot put the question to its user."""
         del question, choices
         return None
 
 
 def user_of(exchange: ClientExchange, skill: str, *, by_call: bool = True) -> User:
-    """Return the user of the client; `by_call` tells that consent may come by a further call of the tool.
+    """Return the client's user; with `by_call`, consent may come by a further tool call.
 
-    The model of the client makes that call, so it is the client that has to see to it that a person is asked.
+    The client's model makes that call, so the client is responsible for asking a person.
     """
-    return ClientUser(exchange, skill) if exchange.can_elicit or not by_call else UserByCall(exchange, skill)
+    return ClientUser(exchange, skill) if exchange.can_elicit or not by_call else UserByToolCall(exchange, skill)

@@ -1,4 +1,4 @@
-"""What a client holds between two rounds of a call: sealed, and good only for the same call by the same client."""
+"""Sealing of `requestState`: the client cannot read or change it, nor use it for another call or as another caller."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _REASON = "invalid_request_state"
 
 
 class SealedState:
-    """Middleware: seals the state of each round that goes out, and opens what comes back.
+    """Middleware that seals the state of each `input_required` result and opens the state of each request.
 
-    The SDK's boundary does it, with a key of this process: it brings a cipher along, so it is made when it is needed.
+    It uses the SDK's boundary with a key of this process. The boundary imports a cipher, so it is made on first use.
     """
 
     def __init__(self, audience: str, seconds: float) -> None:
-        """Seal for this `audience`, for so many `seconds`."""
+        """Seal for `audience`; a state is valid for `seconds`."""
         self._audience = audience
         self._seconds = seconds
-        self._made: RequestStateBoundary | None = None
+        self._created: RequestStateBoundary | None = None
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Answer a request."""
+        """Open the state of a request, or seal that of its result."""
         if (ctx.params or {}).get("requestState") is not None:
-            return await self._opened(ctx, call_next)
+            return await self._open(ctx, call_next)
         result = await call_next(ctx)
         if not is_input_required(result):
             return result
@@ -43,20 +43,22 @@ class SealedState:
 
         return await self._boundary()(ctx, answered)
 
-    async def _opened(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    async def _open(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         try:
             return await self._boundary()(ctx, call_next)
         except MCPError as error:
             if not isinstance(error.data, dict) or error.data.get("reason") != _REASON:
                 raise
-            why = "it is of another call or client, of another process of this server, or too old"
-            raise MCPError(error.code, f"{error.message}: {why}. Begin the call again.", error.data) from None
+            why = "it belongs to another call, another client or another process of this server, or is too old"
+            raise MCPError(
+                error.code, f"{error.message}: {why}. Start the call again without it.", error.data
+            ) from None
 
     def _boundary(self) -> RequestStateBoundary:
-        if self._made is None:
+        if self._created is None:
             from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
             security = RequestStateSecurity.ephemeral(ttl=self._seconds)
             security.bind_principal = lambda ctx: str(caller_of(ctx))
-            self._made = RequestStateBoundary(security, default_audience=self._audience)
-        return self._made
+            self._created = RequestStateBoundary(security, default_audience=self._audience)
+        return self._created

@@ -1,4 +1,4 @@
-"""Between pydantic-ai's messages and those of MCP sampling."""
+"""Conversion between pydantic-ai's messages and those of MCP sampling."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["request_of", "response_of"]
 
 DEFAULT_MAX_TOKENS = 16_384
-"""Most tokens of an answer where settings do not say; sampling wants a number."""
+"""The default limit of an answer's tokens; sampling requires a number."""
 
 _MAX_NAME = 100
 
@@ -54,10 +54,10 @@ _FINISH: dict[str, FinishReason] = {
 def request_of(
     messages: Sequence[ModelMessage], settings: ModelSettings, parameters: ModelRequestParameters
 ) -> types.CreateMessageRequest:
-    """Return what the client's model is asked.
+    """Return the sampling request for a conversation.
 
     Raises:
-        UnexpectedModelBehavior: a message holds what sampling has no form for.
+        UnexpectedModelBehavior: sampling cannot express a part of a message.
     """
     tools = [_tool(each) for each in (*parameters.declared_function_tools, *parameters.output_tools)]
     choice = types.ToolChoice(mode="auto" if parameters.allow_text_output else "required") if tools else None
@@ -69,7 +69,7 @@ def request_of(
             max_tokens=settings.get("max_tokens") or DEFAULT_MAX_TOKENS,
             temperature=settings.get("temperature"),
             stop_sequences=settings.get("stop_sequences"),
-            # Instructions are to be followed to the letter; beyond that the choice is the client's.
+            # A skill's instructions must be followed exactly; otherwise the choice of model is the client's.
             model_preferences=types.ModelPreferences(intelligence_priority=0.8),
             tools=tools or None,
             tool_choice=choice,
@@ -78,19 +78,19 @@ def request_of(
 
 
 def response_of(answer: types.CreateMessageResultWithTools, tools: Iterable[str]) -> ModelResponse:
-    """Return what the client's model said, having been told of `tools`. How many tokens it took nobody knows.
+    """Return the response of the client's model, which was offered `tools`; sampling does not report token counts.
 
     Raises:
-        UnexpectedModelBehavior: it is no answer of a model.
+        UnexpectedModelBehavior: the answer is not that of a model.
     """
     if answer.role != "assistant":
         raise UnexpectedModelBehavior(f"the client answered in the role {answer.role!r}, expected 'assistant'")
-    parts = [part for block in answer.content_as_list if (part := _part(block)) is not None]
+    parts = [part for block in answer.content_as_list if (part := _response_part(block)) is not None]
     calls = [part.tool_call_id for part in parts if isinstance(part, ToolCallPart)]
     if calls and not [*tools]:
-        raise UnexpectedModelBehavior("the client's model calls a tool, and was told of none")
+        raise UnexpectedModelBehavior("the client's model calls a tool, but it was offered none")
     if len(set(calls)) < len(calls):
-        raise UnexpectedModelBehavior("the client's model calls several tools under the same id")
+        raise UnexpectedModelBehavior("the client's model uses one id for several tool calls")
     if not parts:
         raise UnexpectedModelBehavior("the client's answer is empty")
     return ModelResponse(
@@ -117,12 +117,12 @@ def _system_prompt(messages: Sequence[ModelMessage], parameters: ModelRequestPar
 
 
 def _messages(message: ModelMessage) -> list[types.SamplingMessage]:
-    """Return a message; results of tools stand in one of their own, before what else the user says.
+    """Return the sampling messages for a message; tool results come first, in a message of their own.
 
-    Only what has to do with tools stands in lists: clients of older revisions know single blocks alone.
+    Only tool calls and tool results are sent as lists: clients of older revisions accept single blocks alone.
     """
     if isinstance(message, ModelResponse):
-        blocks = [block for part in message.parts if (block := _said(part)) is not None]
+        blocks = [block for part in message.parts if (block := _response_block(part)) is not None]
         if any(isinstance(block, types.ToolUseContent) for block in blocks):
             return [types.SamplingMessage(role="assistant", content=blocks)]
         return [types.SamplingMessage(role="assistant", content=block) for block in blocks]
@@ -130,34 +130,34 @@ def _messages(message: ModelMessage) -> list[types.SamplingMessage]:
     others: list[Block] = []
     for part in message.parts:
         if isinstance(part, ToolReturnPart):
-            results.append(_result(part))
+            results.append(_tool_result(part))
         elif isinstance(part, UserPromptPart):
-            others += _prompt(part)
+            others += _prompt_blocks(part)
         elif not isinstance(part, SystemPromptPart):
-            raise UnexpectedModelBehavior(f"sampling has no form for a {part.part_kind}")
+            raise UnexpectedModelBehavior(f"sampling cannot carry a {part.part_kind}")
     first = [types.SamplingMessage(role="user", content=results)] if results else []
     return [*first, *(types.SamplingMessage(role="user", content=block) for block in others)]
 
 
-def _said(part: ModelResponsePart) -> Block | None:
+def _response_block(part: ModelResponsePart) -> Block | None:
     if isinstance(part, ToolCallPart):
         return types.ToolUseContent(name=part.tool_name, id=part.tool_call_id, input=part.args_as_dict())
     if isinstance(part, TextPart) and part.content:
         return types.TextContent(text=part.content)
     if isinstance(part, FilePart):
         return _media(part.content)
-    # Thoughts are a provider's own; a client can do nothing with them.
+    # Thinking parts are specific to a provider; a client cannot use them.
     return None
 
 
-def _result(part: ToolReturnPart) -> types.ToolResultContent:
+def _tool_result(part: ToolReturnPart) -> types.ToolResultContent:
     text = types.TextContent(text=part.model_response_str(wrap_if_error=False))
     files = [_media(file) for file in part.files if isinstance(file, BinaryContent)]
     failed = part.outcome in ERROR_OUTCOMES
     return types.ToolResultContent(tool_use_id=part.tool_call_id, content=[text, *files], is_error=failed)
 
 
-def _prompt(part: UserPromptPart) -> list[Block]:
+def _prompt_blocks(part: UserPromptPart) -> list[Block]:
     chunks: Sequence[Any] = [part.content] if isinstance(part.content, str) else part.content
     return [types.TextContent(text=chunk) if isinstance(chunk, str) else _media(chunk) for chunk in chunks]
 
@@ -167,10 +167,10 @@ def _media(content: object) -> types.ImageContent | types.AudioContent:
         return types.ImageContent(data=content.base64, mime_type=content.media_type)
     if isinstance(content, BinaryContent) and content.is_audio:
         return types.AudioContent(data=content.base64, mime_type=content.media_type)
-    raise UnexpectedModelBehavior(f"sampling has no form for {type(content).__name__}; it knows images and audio")
+    raise UnexpectedModelBehavior(f"sampling cannot carry {type(content).__name__}, only images and audio")
 
 
-def _part(block: Block) -> ModelResponsePart | None:
+def _response_part(block: Block) -> ModelResponsePart | None:
     match block:
         case types.TextContent():
             return TextPart(block.text) if block.text else None
@@ -182,7 +182,7 @@ def _part(block: Block) -> ModelResponsePart | None:
             try:
                 data = base64.b64decode(block.data, validate=True)
             except (binascii.Error, ValueError):
-                raise UnexpectedModelBehavior("the client's answer holds a file that is no base64") from None
+                raise UnexpectedModelBehavior("the client's answer holds a file that is not base64") from None
             return FilePart(BinaryContent(data, media_type=block.mime_type))
         case _:
-            raise UnexpectedModelBehavior("the client's model answers with the result of a tool")
+            raise UnexpectedModelBehavior("the client's model answers with a tool result")

@@ -20,7 +20,7 @@ from server.protocol.skills_extension import SkillsExtension
 from server.protocol.subscriptions import HandshakeClients, ModernClients
 from server.protocol.tools.dispatch import ToolHandlers
 from server.run.supervisor import RunSupervisor
-from server.wire.errors import translate_faults
+from server.wire.errors import translate_errors
 from server.wire.request_limits import check_params
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class SkillServer(Server[Any]):
         SkillsExtension(host).register(self)
         # The SDK's own entry traces every message with OpenTelemetry; nobody collects the traces here.
         sealed = SealedState("skillserve", self.exchanges.limits.resume_seconds)
-        self.middleware[:] = [translate_faults, check_params, sealed]
+        self.middleware[:] = [translate_errors, check_params, sealed]
 
     def _input_schema(self, name: str) -> dict[str, Any] | None:
         return self._host.snapshot.tool_schemas.get(name)

@@ -1,7 +1,7 @@
-"""Log once, not thousands of times a second, that no connection can be accepted.
+"""Log failures to accept connections once a minute.
 
-Each time it is woken, asyncio tries to accept as many connections as its backlog is long, and reports each failure to
-the event loop's exception handler. A process without descriptors would spend its time, and its disk, on that.
+Whenever it wakes, asyncio tries to accept as many connections as its backlog is long, and reports each failure to the
+event loop's exception handler. A process without free descriptors would log thousands of times a second.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _QUIET_SECONDS = 60.0
 
 
 class AcceptFaults:
-    """An exception handler for event loops; everything else goes to the loop's own."""
+    """An exception handler for event loops; it passes all other errors to the loop's default handler."""
 
     def __init__(self) -> None:
         self._quiet_until = 0.0
 
     def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Handle what asyncio reports."""
+        """Handle an error that asyncio reports."""
         error = context.get("exception")
         if not isinstance(error, OSError) or not context.get("message", "").startswith("socket.accept()"):
             loop.default_exception_handler(context)
@@ -37,5 +37,5 @@ class AcceptFaults:
         now = time.monotonic()
         if now >= self._quiet_until:
             self._quiet_until = now + _QUIET_SECONDS
-            message = "no connection can be accepted now (%s); if this comes often, allow more open files"
+            message = "cannot accept connections (%s); if this happens often, raise the limit of open files"
             logger.warning(message, system_message(error))

@@ -31,12 +31,12 @@ logger = logging.getLogger(__name__)
 
 
 def open_routes(host: Host) -> list[Route]:
-    """Return the routes for whoever has proved already who they are."""
+    """Return the routes for connections that are authenticated already."""
     return _routes(_Endpoints(host), lambda endpoint: endpoint)
 
 
 def guarded_routes(host: Host, security: TransportSecuritySettings) -> list[Route]:
-    """Return the routes for those who bring the token of the settings; none where there is no token."""
+    """Return the routes that require the token of the settings; none if no token is set."""
     token = host.settings.admin.token
     if token is None:
         return []
@@ -50,7 +50,7 @@ def guarded_routes(host: Host, security: TransportSecuritySettings) -> list[Rout
                 return refused
             scheme, _, given = request.headers.get("authorization", "").partition(" ")
             if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode("utf-8"), expected):
-                return _error("the token is missing or wrong", 401, {"WWW-Authenticate": "Bearer"})
+                return _error_response("the token is missing or wrong", 401, {"WWW-Authenticate": "Bearer"})
             return await endpoint(request)
 
         return guarded
@@ -66,30 +66,30 @@ def _routes(endpoints: _Endpoints, guard: Callable[[Endpoint], Endpoint]) -> lis
 
 
 class _Endpoints:
-    """What is asked, and how it is answered."""
+    """The handlers of the routes."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
 
     async def reload(self, _: Request) -> Response:
         try:
-            return _answer(await reload_everything(self._host))
+            return _json_response(await reload_everything(self._host))
         except Exception:
-            logger.exception("the reload failed; the catalog stays as it was")
-            return _error("the reload failed; the server's log says why", 500)
+            logger.exception("the reload failed; the catalog is unchanged")
+            return _error_response("the reload failed; the server's log says why", 500)
 
     async def status(self, request: Request) -> Response:
         query = request.query_params
         try:
             choice = StatusChoice.parse({key: query.getlist(key) for key in query})
         except ChoiceError as error:
-            return _error(str(error), 400)
-        return _answer(await read_status(self._host, choice))
+            return _error_response(str(error), 400)
+        return _json_response(await read_status(self._host, choice))
 
 
-def _answer(value: dict[str, Any]) -> Response:
+def _json_response(value: dict[str, Any]) -> Response:
     return JSONResponse(value, headers={"Cache-Control": "no-store"})
 
 
-def _error(message: str, code: int, headers: dict[str, str] | None = None) -> Response:
+def _error_response(message: str, code: int, headers: dict[str, str] | None = None) -> Response:
     return JSONResponse({"error": message}, code, headers={"Cache-Control": "no-store", **(headers or {})})

@@ -1,8 +1,8 @@
-"""The responses that are under way over HTTP: which sessions can be told something, and a clean end for all.
+"""Tracking of open HTTP responses: which sessions can receive notifications, and a clean end for all responses.
 
-A session of the handshake era is told of changes on the event stream that it holds open by GET. The SDK drops what is
-sent while there is none, so the notifications wait until the stream stands. When the server stops, streams are ended
-by their last chunk: one that is cut off is an error to the client, and one more in the log.
+A client of the handshake era receives notifications on the event stream that its session holds open by GET. The SDK
+drops notifications while there is none, so the server waits for the stream. When the server stops, it ends each
+response with a last chunk: a connection that is cut off is an error for the client and in the log.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 __all__ = ["EventStreams"]
 
 _LAST_CHUNK_SECONDS = 0.5
-# A client that does not read cannot be sent even the end.
+# A client that does not read does not take even the last chunk.
 
 _TICK_SECONDS = 0.05
 
 
 @dataclass(eq=False, slots=True)
 class _Response:
-    """One response: how far it is, and the scope that its request runs in."""
+    """The progress of one response, and the scope of its request; `is_listener` marks the GET stream of a session."""
 
-    standing: bool
+    is_listener: bool
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     started: bool = False
     complete: bool = False
@@ -47,10 +47,10 @@ class _Response:
 
 
 class EventStreams:
-    """ASGI middleware that follows responses; `end` ends them."""
+    """ASGI middleware that tracks responses until `end` ends them."""
 
     def __init__(self, app: ASGIApp, reachable: Callable[[str], AbstractContextManager[None]]) -> None:
-        """Serve `app`; `reachable` is entered with a session's id while its event stream stands."""
+        """Serve `app`; `reachable` is entered with a session's id while its event stream is open."""
         self._app = app
         self._reachable = reachable
         self._responses: set[_Response] = set()
@@ -61,24 +61,24 @@ class EventStreams:
             await self._app(scope, receive, send)
             return
         session = Headers(scope=scope).get("mcp-session-id", "")
-        response = _Response(standing=scope["method"] == "GET" and session != "")
+        response = _Response(is_listener=scope["method"] == "GET" and session != "")
         with ExitStack() as stack:
 
-            async def followed(message: Message) -> None:
+            async def tracked_send(message: Message) -> None:
                 await send(message)
                 response.note(message)
-                if message["type"] == "http.response.start" and response.standing and _is_stream(message):
+                if message["type"] == "http.response.start" and response.is_listener and _is_stream(message):
                     # The SDK registers the stream in a task that it started before this one began to send.
                     await anyio.lowlevel.checkpoint()
                     stack.enter_context(self._reachable(session))
 
-            with self._followed(response), response.scope:
-                await self._app(scope, receive, followed)
+            with self._tracked(response), response.scope:
+                await self._app(scope, receive, tracked_send)
         if not response.complete:
             await _finish(response, scope, receive, send)
 
     @contextmanager
-    def _followed(self, response: _Response) -> Iterator[None]:
+    def _tracked(self, response: _Response) -> Iterator[None]:
         self._responses.add(response)
         try:
             yield
@@ -86,12 +86,12 @@ class EventStreams:
             self._responses.discard(response)
 
     async def end(self, seconds: float) -> None:
-        """End the standing streams at once, and all other responses when they have had so many seconds."""
+        """End the sessions' GET streams at once, and all other responses after `seconds`."""
         for response in [*self._responses]:
-            if response.standing:
+            if response.is_listener:
                 response.scope.cancel()
         with anyio.move_on_after(seconds):
-            while self._responses:  # noqa: ASYNC110 - it comes once in a server's life
+            while self._responses:  # noqa: ASYNC110 - once in a server's life
                 await anyio.sleep(_TICK_SECONDS)
         for response in [*self._responses]:
             response.scope.cancel()
@@ -102,7 +102,7 @@ def _is_stream(message: Message) -> bool:
 
 
 async def _finish(response: _Response, scope: Scope, receive: Receive, send: Send) -> None:
-    """Send the end of a response that was left without one."""
+    """Send the end of a response that has none."""
     with anyio.move_on_after(_LAST_CHUNK_SECONDS):
         if response.started:
             await send({"type": "http.response.body", "body": b"", "more_body": False})

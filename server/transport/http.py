@@ -1,4 +1,4 @@
-"""Serve many clients over streamable HTTP, with `/health` beside the protocol's path."""
+"""Serve many clients over streamable HTTP, with `/health` and the admin routes beside the MCP endpoint."""
 
 from __future__ import annotations
 
@@ -37,31 +37,31 @@ __all__ = ["AddressInUseError", "HttpServer", "build_app", "checks_host", "liste
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 _GRACE_SECONDS = 3
-# All that is under way when the server stops is cut after this.
+# Everything still running this long after a stop is cancelled.
 
 _REQUEST_SECONDS = 1.0
-# Requests are cancelled after this when the server stops.
+# Requests are cancelled this long after a stop.
 
 _CONNECTION_SECONDS = 2.0
-# Connections are closed after this, whether the client has read what it was sent or not.
+# Connections are closed this long after a stop, whether or not the client has read its response.
 
 
 class AddressInUseError(SkillsError):
-    """The address cannot be listened on."""
+    """The server cannot listen on the address."""
 
 
 def listen(settings: HttpSettings) -> socket.socket:
     """Bind the address.
 
     Raises:
-        AddressInUseError: the port is taken, or the address is none of this machine's.
+        AddressInUseError: the port is taken, or the address does not belong to this machine.
     """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # Named, or asyncio does not switch off Nagle's algorithm, and each answer waits some 40 ms.
+    # Without the explicit protocol asyncio leaves Nagle's algorithm on, and each response waits some 40 ms.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if sys.platform == "win32":
-            # There, to reuse an address is to share it with whoever has it.
+            # On Windows, SO_REUSEADDR would share the address with any other process.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
         else:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -76,10 +76,10 @@ def listen(settings: HttpSettings) -> socket.socket:
 
 
 def build_app(server: SkillServer, host: Host, *, streams: bool = False) -> EventStreams:
-    """Return the ASGI application, which follows its responses.
+    """Return the ASGI application, which tracks its responses.
 
-    With `streams`, requests are answered by event streams, on which clients can be asked and told of progress; a
-    single JSON body, which costs less, has no room for that.
+    With `streams`, responses are event streams, which also carry questions and progress notifications to the client.
+    Without, they are single JSON bodies, which cost less.
     """
     settings = host.settings.http
     security = _security(settings)
@@ -98,14 +98,15 @@ def build_app(server: SkillServer, host: Host, *, streams: bool = False) -> Even
 
 
 def checks_host(settings: HttpSettings) -> bool:
-    """Tell whether requests are refused that name a host which is not ours."""
+    """Tell whether requests with a foreign Host header are refused."""
     return bool(settings.allowed_hosts) or settings.host in {"127.0.0.1", "localhost", "::1"}
 
 
 def _security(settings: HttpSettings) -> TransportSecuritySettings:
-    """Guard against DNS rebinding: a browser may reach us only under names that are ours.
+    """Guard against DNS rebinding: accept only our own names in the Host and Origin headers.
 
-    Bound to other addresses than loopback without `allowed_hosts`, the names are not known and not checked.
+    A server that listens on other addresses than loopback knows its names only from `allowed_hosts`; without them,
+    nothing is checked.
     """
     if not checks_host(settings):
         return TransportSecuritySettings(enable_dns_rebinding_protection=False)
@@ -116,7 +117,7 @@ def _security(settings: HttpSettings) -> TransportSecuritySettings:
 
 
 class _Uvicorn(uvicorn.Server):
-    """Leaves signals to whoever runs it, as there are several of them in one process."""
+    """A uvicorn server without signal handlers, because several of them run in one process."""
 
     def __init__(self, app: ASGIApp, lifespan: Literal["on", "off"]) -> None:
         config = uvicorn.Config(
@@ -135,7 +136,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 class HttpServer(_Uvicorn):
-    """Serves until the process is asked to stop, within `stopped_by_signals`."""
+    """The HTTP server; within `stopped_by_signals`, a signal stops it."""
 
     def __init__(self, server: SkillServer, host: Host, *, streams: bool = False) -> None:
         self._responses = build_app(server, host, streams=streams)
@@ -144,25 +145,25 @@ class HttpServer(_Uvicorn):
 
     @property
     def exchanges(self) -> ExchangeRegistry:
-        """The work that talks with clients."""
+        """The exchanges with clients."""
         return self._server.exchanges
 
     @property
     def runs(self) -> RunSupervisor:
-        """What performs runs."""
+        """The supervisor of runs."""
         return self._server.runs
 
     def stopped_by_signals(self) -> AbstractContextManager[None]:
-        """Let signals stop the server; at the end of the context they do what they did before."""
+        """Let signals stop the server within the block."""
         return super(_Uvicorn, self).capture_signals()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Take note of a signal: what streams of the handshake era carry is ended from now on, before `shutdown`."""
+        """Handle a signal: runs are closed at once, because work on event streams ends before `shutdown` is called."""
         self._server.runs.close()
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End what clients hold open, so that nobody need wait for it."""
+        """End all open streams and exchanges, so that the shutdown does not wait for clients."""
         self._server.listening.close()
         self._server.runs.close()
         self._server.exchanges.stop_all("the server is stopping")
@@ -172,22 +173,22 @@ class HttpServer(_Uvicorn):
             tasks.cancel_scope.cancel()
 
     async def _end_responses(self) -> None:
-        """End what is under way, in good time before uvicorn would cut it off and log an error."""
+        """End open responses before uvicorn would cut them off and log an error."""
         await self._responses.end(_REQUEST_SECONDS)
         await anyio.sleep(_CONNECTION_SECONDS - _REQUEST_SECONDS)
         for connection in [*self.server_state.connections]:
-            # Of a client that does not read: to close it would be to wait for it.
+            # Its client does not read, and a regular close would wait for it.
             if connection.transport is not None:
                 connection.transport.abort()
 
 
 async def serve_locally(host: Host, listener: socket.socket) -> None:
-    """Answer the admin endpoint on a socket that only the server's own user reaches, until cancelled."""
+    """Serve the admin endpoint on a socket that only the server's user can reach, until cancelled."""
     server = _Uvicorn(Starlette(routes=open_routes(host)), "off")
     try:
         await server.serve(sockets=[listener])
     finally:
         if server.started:
-            # Bound by the time that is granted to requests.
+            # Bounded by uvicorn's timeout for a graceful shutdown.
             with anyio.CancelScope(shield=True):
                 await server.shutdown(sockets=[listener])

@@ -1,9 +1,8 @@
 """Import the SDK's server without its client.
 
-`mcp/__init__` and `mcp.server/__init__` import all there is for convenience: the client, the high-level server,
-an HTTP client, cryptography. A server on the low-level API needs none of it, and it is a sixth of the time that
-a start takes. So the two packages are registered with their `__init__` put off: it runs when somebody asks the
-package for a name, and nothing changes for who does.
+For convenience, `mcp/__init__` and `mcp.server/__init__` import the client, the high-level server, an HTTP client and
+cryptography. A server on the low-level API needs none of them, and they take a sixth of the start-up time. So the two
+packages are registered with a deferred `__init__`, which runs at the first access to one of the package's names.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ __all__ = ["defer_packages"]
 
 
 def defer_packages() -> None:
-    """Put off the `__init__` of the SDK's packages, unless they are imported already."""
+    """Defer the `__init__` of the SDK's packages, unless they are imported already."""
     for name in ("mcp", "mcp.server"):
         if name not in sys.modules:
             _defer(name)
@@ -26,7 +25,7 @@ def defer_packages() -> None:
 def _defer(name: str) -> None:
     spec = importlib.util.find_spec(name)
     if spec is None or spec.loader is None:
-        return  # the import itself will say what is missing
+        return  # the import itself reports what is missing
     module = importlib.util.module_from_spec(spec)
     module.__class__ = _Deferred
     sys.modules[name] = module
@@ -36,12 +35,12 @@ def _defer(name: str) -> None:
 
 
 class _Deferred(ModuleType):
-    """A package whose `__init__` runs at the first look for a name that it does not have yet."""
+    """A package whose `__init__` runs at the first access to a missing name."""
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the package defines
         if name.startswith("__"):
             raise AttributeError(name)
-        self.__class__ = ModuleType  # type: ignore[assignment]  # from here on an ordinary module
+        self.__class__ = ModuleType  # type: ignore[assignment]  # an ordinary module from here on
         assert self.__spec__ is not None  # noqa: S101 - it was made from a spec
         assert self.__spec__.loader is not None  # noqa: S101
         self.__spec__.loader.exec_module(self)

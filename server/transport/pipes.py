@@ -1,8 +1,8 @@
 """JSON-RPC messages over the process's own pipes, read and written on the event loop.
 
-The SDK's transport hands every message to worker threads and back, which doubles the time of a request. Here the
-event loop waits for the pipes itself, and no more is written at once than a ready pipe takes without blocking:
-the mode of the pipes, which other processes may share, stays as it is.
+The SDK's transport passes every message through worker threads, which doubles the time of a request. Here the event
+loop itself waits for the pipes, and a write is never larger than a ready pipe takes without blocking. The pipes stay in
+blocking mode, because other processes may share them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Incoming", "PipeWriter", "UnreadableMessageError", "can_wait_for", "
 _READ_SIZE = 1 << 16
 
 Incoming = SessionMessage | Exception
-"""What comes in: a message, or why a line is none."""
+"""A message, or the reason why a line is not one."""
 
 
 def can_wait_for(descriptor: int) -> bool:
@@ -42,7 +42,7 @@ def can_wait_for(descriptor: int) -> bool:
 
 @contextmanager
 def claimed_pipes() -> Generator[tuple[int, int]]:
-    """Take stdin and stdout for the protocol: what anything else prints goes to stderr meanwhile."""
+    """Reserve stdin and stdout for the protocol; within the block, all other output to stdout goes to stderr."""
     sys.stdout.flush()
     source, sink = os.dup(0), os.dup(1)
     try:
@@ -59,7 +59,7 @@ def claimed_pipes() -> Generator[tuple[int, int]]:
 
 
 async def read_messages(descriptor: int) -> AsyncIterator[Incoming]:
-    """Yield what the lines of a pipe hold, until it is closed."""
+    """Yield the messages of a pipe, one per line, until it is closed."""
     rest: list[bytes] = []
     while True:
         await anyio.wait_readable(descriptor)
@@ -81,7 +81,7 @@ async def read_messages(descriptor: int) -> AsyncIterator[Incoming]:
 
 
 class UnreadableMessageError(ValueError):
-    """A line is no message; `code` says in JSON-RPC's words why, `number` is the request's id where it has one."""
+    """A line is not a message; `code` is the JSON-RPC error code, `number` the id of the request if it has one."""
 
     def __init__(self, code: int, message: str, number: types.RequestId | None = None) -> None:
         super().__init__(message)
@@ -96,8 +96,10 @@ def _parse(line: bytes) -> Incoming:
     except ValueError:
         return _parse_again(line)
     if isinstance(message, types.JSONRPCNotification) and b'"id"' in line and _has_id(line):
-        # The SDK takes a request whose id is none for a notification; its sender would wait for ever.
-        return UnreadableMessageError(types.INVALID_REQUEST, "Invalid request: an id is a string or a whole number")
+        # The SDK takes a request with an invalid id for a notification, and the client would wait for ever.
+        return UnreadableMessageError(
+            types.INVALID_REQUEST, "Invalid request: an id must be a string or a whole number"
+        )
     return SessionMessage(message)
 
 
@@ -109,31 +111,31 @@ def _has_id(line: bytes) -> bool:
 
 
 def _parse_again(line: bytes) -> Incoming:
-    """Read a line that is no proper message: half a character, as JavaScript writes it, becomes U+FFFD."""
+    """Parse a line again with lone surrogates, as JavaScript writes them, replaced by U+FFFD."""
     try:
         value = json.loads(line)
         text = without_lone_surrogates(json.dumps(value, ensure_ascii=False))
     except (ValueError, RecursionError):
-        return UnreadableMessageError(types.PARSE_ERROR, "Parse error: this line is no JSON")
+        return UnreadableMessageError(types.PARSE_ERROR, "Parse error: this line is not JSON")
     try:
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(text, by_name=False))
     except ValueError:
         number = value.get("id") if isinstance(value, dict) else None
         known = number if isinstance(number, str) or type(number) is int else None
-        return UnreadableMessageError(types.INVALID_REQUEST, "Invalid request: this is no JSON-RPC message", known)
+        return UnreadableMessageError(types.INVALID_REQUEST, "Invalid request: this is not a JSON-RPC message", known)
 
 
 class PipeWriter:
-    """Writes messages to a pipe, each whole; a stream as the SDK wants one.
+    """A write stream for the SDK that writes whole messages to a pipe.
 
-    Where a send is cancelled in the middle of a message, the rest of it goes out before the next one.
+    If a send is cancelled in the middle of a message, the next send first writes the rest of it.
     """
 
     def __init__(self, descriptor: int) -> None:
         """Write to `descriptor`, which stays open when this is closed."""
         self._descriptor = descriptor
         self._turn = anyio.Lock()
-        self._left = memoryview(b"")
+        self._rest = memoryview(b"")
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLOUT)
 
@@ -141,31 +143,31 @@ class PipeWriter:
         """Write one message.
 
         Raises:
-            anyio.BrokenResourceError: nobody reads any more.
+            anyio.BrokenResourceError: the reader has closed the pipe.
         """
         async with self._turn:
-            # Within the turn: what waits for a client that does not read waits as an object, not as text too.
+            # Serialized within the turn, so that waiting messages do not take the memory of their text too.
             await self._flush()
             data = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8") + b"\n"
-            self._left = memoryview(data)
+            self._rest = memoryview(data)
             try:
                 await self._flush()
             finally:
-                if len(self._left) == len(data):
-                    self._left = memoryview(b"")  # nothing of it went out, so nobody waits for its end
+                if len(self._rest) == len(data):
+                    self._rest = memoryview(b"")  # nothing of it was written, so it can be dropped
 
     async def _flush(self) -> None:
-        while self._left:
+        while self._rest:
             if not self._poll.poll(0):
                 await anyio.wait_writable(self._descriptor)
             try:
-                # A pipe that is ready takes this much without blocking (POSIX), whatever its mode is.
-                self._left = self._left[os.write(self._descriptor, self._left[: select.PIPE_BUF]) :]
+                # POSIX: a ready pipe takes this much without blocking, in either mode.
+                self._rest = self._rest[os.write(self._descriptor, self._rest[: select.PIPE_BUF]) :]
             except ConnectionError:
                 raise anyio.BrokenResourceError from None
 
     async def aclose(self) -> None:
-        """Do nothing: the descriptor is not ours to close."""
+        """Do nothing: the caller owns the descriptor."""
 
     async def __aenter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""Run a server: the transport that the settings name, with the library followed on the disk beside it."""
+"""Run a server: the transport that the settings name, beside the tasks that watch the library and keep runs."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ if TYPE_CHECKING:
 
 __all__ = ["serve"]
 
-# Addresses that a client cannot connect to.
-_EVERYWHERE = frozenset({"0.0.0.0", "[::]"})  # noqa: S104 - compared, not bound
+# Addresses to listen on that a client cannot connect to.
+_ANY_ADDRESS = frozenset({"0.0.0.0", "[::]"})  # noqa: S104 - compared, not bound
 
-_LAST_WORDS = 20
-# How often others may go on before a client that closed stdin has said nothing more: what it said last is on its way.
+_POLLS_AFTER_EOF = 20
+# 10 ms each, so that cancellations which the client sent before it closed stdin are processed.
 
 logger = logging.getLogger(__name__)
 
 
 def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usage: Usage | None = None) -> None:
-    """Serve `library`, whose gates depend on `files`, until the client (over stdio) or the user ends it.
+    """Serve `library`, whose gates depend on `files`, until the client closes stdin or a signal comes.
 
-    `usage` is how often its skills were used before, and takes note of the use from now on.
+    `usage` counts how often skills are used, earlier servers included.
 
     Raises:
-        AddressInUseError: the address for HTTP cannot be listened on.
+        AddressInUseError: the server cannot listen on the HTTP address.
     """
-    # Who performs no skills has no spans that are worth the libraries for them.
+    # Only runs make spans, so a server without runs does not import the tracing libraries.
     spans = traced(os.environ if offers_runs(settings) else {})
     if settings.server.transport is Transport.STDIO:
         with spans:
@@ -63,11 +63,11 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
         port = listener.getsockname()[1]
         host = Host(library, settings, files, usage)
         server = HttpServer(SkillServer(host, local=False), host, streams=may_ask(settings))
-        # A signal that ends the process does so when all else has ended: nothing is left behind.
+        # Outermost, so that a signal ends the process only after everything inside has been cleaned up.
         with server.stopped_by_signals(), spans, admin_socket(runtime_folders(), port) as admin:
             _announce(library, settings, port)
             if not checks_host(settings.http):
-                logger.warning("requests are taken under any Host name; name yours with --allowed-host")
+                logger.warning("requests with any Host header are accepted; name the allowed hosts with --allowed-host")
             anyio.run(_serve_http, host, server, listener, admin)
 
 
@@ -82,23 +82,23 @@ async def _serve_stdio(host: Host) -> None:
         tasks.start_soon(_cancel_when_asked_to_stop, server, tasks.cancel_scope)
         tasks.start_soon(_reload_when_asked, host)
         async with server.exchanges.serving():
-            await serve_stdio(server, at_end=partial(_hang_up, server))
-        # What was cancelled is recorded by now.
+            await serve_stdio(server, at_end=partial(_on_stdin_closed, server))
+        # The outcome of cancelled runs is recorded by now.
         tasks.cancel_scope.cancel()
 
 
-async def _hang_up(server: SkillServer) -> None:
-    """End what waits for the client, which sends nothing any more."""
+async def _on_stdin_closed(server: SkillServer) -> None:
+    """Stop the exchanges that wait for the client, which has closed stdin."""
     if server.exchanges.is_busy:
-        # What it cancelled with its last words is cancelled; all else is continued by the next server.
-        for _ in range(_LAST_WORDS):
+        # The client's last cancellations are processed first; the next server continues all other runs.
+        for _ in range(_POLLS_AFTER_EOF):
             await anyio.sleep(0.01)
     server.runs.close()
     server.exchanges.client_disconnected()
 
 
 async def _cancel_when_asked_to_stop(server: SkillServer, scope: anyio.CancelScope) -> None:
-    """End orderly on SIGTERM, which the first process of a container ignores unless it is handled."""
+    """Stop cleanly on SIGTERM and SIGINT; the first process of a container ignores SIGTERM without a handler."""
     if sys.platform == "win32":
         return
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
@@ -108,7 +108,7 @@ async def _cancel_when_asked_to_stop(server: SkillServer, scope: anyio.CancelSco
 
 
 async def _reload_when_asked(host: Host) -> None:
-    """Compare everything with the disk on SIGHUP, as where nothing is watched nobody else does."""
+    """Reload all skills on SIGHUP, for servers that do not watch the disk."""
     if sys.platform == "win32":
         return
     with anyio.open_signal_receiver(signal.SIGHUP) as received:
@@ -136,11 +136,11 @@ async def _serve_http(host: Host, server: HttpServer, listener: socket.socket, a
 
 
 def _announce(library: Library, settings: Settings, port: int) -> None:
-    """Say on stderr what is served, where, and how to connect."""
+    """Print to stderr what is served, where, and how to connect."""
     counts = Counter(str(skill.state) for skill in library.catalog.skills)
     states = ", ".join(f"{counts[state]} {state}" for state in ("active", "excluded", "shadowed", "invalid"))
     name = f"[{settings.http.host}]" if ":" in settings.http.host else settings.http.host
-    url = f"http://{'localhost' if name in _EVERYWHERE else name}:{port}{settings.http.path}"
+    url = f"http://{'localhost' if name in _ANY_ADDRESS else name}:{port}{settings.http.path}"
     lines = [
         f"skillserve {__version__} serves {_roots(library)} ({states})",
         f"  address         {url}",
@@ -148,10 +148,10 @@ def _announce(library: Library, settings: Settings, port: int) -> None:
         f'  other clients   {{"mcpServers": {{"skills": {{"type": "http", "url": "{url}"}}}}}}',
         "  stop            Ctrl-C",
     ]
-    print("\n".join(lines), file=sys.stderr, flush=True)  # noqa: T201 - for people; logs have their own form
+    print("\n".join(lines), file=sys.stderr, flush=True)  # noqa: T201 - for people, not a log line
 
 
 def _roots(library: Library) -> str:
     sources = library.catalog.sources
     present = [str(found.source.root) for found in sources if not found.source.optional or found.exists]
-    return ", ".join(present) or "whatever comes into the default directories"
+    return ", ".join(present) or "the default directories, none of which exists yet"

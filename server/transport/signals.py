@@ -1,6 +1,6 @@
-"""Work that is done in an event loop of its own until a signal asks the process to end.
+"""Run async work so that SIGTERM and SIGHUP cancel it.
 
-By default SIGTERM and SIGHUP end a process where it stands, and leave what it has started running.
+By default these signals end a process at once, and leave the processes that it has started running.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 __all__ = ["until_signalled"]
 
-_Result = TypeVar("_Result")
+_ResultT = TypeVar("_ResultT")
 
-_BY_SIGNAL = 128
-"""What shells add to the number of the signal that ended a program."""
+_SIGNAL_EXIT_BASE = 128
+"""Shells add this to the number of the signal that ended a program."""
 
 
-def until_signalled(work: Callable[[], Awaitable[_Result]], closing: Callable[[], None] = lambda: None) -> _Result:
-    """Return what `work` comes to; SIGTERM and SIGHUP cancel it, after `closing`, and then end the process.
+def until_signalled(work: Callable[[], Awaitable[_ResultT]], closing: Callable[[], None] = lambda: None) -> _ResultT:
+    """Return the result of `work`; on SIGTERM or SIGHUP call `closing`, cancel the work and end the process.
 
-    A signal that was ignored before stays ignored, as `nohup` wants it.
+    A signal that was ignored before stays ignored, for `nohup`.
 
     Raises:
-        SystemExit: a signal came; the code is 128 and its number, as shells tell it.
+        SystemExit: a signal came; the code is 128 plus its number, as in shells.
     """
-    results: list[_Result] = []
+    results: list[_ResultT] = []
     faults: list[Exception] = []
     received: list[int] = []
 
@@ -41,13 +41,13 @@ def until_signalled(work: Callable[[], Awaitable[_Result]], closing: Callable[[]
             scope.cancel()
 
     async def watched() -> None:
-        handled = _handled()
+        handled = _handled_signals()
         if not handled:
             results.append(await work())
             return
         with anyio.open_signal_receiver(*handled) as signals:
             async with anyio.create_task_group() as tasks:
-                # Signals are received to the end: a second one must not cut off what puts things in order.
+                # Signals are received to the end, so that a second one does not interrupt the clean-up.
                 with anyio.CancelScope() as scope:
                     tasks.start_soon(cancel, signals, scope)
                     try:
@@ -58,13 +58,13 @@ def until_signalled(work: Callable[[], Awaitable[_Result]], closing: Callable[[]
 
     anyio.run(watched)
     if received:
-        raise SystemExit(_BY_SIGNAL + received[0])
+        raise SystemExit(_SIGNAL_EXIT_BASE + received[0])
     if faults:
         raise faults[0]
     return results[0]
 
 
-def _handled() -> list[signal.Signals]:
+def _handled_signals() -> list[signal.Signals]:
     if sys.platform == "win32":
         return []
     return [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]

@@ -1,10 +1,10 @@
 """Serve one client over the process's standard streams.
 
-The pipes are read and written on the event loop where the system allows it (see `pipes`); elsewhere, on Windows
-or where stdin is a file, the SDK's transport is used.
+The pipes are read and written on the event loop where the system allows it (see `pipes`). Elsewhere, on Windows or
+where stdin is a file, the SDK's transport is used.
 
-Each message goes to the protocol era that it belongs to. The SDK settles on an era at the first request, but
-clients exist that ask `server/discover` and then send `initialize` on the same connection.
+Each message is routed to its protocol era. The SDK decides on one era at the first request, but some clients send
+`server/discover` and then `initialize` on the same connection.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ __all__ = ["serve_stdio"]
 logger = logging.getLogger(__name__)
 
 _MAX_UNANSWERED = 128
-# A client that asks and does not read is not read either beyond so many requests.
+# Beyond this many unanswered requests, the server reads no more from a client that does not read.
 
 _GRACE_SECONDS = 5
-# A client that closes stdin at once after its last request still wants the answer.
+# Time for the responses to requests that a client sent just before it closed stdin.
 
 _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 
 
 async def serve_stdio(server: Server[Any], at_end: Callable[[], Awaitable[None]]) -> None:
-    """Serve until the client closes stdin; `at_end` is then called, before what is under way is finished."""
+    """Serve until the client closes stdin; then call `at_end` and finish the open requests."""
     async with _streams() as (incoming, outgoing), anyio.create_task_group() as tasks:
-        eras = _Eras(server, outgoing, tasks)
+        eras = _EraRouter(server, outgoing, tasks)
         async for item in incoming:
             await eras.route(item)
         await at_end()
         await eras.finish()
 
 
-class _Outlet:
-    """The way out for all eras; it outlives each of them, and ticks off the requests that are answered."""
+class _Output:
+    """The output stream shared by both eras, which keeps track of unanswered requests."""
 
     def __init__(self, stream: WriteStream[SessionMessage]) -> None:
         self._stream = stream
@@ -69,21 +69,21 @@ class _Outlet:
         self._answered = anyio.Event()
 
     def expect_answer(self, request: types.JSONRPCRequest) -> None:
-        # A stream of events is answered at its end only.
+        # The response to this request comes only at the end of its stream.
         if request.method != "subscriptions/listen":
             self._unanswered.add(coerce_request_id(request.id))
 
     def expect_no_answer(self, number: object) -> None:
         if isinstance(number, str | int):
-            # The SDK cancels request 7 by "7" as well, and does not answer it then.
+            # The SDK also cancels request 7 for "7", and does not answer it then.
             self._unanswered.discard(coerce_request_id(number))
             self._answered.set()
 
     async def refuse(self, why: Exception) -> None:
-        """Answer a line that is no message, so that nobody waits for ever."""
+        """Answer a line that is not a message with an error, so that the client does not wait for ever."""
         unreadable = why if isinstance(why, UnreadableMessageError) else None
         code = unreadable.code if unreadable else types.PARSE_ERROR
-        logger.warning("a line on stdin is no message: %s", unreadable or type(why).__name__)
+        logger.warning("a line on stdin is not a message: %s", unreadable or type(why).__name__)
         error = types.ErrorData(code=code, message=str(unreadable or "Parse error"))
         answer = types.JSONRPCError(jsonrpc="2.0", id=unreadable.number if unreadable else None, error=error)
         with suppress(anyio.BrokenResourceError):
@@ -111,36 +111,36 @@ class _Outlet:
         pass
 
 
-class _Eras:
-    """One SDK loop for each era that the client has used; requests say themselves to which they belong."""
+class _EraRouter:
+    """One SDK loop for each era that the client uses; each request says which era it belongs to."""
 
     def __init__(self, server: Server[Any], outgoing: WriteStream[SessionMessage], tasks: TaskGroup) -> None:
         self._server = server
-        self._outlet = _Outlet(outgoing)
+        self._output = _Output(outgoing)
         self._tasks = tasks
         self._open: dict[bool, MemoryObjectSendStream[Incoming]] = {}
 
     async def route(self, item: Incoming) -> None:
         if isinstance(item, Exception):
-            await self._outlet.refuse(item)
+            await self._output.refuse(item)
             return
         message = item.message
         if isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
-            # It names a request by its id; the era that does not have it ignores it, and nobody answers it.
-            self._outlet.expect_no_answer((message.params or {}).get("requestId"))
+            # Sent to both eras: the one without a request of this id ignores it. Cancelled requests get no response.
+            self._output.expect_no_answer((message.params or {}).get("requestId"))
             targets = list(self._open)
         else:
             targets = [_is_modern(message)]
         if isinstance(message, types.JSONRPCRequest):
-            await self._outlet.until_answered(at_most=_MAX_UNANSWERED)
-            self._outlet.expect_answer(message)
+            await self._output.until_answered(at_most=_MAX_UNANSWERED)
+            self._output.expect_answer(message)
         for modern in targets:
             await self._stream(modern=modern).send(item)
 
     async def finish(self) -> None:
-        """Let the requests that are under way be answered, and end all loops."""
+        """Wait a while until all requests are answered, then end all loops."""
         with anyio.move_on_after(_GRACE_SECONDS):
-            await self._outlet.until_answered()
+            await self._output.until_answered()
         for stream in self._open.values():
             stream.close()
 
@@ -150,14 +150,14 @@ class _Eras:
             self._open[modern] = send
 
             async def serve() -> None:
-                await serve_dual_era_loop(self._server, receive, self._outlet, lifespan_state={})
+                await serve_dual_era_loop(self._server, receive, self._output, lifespan_state={})
 
             self._tasks.start_soon(serve)
         return self._open[modern]
 
 
 def _is_modern(message: types.JSONRPCMessage) -> bool:
-    """Tell whether a request carries the modern envelope; all else belongs to the handshake era."""
+    """Tell whether a message is a request with the modern envelope; all others belong to the handshake era."""
     if not isinstance(message, types.JSONRPCRequest) or message.method == "initialize":
         return False
     meta = (message.params or {}).get("_meta")
@@ -172,5 +172,5 @@ async def _streams() -> AsyncGenerator[tuple[AsyncIterator[Incoming], WriteStrea
     else:
         async with stdio_server() as (read, write):
             yield read, write
-            # The SDK's writer goes on until its stream is closed.
+            # The SDK's writer task runs until its stream is closed.
             await write.aclose()

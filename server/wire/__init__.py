@@ -1,1 +1,1 @@
-"""Between Python and the wire: errors as JSON-RPC codes, bounds of requests, arguments of tools, pages of lists."""
+"""Requests and results on the wire: JSON-RPC error codes, limits of requests, tool arguments, pages of lists."""

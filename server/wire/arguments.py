@@ -1,4 +1,4 @@
-"""What a model gave for the arguments of a tool, or an error that tells it what was expected."""
+"""Validation of the arguments that a model passes to a tool, with errors that say what was expected."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["flag", "read_arguments", "string"]
 
 _MAX_NAMED = 5
-# Unknown arguments that a message names.
+# Unknown arguments that an error names.
 
 
 def _is_integer(value: object) -> bool:
@@ -27,37 +27,37 @@ _IS: dict[str, Callable[[object], bool]] = {
     "boolean": lambda value: isinstance(value, bool),
     "integer": _is_integer,
     "object": lambda value: isinstance(value, dict),
-    # Models write one text for a list of one, and there are tools that take it.
+    # Models write a string for a list of one item, and some tools accept it.
     "array": lambda value: isinstance(value, list | str),
 }
-"""Whether a value is of a type of JSON Schema, for the types that arguments of our own tools have."""
+"""Checks of the JSON Schema types that our tools use."""
 
 
 def read_arguments(tool: str, arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a call as the input schema has them that the tool is listed with.
+    """Return the arguments of a call, converted to the types of the tool's input schema.
 
-    Names and types of the arguments themselves are checked; what is in them, and which values there are, the tool knows
-    best. A null stands for an argument that is not given: clients send one for each field that was left empty. Others
-    send what is no text as the text of its JSON, and whole numbers as `5.0`, which JSON Schema counts among them.
+    Names and top-level types are checked here, contents and allowed values by the tool. A null counts as not given,
+    because clients send one for each field left empty. Some clients send other types as strings of JSON, and whole
+    numbers as `5.0`, which JSON Schema counts as integers; these are converted.
 
     Raises:
-        InvalidRequestError: one is unknown, missing, or of another type.
+        InvalidRequestError: an argument is unknown, missing, or of the wrong type.
     """
     properties: Mapping[str, Mapping[str, Any]] = schema.get("properties", {})
     if schema.get("additionalProperties") is False and not arguments.keys() <= properties.keys():
-        raise InvalidRequestError(_about_unknown(tool, arguments, schema))
+        raise InvalidRequestError(_unknown_message(tool, arguments, schema))
     for name in schema.get("required", ()):
         if arguments.get(name) is None:
             raise _missing(name, arguments)
     given = {name: value for name, value in arguments.items() if value is not None}
-    return {name: _of_type(name, value, properties.get(name, {})) for name, value in given.items()}
+    return {name: _converted(name, value, properties.get(name, {})) for name, value in given.items()}
 
 
-def _of_type(name: str, value: object, schema: Mapping[str, Any]) -> object:
-    """Return the value of an argument as its type has it.
+def _converted(name: str, value: object, schema: Mapping[str, Any]) -> object:
+    """Return the value of an argument, converted to its type.
 
     Raises:
-        InvalidRequestError: it is of another type.
+        InvalidRequestError: the value is of another type.
     """
     expected = schema.get("type")
     if expected not in _IS:
@@ -77,7 +77,7 @@ def _as_whole(value: object, expected: object) -> object:
 
 
 def _from_text(text: str) -> object:
-    """Return what a text says as JSON, the text where that is nothing that a request could hold."""
+    """Return the JSON value of a text, or the text itself if it is not JSON or breaks the limits of a request."""
     try:
         return within_bounds(json.loads(text, parse_constant=_refuse_constant))
     except (ValueError, RecursionError, InvalidRequestError):
@@ -88,18 +88,18 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-def _about_unknown(tool: str, arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+def _unknown_message(tool: str, arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     properties = schema.get("properties", {})
     unknown = [name for name in arguments if name not in properties]
     named = ", ".join(repr(name[:100]) for name in unknown[:_MAX_NAMED])
     more = f" and {len(unknown) - _MAX_NAMED} more" if len(unknown) > _MAX_NAMED else ""
     known = f"it takes {', '.join(properties)}" if properties else "it takes none"
-    meant = did_you_mean(_meant(unknown[0], arguments, schema))
+    meant = did_you_mean(_suggestions(unknown[0], arguments, schema))
     return f"{tool} was not called: it has no argument {named}{more}; {known}.{meant}"
 
 
-def _meant(unknown: str, arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> Sequence[str]:
-    """Return what may have been meant by a name: what is spelt like it, what is missing, or what takes such a value."""
+def _suggestions(unknown: str, arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> Sequence[str]:
+    """Return which argument an unknown name may stand for: one spelt alike, missing, or of a type that fits."""
     free = {name: each for name, each in schema.get("properties", {}).items() if name not in arguments}
     if similar := similar_to(unknown, free):
         return similar[:1]
@@ -111,7 +111,7 @@ def _meant(unknown: str, arguments: Mapping[str, Any], schema: Mapping[str, Any]
 
 
 def _described(schema: Mapping[str, Any]) -> str:
-    """Return what an argument has to be, in words."""
+    """Describe the values of an argument in words."""
     words = {"string": "a string", "boolean": "true or false", "object": "an object", "array": "a list"}
     if schema["type"] == "integer":
         least = schema.get("minimum", 0)
@@ -123,10 +123,10 @@ def _described(schema: Mapping[str, Any]) -> str:
 
 
 def string(arguments: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    """Return a text.
+    """Return a string argument.
 
     Raises:
-        InvalidRequestError: it is none, or is missing and there is no default.
+        InvalidRequestError: the value is not a string, or is missing without a default.
     """
     value = arguments.get(name)
     if value is None and default is not None:
@@ -139,10 +139,10 @@ def string(arguments: Mapping[str, Any], name: str, default: str | None = None) 
 
 
 def flag(arguments: Mapping[str, Any], name: str) -> bool:
-    """Return whether a flag is set.
+    """Return a boolean argument, false if it is missing.
 
     Raises:
-        InvalidRequestError: it is neither true nor false.
+        InvalidRequestError: the value is neither true nor false.
     """
     value = arguments.get(name)
     if value is not None and not isinstance(value, bool):

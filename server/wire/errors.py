@@ -1,6 +1,6 @@
-"""The one table from our reasons to the wire: which JSON-RPC error a client sees, with which text.
+"""The one table from our exceptions to JSON-RPC errors.
 
-Exceptions that are none of ours become an internal error without a word of their text; the log has them.
+All other exceptions become an internal error without their text, which goes to the log only.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from skills_core.run.workflow.faults import InvalidWorkflowError
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
-__all__ = ["CODES", "InvalidRequestError", "code_of", "translate_faults"]
+__all__ = ["CODES", "InvalidRequestError", "code_of", "translate_errors"]
 
 logger = logging.getLogger(__name__)
 
 
 class InvalidRequestError(SkillsError):
-    """A request's parameters make no sense; the message says what was expected, `uri` names what was not found."""
+    """The parameters of a request are invalid; the message says what was expected, `uri` names a resource not found."""
 
     def __init__(self, message: str, uri: str | None = None) -> None:
         super().__init__(message)
@@ -63,10 +63,10 @@ CODES: dict[type[SkillsError], int] = {
     NestedTooDeepError: INVALID_PARAMS,
     ScriptRefusedError: INVALID_PARAMS,
     InvalidWorkflowError: INVALID_PARAMS,
-    # The request is right: the system cannot read the file just now.
+    # The request is valid, but the system cannot read the file now.
     FileUnavailableError: INTERNAL_ERROR,
     InvalidSourceError: INTERNAL_ERROR,
-    # A request names skills that were loaded before: that one cannot be read by its path is no fault of it.
+    # Requests name skills that are loaded, so it is not the request's fault if one cannot be read.
     InvalidSkillError: INTERNAL_ERROR,
     SkillIoError: INTERNAL_ERROR,
     SkillYamlError: INTERNAL_ERROR,
@@ -84,12 +84,12 @@ CODES: dict[type[SkillsError], int] = {
 
 
 def code_of(error: SkillsError) -> int:
-    """Return the JSON-RPC code of one of our errors."""
+    """Return the JSON-RPC code for one of our exceptions."""
     return CODES.get(type(error), INTERNAL_ERROR)
 
 
-async def translate_faults(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Middleware: turn exceptions of handlers into errors that a client may see."""
+async def translate_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Middleware: translate exceptions of handlers to JSON-RPC errors."""
     try:
         return await call_next(ctx)
     except (MCPError, ValidationError):

@@ -1,9 +1,9 @@
-"""Pages of a list: cut once a snapshot, found by a cursor that outlives the snapshot.
+"""Pages of a list: built once per snapshot, found by a cursor that outlives the snapshot.
 
-A cursor names the last entry of the page before it, so that a list that changed between two pages neither
-repeats nor skips what stayed. It begins with a checksum over the list and that entry: what is no cursor of ours, or is
-one of another list, is refused instead of being taken for the end of the list. There is no key in it, so every replica
-takes a cursor of any other, also after a restart.
+A cursor names the last entry of the page before it, so that entries are neither repeated nor skipped when the list
+changes between two pages. It begins with a checksum over the list and that entry, so that foreign cursors and those of
+other lists are refused and not taken for the end of the list. The checksum has no key, so every replica accepts the
+cursors of the others, also after a restart.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ __all__ = ["InvalidCursorError", "Pager"]
 ItemT = TypeVar("ItemT")
 
 _CHECK_BYTES = 9
-# A multiple of three, so that the checksum has no padding; that a random text has the right one does not happen.
+# A multiple of three, so that the checksum has no padding, and long enough that a random text never matches.
 
 
 class InvalidCursorError(SkillsError):
-    """The text is no cursor of ours for this list."""
+    """The text is not one of our cursors for this list."""
 
     def __init__(self) -> None:
         super().__init__(
-            "invalid cursor: expected the nextCursor of a page of this list, unchanged; begin again without a cursor"
+            "invalid cursor: expected the unchanged nextCursor of a page of this list; start again without a cursor"
         )
 
 
 class Pager(Generic[ItemT]):
-    """Pages over `items`, which are pairs of a sort key and a value, in the order of the keys."""
+    """Pages over `items`, pairs of a sort key and a value, in the order of the keys."""
 
     def __init__(
         self,
@@ -48,9 +48,9 @@ class Pager(Generic[ItemT]):
         *,
         of: str = "",
     ) -> None:
-        """A page holds what `describe` says of at most `size` values under `key`, in the given envelope.
+        """Make pages that hold `describe` of at most `size` values under `key`, with the fields of `envelope`.
 
-        `of` tells lists with the same key apart: a cursor of one is none of another.
+        `of` distinguishes lists with the same key, whose cursors are not interchangeable.
         """
         self._items = items
         self._size = size
@@ -64,18 +64,18 @@ class Pager(Generic[ItemT]):
         """Return the result for a cursor, None for the first page.
 
         Raises:
-            InvalidCursorError: the text is no cursor of ours for this list.
+            InvalidCursorError: the text is not one of our cursors for this list.
         """
         last = None if cursor is None else _decode(self._list, cursor)
         start = 0 if last is None else bisect_right(self._items, last, key=lambda item: item[0])
         if start % self._size:
-            # Cursors of an earlier snapshot may begin anywhere; only our own pages are worth keeping.
-            return self._cut(start)
+            # Cursors of an earlier snapshot may start anywhere; only pages on our own boundaries are kept.
+            return self._build(start)
         if start not in self._pages:
-            self._pages[start] = self._cut(start)
+            self._pages[start] = self._build(start)
         return self._pages[start]
 
-    def _cut(self, start: int) -> dict[str, Any]:
+    def _build(self, start: int) -> dict[str, Any]:
         end = start + self._size
         page = {self._key: [self._describe(value) for _, value in self._items[start:end]], **self._envelope}
         if end < len(self._items):
@@ -84,7 +84,7 @@ class Pager(Generic[ItemT]):
 
 
 def _encode(of: str, key: str) -> str:
-    # A file's name may hold half of a character.
+    # A file name may contain a lone surrogate.
     raw = key.encode("utf-8", "surrogatepass")
     check = hashlib.sha256(of.encode("utf-8", "surrogatepass") + b"\0" + raw).digest()[:_CHECK_BYTES]
     return base64.urlsafe_b64encode(check + raw).decode("ascii")

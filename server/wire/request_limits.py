@@ -1,4 +1,4 @@
-"""What every handler may rely on in the parameters of a request: a bounded depth, and texts that can be sent back."""
+"""What every handler can rely on in the parameters of a request: limited depth, and strings that can be encoded."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ __all__ = ["check_params", "within_bounds"]
 logger = logging.getLogger(__name__)
 
 _MAX_DEPTH = 100
-# What nests deeper than this is no request to us, and walking it by recursion exhausts the stack.
+# No valid request nests deeper, and walking deeper values by recursion exhausts the stack.
 
 
 async def check_params(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Middleware: refuse parameters without bounds, and put U+FFFD for each half of a character.
+    """Middleware: refuse parameters that nest too deep, and replace lone surrogates by U+FFFD.
 
-    JSON can spell half of a character, as JavaScript does where it cuts a text; nobody could read an answer that
-    repeats it. A notification that cannot be used is dropped, as nobody waits for an answer.
+    JSON can hold a lone surrogate, for example where JavaScript has cut a string, but a result that repeats it cannot
+    be encoded. An invalid notification is dropped with a log line, because there is no response to it.
     """
     try:
-        needs_mending = ctx.params is not None and _needs_mending(ctx.params)
+        has_surrogates = ctx.params is not None and _has_surrogates(ctx.params)
     except InvalidRequestError as error:
         if ctx.request_id is not None:
             raise
-        logger.warning("%s: %s; it is ignored", one_line(ctx.method), error)
+        logger.warning("the notification %s is ignored: %s", one_line(ctx.method), error)
         return None
-    return await call_next(replace(ctx, params=_mended(ctx.params)) if needs_mending else ctx)
+    return await call_next(replace(ctx, params=_repaired(ctx.params)) if has_surrogates else ctx)
 
 
 def within_bounds(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return JSON that came as text within a request, as it would be had it been a part of the request itself.
+    """Apply the same limits to a JSON value that came as a string within a request.
 
     Raises:
-        InvalidRequestError: it nests too deep.
+        InvalidRequestError: the value nests too deep.
     """
-    return _mended(value) if _needs_mending(value) else value
+    return _repaired(value) if _has_surrogates(value) else value
 
 
-def _needs_mending(params: object) -> bool:
-    """Tell whether there is half of a character anywhere.
+def _has_surrogates(params: object) -> bool:
+    """Tell whether any string has a lone surrogate.
 
     Raises:
         InvalidRequestError: the parameters nest too deep.
@@ -56,7 +56,7 @@ def _needs_mending(params: object) -> bool:
         below: list[object] = []
         for value in level:
             if isinstance(value, str):
-                found = found or (not value.isascii() and _mended(value) != value)
+                found = found or (not value.isascii() and _repaired(value) != value)
             elif isinstance(value, dict):
                 below += value
                 below += value.values()
@@ -68,9 +68,9 @@ def _needs_mending(params: object) -> bool:
     raise InvalidRequestError(f"the parameters nest deeper than {_MAX_DEPTH} levels")
 
 
-def _mended(value: Any) -> Any:  # noqa: ANN401 - JSON
+def _repaired(value: Any) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, str):
         return without_lone_surrogates(value)
     if isinstance(value, dict):
-        return {_mended(key): _mended(each) for key, each in value.items()}
-    return [_mended(each) for each in value] if isinstance(value, list) else value
+        return {_repaired(key): _repaired(each) for key, each in value.items()}
+    return [_repaired(each) for each in value] if isinstance(value, list) else value

@@ -93,7 +93,7 @@ async def test_a_reload_over_http_needs_the_token(skills: Path, make_skill: Make
         there = url.removesuffix("/mcp") + suffix
         refused = await reload("--url", there, SKILLSERVE_ADMIN_TOKEN=TOKEN[::-1])
         assert (refused.returncode, refused.stdout) == (1, b"")
-        assert b"does not take this token" in refused.stderr
+        assert b"does not accept this token" in refused.stderr
         done = await reload("--url", there, **secret)
         assert (done.returncode, done.stdout.splitlines()[0]) == (0, b"added    comes")
 
@@ -131,7 +131,7 @@ async def test_without_a_token_nothing_is_there_over_http(skills: Path) -> None:
         assert (await client.get(f"{base}/admin/status")).status_code == 404
         done = await reload("--url", url, SKILLSERVE_ADMIN_TOKEN=TOKEN)
         assert done.returncode == 1
-        assert b"nothing can be asked of this server" in done.stderr
+        assert b"the server has no admin endpoint over HTTP" in done.stderr
 
 
 @sockets
@@ -239,7 +239,7 @@ def test_a_socket_is_made_in_the_first_folder_that_can_be_used(runtime: Path, ca
         assert sockets_of(folders[:-1], 1)[-1] == Path(opened.getsockname()) == runtime / "private" / "1.sock"
         with admin_socket(folders[:-1], 1) as second:
             assert second is None
-        assert "another server answers there" in caplog.text
+        assert "another server listens there" in caplog.text
     with admin_socket(folders, 2) as opened:
         assert opened is not None
         assert Path(opened.getsockname()).parent.name == "other"

@@ -80,7 +80,7 @@ async def test_a_server_without_a_watcher_reloads_on_sighup(skills: Path, make_s
                 await client.list_prompts()
                 make_skill("two")
                 process.send_signal(signal.SIGHUP)
-                await until("reloaded as asked: 1 added, 0 removed, 0 updated")
+                await until("reloaded on request: 1 added, 0 removed, 0 updated")
                 listed = await client.list_prompts()
                 assert [prompt.name for prompt in listed.prompts] == ["one", "two", "with_skills"]
         finally:

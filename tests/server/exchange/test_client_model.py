@@ -113,8 +113,8 @@ async def test_a_client_that_cannot_sample_is_a_model_error(converse: Converse) 
         (answer(TextContent(text="")), "is empty"),
         (answer(call(number="")), "without a name or an id"),
         (answer(call(name="")), "without a name or an id"),
-        (answer(call(), call()), "several tools under the same id"),
-        (answer(types.ToolResultContent(tool_use_id="1")), "with the result of a tool"),
+        (answer(call(), call()), "one id for several tool calls"),
+        (answer(types.ToolResultContent(tool_use_id="1")), "with a tool result"),
         (answer(types.ImageContent(data="no!", mime_type="image/png")), "no base64"),
     ],
     ids=["role", "nothing", "no text", "no id", "no name", "same id", "result", "no image"],
@@ -127,7 +127,7 @@ def test_what_is_no_answer_of_a_model_is_an_error_that_says_why(
 
 
 def test_a_call_by_a_model_that_was_told_of_no_tools_is_an_error() -> None:
-    with pytest.raises(UnexpectedModelBehavior, match="was told of none"):
+    with pytest.raises(UnexpectedModelBehavior, match="was offered none"):
         response_of(answer(call()), [])
 
 

@@ -65,7 +65,7 @@ async def test_a_state_is_good_for_its_own_call_alone(converse: Converse) -> Non
             (STEPS, "v1.nonsense"),
             (STEPS, ""),
         ]:
-            with pytest.raises(MCPError, match="Invalid or expired requestState: it is of another call or client"):
+            with pytest.raises(MCPError, match="Invalid or expired requestState: it belongs to another call"):
                 await talk.leg(steps, answers_to(asked), state)
         assert "a" not in sealed.split(".")[0]
         assert (await talk.leg(STEPS, answers_to(asked), sealed)).input_requests
@@ -168,7 +168,7 @@ async def test_a_state_of_another_process_is_refused_with_what_to_do(skills: Pat
         client_for(other, "modern", peer) as there,
     ):
         asked = await Talk(here, "modern", peer, log).leg(STEPS)
-        with pytest.raises(MCPError, match=r"another process of this server.*Begin the call again"):
+        with pytest.raises(MCPError, match=r"another process of this server.*Start the call again"):
             await Talk(there, "modern", peer, log).leg(STEPS, answers_to(asked), asked.request_state)
 
 

@@ -304,5 +304,5 @@ async def test_a_server_whose_descriptors_are_used_up_serves_its_skills_and_then
         finally:
             process.terminate()
     lines = said.read_text(encoding="utf-8").splitlines()
-    assert sum("no connection can be accepted now (too many open files)" in line for line in lines) == 1
+    assert sum("cannot accept connections (too many open files)" in line for line in lines) == 1
     assert any("cannot read" in line for line in lines)
