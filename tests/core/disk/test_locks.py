@@ -20,7 +20,7 @@ from skills_core.disk import locks
 if sys.argv[2] == "without":
     def no_locks(descriptor):
         raise OSError(95, "no locks on this disk")
-    locks.lock_now = no_locks
+    locks.try_lock = no_locks
 path = Path(sys.argv[1])
 sys.stdin.readline()
 for _ in range(20):
@@ -55,7 +55,7 @@ def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: int) -> None:
         raise OSError(errno.ENOLCK, "no locks on this disk")
 
-    monkeypatch.setattr(locks, "lock_now", refuse)
+    monkeypatch.setattr(locks, "try_lock", refuse)
 
 
 @pytest.mark.usefixtures("without_locks")
