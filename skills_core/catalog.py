@@ -5,12 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from skills_core.conflicts import NOTHING_SETTLED, Settlement
 from skills_core.errors import UnknownFileError, UnknownSkillError
+from skills_core.restriction import visible_skills
 from skills_core.skill import Skill, SkillFile, State
 from skills_core.uris import SCHEME, decode_path
 
@@ -97,6 +98,24 @@ class Catalog:
         object.__setattr__(catalog, "problems", problems)
         object.__setattr__(catalog, "sources", sources)
         return catalog
+
+    def restricted(self, admits: Callable[[Skill], bool]) -> Catalog:
+        """Return the catalog of the skills that a caller may see; the same one if `admits` holds for all skills.
+
+        What is left says nothing of the others: see `restriction` for the skills that are hidden with a hidden one. A
+        source whose skills are all hidden is hidden as well; the others count the skills that are left. As soon as
+        one skill is hidden there are no `problems`, since they name paths whatever skill these would belong to.
+        """
+        skills = visible_skills(self.skills, admits)
+        if skills is self.skills:
+            return self
+        counts = Counter(skill.source.root for skill in skills)
+        sources = tuple(
+            replace(found, skills=counts[found.source.root])
+            for found in self.sources
+            if counts[found.source.root] or not found.skills
+        )
+        return Catalog(skills, (), sources)
 
     def get(self, name: str) -> Skill | None:
         """Return the active skill whose key or path is `name`, None if there is none."""

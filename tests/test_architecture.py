@@ -43,7 +43,7 @@ CORE_FLOORS = (
     {"context", "catalog_builder"},
     {"rendering", "decisions"},
     {"catalog"},
-    {"conflicts", "loading", "guard", "model_access", "selection"},
+    {"conflicts", "loading", "guard", "model_access", "restriction", "selection"},
     {"skill", "requirements"},
     {"gates"},
     {"disk", "format"},

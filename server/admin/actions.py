@@ -12,7 +12,9 @@ from server.hosting.status import change_object, change_summary, status_object
 from server.hosting.status_filter import StatusChoice
 
 if TYPE_CHECKING:
+    from server.config.settings import Settings
     from server.hosting.host import Host
+    from skills_core.catalog import Catalog
     from skills_core.library import Change
 
 __all__ = ["log_reload", "read_status", "reload_everything", "to_json"]
@@ -20,10 +22,10 @@ __all__ = ["log_reload", "read_status", "reload_everything", "to_json"]
 logger = logging.getLogger(__name__)
 
 
-async def read_status(host: Host, choice: StatusChoice | None = None) -> dict[str, Any]:
-    """Return what `status --json` prints, for the current catalog."""
+async def read_status(catalog: Catalog, settings: Settings, choice: StatusChoice | None = None) -> dict[str, Any]:
+    """Return what `status --json` prints for a catalog."""
     # The status covers every skill, so it is built in a thread and does not block other requests.
-    return await anyio.to_thread.run_sync(status_object, host.library.catalog, host.settings, choice or StatusChoice())
+    return await anyio.to_thread.run_sync(status_object, catalog, settings, choice or StatusChoice())
 
 
 async def reload_everything(host: Host) -> dict[str, Any]:

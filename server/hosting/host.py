@@ -1,47 +1,50 @@
-"""What all protocol surfaces stand on: the library, the snapshot of its catalog, and the way to renew it."""
+"""The library being served: the views that callers have of it, and the reloads that keep it current."""
 
 from __future__ import annotations
 
 import logging
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
-from mcp.server.subscriptions import InMemorySubscriptionBus
 
 from server.config.settings import OptionalTool
-from server.hosting.events import events_of
 from server.hosting.reranker import load_reranker
+from server.hosting.server_guard import ServerGuard
 from server.hosting.usage import Usage
 from server.hosting.verified_reader import VerifiedReader
+from server.hosting.views import Views
 from server.listing.runs import what_is_missing
-from server.listing.snapshot import Snapshot
 from skills_core.diagnostics import one_line
-from skills_core.library import Change
-from skills_core.selection import SkillSearch
 from skills_core.watcher import watch, watch_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from mcp.server.context import ServerRequestContext
+    from mcp.server.subscriptions import SubscriptionBus
+
     from server.config.settings import Settings
-    from skills_core.library import Library
+    from server.hosting.views import View, ViewName, ViewRule
+    from skills_core.catalog import Catalog
+    from skills_core.library import Change, Library
     from skills_core.run.scripts.runner import ScriptSetup
+    from skills_core.skill import Skill, SkillFile
 
 __all__ = ["Host", "Pauses"]
 
 logger = logging.getLogger(__name__)
 
 MAX_SEARCHES = 16
-"""Most searches at a time: a second opinion may be slow, and others want threads for files and reloads."""
+"""Most searches at a time: a reranker may be slow, and reads and reloads need worker threads too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pauses:
-    """Seconds between attempts to do what failed: twice as many each time, up to a limit."""
+    """Seconds between the attempts of a retry: doubled each time, up to a limit."""
 
     first: float = 0.5
     limit: float = 60.0
@@ -54,9 +57,12 @@ class Pauses:
 
 
 class Host:
-    """A library being served. Handlers read `snapshot` once per request; all state behind it is derived.
+    """A library being served.
 
-    A reload that fails, or that cannot read something, is owed: `follow` tries it again after growing pauses.
+    A handler takes the `view` of its request in its first line and answers from it alone. `everything` is for what
+    no client reads: the command line, the operator's endpoints and background work.
+
+    A reload that fails, or that cannot read a file, is owed: `follow` tries it again after growing pauses.
     """
 
     def __init__(
@@ -66,22 +72,26 @@ class Host:
         files: Sequence[Path] = (),
         usage: Usage | None = None,
         pauses: Pauses | None = None,
+        rule: ViewRule | None = None,
     ) -> None:
-        """Serve `library`, whose gates depend on `files`; nothing is watched before `follow` runs."""
+        """Serve `library`, whose gates depend on `files`; nothing is watched before `follow` runs.
+
+        `rule` decides what each caller sees; without one all callers see everything.
+        """
         self.library = library
         self.settings = settings
         self.usage = usage or Usage()
         self._files = tuple(files)
-        self.bus = InMemorySubscriptionBus()
         self.scripts = _script_setup(settings)
         for missing in what_is_missing(settings):
             logger.warning("%s", one_line(missing))
-        self._snapshot = Snapshot(library.catalog, settings, self.usage.before, scripts=self.scripts)
-        self.reader = VerifiedReader(library, self.reload)
-        self.search = SkillSearch(load_reranker(settings.search.reranker))
+        reranker = load_reranker(settings.search.reranker)
+        used = self.usage.before
+        self._views = Views(library, settings, rule, used=used, scripts=self.scripts, reranker=reranker)
+        self.guard = ServerGuard(lambda: self.everything, settings, views_differ=self._views.differ)
+        self.reader = VerifiedReader(library.sources, self.reload)
         self.searching = anyio.CapacityLimiter(MAX_SEARCHES)
         self._reloading = anyio.Lock()
-        self._announced = self._snapshot
         self._pauses = pauses or Pauses()
         self._failed = False
         self._unread: dict[Path, frozenset[str]] = {}
@@ -89,18 +99,48 @@ class Host:
         self._note_unread()
 
     @property
-    def snapshot(self) -> Snapshot:
-        """The lists of the current catalog."""
-        catalog = self.library.catalog
-        if self._snapshot.catalog is not catalog:
-            budgets = self._snapshot.budgets
-            self._snapshot = Snapshot(catalog, self.settings, self.usage.before, budgets, scripts=self.scripts)
-        return self._snapshot
+    def everything(self) -> Catalog:
+        """The whole current catalog. No handler of a client's request may read it."""
+        return self.library.catalog
+
+    @property
+    def views_differ(self) -> bool:
+        """Whether callers may see different skills."""
+        return self._views.differ
+
+    def view(self, ctx: ServerRequestContext[Any, Any]) -> View:
+        """Return what the sender of a request sees of the current catalog."""
+        return self._views.current(self._views.name_of(ctx))
+
+    def view_called(self, name: ViewName) -> View:
+        """Return a view of the current catalog by its name."""
+        return self._views.current(name)
+
+    def view_name(self, ctx: ServerRequestContext[Any, Any]) -> ViewName:
+        """Return the name of a request's view, for what outlasts the request."""
+        return self._views.name_of(ctx)
+
+    def feed(self, view: ViewName) -> SubscriptionBus:
+        """Return the bus on which the changes of a view are published."""
+        return self._views.feed(view)
+
+    def change_in(self, view: ViewName, change: Change) -> Change:
+        """Return the part of a change that a view shows."""
+        return self._views.change_in(view, change)
+
+    async def read(self, uri: str, ctx: ServerRequestContext[Any, Any]) -> tuple[Skill, SkillFile, bytes]:
+        """Return the file that a URI names in the view of a request, with its skill and its verified bytes.
+
+        Raises:
+            InvalidRequestError: no skill of the view has such a file, or it changes at every attempt to read it.
+            FileUnavailableError: the system cannot read it now.
+        """
+        return await self.reader.read(uri, lambda: self.view(ctx).catalog)
 
     async def reload(self, changed: Iterable[Path] | None = None) -> Change:
-        """Bring the catalog up to date with the disk, and announce what that altered to all clients.
+        """Bring the catalog up to date with the disk, and announce the changes to the listeners of each view.
 
-        A caller that is cancelled meanwhile is so at the end: the other clients hear of the change all the same.
+        Cancelling the caller takes effect at the end, so that the other clients are notified in any case.
         """
         async with self._reloading:
             with _uncancelled():
@@ -110,19 +150,11 @@ class Host:
                     change = await anyio.to_thread.run_sync(self.library.reload, paths)
                     if change:
                         _log(change)
-                    await self._announce()
+                    await self._views.announce()
                     self._failed = False
                 finally:
                     self._note_unread()
                 return change
-
-    async def _announce(self) -> None:
-        """Publish what differs from the catalog that was announced last."""
-        before, after = self._announced, self.snapshot
-        if after.catalog is not before.catalog:
-            for event in events_of(before, after, Change.between(before.catalog, after.catalog)):
-                await self.bus.publish(event)
-            self._announced = after
 
     async def try_reload(self, changed: Iterable[Path] | None = None) -> Change | None:
         """Reload for background callers; log a failure and return None."""

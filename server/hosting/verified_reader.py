@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
     from pathlib import Path
 
-    from skills_core.library import Library
+    from skills_core.catalog import Catalog
     from skills_core.skill import Skill, SkillFile
+    from skills_core.sources import Source
 
 __all__ = ["VerifiedReader"]
 
@@ -35,26 +36,28 @@ _ATTEMPTS = 3
 
 
 class VerifiedReader:
-    """Reads files of a library's catalog."""
+    """Reads files of catalogs."""
 
-    def __init__(self, library: Library, reload: Callable[[Iterable[Path]], Awaitable[object]]) -> None:
-        """Read what `library` holds; `reload` brings it up to date with paths that changed, and announces that."""
-        self._library = library
+    def __init__(self, sources: Iterable[Source], reload: Callable[[Iterable[Path]], Awaitable[object]]) -> None:
+        """Read from `sources`; `reload` brings the catalog up to date with changed paths, and announces that."""
         self._reload = reload
         self._kept: OrderedDict[str, bytes] = OrderedDict()
         self._left = _MEMORY
-        # Looking at a file may block where it is far away, as it may be behind a link, so there a thread looks.
-        self._remote = frozenset(source.root for source in library.sources if is_remote(source.root))
+        # A look at a remote file, or at one behind a link, may block, so a worker thread does it.
+        self._remote = frozenset(source.root for source in sources if is_remote(source.root))
 
-    async def read(self, uri: str) -> tuple[Skill, SkillFile, bytes]:
-        """Return the file that `uri` names, with bytes that have the digest of the catalog they came with.
+    async def read(self, uri: str, catalog: Callable[[], Catalog]) -> tuple[Skill, SkillFile, bytes]:
+        """Return the file that `uri` names, with the bytes that its digest in the catalog was made of.
+
+        `catalog` returns the caller's current catalog. It is called again after a reload, which may change the file or
+        take it away.
 
         Raises:
             InvalidRequestError: no active skill has such a file, or it changes at every attempt to read it.
             FileUnavailableError: the system cannot read it now.
         """
         for _ in range(_ATTEMPTS):
-            found = self._library.catalog.file(uri)
+            found = catalog().file(uri)
             if found is None:
                 raise InvalidRequestError(f"Resource not found: {uri[:500]}", uri[:500])
             skill, file = found

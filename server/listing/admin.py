@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from server.config.settings import OptionalTool
-from server.listing.envelope import cacheable
 from server.listing.schemas import TEXT, TEXTS, hints, list_of, object_of, or_null
 from skills_core.diagnostics import Severity
 from skills_core.skill import State
 from skills_core.sources import Scope, Strictness
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from server.config.settings import Settings
 
 __all__ = ["STATUS_URI", "offers_status", "status_contents", "status_resource", "tools"]
@@ -48,10 +49,10 @@ def status_resource() -> dict[str, Any]:
     }
 
 
-def status_contents(text: str, settings: Settings) -> dict[str, Any]:
-    """Return the result of reading the status, which is of this moment, and for nobody's cache."""
+def status_contents(text: str, envelope: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the result of reading the status, which describes this moment and must not be cached."""
     contents = {"uri": STATUS_URI, "mimeType": "application/json", "text": text}
-    return {"contents": [contents], **cacheable(settings), "ttlMs": 0, "cacheScope": "private"}
+    return {"contents": [contents], **envelope, "ttlMs": 0, "cacheScope": "private"}
 
 
 def _enum(values: type[State | Scope | Strictness | Severity]) -> dict[str, Any]:

@@ -25,14 +25,14 @@ _FROZEN_MS = 3_600_000
 # A catalog that nobody watches stays as it is until the server is started anew.
 
 
-def cacheable(settings: Settings) -> dict[str, Any]:
+def cacheable(settings: Settings, *, shared: bool = True) -> dict[str, Any]:
     """Return the envelope of the methods whose answers a client may keep for a while.
 
-    Over stdio there is one user, whose disk this is: no cache may hand the answer to others. Over HTTP all who
-    reach the server see the same.
+    Over stdio there is one user, whose disk this is, so no cache may hand the answer to others. Over HTTP a cache may,
+    if the answer is `shared`: if all callers see the same skills.
     """
     ttl = _FROZEN_MS if settings.watch.mode is WatchMode.OFF else _WATCHED_MS
-    scope = "private" if settings.server.transport is Transport.STDIO else "public"
+    scope = "private" if settings.server.transport is Transport.STDIO or not shared else "public"
     return {**COMPLETE, "ttlMs": ttl, "cacheScope": scope}
 
 

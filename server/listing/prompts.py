@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from server.listing import context
-from server.listing.envelope import cacheable
 from server.wire.paging import Pager
 from skills_core.diagnostics import printable
 from skills_core.rendering import FREE_ARGUMENT, parameters_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from server.config.settings import Settings
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill
@@ -38,13 +39,13 @@ def describe(skill: Skill) -> dict[str, Any] | None:
     }
 
 
-def pager(catalog: Catalog, settings: Settings) -> Pager[Skill | None]:
+def pager(catalog: Catalog, settings: Settings, envelope: Mapping[str, Any]) -> Pager[Skill | None]:
     """Return the pages of the list, by name; None stands for the prompt that is no skill."""
     items: list[tuple[str, Skill | None]] = [(skill.key, skill) for skill in catalog.active if skill.user_invocable]
     if context.offers_prompt(catalog):
         items.append((context.WITH_SKILLS, None))
     items.sort(key=lambda item: item[0])
-    return Pager(items, settings.server.page_size, "prompts", _listed, cacheable(settings))
+    return Pager(items, settings.server.page_size, "prompts", _listed, envelope)
 
 
 def _listed(skill: Skill | None) -> dict[str, Any] | None:

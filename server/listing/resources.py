@@ -10,11 +10,12 @@ from mimetypes import MimeTypes
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from server.listing.admin import STATUS_URI, offers_status, status_resource
-from server.listing.envelope import cacheable
 from server.wire.paging import Pager
 from skills_core.diagnostics import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from server.config.settings import Settings
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill, SkillFile
@@ -121,7 +122,7 @@ def describe_all(skill: Skill) -> list[dict[str, Any]]:
     return [describe(skill, file) for file in skill.content.files.values()]
 
 
-def pager(catalog: Catalog, settings: Settings) -> Pager[Listed]:
+def pager(catalog: Catalog, settings: Settings, envelope: Mapping[str, Any]) -> Pager[Listed]:
     """Return the pages of the list: skill after skill, SKILL.md first. A nested skill's files stand with it."""
     entries: dict[str, tuple[str, Listed]] = {}
     if offers_status(settings):
@@ -133,7 +134,7 @@ def pager(catalog: Catalog, settings: Settings) -> Pager[Listed]:
             order = "" if file is skill.content.main else f"\x01{file.path}"
             entries[skill.file_uri(file.path)] = (f"{skill.path}\0{order}", (skill, file))
     items = sorted(entries.values(), key=lambda item: item[0])
-    return Pager(items, settings.server.page_size, "resources", _entry, cacheable(settings))
+    return Pager(items, settings.server.page_size, "resources", _entry, envelope)
 
 
 def _entry(listed: Listed) -> dict[str, Any]:
@@ -148,12 +149,12 @@ def contents_of(uri: str, file: SkillFile, raw: bytes) -> dict[str, Any]:
     return contents | {"blob": base64.b64encode(raw).decode("ascii")}
 
 
-def templates(catalog: Catalog, settings: Settings) -> dict[str, Any]:
-    """Return the result of `resources/templates/list`: one template reaches every file, where there is any."""
+def templates(catalog: Catalog) -> list[dict[str, Any]]:
+    """Return the resource templates: one that reaches every file, while there are files."""
     template = {
         "uriTemplate": TEMPLATE,
         "name": "skill-file",
         "title": "File of a skill",
         "description": "Any file of an active skill, by the skill's path and the file's path within it.",
     }
-    return {"resourceTemplates": [template] if catalog.active else [], **cacheable(settings)}
+    return [template] if catalog.active else []

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from server.listing.envelope import COMPLETE, cacheable
+from server.listing.envelope import COMPLETE
 from server.listing.resources import describe
 from server.wire.paging import Pager
 from skills_core.diagnostics import printable
 from skills_core.uris import decode_path, file_uri
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from server.config.settings import Settings
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill, SkillFile
@@ -35,10 +37,10 @@ def entry(skill: Skill) -> dict[str, Any]:
     return {"uri": skill.uri, "frontmatter": skill.frontmatter.raw, "resources": files}
 
 
-def pager(catalog: Catalog, settings: Settings) -> Pager[Skill]:
+def pager(catalog: Catalog, envelope: Mapping[str, Any]) -> Pager[Skill]:
     """Return the pages of `skills/list`, by path; an entry is never split."""
     items = sorted((skill.path, skill) for skill in catalog.active if skill.content.published)
-    return Pager(items, _PAGE_SIZE, "skills", entry, cacheable(settings))
+    return Pager(items, _PAGE_SIZE, "skills", entry, envelope)
 
 
 def directory(catalog: Catalog, settings: Settings, uri: str) -> Pager[Child] | None:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from server.listing import declared, prompts, resources, skills, tools
+from server.listing.envelope import cacheable
 from server.listing.offer import ListingBudget, first_of
 
 if TYPE_CHECKING:
@@ -39,17 +40,20 @@ class Snapshot:
         budgets: Iterable[ListingBudget] = (),
         *,
         scripts: ScriptSetup | None = None,
+        shared: bool = True,
     ) -> None:
-        """Nothing is built yet.
+        """Build no list yet.
 
-        `used` is how often each skill was used, by its key, `budgets` those that clients had of the catalog before.
-        `scripts` is how scripts are run, None where clients can run none.
+        `used` counts the uses of each skill by its key; `budgets` are those for which clients have listed the tools of
+        an earlier catalog. `scripts` is how scripts are run, None if clients can run none. `shared` tells whether all
+        callers see the catalog.
         """
         self.catalog = catalog
         self.settings = settings
         self._used = used or {}
         self._budgets = frozenset(budgets)
         self._scripts = scripts
+        self.envelope = cacheable(settings, shared=shared)
         self._tools: dict[ListingBudget, dict[str, Any]] = {}
         self._directories: dict[str, Pager[Child]] = {}
 
@@ -61,7 +65,9 @@ class Snapshot:
     def tools(self, budget: ListingBudget) -> dict[str, Any]:
         """Return the result of `tools/list` for a client that has so much budget."""
         if budget not in self._tools:
-            self._tools[budget] = tools.list_result(self.catalog, self.settings, self.first, budget, self._scripts)
+            entries = tools.entries(self.catalog, self.settings, self.first, budget, self._scripts)
+            # What is right for one client is cut by another.
+            self._tools[budget] = {"tools": entries, **self.envelope, "cacheScope": "private"}
         return self._tools[budget]
 
     @property
@@ -90,17 +96,22 @@ class Snapshot:
     @cached_property
     def prompts(self) -> Pager[Skill | None]:
         """The pages of `prompts/list`."""
-        return prompts.pager(self.catalog, self.settings)
+        return prompts.pager(self.catalog, self.settings, self.envelope)
 
     @cached_property
     def resources(self) -> Pager[resources.Listed]:
         """The pages of `resources/list`."""
-        return resources.pager(self.catalog, self.settings)
+        return resources.pager(self.catalog, self.settings, self.envelope)
+
+    @cached_property
+    def templates(self) -> dict[str, Any]:
+        """The result of `resources/templates/list`."""
+        return {"resourceTemplates": resources.templates(self.catalog), **self.envelope}
 
     @cached_property
     def skills(self) -> Pager[Skill]:
         """The pages of `skills/list`."""
-        return skills.pager(self.catalog, self.settings)
+        return skills.pager(self.catalog, self.envelope)
 
     def directory(self, uri: str) -> Pager[Child] | None:
         """Return the pages of `resources/directory/read`, None where the URI names no folder."""

@@ -10,7 +10,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from server.listing import admin, context, declared, guard, runs
-from server.listing.envelope import cacheable
 from server.listing.offer import ListingBudget, always_on, names_within, size_of
 from server.listing.schemas import SCORED, TEXT, TEXTS, hints, list_of, object_of
 from skills_core.rendering import RULE, entries_within, listing_order, render_catalog, render_entry
@@ -32,8 +31,8 @@ __all__ = [
     "MAX_TAGS",
     "READ",
     "describe",
+    "entries",
     "instructions",
-    "list_result",
 ]
 
 ACTIVATE = "activate_skill"
@@ -72,22 +71,23 @@ def instructions(catalog: Catalog) -> str | None:
     if not always:
         return text
     text += "\nThese apply to every task, so activate them first:\n<available_skills>\n"
-    entries = entries_within(MAX_INSTRUCTIONS - len(text) - 100, always)
-    text += "\n".join([*entries, "</available_skills>"])
-    more = len(always) - len(entries)
+    shown = entries_within(MAX_INSTRUCTIONS - len(text) - 100, always)
+    text += "\n".join([*shown, "</available_skills>"])
+    more = len(always) - len(shown)
     return f"{text}\nAnd {more} more, which stand first in the description of activate_skill." if more else text
 
 
-def list_result(
+def entries(
     catalog: Catalog,
     settings: Settings,
     first: Sequence[Skill],
     budget: ListingBudget,
     scripts: ScriptSetup | None = None,
-) -> dict[str, Any]:
-    """Return the result of `tools/list` for a client that has so much `budget`, the skills that are `first` in front.
+) -> list[dict[str, Any]]:
+    """Return the entries of `tools/list` within a client's `budget`, with the skills that are `first` in front.
 
-    There are no tools for skills where there is no skill for them, and none for scripts without `scripts`.
+    The tools for skills are listed while there are skills to use them with, the one for scripts if there is a
+    `scripts` setup.
     """
     skills = catalog.offered
     tools = [_activate(catalog, settings, first, budget)] if skills else []
@@ -98,8 +98,7 @@ def list_result(
     tools += _performing(settings) if skills else []
     tools += [*context.tools(catalog, settings), *guard.tools(settings), *admin.tools(settings)]
     tools += declared.tools(catalog, settings)
-    # What is right for one client is cut by another.
-    return {"tools": tools, **cacheable(settings), "cacheScope": "private"}
+    return tools
 
 
 def describe(skill: Skill) -> tuple[object, ...]:

@@ -59,10 +59,10 @@ class CompletionHandlers:
         self._host = host
 
     async def complete(
-        self, _ctx: ServerRequestContext[Any, Any], params: types.CompleteRequestParams
+        self, ctx: ServerRequestContext[Any, Any], params: types.CompleteRequestParams
     ) -> dict[str, Any]:
         """Handle `completion/complete`: what begins like the value first, then what contains it."""
-        catalog = self._host.snapshot.catalog
+        catalog = self._host.view(ctx).catalog
         name, value = params.argument.name, params.argument.value
         if isinstance(params.ref, types.PromptReference) and params.ref.name == WITH_SKILLS and offers_prompt(catalog):
             candidates: Iterable[str] = ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from server.listing.context import WITH_SKILLS
+from server.listing.context import WITH_SKILLS, offers_prompt
 from server.listing.envelope import COMPLETE
 from server.protocol.activation.recipients import recipient_of
 from server.protocol.tools.skill_context import ContextRequests
@@ -38,16 +38,18 @@ class PromptHandlers:
         self._context = ContextRequests(host, local=local)
 
     async def list(
-        self, _ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
+        self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
     ) -> dict[str, Any]:
         """Handle `prompts/list`."""
-        return self._host.snapshot.prompts.page(params.cursor if params else None)
+        view = self._host.view(ctx)
+        return view.prompts.page(params.cursor if params else None)
 
     async def get(self, ctx: ServerRequestContext[Any, Any], params: types.GetPromptRequestParams) -> dict[str, Any]:
         """Handle `prompts/get`."""
-        if params.name == WITH_SKILLS and self._context.offers_prompt:
-            return await self._context.prompt(params.arguments or {}, ctx)
-        catalog = self._host.snapshot.catalog
+        view = self._host.view(ctx)
+        catalog = view.catalog
+        if params.name == WITH_SKILLS and offers_prompt(catalog):
+            return await self._context.prompt(params.arguments or {}, ctx, view)
         skill = catalog.skill(params.name, (each for each in catalog.active if each.user_invocable))
         if not skill.user_invocable:
             raise InvalidRequestError(f"The skill {params.name!r} is for models only (user-invocable: false).")

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from server.admin.actions import read_status, to_json
 from server.listing.admin import STATUS_URI, offers_status, status_contents
-from server.listing.envelope import cacheable
-from server.listing.resources import contents_of, templates
+from server.listing.resources import contents_of
 from server.wire.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -27,25 +26,27 @@ class ResourceHandlers:
         self._host = host
 
     async def list(
-        self, _ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
+        self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
     ) -> dict[str, Any]:
         """Handle `resources/list`."""
-        return self._host.snapshot.resources.page(params.cursor if params else None)
+        view = self._host.view(ctx)
+        return view.resources.page(params.cursor if params else None)
 
     async def list_templates(
-        self, _ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
+        self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
     ) -> dict[str, Any]:
         """Handle `resources/templates/list`."""
+        view = self._host.view(ctx)
         if params is not None and params.cursor is not None:
             raise InvalidRequestError("invalid cursor: this list has one page; ask for it without a cursor")
-        return templates(self._host.snapshot.catalog, self._host.settings)
+        return view.templates
 
     async def read(
-        self, _ctx: ServerRequestContext[Any, Any], params: types.ReadResourceRequestParams
+        self, ctx: ServerRequestContext[Any, Any], params: types.ReadResourceRequestParams
     ) -> dict[str, Any]:
         """Handle `resources/read`."""
-        uri = str(params.uri)
-        if uri == STATUS_URI and offers_status(self._host.settings):
-            return status_contents(to_json(await read_status(self._host)), self._host.settings)
-        _, file, raw = await self._host.reader.read(uri)
-        return {"contents": [contents_of(uri, file, raw)], **cacheable(self._host.settings)}
+        view, uri = self._host.view(ctx), str(params.uri)
+        if uri == STATUS_URI and offers_status(view.settings):
+            return status_contents(to_json(await read_status(view.catalog, view.settings)), view.envelope)
+        _, file, raw = await self._host.read(uri, ctx)
+        return {"contents": [contents_of(uri, file, raw)], **view.envelope}

@@ -13,7 +13,9 @@ from mcp.server.lowlevel.server import NotificationOptions, Server
 from server import __version__
 from server.exchange.registry import ExchangeRegistry
 from server.exchange.request_state import SealedState
+from server.hosting.views import COMMON_VIEW
 from server.protocol.completions import CompletionHandlers
+from server.protocol.instructions import ViewInstructions
 from server.protocol.prompts import PromptHandlers
 from server.protocol.resources import ResourceHandlers
 from server.protocol.skills_extension import SkillsExtension
@@ -43,11 +45,11 @@ class SkillServer(Server[Any]):
     def __init__(self, host: Host, *, local: bool) -> None:
         """Build the server; `local` tells that clients see the same disk as the server."""
         self._host = host
-        self.listening = ModernClients(host.bus, host.settings)
+        self.listening = ModernClients(host)
         self.exchanges = ExchangeRegistry()
         self.runs = RunSupervisor(host)
         tools, prompts = ToolHandlers(host, self.exchanges, self.runs, local=local), PromptHandlers(host, local=local)
-        handshake = self.handshake = HandshakeClients(host.bus, host.settings, tools.conversations.forget)
+        handshake = self.handshake = HandshakeClients(host, tools.conversations.forget)
         resources, completions = ResourceHandlers(host), CompletionHandlers(host)
         # The SDK types handlers by their result models; a dict of the same shape is documented and saves a dump.
         handlers: dict[str, Any] = {
@@ -68,32 +70,24 @@ class SkillServer(Server[Any]):
             version=__version__,
             title="skillserve",
             description="Agent Skills: instructions, scripts and references for particular tasks",
-            # Without it, every modern tools/call over HTTP runs a whole tools/list first.
-            get_tool_input_schema=self._input_schema,
+            # The SDK compares headers of a modern tools/call over HTTP with the tool's schema, which it looks up here
+            # without the request. Where views differ it lists the caller's tools instead, which takes longer.
+            get_tool_input_schema=None if host.views_differ else self._input_schema,
             **handlers,
         )
         self.add_notification_handler("notifications/initialized", types.NotificationParams, handshake.on_initialized)
         SkillsExtension(host).register(self)
-        # The SDK's own entry traces every message with OpenTelemetry; nobody collects the traces here.
         sealed = SealedState("skillserve", self.exchanges.limits.resume_seconds)
-        self.middleware[:] = [translate_errors, check_params, sealed]
+        # This replaces the SDK's own entry, which traces every message with OpenTelemetry.
+        self.middleware[:] = [translate_errors, check_params, sealed, ViewInstructions(host)]
 
     def _input_schema(self, name: str) -> dict[str, Any] | None:
-        return self._host.snapshot.tool_schemas.get(name)
+        return self._host.view_called(COMMON_VIEW).tool_schemas.get(name)
 
     @property
     def server_info_stamp(self) -> dict[str, Any]:
         """Who answers, for the `_meta` of each modern answer; nothing in it is nested, so a flat copy will do."""
         return dict(self._server_info_stamp_source)
-
-    @property
-    def instructions(self) -> str | None:
-        """The instructions for the catalog of this moment."""
-        return self._host.snapshot.instructions
-
-    @instructions.setter
-    def instructions(self, _: str | None) -> None:
-        """Ignore what the base class sets: instructions follow the catalog."""
 
     def create_initialization_options(
         self,

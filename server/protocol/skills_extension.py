@@ -8,7 +8,7 @@ import mcp_types as types
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from server.listing import skills
-from server.listing.envelope import cacheable, without_envelope
+from server.listing.envelope import without_envelope
 from server.listing.skills import EXTENSION
 from server.wire.errors import InvalidRequestError
 from skills_core.diagnostics import Reason
@@ -47,20 +47,23 @@ class SkillsExtension:
 
     async def list(self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams) -> dict[str, Any]:
         """Handle `skills/list`."""
-        return _for_era(ctx, self._host.snapshot.skills.page(params.cursor))
+        view = self._host.view(ctx)
+        return _for_era(ctx, view.skills.page(params.cursor))
 
     async def get(self, ctx: ServerRequestContext[Any, Any], params: _GetParams) -> dict[str, Any]:
         """Handle `skills/get`: the entry of the skill whose SKILL.md the URI names."""
-        found = self._host.snapshot.catalog.file(params.uri)
+        view = self._host.view(ctx)
+        found = view.catalog.file(params.uri)
         if found is None or found[1] is not found[0].content.main:
             raise InvalidRequestError(f"No skill is served at {params.uri[:500]}")
         if not found[0].content.published:
             raise InvalidRequestError(f"The skill at {params.uri[:500]} is not published: {_why_not(found[0])}")
-        return _for_era(ctx, {"skill": skills.entry(found[0]), **cacheable(self._host.settings)})
+        return _for_era(ctx, {"skill": skills.entry(found[0]), **view.envelope})
 
     async def read_directory(self, ctx: ServerRequestContext[Any, Any], params: _DirectoryParams) -> dict[str, Any]:
         """Handle `resources/directory/read`: direct children only."""
-        pages = self._host.snapshot.directory(params.uri)
+        view = self._host.view(ctx)
+        pages = view.directory(params.uri)
         if pages is None:
             raise InvalidRequestError(f"Not a directory resource: {params.uri[:500]}")
         return _for_era(ctx, pages.page(params.cursor))

@@ -1,9 +1,10 @@
-"""From a change of the catalog to notifications: which lists really changed, and how each client hears of it.
+"""Notifications of changes: how each client receives the events of its view.
 
-Clients of the modern era listen on `subscriptions/listen`, which the SDK serves from the bus. Clients of the
-handshake era are told on their connection: each has a forwarder that lives as long as the connection and takes what
-the client has missed from the one record of recent events, each event once, so that a slow client delays no other.
-Over HTTP a session without an open event stream is not woken by events; it catches up when it opens one.
+A client of the modern era listens on `subscriptions/listen`, which the SDK serves from the feed of the view. A client
+of the handshake era is notified on its connection: each connection has a forwarder that lives as long as the
+connection and takes the events that the client has missed from the record of its view, each event once, so that a
+slow client delays no other. Over HTTP, events do not wake a session without an open event stream; it catches up when
+it opens one. A connection or stream keeps the view that it began with.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -22,7 +24,6 @@ from mcp.server.subscriptions import (
     PromptsListChanged,
     ResourcesListChanged,
     ServerEvent,
-    SubscriptionBus,
     ToolsListChanged,
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from mcp.server.session import ServerSession
 
     from server.config.settings import Settings
+    from server.hosting.host import Host
+    from server.hosting.views import ViewName
 
 __all__ = ["HandshakeClients", "ModernClients"]
 
@@ -58,10 +61,20 @@ _STDIO = ""
 # The key of the only connection over stdio.
 
 
+@dataclass(eq=False, slots=True)
+class _ViewRecord:
+    """The recent events of one view, kept while connections have the view; `end` ends the recording."""
+
+    recent: RecentEvents
+    end: Callable[[], None] = lambda: None
+    connections: int = 0
+
+
 @dataclass(slots=True)
 class _Connection:
-    """One connection of the handshake era: its subscriptions, and the last event that the client was told of."""
+    """One connection of the handshake era: the record of its view, its subscriptions, and the last event sent to it."""
 
+    record: _ViewRecord
     told: int
     subscriptions: set[str] = field(default_factory=set)
     wake: anyio.Event = field(default_factory=anyio.Event)
@@ -81,22 +94,37 @@ class _Connection:
 class HandshakeClients:
     """The connections of the handshake era: `resources/subscribe`, and the forwarding of events."""
 
-    def __init__(
-        self, bus: SubscriptionBus, settings: Settings, forget: Callable[[str], None] = lambda _: None
-    ) -> None:
-        """Forward what is published on `bus`; `forget` is called with each session that has ended."""
-        self._settings = settings
+    def __init__(self, host: Host, forget: Callable[[str], None] = lambda _: None) -> None:
+        """Forward the feeds of `host`; `forget` is called with each session that has ended."""
+        self._host = host
         self._forget = forget
         self._connections: dict[str, _Connection] = {}
-        self._recent = RecentEvents()
-        # Over stdio, the only connection can always be told.
+        self._records: dict[ViewName, _ViewRecord] = {}
+        # Over stdio, the only connection is always reachable.
         self._reachable: Counter[str] = Counter({_STDIO: 1})
-        bus.subscribe(self._on_event)
 
-    def _on_event(self, event: ServerEvent) -> None:
-        self._recent.add(event)
+    @contextmanager
+    def _recorded(self, view: ViewName) -> Iterator[_ViewRecord]:
+        """Record the events of a view within this context, in one record for all connections with the view."""
+        record = self._records.get(view)
+        if record is None:
+            record = self._records[view] = _ViewRecord(RecentEvents())
+            record.end = self._host.feed(view).subscribe(partial(self._on_event, record))
+        record.connections += 1
+        try:
+            yield record
+        finally:
+            record.connections -= 1
+            if not record.connections:
+                record.end()
+                del self._records[view]
+
+    def _on_event(self, record: _ViewRecord, event: ServerEvent) -> None:
+        record.recent.add(event)
         for key in self._reachable:
-            self._wake(key)
+            connection = self._connections.get(key)
+            if connection is not None and connection.record is record:
+                connection.wake.set()
 
     def _wake(self, key: str) -> None:
         connection = self._connections.get(key)
@@ -125,21 +153,23 @@ class HandshakeClients:
         key = _key(ctx)
         if key in self._connections:
             return
-        connection = self._connections[key] = _Connection(self._recent.last)
-        try:
-            while True:
-                await self._tell(connection, key, ctx.session)
-                await connection.wake.wait()
-                connection.wake = anyio.Event()
-        finally:
-            del self._connections[key]
-            self._forget(key)
+        with self._recorded(self._host.view_name(ctx)) as record:
+            connection = self._connections[key] = _Connection(record, record.recent.last)
+            try:
+                while True:
+                    await self._tell(connection, key, ctx.session)
+                    await connection.wake.wait()
+                    connection.wake = anyio.Event()
+            finally:
+                del self._connections[key]
+                self._forget(key)
 
     async def _tell(self, connection: _Connection, key: str, session: ServerSession) -> None:
-        """Tell a client what it has missed, as far as it can be reached."""
-        while key in self._reachable and connection.told < self._recent.last:
-            last = self._recent.last
-            for event in self._recent.since(connection.told, connection.subscriptions):
+        """Notify a client of the events that it has missed, as long as it is reachable."""
+        recent = connection.record.recent
+        while key in self._reachable and connection.told < recent.last:
+            last = recent.last
+            for event in recent.since(connection.told, connection.subscriptions):
                 await session.send_notification(_notification(event))
                 if key not in self._reachable:
                     # What was on its way when the stream ended may be lost: it is told again on the next.
@@ -154,7 +184,7 @@ class HandshakeClients:
         if connection is None:
             raise InvalidRequestError("send notifications/initialized before subscribing")
         connection.spend()
-        uri = _subscribable(str(params.uri), self._settings)
+        uri = _subscribable(str(params.uri), self._host.settings)
         if uri not in connection.subscriptions and len(connection.subscriptions) >= MAX_SUBSCRIPTIONS:
             raise InvalidRequestError(f"too many subscriptions; at most {MAX_SUBSCRIPTIONS} a connection")
         connection.subscriptions.add(uri)
@@ -166,7 +196,7 @@ class HandshakeClients:
         """Handle `resources/unsubscribe`; one that was not there is no fault."""
         connection = self._connections.get(_key(ctx))
         if connection is not None:
-            connection.subscriptions.discard(_subscribable(str(params.uri), self._settings))
+            connection.subscriptions.discard(_subscribable(str(params.uri), self._host.settings))
         return types.EmptyResult()
 
 
@@ -184,13 +214,14 @@ def _subscribable(uri: str, settings: Settings) -> str:
     return file_uri(path, "").removesuffix("/")
 
 
-class ModernClients(ListenHandler):
+class ModernClients:
     """Serves `subscriptions/listen` within the same bounds as `resources/subscribe`."""
 
-    def __init__(self, bus: SubscriptionBus, settings: Settings) -> None:
-        """Forward what is published on `bus`."""
-        super().__init__(bus)
-        self._settings = settings
+    def __init__(self, host: Host) -> None:
+        """Forward the feeds of `host`."""
+        self._host = host
+        self._handlers: dict[ViewName, ListenHandler] = {}
+        self._streams: Counter[ViewName] = Counter()
 
     async def __call__(
         self, ctx: ServerRequestContext[Any, Any], params: types.SubscriptionsListenRequestParams
@@ -204,8 +235,21 @@ class ModernClients(ListenHandler):
         if len(uris) > MAX_SUBSCRIPTIONS:
             raise InvalidRequestError(f"too many subscriptions; at most {MAX_SUBSCRIPTIONS} a stream")
         for uri in uris:
-            _subscribable(uri, self._settings)
-        return await super().__call__(ctx, params)
+            _subscribable(uri, self._host.settings)
+        view = self._host.view_name(ctx)
+        handler = self._handlers.setdefault(view, ListenHandler(self._host.feed(view)))
+        self._streams[view] += 1
+        try:
+            return await handler(ctx, params)
+        finally:
+            self._streams[view] -= 1
+            if not self._streams[view]:
+                del self._streams[view], self._handlers[view]
+
+    def close(self) -> None:
+        """End all streams; each client receives what is buffered for it, and the result."""
+        for handler in [*self._handlers.values()]:
+            handler.close()
 
 
 def _key(ctx: ServerRequestContext[Any, Any]) -> str:

@@ -58,8 +58,8 @@ class AttachedRuns:
         return self._runs[run_id].waiters == 1
 
     def new_session(self, participants: RunParticipants) -> RunSession:
-        """Return a session with the current catalog."""
-        return RunSession(self._catalog(), participants)
+        """Return a session with the current catalog, as the client of the run sees it."""
+        return RunSession((participants.catalog or self._catalog)(), participants)
 
     def session(self, run_id: str) -> RunSession:
         """Return the session of a run, or of the workflow run that it is a step of.

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from server.config.settings import RunSettings, Settings
+    from skills_core.catalog import Catalog
     from skills_core.guard import Guard
     from skills_core.run.outcome import RunOutcome
     from skills_core.run.ports import Journal, ProgressCallback, User
@@ -57,11 +58,23 @@ class RunnerConfig:
 
 @dataclass(frozen=True, slots=True)
 class RunParticipants:
-    """The user to ask, the receiver of progress reports, and the client's model; None selects the configured model."""
+    """The client that waits for a run: its user, its progress reports, its model and its view.
+
+    Without a `model`, the one of the settings performs the run. `catalog` returns what the client sees now; without it
+    the client sees everything. A run that is recovered has no client, and is performed with everything.
+    """
 
     user: User = field(default_factory=NoUser)
     report: ProgressCallback = discard_progress
     model: Model | None = None
+    catalog: Callable[[], Catalog] | None = None
+
+    def disclosing(self, guard: Guard) -> Guard:
+        """Return the guard as its reasons may be told to the client."""
+        if self.catalog is None:
+            return guard
+        seen = self.catalog()
+        return guard.disclosing(lambda skill: seen.at(skill.path) is not None)
 
 
 class SkillRunner:
@@ -117,7 +130,7 @@ class SkillRunner:
                 return ToolGate(
                     toolset.tools,
                     permits,
-                    config.guard(),
+                    participants.disclosing(config.guard()),
                     participants.user,
                     limits,
                     run_id=journal.run_id,

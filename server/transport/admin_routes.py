@@ -84,7 +84,7 @@ class _Endpoints:
             choice = StatusChoice.parse({key: query.getlist(key) for key in query})
         except ChoiceError as error:
             return _error_response(str(error), 400)
-        return _json_response(await read_status(self._host, choice))
+        return _json_response(await read_status(self._host.everything, self._host.settings, choice))
 
 
 def _json_response(value: dict[str, Any]) -> Response:

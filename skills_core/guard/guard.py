@@ -9,7 +9,7 @@ confirm pattern asks; a denial wins.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from skills_core.guard.json_text import json_text
 from skills_core.patterns import compile_matcher
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from skills_core.format.yaml12 import JsonValue
     from skills_core.skill import Skill
@@ -60,11 +60,15 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The verdict on one call; `reason` explains it to the caller and is empty if the call is allowed."""
+    """The verdict on one call; `reason` explains it to the caller and is empty if the call is allowed.
+
+    `discloses_rule` tells whether the caller may learn whose `rule` decided, and by which pattern.
+    """
 
     verdict: Verdict
     reason: str = ""
     rule: Rule | None = None
+    discloses_rule: bool = True
 
 
 class Guard:
@@ -82,6 +86,10 @@ class Guard:
             for rule in denials_first
         ]
 
+    def disclosing(self, is_visible: Callable[[Skill], bool]) -> Guard:
+        """Return a guard that decides alike, and whose decisions do not name a skill unless `is_visible` holds."""
+        return _Disclosing(self, is_visible)
+
     def decide(self, tool: str, arguments: dict[str, JsonValue]) -> Decision:
         """Return the decision on a call of `tool`; arguments that nest too deeply for JSON are denied."""
         if not self._rules:
@@ -95,6 +103,22 @@ class Guard:
             if matches(text) or any(map(matches_string, strings)):
                 return Decision(rule.verdict, _reason(tool, rule), rule)
         return Decision(Verdict.ALLOW)
+
+
+class _Disclosing(Guard):
+    """Decides as another guard, and keeps to itself which rules of hidden skills decide."""
+
+    def __init__(self, guard: Guard, is_visible: Callable[[Skill], bool]) -> None:
+        super().__init__(())
+        self._guard = guard
+        self._is_visible = is_visible
+
+    def decide(self, tool: str, arguments: dict[str, JsonValue]) -> Decision:
+        decision = self._guard.decide(tool, arguments)
+        rule = decision.rule
+        if rule is None or rule.skill is None or self._is_visible(rule.skill):
+            return decision
+        return replace(decision, reason=_reason_without_rule(tool, rule.verdict), discloses_rule=False)
 
 
 def rules_of(skills: Iterable[Skill]) -> tuple[Rule, ...]:
@@ -127,3 +151,10 @@ def _reason(tool: str, rule: Rule) -> str:
             "Do it another way, or tell the user why it cannot be done."
         )
     return f"{call} needs the user's consent: it matches `{shown}`, for which {rule.origin} wants to be asked."
+
+
+def _reason_without_rule(tool: str, verdict: Verdict) -> str:
+    call = f"The call of {one_line(tool)[:MAX_NAME]}"
+    if verdict is Verdict.DENY:
+        return f"{call} is denied by a rule of this server. Do it another way, or tell the user why it cannot be done."
+    return f"{call} needs the user's consent, as a rule of this server says."

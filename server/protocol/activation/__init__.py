@@ -1,1 +1,1 @@
-"""Skills handed over: `calls` of the tool, `recipients` they are for, and `conversations`, which had some before."""
+"""The tool `activate_skill`: `calls` hands over skills, `recipients` tells for which client a text is written."""

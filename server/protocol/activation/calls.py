@@ -18,10 +18,8 @@ from skills_core.rendering import activation_inputs, render_activation, render_r
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcp.server.context import ServerRequestContext
-
     from server.hosting.host import Host
-    from server.protocol.activation.conversations import Conversation
+    from server.protocol.tool_call import ToolCall
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill
 
@@ -49,14 +47,13 @@ class Activation:
         self._host = host
         self._local = local
 
-    async def call(
-        self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], conversation: Conversation
-    ) -> dict[str, Any]:
+    async def call(self, call: ToolCall) -> dict[str, Any]:
         """Handle a call."""
-        skill = invocable(self._host.snapshot.catalog, string(arguments, "name"))
+        arguments, ctx = call.arguments, call.ctx
+        skill = invocable(call.view.catalog, string(arguments, "name"))
         values, message = activation_inputs(skill, texts_of(arguments), string(arguments, "message", default=""))
         have = string(arguments, "have", default="")
-        delivery = conversation.deliver(
+        delivery = call.conversation.deliver(
             skill,
             values,
             have=have if _DIGEST.fullmatch(have) else None,

@@ -10,7 +10,7 @@ import base64
 import logging
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
@@ -20,7 +20,8 @@ from server.listing.envelope import text_block, tool_result
 from server.listing.resources import contents_of, mime_type
 from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, MAX_TAGS, READ
 from server.protocol.activation.calls import Activation
-from server.protocol.activation.conversations import Conversations
+from server.protocol.conversations import Conversations
+from server.protocol.tool_call import Tool, ToolCall, has_skills
 from server.protocol.tools.admin import AdminTools
 from server.protocol.tools.check_tool_call import GuardRequests
 from server.protocol.tools.declared import DeclaredCalls
@@ -34,16 +35,15 @@ from skills_core.rendering.escaping import escape_json, escape_tags
 from skills_core.selection import TOP_TEN
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable
 
     import mcp_types as types
     from mcp.server.context import ServerRequestContext
 
     from server.exchange.registry import ExchangeRegistry
     from server.hosting.host import Host
+    from server.hosting.views import View
     from server.run.supervisor import RunSupervisor
-
-    Call = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
 __all__ = ["ToolHandlers"]
 
@@ -51,13 +51,6 @@ logger = logging.getLogger(__name__)
 
 _LOGGED = 3
 # Matches of a search that the log names.
-
-
-class ToolGroup(Protocol):
-    """Tools that settings switch on."""
-
-    def calls(self, ctx: ServerRequestContext[Any, Any]) -> dict[str, Call]:
-        """Return those that are there now, by their names, as they answer this request."""
 
 
 class ToolHandlers:
@@ -70,16 +63,18 @@ class ToolHandlers:
         """
         self._host = host
         self.conversations = Conversations(local=local)
-        self._activation = Activation(host, local=local)
         guard = GuardRequests(host)
-        self._groups: tuple[ToolGroup, ...] = (
-            AdminTools(host),
-            ContextRequests(host, local=local),
-            guard,
-            *_scripts(host, guard, exchanges),
-            RunRequests(host, exchanges, runs),
-            DeclaredCalls(host, exchanges),
-        )
+        self._declared = DeclaredCalls(host, exchanges)
+        self._tools = {
+            ACTIVATE: Tool(Activation(host, local=local).call, has_skills),
+            READ: Tool(self._call_read, has_skills),
+            FIND: Tool(self._call_find, has_skills),
+            **AdminTools(host).tools(),
+            **ContextRequests(host, local=local).tools(),
+            **guard.tools(),
+            **_script_tools(host, guard, exchanges),
+            **RunRequests(host, exchanges, runs).tools(),
+        }
 
     async def list(
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
@@ -87,42 +82,46 @@ class ToolHandlers:
         """Handle `tools/list`, a single page with as much of the catalog as the client shows."""
         if params is not None and params.cursor is not None:
             raise InvalidRequestError("invalid cursor: this list has one page; ask for it without a cursor")
-        return self._host.snapshot.tools(budget_for(client_of(ctx), self._host.settings))
+        view = self._host.view(ctx)
+        return view.tools(budget_for(client_of(ctx), view.settings))
 
     async def call(self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams) -> dict[str, Any]:
         """Handle `tools/call`: the result of the tool, with news of skills that the model was given."""
-        conversation = self.conversations.of(ctx)
-        activate = partial(self._activation.call, ctx=ctx, conversation=conversation)
-        skills: dict[str, Call] = {ACTIVATE: activate, READ: self._call_read, FIND: self._call_find}
-        offered = skills if self._host.snapshot.catalog.active else {}
-        for group in self._groups:
-            offered |= group.calls(ctx)
-        tool = offered.get(params.name)
-        if tool is None:
+        view = self._host.view(ctx)
+        handle = self._handler(params.name, view)
+        if handle is None:
             raise InvalidRequestError(f"Unknown tool: {params.name[:200]}")
-        snapshot = self._host.snapshot
-        schema = snapshot.tool_schemas.get(params.name, {})
+        conversation = self.conversations.of(ctx)
+        schema = view.tool_schemas.get(params.name, {})
         arguments = without_additions(params.arguments or {}, schema)
         try:
-            # What a skill declares is checked against all of its schema where it is carried out.
-            if params.name not in snapshot.declared:
+            # The arguments of a declared tool are checked against its whole schema when it is executed.
+            if params.name not in view.declared:
                 arguments = read_arguments(params.name, arguments, schema)
-            result = await tool(arguments)
+            result = await handle(ToolCall(ctx, view, conversation, params.name, arguments))
         except SkillsError as error:
-            # It names skills and files as strangers called them.
+            # The message repeats names that the authors of skills chose.
             result = tool_result([text_block(escape_tags(str(error)))], is_error=True)
         if "content" not in result:
             return result  # no answer yet, but a question to the client
-        news = conversation.news(self._host.snapshot.catalog)
+        # The catalog may have changed during the call.
+        news = conversation.news(self._host.view(ctx).catalog)
         return {**result, "content": [*result["content"], *map(text_block, news)]} if news else result
 
-    async def _call_read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        name, path = string(arguments, "skill"), string(arguments, "path")
-        catalog = self._host.snapshot.catalog
+    def _handler(self, name: str, view: View) -> Callable[[ToolCall], Awaitable[dict[str, Any]]] | None:
+        """Return the handler of a tool, None if callers with this view have no such tool."""
+        tool = self._tools.get(name)
+        if tool is not None:
+            return tool.handle if tool.is_there(view) else None
+        return self._declared.call if name in view.declared else None
+
+    async def _call_read(self, call: ToolCall) -> dict[str, Any]:
+        name, path = string(call.arguments, "skill"), string(call.arguments, "path")
+        catalog = call.view.catalog
         skill = catalog.skill(name, catalog.offered)
         # Models pass on what they have seen: a relative path, or the file's URI.
         uri = path if path.startswith(skill.root_uri) else skill.file_uri(catalog.file_of(skill, path).path)
-        owner, file, raw = await self._host.reader.read(uri)
+        owner, file, raw = await self._host.read(uri, call.ctx)
         if is_withheld_from_models(owner, file, raw):
             raise InvalidRequestError(
                 f"{file.path} of the skill {owner.key!r} instructs in what is for the user to call; a model may not "
@@ -139,7 +138,8 @@ class ToolHandlers:
             return tool_result([image])
         return tool_result([{"type": "resource", "resource": contents_of(uri, file, raw)}])
 
-    async def _call_find(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def _call_find(self, call: ToolCall) -> dict[str, Any]:
+        arguments = call.arguments
         query = string(arguments, "query")
         tags = arguments.get("tags") or []
         limit = arguments.get("limit", DEFAULT_MATCHES)
@@ -150,9 +150,8 @@ class ToolHandlers:
         if len(query) > MAX_QUERY or len(tags) > MAX_TAGS:
             raise InvalidRequestError(f"query may have {MAX_QUERY} characters, tags {MAX_TAGS} items")
         policy = replace(TOP_TEN, top_k=limit, include_tags=tuple(tags))
-        skills = self._host.snapshot.catalog.offered
         # A search may look at every skill, so it must not hold up the other requests.
-        search = partial(self._host.search.select, skills, query, policy)
+        search = partial(call.view.search, query, policy)
         matches = await anyio.to_thread.run_sync(search, limiter=self._host.searching)
         logger.info("found: %s", ", ".join(match.for_log for match in matches[:_LOGGED]) or "nothing")
         structured = found_object(matches)
@@ -160,12 +159,13 @@ class ToolHandlers:
         return {**tool_result([text_block(text)]), "structuredContent": structured}
 
 
-def _scripts(host: Host, guard: GuardRequests, exchanges: ExchangeRegistry) -> Iterator[ToolGroup]:
-    if host.scripts is not None:
-        # What runs programs is loaded only where programs are run.
-        from server.protocol.tools.run_skill_script import ScriptCalls
+def _script_tools(host: Host, guard: GuardRequests, exchanges: ExchangeRegistry) -> dict[str, Tool]:
+    if host.scripts is None:
+        return {}
+    # The modules that run programs are imported only where programs are run.
+    from server.protocol.tools.run_skill_script import ScriptCalls
 
-        yield ScriptCalls(host, host.scripts, guard, exchanges)
+    return ScriptCalls(host, host.scripts, guard, exchanges).tools()
 
 
 def _nothing(query: str) -> str:

@@ -1,4 +1,4 @@
-"""Who is there for a run that a client asked for: its user, who is told of progress, and its model where it is used."""
+"""The client of a run as the run knows it: its user, its progress reports, its model if it is used, and its view."""
 
 from __future__ import annotations
 
@@ -8,20 +8,28 @@ from server.exchange.elicitation import user_of
 from skills_core.run.models import CLIENT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from server.config.settings import Settings
     from server.exchange.client_exchange import ClientExchange
     from server.run.skill_runner import RunParticipants
+    from skills_core.catalog import Catalog
 
 __all__ = ["participants_of"]
 
 
-def participants_of(exchange: ClientExchange, name: str, settings: Settings) -> RunParticipants:
-    """Return who is at the other end of `exchange`, asked on behalf of what the user knows by `name`."""
+def participants_of(
+    exchange: ClientExchange, name: str, settings: Settings, catalog: Callable[[], Catalog] | None
+) -> RunParticipants:
+    """Return the client at the other end of `exchange`, whose user knows the run by `name`.
+
+    `catalog` returns what the client sees, None if it sees everything.
+    """
     from server.run.skill_runner import RunParticipants
 
     user = user_of(exchange, name)
     if settings.runs.model != CLIENT:
-        return RunParticipants(user, exchange.report)
+        return RunParticipants(user, exchange.report, catalog=catalog)
     from server.exchange.client_model import ClientModel
 
-    return RunParticipants(user, exchange.report, ClientModel(exchange))
+    return RunParticipants(user, exchange.report, ClientModel(exchange), catalog)

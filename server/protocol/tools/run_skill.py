@@ -11,6 +11,7 @@ from server.config.settings import ConfigurationError
 from server.listing.envelope import text_block, tool_result
 from server.listing.runs import CONFIRM, CONTINUE, RUN, RUN_WORKFLOW, offers_tool, offers_workflows
 from server.protocol.activation.calls import invocable, texts_of
+from server.protocol.tool_call import Tool, has_skills
 from server.protocol.tools.run_participants import participants_of
 from server.wire.arguments import string
 from skills_core.rendering.escaping import escape_tags
@@ -18,12 +19,12 @@ from skills_core.rendering.escaping import escape_tags
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from mcp.server.context import ServerRequestContext
-
     from server.exchange.client_exchange import ClientExchange
     from server.exchange.registry import ExchangeRegistry
     from server.hosting.host import Host
+    from server.protocol.tool_call import ToolCall
     from server.run.supervisor import RunSupervisor
+    from skills_core.catalog import Catalog
 
 __all__ = ["RunRequests"]
 
@@ -37,19 +38,18 @@ class RunRequests:
         self._exchanges = exchanges
         self._supervisor = supervisor
 
-    def calls(
-        self, ctx: ServerRequestContext[Any, Any]
-    ) -> dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]]:
-        """Return the tools that are there, by their names."""
-        settings, there = self._host.settings, bool(self._host.snapshot.catalog.active)
-        skill = {RUN: partial(self._run_skill, ctx)} if there and offers_tool(settings) else {}
-        workflow = {RUN_WORKFLOW: partial(self._run_workflow, ctx)} if there and offers_workflows(settings) else {}
+    def tools(self) -> dict[str, Tool]:
+        """Return the tools that settings offer, by their names."""
+        settings = self._host.settings
+        skill = {RUN: Tool(self._run_skill, has_skills)} if offers_tool(settings) else {}
+        workflow = {RUN_WORKFLOW: Tool(self._run_workflow, has_skills)} if offers_workflows(settings) else {}
         return {**skill, **workflow}
 
-    async def _run_skill(self, ctx: ServerRequestContext[Any, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def _run_skill(self, call: ToolCall) -> dict[str, Any]:
+        ctx, arguments, catalog = call.ctx, call.arguments, call.view.catalog
         if _goes_on(arguments):
             return await self._exchanges.handle_call(ctx, arguments, _nothing_begun)
-        skill = invocable(self._host.snapshot.catalog, string(arguments, "name"))
+        skill = invocable(catalog, string(arguments, "name"))
         values, message = texts_of(arguments), string(arguments, "message", default="") or None
 
         async def work(exchange: ClientExchange) -> dict[str, Any]:
@@ -58,12 +58,13 @@ class RunRequests:
             from skills_core.run.executor import RunRequest
 
             self._host.usage.add(skill.key)
-            participants = participants_of(exchange, skill.key, self._host.settings)
+            participants = participants_of(exchange, skill.key, self._host.settings, self._seen_by(call))
             return skill_result(await service.run_skill(RunRequest(skill, values, message), participants))
 
         return await self._exchanges.handle_call(ctx, arguments, partial(_told, work))
 
-    async def _run_workflow(self, ctx: ServerRequestContext[Any, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def _run_workflow(self, call: ToolCall) -> dict[str, Any]:
+        ctx, arguments, catalog = call.ctx, call.arguments, call.view.catalog
         if _goes_on(arguments):
             return await self._exchanges.handle_call(ctx, arguments, _nothing_begun)
         from server.protocol.tools.workflow_plans import listed, planned
@@ -71,18 +72,22 @@ class RunRequests:
         places, name = self._host.settings.runs.workflows, string(arguments, "name", default="")
         # Workflows are read at each call: who edits one need not restart a server.
         if not name:
-            return await anyio.to_thread.run_sync(listed, places)
+            return await anyio.to_thread.run_sync(listed, places, catalog if self._host.views_differ else None)
         inputs = texts_of({"arguments": arguments.get("inputs")})
-        plan = await anyio.to_thread.run_sync(planned, places, name, self._host.snapshot.catalog, inputs)
+        make_plan = partial(planned, places, name, catalog, inputs, is_view=self._host.views_differ)
+        plan = await anyio.to_thread.run_sync(make_plan)
 
         async def work(exchange: ClientExchange) -> dict[str, Any]:
             service = await self._supervisor.service()
             from server.protocol.tools.run_results import workflow_result
 
-            participants = participants_of(exchange, plan.workflow.name, self._host.settings)
+            participants = participants_of(exchange, plan.workflow.name, self._host.settings, self._seen_by(call))
             return workflow_result(await service.run_workflow(plan, participants))
 
         return await self._exchanges.handle_call(ctx, arguments, partial(_told, work))
+
+    def _seen_by(self, call: ToolCall) -> Callable[[], Catalog] | None:
+        return (lambda: self._host.view(call.ctx).catalog) if self._host.views_differ else None
 
 
 def _goes_on(arguments: Mapping[str, Any]) -> bool:

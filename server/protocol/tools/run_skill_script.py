@@ -11,6 +11,7 @@ import anyio.to_thread
 from server.exchange.elicitation import ClientUser
 from server.listing.envelope import text_block, tool_result
 from server.listing.scripts import ARGS, PATH, PIECE, RUN, SKILL, STDIN
+from server.protocol.tool_call import Tool, has_skills
 from server.scripts.factory import variables_of
 from server.scripts.report import report_of
 from server.wire.arguments import string
@@ -33,13 +34,12 @@ from skills_core.run.secrets import Secrets
 from skills_core.run.tools.gate import confirmation_question
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
-    from mcp.server.context import ServerRequestContext
+    from collections.abc import Mapping
 
     from server.exchange.client_exchange import ClientExchange
     from server.exchange.registry import ExchangeRegistry
     from server.hosting.host import Host
+    from server.protocol.tool_call import ToolCall
     from server.protocol.tools.check_tool_call import GuardRequests
     from server.scripts.report import ScriptReport
     from skills_core.run.ports import User
@@ -71,21 +71,20 @@ class ScriptCalls:
         self._runner = ScriptRunner(setup)
         self._outputs: OutputCache[ScriptReport] = OutputCache()
 
-    def calls(
-        self, ctx: ServerRequestContext[Any, Any]
-    ) -> dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]]:
-        """Return the tool by its name, as it answers this request."""
-        return {RUN: partial(self._call, ctx=ctx)} if self._host.snapshot.catalog.active else {}
+    def tools(self) -> dict[str, Tool]:
+        """Return the tool by its name."""
+        return {RUN: Tool(self._call, has_skills)}
 
-    async def _call(self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
+    async def _call(self, call: ToolCall) -> dict[str, Any]:
+        arguments = call.arguments
         if arguments.get(OUTPUT) is not None:
             return self._further(arguments)
         name, path = string(arguments, SKILL), string(arguments, PATH)
         args, stdin = _args(arguments), string(arguments, STDIN, default="")
         if len(stdin) > _MAX_STDIN:
             raise InvalidRequestError(f"{STDIN} may have {_MAX_STDIN} characters")
-        run = partial(self._reported, name, path, args, stdin.encode("utf-8", errors="replace"))
-        decision = await self._guard.decide(RUN, arguments)
+        run = partial(self._reported, call, name, path, args, stdin.encode("utf-8", errors="replace"))
+        decision = await self._guard.decide(RUN, arguments, call.view)
         if decision.verdict is Verdict.DENY:
             raise InvalidRequestError(decision.reason)
 
@@ -94,10 +93,10 @@ class ScriptCalls:
                 await _ask(ClientUser(exchange, name, in_run=False), decision.reason, dict(arguments))
             return await run()
 
-        return await self._exchanges.handle_call(ctx, {}, work)
+        return await self._exchanges.handle_call(call.ctx, {}, work)
 
-    async def _reported(self, name: str, path: str, args: list[str], stdin: bytes) -> dict[str, Any]:
-        report = await self._run(name, path, args, stdin)
+    async def _reported(self, call: ToolCall, name: str, path: str, args: list[str], stdin: bytes) -> dict[str, Any]:
+        report = await self._run(call, name, path, args, stdin)
         logger.info("script: %s; %s %s", report.summary, report.digest, report.isolation)
         if warning := self._runner.setup.isolation.warning:
             logger.warning("script: %s of %s: %s", one_line(report.path), one_line(report.skill), warning)
@@ -105,9 +104,9 @@ class ScriptCalls:
         more = out.next_offset is not None or err.next_offset is not None
         return _result(report, out, err, self._outputs.keep(report) if more else None)
 
-    async def _run(self, name: str, path: str, args: list[str], stdin: bytes) -> ScriptReport:
+    async def _run(self, call: ToolCall, name: str, path: str, args: list[str], stdin: bytes) -> ScriptReport:
         for _ in range(_ATTEMPTS):
-            catalog = self._host.snapshot.catalog
+            catalog = self._host.view(call.ctx).catalog
             skill = catalog.skill(name, catalog.offered)
             file = catalog.file_of(skill, path)
             variables = await anyio.to_thread.run_sync(variables_of, skill)

@@ -9,19 +9,22 @@ import anyio.to_thread
 
 from server.config.settings import OptionalTool
 from server.hosting.search_results import match_object
-from server.listing.context import MAX_MESSAGE, MESSAGE, WITH_SKILLS, offers_prompt, offers_tool
+from server.listing.context import MAX_MESSAGE, MESSAGE, WITH_SKILLS
 from server.listing.context import prompt as prompt_entry
 from server.listing.envelope import COMPLETE, text_block, tool_result
 from server.protocol.activation.recipients import recipient_of
+from server.protocol.tool_call import Tool
 from server.wire.arguments import string
 from server.wire.errors import InvalidRequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Mapping
 
     from mcp.server.context import ServerRequestContext
 
     from server.hosting.host import Host
+    from server.hosting.views import View
+    from server.protocol.tool_call import ToolCall
     from skills_core.context import AssembledContext
     from skills_core.selection import Match
     from skills_core.skill import Skill
@@ -37,30 +40,26 @@ class ContextRequests:
         self._host = host
         self._local = local
 
-    def calls(
-        self, ctx: ServerRequestContext[Any, Any]
-    ) -> dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]]:
-        """Return the tool by its name, where it is there now, as it answers this request."""
-        there = offers_tool(self._host.snapshot.catalog, self._host.settings)
-        return {OptionalTool.SKILL_CONTEXT.value: partial(self._call, ctx=ctx)} if there else {}
+    def tools(self) -> dict[str, Tool]:
+        """Return the tool by its name, if it is switched on."""
+        if OptionalTool.SKILL_CONTEXT not in self._host.settings.tools.enabled:
+            return {}
+        return {OptionalTool.SKILL_CONTEXT.value: Tool(self._call, lambda view: bool(view.catalog.offered))}
 
-    @property
-    def offers_prompt(self) -> bool:
-        """Whether the prompt is there now."""
-        return offers_prompt(self._host.snapshot.catalog)
-
-    async def prompt(self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
+    async def prompt(
+        self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], view: View
+    ) -> dict[str, Any]:
         """Return the result of `prompts/get`: each text as a message of the user."""
-        found = await self._assembled(arguments, ctx)
+        found = await self._assembled(arguments, ctx, view)
         messages = [{"role": "user", "content": text_block(text)} for text in found.texts]
         return {"description": prompt_entry()["description"], "messages": messages, **COMPLETE}
 
-    async def _call(self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
-        found = await self._assembled(arguments, ctx, for_model=True)
+    async def _call(self, call: ToolCall) -> dict[str, Any]:
+        found = await self._assembled(call.arguments, call.ctx, call.view, for_model=True)
         return {**tool_result([text_block(text) for text in found.texts]), "structuredContent": _structured(found)}
 
     async def _assembled(
-        self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], *, for_model: bool = False
+        self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], view: View, *, for_model: bool = False
     ) -> AssembledContext:
         """Return the context; the answer to a tool may go to a model, which then calls what only users may."""
         message = string(arguments, MESSAGE)
@@ -69,12 +68,10 @@ class ContextRequests:
         # Few clients ask for this, and each start would pay for it.
         from skills_core.context import ContextBounds, assemble_context
 
-        catalog = self._host.snapshot.catalog
-        ranking = partial(self._host.search.select, catalog.offered)
         bounds = ContextBounds(injected=self._host.settings.search.max_injected_chars)
         recipient = recipient_of(ctx, self._host.settings, local=self._local)
         # A search may look at every skill, so it must not hold up the other requests.
-        assemble = partial(assemble_context, message, catalog, ranking, bounds, recipient)
+        assemble = partial(assemble_context, message, view.catalog, view.search, bounds, recipient)
         found = await anyio.to_thread.run_sync(assemble, limiter=self._host.searching)
         if found.call is not None:
             key = found.call.skill.key

@@ -75,6 +75,25 @@ def denied(pattern: str, tool: str, arguments: dict[str, Any]) -> bool:
     return guard((pattern, Verdict.DENY)).decide(tool, arguments).verdict is Verdict.DENY
 
 
+def test_a_rule_of_a_skill_that_the_caller_may_not_see_decides_without_being_named(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path, "zebra", fields="danger_patterns: [zebra-danger]\nconfirm_patterns: [zebra-confirm]")
+    write_skill(tmp_path, "plain", fields="danger_patterns: [plain]")
+    whole = Guard([*rules_of(load(tmp_path).catalog.active), Rule("own", Verdict.DENY)])
+    seen = whole.disclosing(lambda skill: skill.name != "zebra")
+    for command, verdict in (("zebra-danger", Verdict.DENY), ("zebra-confirm", Verdict.CONFIRM)):
+        decision = seen.decide("sh", {"c": command})
+        assert (decision.verdict, decision.discloses_rule) == (verdict, False)
+        assert "zebra" not in decision.reason
+        # The log of the server names it all the same.
+        assert decision.rule is not None
+        assert "zebra" in whole.decide("sh", {"c": command}).reason
+    for command in ("plain", "own"):
+        assert seen.decide("sh", {"c": command}) == whole.decide("sh", {"c": command})
+    assert seen.decide("sh", {"c": "ls"}).verdict is Verdict.ALLOW
+
+
 @pytest.mark.parametrize("blank", ["\t", "\n", " ", "  ", "\r\n", "\f", "\t \n"])
 @pytest.mark.parametrize("pattern", [r"rm\s+-[a-z]*r", r"^Bash .*rm\s+-r", "rm[[:space:]]+-rf /$", r"(?m)^rm\s"])
 def test_a_pattern_with_a_blank_class_matches_any_blank(pattern: str, blank: str) -> None:

@@ -26,6 +26,7 @@ from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, T
 from server.config.machine import Machine
 from server.hosting.host import Host, Pauses
 from server.hosting.verified_reader import VerifiedReader
+from server.hosting.views import COMMON_VIEW
 from skills_core import Change, Environment, Library, Source, State, explicit_sources
 from skills_core.errors import FileUnavailableError
 from skills_core.locations import Places
@@ -50,7 +51,7 @@ class Told:
     def __init__(self, host: Host) -> None:
         self.events: list[Any] = []
         self.news = anyio.Event()
-        host.bus.subscribe(self.hear)
+        host.feed(COMMON_VIEW).subscribe(self.hear)
 
     def hear(self, event: Any) -> None:
         self.events.append(event)
@@ -93,7 +94,7 @@ async def test_a_caller_that_is_cancelled_while_it_publishes_takes_no_notificati
     told = Told(host)
     make_skill("one")
     with anyio.CancelScope() as scope:
-        host.bus.subscribe(lambda _: scope.cancel())
+        host.feed(COMMON_VIEW).subscribe(lambda _: scope.cancel())
         await host.reload()
         await anyio.lowlevel.checkpoint()
     assert scope.cancelled_caught
@@ -111,9 +112,9 @@ async def test_what_could_not_be_announced_is_announced_with_the_next_reload(
         raise ConnectionError("the bus is away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(host.bus, "publish", broken)
+        patch.setattr(host.feed(COMMON_VIEW), "publish", broken)
         assert await host.try_reload() is None
-    assert [skill.key for skill in host.snapshot.catalog.active] == ["one"]
+    assert [skill.key for skill in host.everything.active] == ["one"]
     await host.reload([])
     assert set(EVERYTHING) <= set(told.events)
 
@@ -156,7 +157,7 @@ async def test_an_edit_that_could_not_be_read_reaches_clients_when_the_fault_has
         with faults.striking():
             await host.reload([skills / "one" / "SKILL.md"])
             assert told.events == []
-            assert [skill.key for skill in host.snapshot.catalog.active] == ["one"]
+            assert [skill.key for skill in host.everything.active] == ["one"]
             # The fault lasts for several attempts, and then passes.
             await told.until(*EVERYTHING)
         tasks.cancel_scope.cancel()
@@ -172,10 +173,10 @@ def test_pauses_grow_up_to_a_limit() -> None:
 async def test_a_file_that_cannot_be_read_now_is_no_unknown_resource(make_skill: MakeSkill, skills: Path) -> None:
     make_skill("one")
     host = hosted(skills)
-    reader = VerifiedReader(host.library, host.reload)
+    reader = VerifiedReader(host.library.sources, host.reload)
     with Faults(errno.EMFILE).striking(), pytest.raises(FileUnavailableError, match="too many open files"):
-        await reader.read("skill://one/SKILL.md")
-    skill, _, raw = await reader.read("skill://one/SKILL.md")
+        await reader.read("skill://one/SKILL.md", lambda: host.everything)
+    skill, _, raw = await reader.read("skill://one/SKILL.md", lambda: host.everything)
     assert (skill.key, raw) == ("one", (skills / "one" / "SKILL.md").read_bytes())
 
 

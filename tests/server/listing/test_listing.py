@@ -9,7 +9,6 @@ import pytest
 
 from server.config.machine import current_environment
 from server.config.settings import Settings, Transport
-from server.listing import resources
 from server.listing.envelope import cacheable
 from server.listing.offer import ListingBudget
 from server.listing.snapshot import Snapshot
@@ -48,7 +47,7 @@ def test_every_list_says_how_long_it_may_be_kept(skills: Path, make_skill: MakeS
         snapshot.skills.page(None),
         snapshot.tools(ListingBudget(1000)),
     ]
-    for page in (*pages, resources.templates(snapshot.catalog, settings)):
+    for page in (*pages, snapshot.templates):
         assert page.items() >= cacheable(settings).items()
 
 

@@ -12,6 +12,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from server.hosting.views import COMMON_VIEW
 from server.listing.offer import ListingBudget
 from skills_core import Change
 from tests.conftest import MakeSkill, write_skill
@@ -228,7 +229,7 @@ async def test_a_request_under_way_finishes_on_its_own_snapshot(
     folder = make_skill("one", description="The old words.")
     make_skill("two")
     async with in_memory(skills, watch=False, page_size=1) as session:
-        under_way = session.host.snapshot
+        under_way = session.host.view_called(COMMON_VIEW)
         first = under_way.prompts.page(None)
         _rewrite(folder / "SKILL.md", "The old words.", "The new words.")
         shutil.rmtree(skills / "two")

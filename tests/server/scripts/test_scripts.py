@@ -162,7 +162,7 @@ class TestTool:
     ) -> None:
         folder = make_skill("a", files={"a.py": b"print('old')"})
         async with in_memory(skills, watch=False, **ON) as session:
-            before = session.host.snapshot.catalog.skill("a").content.files["a.py"].digest
+            before = session.host.everything.skill("a").content.files["a.py"].digest
             (folder / "a.py").write_bytes(b"print('new')")
             told = (await call(session, skill="a", path="a.py")).structured_content
             assert told["stdout"]["text"].strip() == "new"

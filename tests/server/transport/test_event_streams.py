@@ -53,6 +53,7 @@ class OldClient:
 
     def __init__(self, http: httpx2.AsyncClient, url: str) -> None:
         self.http, self.url = http, url
+        self.name = "test"
         self.headers = dict(ACCEPT)
 
     async def post(self, method: str, params: dict[str, Any] | None = None, number: int | None = 1) -> httpx2.Response:
@@ -61,7 +62,8 @@ class OldClient:
         return await self.http.post(self.url, json=body, headers=self.headers)
 
     async def open(self) -> OldClient:
-        answer = await self.post("initialize", INITIALIZE)
+        about = {"name": self.name, "version": "1"}
+        answer = await self.post("initialize", {**INITIALIZE, "clientInfo": about})
         self.headers["Mcp-Session-Id"] = answer.headers["mcp-session-id"]
         assert (await self.post("notifications/initialized", number=None)).status_code == 202
         # A notification is handled after it is answered; this request is handled after the notification.
@@ -175,7 +177,7 @@ async def test_an_edit_wakes_no_session_without_a_stream(make_skill: MakeSkill, 
             await told(stream, LIST_NOTIFICATIONS)
             connections = server.handshake._connections
             assert len(connections) == 20
-            behind = [each for each in connections.values() if each.told < server.handshake._recent.last]
+            behind = [each for each in connections.values() if each.told < each.record.recent.last]
             assert len(behind) == 19
             assert not any(each.wake.is_set() for each in behind)
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server.protocol.activation.conversations import MAX_LOADED, Conversation, _Outlines
+from server.protocol.conversations import MAX_LOADED, Conversation, _Outlines
 from skills_core import Catalog, Library, explicit_sources
 from skills_core.gates import Environment
 from tests.conftest import MakeSkill, write_skill

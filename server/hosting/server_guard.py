@@ -1,0 +1,44 @@
+"""The guard of a server: the rules of the configuration and of all active skills, compiled once a catalog."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from server.config.guard_factory import guard_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from server.config.settings import Settings
+    from server.hosting.views import View
+    from skills_core.catalog import Catalog
+    from skills_core.guard import Guard
+
+__all__ = ["ServerGuard"]
+
+
+class ServerGuard:
+    """Gives the guard for a caller.
+
+    It decides by the rules of all active skills, whatever the caller sees: the rules protect the server and its users,
+    and a caller who sees less must not be allowed more. Its reasons disclose only the rules of skills in the caller's
+    view, and those of the configuration.
+    """
+
+    def __init__(self, everything: Callable[[], Catalog], settings: Settings, *, views_differ: bool) -> None:
+        """Compile nothing yet; `everything` returns the current catalog."""
+        self._everything = everything
+        self._settings = settings.guard
+        self._views_differ = views_differ
+        self._compiled: tuple[Catalog, Guard] | None = None
+
+    def for_view(self, view: View) -> Guard:
+        """Return the guard for callers with this view. It may take long, so run it in a worker thread."""
+        catalog = self._everything()
+        compiled = self._compiled
+        if compiled is None or compiled[0] is not catalog:
+            compiled = self._compiled = (catalog, guard_of(catalog.active, self._settings))
+        guard = compiled[1]
+        if not self._views_differ:
+            return guard
+        return guard.disclosing(lambda skill: view.catalog.at(skill.path) is not None)

@@ -1,0 +1,268 @@
+"""Views: what each group of callers sees of the library, and the events that tell them of its changes.
+
+A `ViewRule` names the view of each request and decides which skills a view shows. Each view has a snapshot of its own
+part of the catalog, built when a request of the view comes and the catalog has changed since; a search index of its
+own, so that no score depends on skills outside the view; and a feed of events, which is published to only while it
+has listeners. Without a rule there is one view, which shows the whole catalog.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from mcp.server.subscriptions import InMemorySubscriptionBus
+
+from server.hosting.events import events_of
+from server.listing.snapshot import Snapshot
+from skills_core.library import Change
+from skills_core.selection import TOP_TEN, SkillSearch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcp.server.context import ServerRequestContext
+    from mcp.server.subscriptions import ServerEvent, SubscriptionBus
+
+    from server.config.settings import Settings
+    from server.listing.offer import ListingBudget
+    from skills_core.catalog import Catalog
+    from skills_core.library import Library
+    from skills_core.run.scripts.runner import ScriptSetup
+    from skills_core.selection import Match, Reranker, SelectionPolicy
+    from skills_core.skill import Skill
+
+__all__ = ["COMMON_VIEW", "View", "ViewName", "ViewRule", "Views"]
+
+ViewName: TypeAlias = "frozenset[str]"
+"""The name of a view: a set of roles, or whatever else a rule tells views apart by."""
+
+COMMON_VIEW: ViewName = frozenset()
+"""The view of all callers where there is no rule."""
+
+MAX_VIEWS = 64
+"""Most views whose snapshots are kept while no client listens to them; a further request builds a snapshot again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewRule:
+    """Decides what callers see.
+
+    `view_of` names the view of a request. It is called for every request, so it should be fast, and it should return
+    few different names, since each costs a catalog and a search index: drop the roles that make no difference. At
+    `initialize`, the session does not know its client yet; the params of the request do.
+
+    `shows` tells whether a view has a skill. It should judge what the skill is (source, path, frontmatter) and answer
+    the same each time. The frontmatter of an invalid skill may be empty.
+    """
+
+    view_of: Callable[[ServerRequestContext[Any, Any]], ViewName]
+    shows: Callable[[ViewName, Skill], bool]
+
+
+class View(Snapshot):
+    """The snapshot of one view, and the search over it."""
+
+    def __init__(
+        self,
+        name: ViewName,
+        index: _Index,
+        catalog: Catalog,
+        settings: Settings,
+        used: Mapping[str, int],
+        budgets: frozenset[ListingBudget],
+        *,
+        scripts: ScriptSetup | None,
+        shared: bool,
+    ) -> None:
+        """Build no list yet; the search keeps the `index` of the view's earlier catalogs."""
+        super().__init__(catalog, settings, used, budgets, scripts=scripts, shared=shared)
+        self.name = name
+        self.index = index
+
+    def search(self, query: str, policy: SelectionPolicy = TOP_TEN) -> list[Match]:
+        """Return the offered skills that match best. It may take long, so run it in a worker thread."""
+        return self.index.search.select(self.catalog.offered, query, policy)
+
+
+class _Index:
+    """The search index of one view, opened by its first search."""
+
+    def __init__(self, reranker: Reranker | None) -> None:
+        self._reranker = reranker
+
+    @cached_property
+    def search(self) -> SkillSearch:
+        return SkillSearch(self._reranker)
+
+
+class _Feed(InMemorySubscriptionBus):
+    """The events of one view, and the view that its listeners were told of last; None while there are none."""
+
+    def __init__(self, announced: Callable[[], View]) -> None:
+        """Begin with no listeners; `announced` gives the view of the catalog that was announced last."""
+        super().__init__()
+        self._view_to_begin_with = announced
+        self._count = 0
+        self.announced: View | None = None
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        """Add a listener; the returned function removes it."""
+        unsubscribe = super().subscribe(listener)
+        is_subscribed = True
+        self._count += 1
+        if self.announced is None:
+            self.announced = self._view_to_begin_with()
+
+        def end() -> None:
+            nonlocal is_subscribed
+            unsubscribe()
+            if is_subscribed:
+                is_subscribed = False
+                self._count -= 1
+                if not self._count:
+                    self.announced = None
+
+        return end
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A view as it was built last, the catalog that it was built from, and its feed."""
+
+    whole: Catalog
+    view: View
+    feed: _Feed
+
+
+class Views:
+    """The views of one library, each built once a catalog, when it is asked for."""
+
+    def __init__(
+        self,
+        library: Library,
+        settings: Settings,
+        rule: ViewRule | None,
+        *,
+        used: Mapping[str, int],
+        scripts: ScriptSetup | None,
+        reranker: Reranker | None,
+    ) -> None:
+        """Build nothing yet; without a `rule` all callers have one view."""
+        self._library = library
+        self._settings = settings
+        self._rule = rule
+        self._used = used
+        self._scripts = scripts
+        self._reranker = reranker
+        self._entries: OrderedDict[ViewName, _Entry] = OrderedDict()
+        self._announced = library.catalog
+
+    @property
+    def differ(self) -> bool:
+        """Whether callers may see different skills."""
+        return self._rule is not None
+
+    def name_of(self, ctx: ServerRequestContext[Any, Any]) -> ViewName:
+        """Return the name of a request's view."""
+        return COMMON_VIEW if self._rule is None else self._rule.view_of(ctx)
+
+    def current(self, name: ViewName) -> View:
+        """Return a view of the library's current catalog."""
+        return self._entry(name).view
+
+    def feed(self, name: ViewName) -> SubscriptionBus:
+        """Return the events of a view; as long as it has listeners, they are told what each reload changes for them."""
+        return self._entry(name).feed
+
+    def change_in(self, name: ViewName, change: Change) -> Change:
+        """Return the part of a change that a view shows."""
+        if self._rule is None:
+            return change
+        return Change.between(self._catalog(name, change.before), self._catalog(name, change.after))
+
+    async def announce(self) -> None:
+        """Tell the listeners of each view how it differs from what was announced last."""
+        catalog = self._library.catalog
+        for name, entry in [*self._entries.items()]:
+            before = entry.feed.announced
+            if before is None:
+                continue
+            after = self._renewed(name, entry).view
+            if before.catalog is after.catalog:
+                continue
+            for event in events_of(before, after, Change.between(before.catalog, after.catalog)):
+                await entry.feed.publish(event)
+            if entry.feed.announced is before:
+                entry.feed.announced = after
+        self._announced = catalog
+
+    def _entry(self, name: ViewName) -> _Entry:
+        entry = self._entries.get(name)
+        if entry is None:
+            entry = self._opened(name)
+        elif self._rule is not None:
+            self._entries.move_to_end(name)
+        return self._renewed(name, entry)
+
+    def _opened(self, name: ViewName) -> _Entry:
+        whole = self._library.catalog
+        # Clients with this view may have lists for the same budgets, made before the view was dropped.
+        budgets = frozenset(budget for entry in self._entries.values() for budget in entry.view.budgets)
+        view = self._view(name, self._catalog(name, whole), _Index(self._reranker), budgets)
+        entry = _Entry(whole, view, _Feed(partial(self._announced_view, name)))
+        if len(self._entries) >= MAX_VIEWS:
+            idle = next((known for known, other in self._entries.items() if other.feed.announced is None), None)
+            if idle is not None:
+                del self._entries[idle]
+        self._entries[name] = entry
+        return entry
+
+    def _renewed(self, name: ViewName, entry: _Entry) -> _Entry:
+        """Return the entry, brought up to date with the library."""
+        whole = self._library.catalog
+        if entry.whole is not whole:
+            catalog = self._catalog(name, whole)
+            if not _are_alike(entry.view.catalog, catalog):
+                entry.view = self._view(name, catalog, entry.view.index, entry.view.budgets)
+            entry.whole = whole
+        return entry
+
+    def _announced_view(self, name: ViewName) -> View:
+        """Return a view of the catalog that was announced last, for a listener that comes now."""
+        entry = self._entry(name)
+        if entry.whole is self._announced:
+            return entry.view
+        return self._view(name, self._catalog(name, self._announced), entry.view.index, entry.view.budgets)
+
+    def _view(self, name: ViewName, catalog: Catalog, index: _Index, budgets: frozenset[ListingBudget]) -> View:
+        return View(
+            name,
+            index,
+            catalog,
+            self._settings,
+            self._used,
+            budgets,
+            scripts=self._scripts,
+            shared=self._rule is None,
+        )
+
+    def _catalog(self, name: ViewName, whole: Catalog) -> Catalog:
+        return whole if self._rule is None else whole.restricted(partial(self._rule.shows, name))
+
+
+def _are_alike(before: Catalog, after: Catalog) -> bool:
+    """Tell whether two catalogs of a view are the same, so that all that was derived from the first can stay."""
+    if (before.problems, before.sources) != (after.problems, after.sources):
+        return False
+    return len(before.skills) == len(after.skills) and all(map(_look_alike, before.skills, after.skills))
+
+
+def _look_alike(old: Skill, new: Skill) -> bool:
+    """Tell whether two skills are equal, and their files look the same on the disk, so that no read is done twice."""
+    if old is new:
+        return True
+    files = new.content.files
+    return old == new and all(files[path].fingerprint == file.fingerprint for path, file in old.content.files.items())

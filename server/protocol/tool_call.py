@@ -1,0 +1,44 @@
+"""What every tool is given, and what the dispatcher knows of a tool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from mcp.server.context import ServerRequestContext
+
+    from server.hosting.views import View
+    from server.protocol.conversations import Conversation
+
+__all__ = ["Tool", "ToolCall", "has_skills", "is_always_there"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call of a tool: the request, what its sender sees, their conversation, and the arguments."""
+
+    ctx: ServerRequestContext[Any, Any]
+    view: View
+    conversation: Conversation
+    name: str
+    arguments: Mapping[str, Any]
+
+
+class Tool(NamedTuple):
+    """The handler of a tool, and whether callers with a view have the tool."""
+
+    handle: Callable[[ToolCall], Awaitable[dict[str, Any]]]
+    is_there: Callable[[View], bool]
+
+
+def has_skills(view: View) -> bool:
+    """Tell whether a view shows any active skill."""
+    return bool(view.catalog.active)
+
+
+def is_always_there(_: View) -> bool:
+    """Offer a tool whatever skills there are."""
+    return True
