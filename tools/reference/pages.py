@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tools.reference.commands import commands_page
+from tools.reference.reason_codes import reason_codes_page
 from tools.reference.settings import settings_page
 
 if TYPE_CHECKING:
@@ -17,5 +19,6 @@ _FOLDER: Final = Path(__file__).parents[2] / "docs/reference"
 
 PAGES: Final[Mapping[Path, Callable[[], str]]] = {
     _FOLDER / "commands.md": commands_page,
+    _FOLDER / "reason-codes.md": partial(reason_codes_page, _FOLDER / "reason-codes.md"),
     _FOLDER / "settings.md": settings_page,
 }
