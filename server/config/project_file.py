@@ -27,7 +27,7 @@ from skills_core.sources import real_path
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from server.config.settings.names import Path as Way
+    from server.config.settings.names import SettingPath
     from skills_core.locations import Places
 
 __all__ = ["ProjectFile", "ProjectFileResult"]
@@ -36,11 +36,11 @@ _ALLOWED: Final = frozenset(("discovery", key) for key in ProjectDiscovery.__str
 
 _NOT_OF_PROJECT: Final = sorted({*SourceSettings.__struct_fields__} - {*ProjectSource.__struct_fields__})
 
-_WAY: Final = r"""["']?([A-Za-z_]+)["']?(?:[ \t]*\.[ \t]*["']?([A-Za-z_]+))?(?![\w-])"""
-_TABLE: Final = rf"[ \t]*\[{{1,2}}[ \t]*{_WAY}"
-_KEY: Final = rf"[ \t]*{_WAY}"
+_NAMES: Final = r"""["']?([A-Za-z_]+)["']?(?:[ \t]*\.[ \t]*["']?([A-Za-z_]+))?(?![\w-])"""
+_TABLE: Final = rf"[ \t]*\[{{1,2}}[ \t]*{_NAMES}"
+_KEY: Final = rf"[ \t]*{_NAMES}"
 _INLINE: Final = r"""[{,][ \t]*["']?([A-Za-z_]+)(?![\w-])"""
-# Compiled when they are used: few starts meet the file of a project that is not trusted.
+# Compiled on use: few starts meet the file of an untrusted project.
 
 
 class ProjectFileResult(Struct, frozen=True):
@@ -84,7 +84,7 @@ class ProjectFile:
         notice += f" {self._elsewhere(unhelped)}" if unhelped else ""
         return ProjectFileResult(None, tuple(names), (notice, *notices))
 
-    def trusted(self, overridden: Collection[Way]) -> ProjectFileResult:
+    def trusted(self, overridden: Collection[SettingPath]) -> ProjectFileResult:
         """Return what counts once the project is trusted, but for settings that are `overridden` by the user.
 
         Raises:
@@ -92,17 +92,17 @@ class ProjectFile:
         """
         kept: dict[str, Any] = {}
         ignored: list[str] = []
-        for way, value in entries({} if self._is_own else read_settings_file(self.path)):
-            meant = _meant(way)
-            if meant in _ALLOWED:
-                if way != meant:
-                    raise ConfigurationError(f"{self.path}: {fault_of(way)}")
-                if way not in overridden:
-                    kept[way[1]] = value
-            elif way == ("discovery",):
-                raise ConfigurationError(f"{self.path}: {fault_of(way)}")
+        for path, value in entries({} if self._is_own else read_settings_file(self.path)):
+            target = _setting_path(path)
+            if target in _ALLOWED:
+                if path != target:
+                    raise ConfigurationError(f"{self.path}: {fault_of(path)}")
+                if path not in overridden:
+                    kept[path[1]] = value
+            elif path == ("discovery",):
+                raise ConfigurationError(f"{self.path}: {fault_of(path)}")
             else:
-                ignored.append(".".join(meant))
+                ignored.append(".".join(target))
         ignored.sort()
         if isinstance(kept.get("sources"), list):
             kept["sources"], left_out = self._sources(kept["sources"])
@@ -152,30 +152,30 @@ class ProjectFile:
         return f"No project sets {', '.join(names)}: say it in {own}, by a flag or by a variable of the environment."
 
 
-def _meant(way: Way) -> Way:
-    """Return the way to the setting, where the file has its name outside of files at the top."""
-    setting = BY_OPTION.get(way[0]) if len(way) == 1 else None
-    return setting.path if setting else way
+def _setting_path(path: SettingPath) -> SettingPath:
+    """Translate an option at the top level, such as `port`, into the path of its setting; leave other paths."""
+    setting = BY_OPTION.get(path[0]) if len(path) == 1 else None
+    return setting.path if setting else path
 
 
 def _names_in(raw: bytes) -> list[str]:
     """Return the known settings that a file most likely has, in the order of their names."""
-    return sorted({".".join(way) for way in map(_meant, _ways_in(raw)) if way in BY_PATH})
+    return sorted({".".join(path) for path in map(_setting_path, _paths_in(raw)) if path in BY_PATH})
 
 
-def _ways_in(raw: bytes) -> Iterator[Way]:
-    """Yield what may be the way to a setting, of each line by itself."""
-    table: Way = ()
+def _paths_in(raw: bytes) -> Iterator[SettingPath]:
+    """Yield the paths that the lines of a file seem to set, without parsing TOML."""
+    table: SettingPath = ()
     for line in raw.decode("utf-8", "replace").splitlines():
         if header := re.match(_TABLE, line):
             table = _parts(header)
             if table[1:] or table[0] not in SECTIONS:
                 yield table
         elif key := re.match(_KEY, line):
-            way = (*table, *_parts(key))
-            inline = re.findall(_INLINE, line) if way[0] in SECTIONS and not way[1:] else ()
-            yield from ((way[0], inner) for inner in inline) if inline else [way[:2]]
+            path = (*table, *_parts(key))
+            inline = re.findall(_INLINE, line) if path[0] in SECTIONS and not path[1:] else ()
+            yield from ((path[0], inner) for inner in inline) if inline else [path[:2]]
 
 
-def _parts(found: re.Match[str]) -> Way:
+def _parts(found: re.Match[str]) -> SettingPath:
     return tuple(part for part in found.groups() if part)

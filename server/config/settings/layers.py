@@ -1,4 +1,4 @@
-"""From what files, variables and flags say to settings: layers of values, of which later ones win."""
+"""Build settings from layers of values: files, variables and flags. Later layers override earlier ones."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from msgspec import Struct
 
 from server.config.files import ConfigurationError, own_file, read_settings_file
 from server.config.settings.model import Settings
-from server.config.settings.names import BY_OPTION, BY_PATH, DEFAULTS, Path, entries, fault_of
+from server.config.settings.names import BY_OPTION, BY_PATH, DEFAULTS, SettingPath, entries, fault_of
 from server.config.values import InvalidValueError, read
 from skills_core.watch_options import WatchMode
 
 if TYPE_CHECKING:
-    import pathlib
+    from pathlib import Path
 
     from server.config.jdai import JdaiSettings
 
@@ -22,32 +22,31 @@ __all__ = ["Given", "Layer", "combine", "from_environment", "from_flags", "load_
 
 
 class Given(Struct, frozen=True):
-    """A value that is not checked yet, and what an error says of where it came from."""
+    """A value that is not checked yet, and its origin for error messages."""
 
     value: object
     origin: str
 
 
-Layer: TypeAlias = Mapping[Path, Given]
+Layer: TypeAlias = Mapping[SettingPath, Given]
 
 _TRUTH: Final = {
     **dict.fromkeys(("1", "on", "t", "true", "y", "yes"), True),
     **dict.fromkeys(("0", "off", "f", "false", "n", "no"), False),
 }
-# How variables spell switches.
+# Spellings of booleans in variables.
 
 
 def load_settings(
     flags: Mapping[str, object],
     environment: Mapping[str, str],
-    config_home: pathlib.Path,
+    config_home: Path,
     jdai: JdaiSettings | None = None,
 ) -> Settings:
-    """Return the settings of the user.
+    """Return the user's settings.
 
-    `flags` are the options of the command line, None or empty for those that were not given. `config_home` is the
-    folder of the user's own `skillserve/skillserve.toml`. `jdai` is what JD.AI's `skills.json` says of watching; all
-    else overrides it.
+    `flags` maps options of the command line to values; None and empty ones count as not given. `config_home` contains
+    the user's `skillserve/skillserve.toml`. All other layers override `jdai`, the watch settings of `skills.json`.
 
     Raises:
         ConfigurationError: a layer has an unknown name or a value that does not fit.
@@ -57,8 +56,8 @@ def load_settings(
 
 
 def from_jdai(jdai: JdaiSettings | None) -> Layer:
-    """Return what JD.AI's file says of watching."""
-    found: dict[Path, Given] = {}
+    """Return the watch settings of JD.AI's `skills.json`."""
+    found: dict[SettingPath, Given] = {}
     if jdai is not None and jdai.watch is not None:
         found["watch", "mode"] = Given(WatchMode.AUTO if jdai.watch else WatchMode.OFF, "skills.json")
     if jdai is not None and jdai.watch_debounce_ms is not None:
@@ -66,8 +65,8 @@ def from_jdai(jdai: JdaiSettings | None) -> Layer:
     return found
 
 
-def from_file(file: pathlib.Path) -> Layer:
-    """Return what the user's own file says.
+def from_file(file: Path) -> Layer:
+    """Return the values of the user's own file.
 
     Raises:
         ConfigurationError: it cannot be read, or has a section or a key that is unknown.
@@ -80,8 +79,8 @@ def from_file(file: pathlib.Path) -> Layer:
 
 
 def from_environment(environment: Mapping[str, str]) -> Layer:
-    """Return what variables say; a variable that is empty counts as not set."""
-    found: dict[Path, Given] = {}
+    """Return the values of environment variables; an empty variable counts as not set."""
+    found: dict[SettingPath, Given] = {}
     for path, setting in BY_PATH.items():
         variable = setting.variable
         # Compose files set variables to nothing.
@@ -91,22 +90,22 @@ def from_environment(environment: Mapping[str, str]) -> Layer:
 
 
 def from_flags(flags: Mapping[str, object]) -> Layer:
-    """Return what the command line says, by the names of its options."""
+    """Return the values of the command line, given by option."""
     given = ((BY_OPTION[name], flag) for name, flag in flags.items() if flag is not None and flag != ())
     return {setting.path: Given(flag, setting.flag) for setting, flag in given}
 
 
 def combine(*layers: Layer) -> Settings:
-    """Return the settings of layers, the last of which is the strongest.
+    """Merge layers into settings; later layers override earlier ones.
 
     Raises:
         ConfigurationError: a value does not fit.
     """
-    merged: dict[Path, Given] = {}
+    merged: dict[SettingPath, Given] = {}
     for layer in layers:
         merged.update(layer)
     sections: dict[str, Any] = {}
-    # Reading the types of a struct takes longer than all else here, so sections without a value keep their defaults.
+    # Reading the types of a struct is slow, so sections without a value keep their defaults.
     for section in dict.fromkeys(path[0] for path in merged):
         sections[section] = _section(section, merged)
     return Settings(**sections)
@@ -126,7 +125,7 @@ def _dotted(path: Iterable[str]) -> str:
 
 
 def _parsed(text: str, default: object) -> object:
-    """Return what a variable says of a setting, by the kind of its default."""
+    """Return the text of a variable as a value of the type of the default."""
     if isinstance(default, tuple):
         return tuple(part.strip() for part in text.split(",") if part.strip())
     if isinstance(default, bool):

@@ -1,7 +1,7 @@
-"""What each setting is called: in `skillserve.toml`, in the environment and on the command line.
+"""The names of each setting: its path in `skillserve.toml`, its environment variable and its flag.
 
-A file has sections with short keys. The environment and the command line have one flat name space, so most settings of
-`[runs]` and some other sections have a prefix there: `[runs] turns` is `SKILLSERVE_RUN_TURNS`.
+A file has sections with short keys. Variables and flags share one flat name space, so the settings of some sections
+have a prefix there: `turns` under `[runs]` is the option `run_turns` and the variable `SKILLSERVE_RUN_TURNS`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from server.config.settings.model import Settings
 
-__all__ = ["BY_OPTION", "BY_PATH", "DEFAULTS", "SECTIONS", "Path", "Setting", "entries", "fault_of"]
+__all__ = ["BY_OPTION", "BY_PATH", "DEFAULTS", "SECTIONS", "Setting", "SettingPath", "entries", "fault_of"]
 
-Path: TypeAlias = tuple[str, ...]
-"""The way to a value in a file: section and key, or a name that stands at the top."""
+SettingPath: TypeAlias = tuple[str, ...]
+"""The path to a value in a file: section and key, or one name at the top level."""
 
 DEFAULTS: Final = Settings()
 SECTIONS: Final = tuple(name for name in Settings.__struct_fields__ if name != "project")
@@ -36,7 +36,7 @@ _OPTIONS: Final = {
     ("tools", "enabled"): "tools",
     ("watch", "mode"): "watch",
 }
-# Options that are not the key behind the prefix of its section.
+# Options that do not follow the rule: prefix of the section, then the key.
 
 _FLAGS: Final = {
     "adapt": "--no-adapt",
@@ -50,7 +50,7 @@ _FLAGS: Final = {
     "tools": "--tool",
     "workflows": "--workflow",
 }
-# Flags that are not spelt as their option is.
+# Flags that are not `--` and the option with hyphens.
 
 _FILE_ONLY: Final = frozenset({"client_budgets", "confirm_patterns", "danger_patterns", "sources", "tool_names"})
 # Options whose values a variable cannot hold: tables, and patterns that may contain commas.
@@ -60,7 +60,7 @@ _SHOWN: Final = 100
 
 
 class Setting(Struct, frozen=True):
-    """The names of one setting; `option` is the one outside of files."""
+    """The names of one setting; `option` is its name in the flat name space of variables and flags."""
 
     section: str
     key: str
@@ -68,22 +68,22 @@ class Setting(Struct, frozen=True):
 
     @property
     def variable(self) -> str | None:
-        """The variable of the environment, None for a setting that only files can express."""
+        """The environment variable, None for a setting that only files can set."""
         return None if self.option in _FILE_ONLY else f"SKILLSERVE_{self.option.upper()}"
 
     @property
     def flag(self) -> str:
-        """The flag, if a command has one for the setting."""
+        """The flag; not every setting is an option of a command."""
         return _FLAGS.get(self.option) or f"--{self.option.replace('_', '-')}"
 
     @property
-    def path(self) -> Path:
-        """The way to it in a file."""
+    def path(self) -> SettingPath:
+        """The path to the setting in a file."""
         return (self.section, self.key)
 
     @property
     def default(self) -> object:
-        """Its value where nothing sets it."""
+        """The default value."""
         return getattr(getattr(DEFAULTS, self.section), self.key)
 
 
@@ -93,12 +93,12 @@ def _settings() -> Iterator[Setting]:
             yield Setting(section, key, _OPTIONS.get((section, key)) or _PREFIXES.get(section, "") + key)
 
 
-BY_PATH: Final[Mapping[Path, Setting]] = {setting.path: setting for setting in _settings()}
+BY_PATH: Final[Mapping[SettingPath, Setting]] = {setting.path: setting for setting in _settings()}
 BY_OPTION: Final[Mapping[str, Setting]] = {setting.option: setting for setting in BY_PATH.values()}
 
 
-def entries(found: Mapping[str, object]) -> Iterator[tuple[Path, object]]:
-    """Yield the values of a file with their paths; what is not in a section has a path of one name."""
+def entries(found: Mapping[str, object]) -> Iterator[tuple[SettingPath, object]]:
+    """Yield the values of a file with their paths; the path of a value outside of a section is one name."""
     for name, value in found.items():
         if name in SECTIONS and isinstance(value, Mapping):
             yield from (((name, str(key)), each) for key, each in value.items())
@@ -106,8 +106,8 @@ def entries(found: Mapping[str, object]) -> Iterator[tuple[Path, object]]:
             yield (name,), value
 
 
-def fault_of(path: Path) -> str:
-    """Return why a file may not have a value at this path, and what was probably meant."""
+def fault_of(path: SettingPath) -> str:
+    """Explain why a file must not have a value at this path, and suggest another path."""
     *section, name = path
     shown = ".".join(path)[:_SHOWN]
     if meant := BY_OPTION.get(name):
