@@ -54,7 +54,7 @@ def port_of(url: str) -> str:
 
 
 @sockets
-async def test_a_reload_by_the_socket_tells_what_changed_and_every_client_hears_of_it(
+async def test_a_reload_by_socket_reports_changes_and_notifies_every_client(
     skills: Path, make_skill: MakeSkill, runtime: Path
 ) -> None:
     make_skill("goes")
@@ -98,7 +98,7 @@ async def test_a_reload_over_http_needs_the_token(skills: Path, make_skill: Make
         assert (done.returncode, done.stdout.splitlines()[0]) == (0, b"added    comes")
 
 
-async def test_over_http_only_the_token_under_a_name_of_ours_opens_the_endpoint(
+async def test_over_http_the_endpoint_requires_the_token_and_one_of_our_host_names(
     skills: Path, make_skill: MakeSkill
 ) -> None:
     make_skill("one")
@@ -124,7 +124,7 @@ async def test_over_http_only_the_token_under_a_name_of_ours_opens_the_endpoint(
             assert answer.status_code in {403, 421}
 
 
-async def test_without_a_token_nothing_is_there_over_http(skills: Path) -> None:
+async def test_without_a_token_there_is_no_endpoint_over_http(skills: Path) -> None:
     async with http_server(skills) as url, httpx2.AsyncClient() as client:
         base = url.removesuffix("/mcp")
         assert (await client.post(f"{base}/admin/reload")).status_code == 404
@@ -135,7 +135,7 @@ async def test_without_a_token_nothing_is_there_over_http(skills: Path) -> None:
 
 
 @sockets
-async def test_where_no_server_answers_the_answer_is_no(runtime: Path) -> None:
+async def test_a_reload_fails_where_no_server_answers(runtime: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = str(unused.getsockname()[1])
     by_socket = await reload("--port", port, XDG_RUNTIME_DIR=str(runtime))
@@ -159,7 +159,7 @@ async def test_wrong_use_has_exit_code_two(flags: tuple[str, ...]) -> None:
     assert (await reload(*flags)).returncode == 2
 
 
-async def test_a_url_that_is_none_is_wrong_use() -> None:
+async def test_an_invalid_url_is_wrong_use() -> None:
     assert (await reload("--url", "ftp://example", SKILLSERVE_ADMIN_TOKEN=TOKEN)).returncode == 2
 
 
@@ -190,7 +190,7 @@ def free_port() -> int:
 
 @sockets
 @pytest.mark.parametrize("ending", ["SIGTERM", "SIGINT"])
-async def test_a_socket_is_its_users_alone_and_goes_with_the_server(skills: Path, runtime: Path, ending: str) -> None:
+async def test_a_socket_is_private_and_removed_with_the_server(skills: Path, runtime: Path, ending: str) -> None:
     port = free_port()
     path = runtime / "skillserve" / f"{port}.sock"
     async with server_at(port, skills, runtime) as process:
@@ -203,7 +203,7 @@ async def test_a_socket_is_its_users_alone_and_goes_with_the_server(skills: Path
 
 
 @sockets
-async def test_a_socket_that_a_dead_server_left_is_replaced(skills: Path, runtime: Path) -> None:
+async def test_the_socket_of_a_dead_server_is_replaced(skills: Path, runtime: Path) -> None:
     port = free_port()
     path = runtime / "skillserve" / f"{port}.sock"
     async with server_at(port, skills, runtime) as process:
@@ -216,7 +216,7 @@ async def test_a_socket_that_a_dead_server_left_is_replaced(skills: Path, runtim
 
 
 @sockets
-async def test_a_server_that_can_make_no_socket_says_so_and_serves(
+async def test_a_server_without_a_socket_logs_a_warning_and_serves(
     skills: Path, make_skill: MakeSkill, runtime: Path
 ) -> None:
     make_skill("one")
@@ -227,7 +227,7 @@ async def test_a_server_that_can_make_no_socket_says_so_and_serves(
 
 
 @sockets
-def test_a_socket_is_made_in_the_first_folder_that_can_be_used(runtime: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_socket_is_created_in_the_first_usable_folder(runtime: Path, caplog: pytest.LogCaptureFixture) -> None:
     (runtime / "a-file").write_text("")
     (runtime / "open").mkdir(mode=0o755)
     (runtime / "a-link").symlink_to(runtime / "private")
@@ -248,7 +248,7 @@ def test_a_socket_is_made_in_the_first_folder_that_can_be_used(runtime: Path, ca
 
 
 @sockets
-def test_a_socket_that_another_server_took_over_stays(runtime: Path) -> None:
+def test_a_socket_that_another_server_has_replaced_stays(runtime: Path) -> None:
     with admin_socket([runtime / "s"], 1) as opened:
         assert opened is not None
         path = Path(opened.getsockname())
@@ -259,9 +259,7 @@ def test_a_socket_that_another_server_took_over_stays(runtime: Path) -> None:
 
 
 @pytest.mark.parametrize("token", ["short", "x" * 15, "x" * 1025, "with space in it and long", "é" * 20])
-def test_a_token_that_can_be_guessed_or_stands_in_no_header_is_refused_and_never_told(
-    token: str, tmp_path: Path
-) -> None:
+def test_a_weak_or_unusable_token_is_refused_and_never_shown(token: str, tmp_path: Path) -> None:
     for environment, text in (({"SKILLSERVE_ADMIN_TOKEN": token}, ""), ({}, f'admin.token = "{token}"')):
         own = tmp_path / "config" / "skillserve" / "skillserve.toml"
         own.parent.mkdir(parents=True, exist_ok=True)
@@ -271,7 +269,7 @@ def test_a_token_that_can_be_guessed_or_stands_in_no_header_is_refused_and_never
         assert token not in str(caught.value)
 
 
-def test_no_text_of_the_settings_holds_the_token(tmp_path: Path) -> None:
+def test_no_text_of_the_settings_contains_the_token(tmp_path: Path) -> None:
     settings = load_settings({}, {"SKILLSERVE_ADMIN_TOKEN": TOKEN}, tmp_path / "config")
     assert settings.admin.token is not None
     assert TOKEN not in f"{settings!r} {settings} {asdict(settings.admin)} {settings.admin.token}"

@@ -1,4 +1,4 @@
-"""The program of the tests, behind one fixture for each way to connect."""
+"""One fixture that connects a client to the scripted server over each transport."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from mcp import StdioServerParameters
 
-from tests.server.exchange.talking import Converse, Peer, Talk, client_for, http_program, program_command
+from tests.server.exchange.clients import Callbacks, Connect, Connection, client_for, http_program, program_command
 from tests.server.sessions import REPOSITORY, Era, Transport, server_environment
 
 
@@ -20,20 +20,20 @@ def log(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def converse(skills: Path, log: Path, transport: Transport, era: Era) -> Converse:
+def connect(skills: Path, log: Path, transport: Transport, era: Era) -> Connect:
     """Connect a client to the program, over each transport in each era."""
 
     @asynccontextmanager
-    async def converse(peer: Peer, *more: str, **options: Any) -> AsyncGenerator[Talk]:
+    async def connect(callbacks: Callbacks, *more: str, **options: Any) -> AsyncGenerator[Connection]:
         if transport == "stdio":
             command, *arguments = program_command("stdio", skills, log, *more)
             parameters = StdioServerParameters(
                 command=command, args=arguments, cwd=REPOSITORY, env=server_environment()
             )
-            async with client_for(parameters, era, peer, **options) as client:
-                yield Talk(client, era, peer, log)
+            async with client_for(parameters, era, callbacks, **options) as client:
+                yield Connection(client, era, callbacks, log)
             return
-        async with http_program(skills, log, *more) as url, client_for(url, era, peer, **options) as client:
-            yield Talk(client, era, peer, log)
+        async with http_program(skills, log, *more) as url, client_for(url, era, callbacks, **options) as client:
+            yield Connection(client, era, callbacks, log)
 
-    return converse
+    return connect

@@ -1,4 +1,4 @@
-"""Starts the server of `talking_server`, as `skillserve serve` starts its own: without what it does not need."""
+"""Start the scripted server with deferred SDK packages, as `skillserve serve` does."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from server.transport.lazy_sdk import defer_packages
 
 if __name__ == "__main__":
     defer_packages()
-    from tests.server.exchange.talking_server import main
+    from tests.server.exchange.scripted_server import main
 
     main()

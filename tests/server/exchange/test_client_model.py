@@ -1,4 +1,4 @@
-"""The client's model as the model of a run: whole runs in both eras, and what it may answer."""
+"""The client's model as the model of a run: whole runs in both eras, and valid and invalid answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
 from server.exchange.sampling import DEFAULT_MAX_TOKENS, request_of, response_of
-from tests.server.exchange.talking import Converse, Peer, allow
+from tests.server.exchange.clients import Callbacks, Connect, allow
 
 RUN = {"agent": {"message": "do it"}}
 WITHOUT_TOOLS = {"agent": {"message": "do it", "tools": False}}
@@ -54,12 +54,12 @@ def model(*answers: Any) -> tuple[Callable[[Any], Any], list[types.CreateMessage
     return sample, asked
 
 
-async def test_a_run_with_the_clients_model_calls_tools_and_asks_the_user(converse: Converse) -> None:
+async def test_a_run_with_the_clients_model_calls_tools_and_asks_the_user(connect: Connect) -> None:
     both = answer(TextContent(text="I try"), call(x="1"), call(number="2", x="2"), stop="toolUse")
     sample, asked = model(both, answer(TextContent(text="all done")))
-    async with converse(Peer(sample=sample, elicit=allow)) as talk:
-        assert await talk.said(RUN) == ["all done [2 requests, 2 unmeasured]"]
-        assert sorted(line for line in talk.noted() if line.startswith("danger")) == [
+    async with connect(Callbacks(sample=sample, elicit=allow)) as connection:
+        assert await connection.said(RUN) == ["all done [2 requests, 2 unmeasured]"]
+        assert sorted(line for line in connection.logged() if line.startswith("danger")) == [
             "danger 1: True",
             "danger 2: True",
         ]
@@ -75,33 +75,33 @@ async def test_a_run_with_the_clients_model_calls_tools_and_asks_the_user(conver
     ]
 
 
-async def test_without_tools_in_sampling_only_runs_that_need_none_are_done(converse: Converse) -> None:
+async def test_a_client_without_sampling_tools_serves_only_runs_without_tools(connect: Connect) -> None:
     sample, asked = model(answer(TextContent(text="all done")))
-    async with converse(Peer(sample=sample, sampling=types.SamplingCapability())) as talk:
-        (refused,) = await talk.said(RUN)
-        assert "did not declare sampling.tools), and this run has tools (danger)" in refused
+    async with connect(Callbacks(sample=sample, sampling=types.SamplingCapability())) as connection:
+        (refused,) = await connection.said(RUN)
+        assert "did not declare sampling.tools), but this run has tools (danger)" in refused
         assert asked == []
-        assert await talk.said(WITHOUT_TOOLS) == ["all done [1 requests, 1 unmeasured]"]
+        assert await connection.said(WITHOUT_TOOLS) == ["all done [1 requests, 1 unmeasured]"]
         assert asked[0].tools is None
 
 
-async def test_an_answer_in_a_form_is_asked_for_by_a_tool_or_in_words(converse: Converse) -> None:
+async def test_structured_output_is_requested_by_a_tool_or_by_a_prompt(connect: Connect) -> None:
     run = {"agent": {"message": "score it", "tools": False, "form": True}}
     sample, asked = model(answer(call("final_result", score=0.5), stop="toolUse"))
-    async with converse(Peer(sample=sample)) as talk:
-        assert await talk.said(run) == ["score=0.5 [1 requests, 1 unmeasured]"]
+    async with connect(Callbacks(sample=sample)) as connection:
+        assert await connection.said(run) == ["score=0.5 [1 requests, 1 unmeasured]"]
     assert asked[0].tool_choice == types.ToolChoice(mode="required")
     sample, asked = model(answer(TextContent(text='{"score": 0.5}')))
-    async with converse(Peer(sample=sample, sampling=types.SamplingCapability())) as talk:
-        assert await talk.said(run) == ["score=0.5 [1 requests, 1 unmeasured]"]
+    async with connect(Callbacks(sample=sample, sampling=types.SamplingCapability())) as connection:
+        assert await connection.said(run) == ["score=0.5 [1 requests, 1 unmeasured]"]
     assert asked[0].tools is None
     assert '"score"' in (asked[0].system_prompt or "")
 
 
-async def test_a_client_that_cannot_sample_is_a_model_error(converse: Converse) -> None:
-    async with converse(Peer()) as talk:
+async def test_a_client_that_cannot_sample_is_a_model_error(connect: Connect) -> None:
+    async with connect(Callbacks()) as connection:
         for step in (RUN, WITHOUT_TOOLS):
-            (said,) = await talk.said(step)
+            (said,) = await connection.said(step)
             assert said.startswith("ModelAPIError: the client")
 
 
@@ -115,37 +115,35 @@ async def test_a_client_that_cannot_sample_is_a_model_error(converse: Converse) 
         (answer(call(name="")), "without a name or an id"),
         (answer(call(), call()), "one id for several tool calls"),
         (answer(types.ToolResultContent(tool_use_id="1")), "with a tool result"),
-        (answer(types.ImageContent(data="no!", mime_type="image/png")), "no base64"),
+        (answer(types.ImageContent(data="no!", mime_type="image/png")), "is not base64"),
     ],
     ids=["role", "nothing", "no text", "no id", "no name", "same id", "result", "no image"],
 )
-def test_what_is_no_answer_of_a_model_is_an_error_that_says_why(
-    given: types.CreateMessageResultWithTools, why: str
-) -> None:
+def test_an_unusable_answer_is_an_error_that_says_why(given: types.CreateMessageResultWithTools, why: str) -> None:
     with pytest.raises(UnexpectedModelBehavior, match=why):
         response_of(given, ["danger"])
 
 
-def test_a_call_by_a_model_that_was_told_of_no_tools_is_an_error() -> None:
+def test_a_tool_call_is_an_error_if_no_tools_were_offered() -> None:
     with pytest.raises(UnexpectedModelBehavior, match="was offered none"):
         response_of(answer(call()), [])
 
 
-async def test_a_malformed_answer_is_a_model_error_and_the_connection_lives(converse: Converse) -> None:
+async def test_a_malformed_answer_is_a_model_error_and_the_connection_lives(connect: Connect) -> None:
     sample, _ = model(answer(), answer(TextContent(text="fine")))
-    async with converse(Peer(sample=sample)) as talk:
-        assert await talk.said(WITHOUT_TOOLS) == ["UnexpectedModelBehavior: the client's answer is empty"]
-        assert await talk.said(WITHOUT_TOOLS) == ["fine [1 requests, 1 unmeasured]"]
+    async with connect(Callbacks(sample=sample)) as connection:
+        assert await connection.said(WITHOUT_TOOLS) == ["UnexpectedModelBehavior: the client's answer is empty"]
+        assert await connection.said(WITHOUT_TOOLS) == ["fine [1 requests, 1 unmeasured]"]
 
 
-def test_an_answer_says_who_gave_it_and_why_it_ends() -> None:
+def test_a_response_has_the_model_name_and_the_finish_reason() -> None:
     for stop, reason in [("endTurn", "stop"), ("maxTokens", "length"), ("toolUse", "tool_call"), ("other", None)]:
         said = response_of(answer(TextContent(text="x"), stop=stop), [])
         assert (said.finish_reason, said.model_name) == (reason, "some-model")
         assert said.usage.unmeasured_requests == 1
 
 
-def test_messages_keep_their_order_and_only_what_has_to_do_with_tools_stands_in_lists() -> None:
+def test_messages_keep_their_order_and_only_tool_calls_and_results_are_lists() -> None:
     image = BinaryContent(b"\x89PNG", media_type="image/png")
     messages: list[ModelMessage] = [
         ModelRequest([SystemPromptPart("be brief"), UserPromptPart(["look", image])]),
@@ -175,8 +173,8 @@ def test_messages_keep_their_order_and_only_what_has_to_do_with_tools_stands_in_
     assert (result.is_error, result.content) == (True, [TextContent(text='{"a":1}')])
 
 
-def test_what_sampling_has_no_form_for_is_an_error() -> None:
-    with pytest.raises(UnexpectedModelBehavior, match="no form for DocumentUrl"):
+def test_content_that_sampling_cannot_carry_is_an_error() -> None:
+    with pytest.raises(UnexpectedModelBehavior, match="sampling cannot carry DocumentUrl"):
         request_of([ModelRequest([UserPromptPart([DocumentUrl("http://x/y.pdf")])])], {}, ModelRequestParameters())
 
 

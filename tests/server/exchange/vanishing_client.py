@@ -9,7 +9,7 @@ import warnings
 import anyio
 from mcp import StdioServerParameters
 
-from tests.server.exchange.talking import Peer, client_for
+from tests.server.exchange.clients import Callbacks, client_for
 from tests.server.sessions import REPOSITORY, server_environment
 
 
@@ -25,7 +25,7 @@ async def main() -> None:
     if not target.startswith("http"):
         command, *arguments = json.loads(target)
         server = StdioServerParameters(command=command, args=arguments, cwd=REPOSITORY, env=server_environment())
-    async with client_for(server, "handshake" if era == "handshake" else "modern", Peer(sample=never)) as client:
+    async with client_for(server, "handshake" if era == "handshake" else "modern", Callbacks(sample=never)) as client:
         await client.call_tool("run_skill", {"steps": json.loads(steps)})
 
 

@@ -17,7 +17,7 @@ from server.hosting.host import Host
 from tests.conftest import write_skill
 from tests.server.hosting.two_views import WORDS, host_of, serving_http, write_skills
 from tests.server.sessions import Era, Session, open_session
-from tests.server.transport.test_event_streams import OldClient, told
+from tests.server.transport.test_event_streams import HandshakeClient, told
 
 RED, BLUE = frozenset({"red"}), frozenset({"blue"})
 STATUS = "skillserve://status"
@@ -93,7 +93,7 @@ async def test_a_session_without_a_stream_catches_up_with_its_own_view(tmp_path:
     async with serving_http(host) as url, httpx2.AsyncClient(timeout=60) as http:
         clients = {}
         for team in WORDS:
-            client = OldClient(http, url)
+            client = HandshakeClient(http, url)
             client.name = f"{team}-client"
             clients[team] = await client.open()
         write_skill(high / "red", "quokka-main", "Does other things.")

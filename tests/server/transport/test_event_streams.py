@@ -1,4 +1,4 @@
-"""Sessions and event streams over HTTP: what each is told, what a session without a stream costs, and how they end."""
+"""Sessions and event streams over HTTP: which notifications arrive, what idle sessions cost, and how streams end."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ INITIALIZE = {
 }
 
 
-class OldClient:
+class HandshakeClient:
     """A session of the handshake era, spoken by hand."""
 
     def __init__(self, http: httpx2.AsyncClient, url: str) -> None:
@@ -61,7 +61,7 @@ class OldClient:
         body = message if number is None else {**message, "id": number}
         return await self.http.post(self.url, json=body, headers=self.headers)
 
-    async def open(self) -> OldClient:
+    async def open(self) -> HandshakeClient:
         about = {"name": self.name, "version": "1"}
         answer = await self.post("initialize", {**INITIALIZE, "clientInfo": about})
         self.headers["Mcp-Session-Id"] = answer.headers["mcp-session-id"]
@@ -83,7 +83,7 @@ async def messages(response: httpx2.Response) -> AsyncIterator[dict[str, Any]]:
             yield json.loads(line.removeprefix("data:"))
 
 
-async def told(stream: AsyncIterator[dict[str, Any]], methods: Iterable[str]) -> list[str]:
+async def notifications(stream: AsyncIterator[dict[str, Any]], methods: Iterable[str]) -> list[str]:
     """Return the methods of the notifications on a stream up to the last of `methods`."""
     wanted, found = set(methods), list[str]()
     with anyio.fail_after(60):
@@ -92,8 +92,8 @@ async def told(stream: AsyncIterator[dict[str, Any]], methods: Iterable[str]) ->
     return found
 
 
-class Endings:
-    """Takes note of the sessions that end."""
+class EndedSessions:
+    """Records the sessions that end."""
 
     def __init__(self, server: SkillServer) -> None:
         self.sessions: list[str] = []
@@ -132,12 +132,10 @@ async def serving(skills: Path, **settings: Any) -> AsyncGenerator[tuple[Host, S
             running.should_exit = True
 
 
-async def test_a_session_hears_on_its_next_stream_of_what_changed_while_it_had_none(
-    make_skill: MakeSkill, skills: Path
-) -> None:
+async def test_a_session_receives_missed_notifications_on_its_next_stream(make_skill: MakeSkill, skills: Path) -> None:
     make_skill("one")
     async with serving(skills) as (host, _, url, http):
-        client = await OldClient(http, url).open()
+        client = await HandshakeClient(http, url).open()
         for number in range(5):
             make_skill("one", description=f"Version {number}.")
             await host.reload()
@@ -145,24 +143,24 @@ async def test_a_session_hears_on_its_next_stream_of_what_changed_while_it_had_n
             await host.reload()
             async with client.stream() as stream:
                 # Two changes, each list once.
-                assert sorted(await told(stream, LIST_NOTIFICATIONS)) == sorted(LIST_NOTIFICATIONS)
+                assert sorted(await notifications(stream, LIST_NOTIFICATIONS)) == sorted(LIST_NOTIFICATIONS)
                 make_skill("one", description=f"Version {number}, with the stream open.")
                 await host.reload()
-                assert sorted(await told(stream, LIST_NOTIFICATIONS)) == sorted(LIST_NOTIFICATIONS)
+                assert sorted(await notifications(stream, LIST_NOTIFICATIONS)) == sorted(LIST_NOTIFICATIONS)
 
 
-async def test_a_session_that_missed_nothing_is_told_nothing_when_it_opens_a_stream(
+async def test_a_session_that_missed_nothing_receives_nothing_on_its_next_stream(
     make_skill: MakeSkill, skills: Path
 ) -> None:
     make_skill("one")
     async with serving(skills) as (host, _, url, http):
         make_skill("one", description="Before the session.")
         await host.reload()
-        client = await OldClient(http, url).open()
+        client = await HandshakeClient(http, url).open()
         async with client.stream() as stream:
             (skills / "one" / "new.md").write_text("x")
             await host.reload()
-            assert await told(stream, ["notifications/resources/list_changed"]) == [
+            assert await notifications(stream, ["notifications/resources/list_changed"]) == [
                 "notifications/resources/list_changed"
             ]
 
@@ -170,11 +168,11 @@ async def test_a_session_that_missed_nothing_is_told_nothing_when_it_opens_a_str
 async def test_an_edit_wakes_no_session_without_a_stream(make_skill: MakeSkill, skills: Path) -> None:
     make_skill("one")
     async with serving(skills) as (host, server, url, http):
-        clients = [await OldClient(http, url).open() for _ in range(20)]
+        clients = [await HandshakeClient(http, url).open() for _ in range(20)]
         async with clients[0].stream() as stream:
             make_skill("one", description="Another.")
             await host.reload()
-            await told(stream, LIST_NOTIFICATIONS)
+            await notifications(stream, LIST_NOTIFICATIONS)
             connections = server.handshake._connections
             assert len(connections) == 20
             behind = [each for each in connections.values() if each.told < each.record.recent.last]
@@ -182,14 +180,14 @@ async def test_an_edit_wakes_no_session_without_a_stream(make_skill: MakeSkill, 
             assert not any(each.wake.is_set() for each in behind)
 
 
-async def test_what_was_given_to_a_session_is_forgotten_with_the_session(make_skill: MakeSkill, skills: Path) -> None:
+async def test_the_activations_of_a_session_are_forgotten_with_the_session(make_skill: MakeSkill, skills: Path) -> None:
     make_skill("one")
     async with serving(skills) as (_, server, url, http):
-        client = await OldClient(http, url).open()
+        client = await HandshakeClient(http, url).open()
         call = {"name": "activate_skill", "arguments": {"name": "one"}}
         first, second = [(await client.post("tools/call", call)).json()["result"] for _ in range(2)]
         assert first["content"] != second["content"]
-        ended = Endings(server)
+        ended = EndedSessions(server)
         assert (await http.delete(url, headers=client.headers)).status_code == 200
         assert await ended.first() == client.headers["Mcp-Session-Id"]
         assert server.handshake._connections == {}
@@ -229,35 +227,37 @@ async def logged_server(skills: Path) -> AsyncGenerator[tuple[Any, str, list[str
                     await process.wait()
 
 
-async def test_a_session_that_was_left_ends_after_the_time_that_is_set_and_one_with_a_stream_stays(
+async def test_an_idle_session_ends_after_the_timeout_unless_it_has_a_stream(
     make_skill: MakeSkill, skills: Path
 ) -> None:
     make_skill("one")
     async with serving(skills, session_idle_seconds=1) as (_, server, url, http):
-        listening = await OldClient(http, url).open()
+        listening = await HandshakeClient(http, url).open()
         async with listening.stream():
-            ended = Endings(server)
-            left = await OldClient(http, url).open()
+            ended = EndedSessions(server)
+            left = await HandshakeClient(http, url).open()
             assert await ended.first() == left.headers["Mcp-Session-Id"]
             assert (await left.post("ping")).status_code == 404
             assert (await listening.post("ping")).status_code == 200
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
-async def test_a_server_that_is_stopped_ends_its_streams_and_logs_no_error(make_skill: MakeSkill, skills: Path) -> None:
+async def test_a_server_that_stops_ends_its_streams_and_logs_no_error(make_skill: MakeSkill, skills: Path) -> None:
     make_skill("one", files={"large": b"x" * 12_000_000})
     async with (
         logged_server(skills) as (process, url, lines),
         httpx2.AsyncClient(timeout=60) as http,
     ):
-        clients = [await OldClient(http, url).open() for _ in range(5)]
+        clients = [await HandshakeClient(http, url).open() for _ in range(5)]
         listen_to = {"_meta": META, "notifications": {"toolsListChanged": True}}
         body = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": listen_to}
         modern = {**ACCEPT, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen"}
         ended: list[str] = []
         session = clients[0].headers["Mcp-Session-Id"]
         read = {"jsonrpc": "2.0", "id": 7, "method": "resources/read", "params": {"uri": "skill://one/large"}}
-        deaf = [await anyio.to_thread.run_sync(_deaf, url, session, message) for message in (None, read)]
+        deaf = [
+            await anyio.to_thread.run_sync(_connect_and_never_read, url, session, message) for message in (None, read)
+        ]
         async with anyio.create_task_group() as tasks:
             ready = [anyio.Event() for _ in range(8)]
 
@@ -287,7 +287,7 @@ async def test_a_server_that_is_stopped_ends_its_streams_and_logs_no_error(make_
     assert "ERROR" not in "".join(lines)
 
 
-def _deaf(url: str, session: str, message: dict[str, Any] | None = None) -> socket.socket:
+def _connect_and_never_read(url: str, session: str, message: dict[str, Any] | None = None) -> socket.socket:
     """Open the event stream of a session, or send a request, and read nothing of the answer."""
     parts = httpx2.URL(url)
     deaf = socket.create_connection((parts.host, parts.port))
@@ -307,7 +307,7 @@ def _deaf(url: str, session: str, message: dict[str, Any] | None = None) -> sock
     subscriptions=st.frozensets(st.sampled_from(URIS)),
     limit=st.integers(1, 8),
 )
-def test_what_was_missed_is_each_event_once_in_order_and_nothing_is_left_out_where_it_was_forgotten(
+def test_missed_events_are_kept_once_each_in_order(
     events: list[Any], number: int, subscriptions: frozenset[str], limit: int
 ) -> None:
     recent = RecentEvents(limit)

@@ -1,4 +1,4 @@
-"""Messages over pipes stay whole, whatever becomes of who sends them."""
+"""Messages over pipes stay whole, even if a send is cancelled."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def message(text: str) -> SessionMessage:
     return SessionMessage(JSONRPCNotification(jsonrpc="2.0", method="notifications/message", params={"data": text}))
 
 
-async def test_a_message_whose_sender_is_cancelled_halfway_breaks_no_other() -> None:
+async def test_a_send_that_is_cancelled_halfway_does_not_break_other_messages() -> None:
     source, sink = os.pipe()
     writer = PipeWriter(sink)
     text = b""

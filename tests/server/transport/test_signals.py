@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP end a command with all that it has started, and what was recorded goes on later."""
+"""SIGTERM and SIGHUP end a command with all its processes; recorded runs can be resumed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return server_environment(PATH=str(tmp_path / "bin"), XDG_STATE_HOME=str(tmp_path / "state"))
 
 
-def is_there(pid: int) -> bool:
+def is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -68,40 +68,40 @@ def start(*arguments: object, environment: dict[str, str], after: str = "") -> s
     )
 
 
-def traced(environment: dict[str, str]) -> dict[str, str]:
+def statuses(environment: dict[str, str]) -> dict[str, str]:
     """Return the status of each run by its trace."""
     listed = json.loads(run("runs", "list", "--json", **environment).stdout)["runs"]
     return {each["run_id"]: each["status"] for each in listed}
 
 
-async def ended_by(name: str, process: subprocess.Popen[str], work: Path) -> str:
-    """Send a signal once the command's child is there; return what the command said on stderr."""
+async def send_signal(name: str, process: subprocess.Popen[str], work: Path) -> str:
+    """Send a signal once the child of the command runs; return what the command wrote to stderr."""
     assert await becomes((work / "pid").exists)
     child = int((work / "pid").read_text())
     process.send_signal(getattr(signal, name))
     out, err = process.communicate(timeout=120)
     assert (process.returncode, out) == (128 + getattr(signal, name), ""), err
-    assert await becomes(lambda: not is_there(child))
+    assert await becomes(lambda: not is_running(child))
     return err
 
 
 @pytest.mark.parametrize("name", SIGNALS)
-async def test_a_run_that_a_signal_ends_leaves_nothing_running_and_is_resumed(
+async def test_a_run_ended_by_a_signal_leaves_no_processes_and_is_resumed(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, work: Path, environment: dict[str, str], name: str
 ) -> None:
     make_skill("stayer")
     endpoint.script = [Call("run_command", {"command": [sys.executable, "-c", STAY]}), "the end"]
     flags = ("--model", endpoint.model, "--run-tool", "run_command", "--workspace", work)
     with start("run", "stayer", "hi", skills, *flags, "--id", "ended", environment=environment) as process:
-        assert "Traceback" not in await ended_by(name, process, work)
-    assert traced(environment) == {"ended": "interrupted"}
+        assert "Traceback" not in await send_signal(name, process, work)
+    assert statuses(environment) == {"ended": "interrupted"}
     (work / "go").touch()
     done = run("runs", "resume", skills, *flags, **environment)
     assert done.stdout.split() == ["ended", "skill", "completed"], done.stderr
-    assert traced(environment) == {"ended": "completed"}
+    assert statuses(environment) == {"ended": "completed"}
 
 
-async def test_a_workflow_that_a_signal_ends_leaves_nothing_running_and_is_resumed(
+async def test_a_workflow_ended_by_a_signal_leaves_no_processes_and_is_resumed(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, work: Path, environment: dict[str, str]
 ) -> None:
     make_skill("stayer")
@@ -110,18 +110,18 @@ async def test_a_workflow_that_a_signal_ends_leaves_nothing_running_and_is_resum
     flags = ("--model", endpoint.model, "--run-tool", "run_command", "--workspace", work)
     flow = ("workflow", "run", work.parent / "flow.yaml", skills, *flags, "--id", "ended")
     with start(*flow, environment=environment) as process:
-        assert "Traceback" not in await ended_by("SIGTERM", process, work)
+        assert "Traceback" not in await send_signal("SIGTERM", process, work)
     (work / "pid").unlink()
     with start("runs", "resume", skills, *flags, environment=environment) as process:
-        assert "Traceback" not in await ended_by("SIGTERM", process, work)
-    assert traced(environment) == {"ended": "interrupted", "ended.1": "interrupted"}
+        assert "Traceback" not in await send_signal("SIGTERM", process, work)
+    assert statuses(environment) == {"ended": "interrupted", "ended.1": "interrupted"}
     (work / "go").touch()
     done = run("runs", "resume", skills, *flags, **environment)
     assert done.stdout.split() == ["ended", "workflow", "completed"], done.stderr
-    assert traced(environment) == {"ended": "completed", "ended.1": "completed"}
+    assert statuses(environment) == {"ended": "completed", "ended.1": "completed"}
 
 
-async def test_who_joins_a_run_of_another_process_and_is_ended_by_ctrl_c_only_leaves_it(
+async def test_ctrl_c_in_a_process_that_joined_a_run_does_not_end_the_run(
     make_skill: MakeSkill, skills: Path, endpoint: ModelEndpoint, work: Path, environment: dict[str, str]
 ) -> None:
     make_skill("stayer")
@@ -136,20 +136,20 @@ async def test_who_joins_a_run_of_another_process_and_is_ended_by_ctrl_c_only_le
             out, err = second.communicate(timeout=120)
             assert (second.returncode, out) == (130, ""), err
         # The first looks from time to time whether the record says that it was cancelled.
-        assert traced(environment) == {"joined": "running"}
+        assert statuses(environment) == {"joined": "running"}
         (work / "go").touch()
         out, err = first.communicate(timeout=120)
     assert (first.returncode, out) == (0, "the end\n"), err
 
 
 @pytest.mark.parametrize("name", SIGNALS)
-async def test_a_script_that_a_signal_ends_is_not_left_behind(
+async def test_a_script_is_ended_by_the_signal_too(
     make_skill: MakeSkill, skills: Path, work: Path, environment: dict[str, str], name: str
 ) -> None:
     make_skill("stayer", files={"scripts/stay.py": STAY.encode()})
     command = ("script", "--dir", skills, "--workspace", work, "stayer", "scripts/stay.py")
     with start(*command, environment=environment) as process:
-        assert "Traceback" not in await ended_by(name, process, work)
+        assert "Traceback" not in await send_signal(name, process, work)
 
 
 async def test_a_signal_that_was_ignored_before_stays_ignored(

@@ -1,4 +1,4 @@
-"""What is particular to a transport: raw messages, connections that come and go, and security over HTTP."""
+"""Rules of single transports: raw messages, changing connections, and security over HTTP."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ INITIALIZE = {
 }
 
 
-class Pipe:
-    """A server process on raw pipes."""
+class RawClient:
+    """A client that writes raw messages to the pipes of a server process."""
 
     def __init__(self, process: Process) -> None:
         assert process.stdout is not None
@@ -62,12 +62,12 @@ class Pipe:
 
 
 @asynccontextmanager
-async def raw_pipe(skills: Path) -> AsyncGenerator[Pipe]:
+async def raw_pipe(skills: Path) -> AsyncGenerator[RawClient]:
     async with await anyio.open_process(
         server_command(skills), cwd=REPOSITORY, env=server_environment(), stderr=None
     ) as process:
         try:
-            yield Pipe(process)
+            yield RawClient(process)
         finally:
             if process.returncode is None:
                 process.kill()
@@ -122,7 +122,7 @@ async def test_garbage_on_stdin_does_not_end_the_connection(skills: Path, make_s
         assert "result" in await pipe.ask("server/discover", MODERN, 1)
 
 
-async def test_a_message_in_pieces_and_two_in_one_piece_are_both_understood(skills: Path) -> None:
+async def test_split_messages_and_several_in_one_chunk_are_understood(skills: Path) -> None:
     message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": MODERN}).encode() + b"\n"
     async with raw_pipe(skills) as pipe:
         for byte in range(0, len(message), 7):
@@ -133,7 +133,7 @@ async def test_a_message_in_pieces_and_two_in_one_piece_are_both_understood(skil
         assert {(await pipe.receive())["id"], (await pipe.receive())["id"]} == {1, 2}
 
 
-async def test_an_answer_larger_than_the_pipe_arrives_whole_though_the_client_reads_late(
+async def test_a_response_larger_than_the_pipe_reaches_a_client_that_reads_late(
     skills: Path, make_skill: MakeSkill
 ) -> None:
     make_skill("one", files={"big.txt": b"0123456789" * 100_000})
@@ -174,7 +174,7 @@ async def test_stdin_from_a_file_is_served_by_the_sdks_transport(
     assert json.loads(done.stdout.splitlines()[0])["id"] == 1
 
 
-async def test_what_prints_to_stdout_while_serving_does_not_reach_the_wire(
+async def test_output_to_stdout_while_serving_does_not_reach_the_client(
     skills: Path, make_skill: MakeSkill, tmp_path: Path
 ) -> None:
     make_skill("one")
@@ -194,7 +194,7 @@ async def test_what_prints_to_stdout_while_serving_does_not_reach_the_wire(
     async with await anyio.open_process(
         command, cwd=REPOSITORY, env=server_environment(), stderr=subprocess.DEVNULL
     ) as process:
-        pipe = Pipe(process)
+        pipe = RawClient(process)
         await pipe.ask("server/discover", MODERN, 1)
         serving.touch()
         with anyio.fail_after(120):
@@ -205,7 +205,7 @@ async def test_what_prints_to_stdout_while_serving_does_not_reach_the_wire(
         process.kill()
 
 
-async def test_clients_of_both_eras_are_told_and_one_that_does_not_read_delays_nobody(
+async def test_clients_of_both_eras_are_notified_and_one_that_does_not_read_delays_no_other(
     skills: Path, make_skill: MakeSkill
 ) -> None:
     make_skill("one")
@@ -232,7 +232,7 @@ async def test_clients_of_both_eras_are_told_and_one_that_does_not_read_delays_n
                 await new.until_told("tools")
 
 
-async def test_health_is_answered_beside_the_protocol(skills: Path, make_skill: MakeSkill) -> None:
+async def test_health_is_served_beside_the_mcp_endpoint(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("one")
     async with http_server(skills) as url, httpx2.AsyncClient() as client:
         response = await client.get(url.removesuffix("/mcp") + "/health")
@@ -248,7 +248,7 @@ async def test_a_foreign_host_or_origin_is_refused_on_loopback(skills: Path, hea
         assert (await client.post(url, json=message, headers={**accept, **headers})).status_code in {403, 421}
 
 
-async def test_a_client_that_subscribes_in_a_loop_is_told_to_stop(skills: Path, make_skill: MakeSkill) -> None:
+async def test_a_client_that_subscribes_in_a_loop_is_refused(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("one")
     async with raw_pipe(skills) as pipe:
         await pipe.ask("initialize", INITIALIZE, 1)
@@ -263,7 +263,7 @@ async def test_a_client_that_subscribes_in_a_loop_is_told_to_stop(skills: Path, 
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a process cannot be asked to stop there")
-async def test_http_stops_within_seconds_though_clients_hold_event_streams_open(skills: Path) -> None:
+async def test_http_stops_within_seconds_despite_open_event_streams(skills: Path) -> None:
     command = server_command(skills, "--transport", "http", "--port", "0")
     async with await anyio.open_process(
         command, cwd=REPOSITORY, env=server_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
@@ -287,7 +287,7 @@ async def test_http_stops_within_seconds_though_clients_hold_event_streams_open(
         (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', None, -32600),
     ],
 )
-async def test_a_line_that_is_no_message_is_answered_so_that_nobody_waits(
+async def test_a_line_that_is_not_a_message_is_answered_with_an_error(
     skills: Path, line: bytes, number: int | None, code: int
 ) -> None:
     async with raw_pipe(skills) as pipe:
@@ -296,9 +296,7 @@ async def test_a_line_that_is_no_message_is_answered_so_that_nobody_waits(
         assert (answer["id"], answer["error"]["code"]) == (number, code)
 
 
-async def test_half_a_character_in_a_call_costs_a_replacement_and_not_the_answer(
-    skills: Path, make_skill: MakeSkill
-) -> None:
+async def test_a_lone_surrogate_in_a_call_is_replaced(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("one")
     call = {"name": "activate_skill", "arguments": {"name": "one", "message": "cut \ud83d"}, **MODERN}
     async with raw_pipe(skills) as pipe:
@@ -307,7 +305,7 @@ async def test_half_a_character_in_a_call_costs_a_replacement_and_not_the_answer
         assert "cut \ufffd" in result["content"][1]["text"]
 
 
-async def test_a_stream_of_events_is_bound_as_subscriptions_are(skills: Path) -> None:
+async def test_an_event_stream_has_the_limits_of_subscriptions(skills: Path) -> None:
     async with raw_pipe(skills) as pipe:
         for uris in (["skill://a/b"] * 3000, ["file:///etc/passwd"], ["skill://" + "a/" * 3000 + "b"]):
             answer = await pipe.ask(
@@ -316,7 +314,7 @@ async def test_a_stream_of_events_is_bound_as_subscriptions_are(skills: Path) ->
             assert answer["error"]["code"] == -32602
 
 
-def test_a_start_imports_nothing_that_only_some_requests_need() -> None:
+def test_a_start_does_not_import_what_only_some_requests_need() -> None:
     code = (
         "import sys, server.transport.serving, server.cli.app, server.transport.stdio\n"
         "late = ('skills_core.context', 'skills_core.mentions', 'server.visibility', 'rich')\n"

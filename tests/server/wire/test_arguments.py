@@ -1,4 +1,4 @@
-"""The arguments of a call are held against the schema that its tool is listed with, before anything is done."""
+"""Arguments are checked against the input schema of the tool before the call has any effect."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ SCHEMA: dict[str, Any] = {
         ({"name": "a", "tags": {}}, "tags must be a list of strings"),
     ],
 )
-def test_what_does_not_fit_is_answered_with_what_was_expected(arguments: dict[str, Any], told: str) -> None:
+def test_an_argument_of_the_wrong_type_is_refused_with_what_was_expected(arguments: dict[str, Any], told: str) -> None:
     with pytest.raises(InvalidRequestError, match=told):
         read_arguments("tool", arguments, SCHEMA)
 
@@ -92,31 +92,31 @@ OPTIONAL = {name: st.none() | values for name, values in VALUES.items() if name 
 
 
 @given(st.fixed_dictionaries({"name": VALUES["name"]}, optional=OPTIONAL))
-def test_what_fits_passes_as_it_is_and_a_null_is_no_argument(arguments: dict[str, Any]) -> None:
+def test_valid_arguments_pass_unchanged_and_null_counts_as_missing(arguments: dict[str, Any]) -> None:
     given = {name: value for name, value in arguments.items() if value is not None}
     assert read_arguments("tool", arguments, SCHEMA) == given
 
 
 @given(st.fixed_dictionaries({"name": VALUES["name"]}, optional=OPTIONAL))
-def test_the_text_of_its_json_is_as_good_as_a_value_that_is_no_text(arguments: dict[str, Any]) -> None:
+def test_a_value_may_be_given_as_a_string_of_its_json(arguments: dict[str, Any]) -> None:
     texts = {name: value if name == "name" or value is None else json.dumps(value) for name, value in arguments.items()}
     assert read_arguments("tool", texts, SCHEMA) == read_arguments("tool", arguments, SCHEMA)
 
 
 @given(st.integers(-(2**53), 2**53))
-def test_a_whole_number_may_be_written_with_a_point(number: int) -> None:
+def test_an_integer_may_be_written_as_a_float(number: int) -> None:
     found = read_arguments("tool", {"name": "5.0", "limit": float(number)}, SCHEMA)
     assert found == {"name": "5.0", "limit": number}
     assert isinstance(found["limit"], int)
 
 
-def test_half_of_a_character_in_the_text_of_json_is_mended_as_in_a_request() -> None:
+def test_a_lone_surrogate_in_a_string_of_json_is_replaced() -> None:
     found = read_arguments("tool", {"name": "a", "arguments": r'{"x": "\ud83d"}'}, SCHEMA)
     assert found["arguments"] == {"x": "\ufffd"}
 
 
 @given(st.dictionaries(st.sampled_from(sorted(VALUES)) | st.text(max_size=8), JSON, max_size=4))
-def test_any_arguments_pass_or_are_told_of(arguments: dict[str, Any]) -> None:
+def test_any_arguments_are_accepted_or_refused_by_name(arguments: dict[str, Any]) -> None:
     known = all(name in VALUES for name in arguments)
     try:
         found = read_arguments("tool", arguments, SCHEMA)
@@ -128,7 +128,7 @@ def test_any_arguments_pass_or_are_told_of(arguments: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("added", ADDED_ARGUMENTS)
-def test_what_clients_add_is_passed_over_unless_the_tool_has_such_an_argument(added: str) -> None:
+def test_an_extra_field_of_clients_is_ignored_unless_the_tool_has_such_an_argument(added: str) -> None:
     assert without_additions({"name": "a", added: "x", "zzz": 1}, SCHEMA) == {"name": "a", "zzz": 1}
     own = {"type": "object", "properties": {added: {"type": "string"}}}
     assert without_additions({added: "x"}, own) == {added: "x"}
@@ -150,9 +150,7 @@ async def test_calls_as_clients_send_them_are_answered(connect: Connect, make_sk
             assert told in result.content[0].text
 
 
-def test_every_tool_of_ours_forbids_unknown_arguments_and_has_types_that_are_checked(
-    skills: Path, make_skill: MakeSkill
-) -> None:
+def test_every_own_tool_forbids_unknown_arguments_and_uses_checked_types(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("one")
     settings = make_settings(tools=tuple(OptionalTool))
     library = Library(explicit_sources([skills]), current_environment)
@@ -164,7 +162,7 @@ def test_every_tool_of_ours_forbids_unknown_arguments_and_has_types_that_are_che
         assert {each["type"] for each in schema["properties"].values()} <= _IS.keys(), tool["name"]
 
 
-async def test_a_call_with_an_unknown_argument_does_nothing_and_says_so(
+async def test_a_call_with_an_unknown_argument_is_refused_before_it_has_any_effect(
     connect: Connect, make_skill: MakeSkill
 ) -> None:
     make_skill("one", files={"a.md": b"a"})
@@ -188,7 +186,7 @@ DECLARED = """tools:
 """
 
 
-async def test_a_declared_tool_whose_skill_goes_while_it_is_called_is_an_unknown_tool(
+async def test_a_declared_tool_is_unknown_if_its_skill_disappears_during_the_call(
     make_skill: MakeSkill, skills: Path, in_memory: ConnectHosted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("jsonschema")

@@ -1,4 +1,4 @@
-"""Pages and cursors: a text that is no cursor of ours is refused, and no page of a list is an answer to it."""
+"""Pages and cursors: every entry appears once, and a cursor that does not belong to the list is refused."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_pages_of_a_list_hold_each_entry_once_in_order(keys: list[str], size
 
 
 @given(KEYS, KEYS, SIZES, SIZES)
-def test_a_cursor_goes_on_after_its_entry_in_whatever_the_list_has_become(
+def test_a_cursor_continues_after_its_entry_in_a_changed_list(
     before: list[str], after: list[str], size: int, other: int
 ) -> None:
     for number, cursor in enumerate(walk(pages_of(before, size))[1], 1):
@@ -58,7 +58,7 @@ def test_a_cursor_goes_on_after_its_entry_in_whatever_the_list_has_become(
 
 
 @given(st.text(max_size=30) | st.binary(max_size=30).map(lambda raw: base64.urlsafe_b64encode(raw).decode()), KEYS)
-def test_a_text_that_we_did_not_make_is_refused(text: str, keys: list[str]) -> None:
+def test_any_other_text_is_refused(text: str, keys: list[str]) -> None:
     pager = pages_of(keys)
     assume(text not in walk(pager)[1])
     with pytest.raises(InvalidCursorError):
@@ -66,7 +66,7 @@ def test_a_text_that_we_did_not_make_is_refused(text: str, keys: list[str]) -> N
 
 
 @given(KEYS.filter(lambda keys: len(keys) > 2), st.data())
-def test_a_cursor_that_was_altered_is_refused(keys: list[str], data: st.DataObject) -> None:
+def test_an_altered_cursor_is_refused(keys: list[str], data: st.DataObject) -> None:
     pager = pages_of(keys)
     cursor = walk(pager)[1][0]
     at = data.draw(st.integers(0, len(cursor)))
@@ -90,7 +90,7 @@ async def refused(session: Session, method: str, **params: Any) -> None:
     assert caught.value.code == types.INVALID_PARAMS
 
 
-async def test_every_list_refuses_a_cursor_that_is_not_its_own_and_takes_one_of_before_a_restart(
+async def test_every_list_refuses_foreign_cursors_and_accepts_its_own_after_a_restart(
     connect: Connect, make_skill: MakeSkill
 ) -> None:
     for name in ("one", "two"):

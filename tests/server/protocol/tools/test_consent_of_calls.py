@@ -9,7 +9,7 @@ import mcp_types as types
 from skills_core.testing.script import Call
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint
-from tests.server.exchange.talking import Peer
+from tests.server.exchange.clients import Callbacks
 from tests.server.protocol.tools.test_run_skill import Served, served
 
 __all__ = ["served"]
@@ -31,7 +31,7 @@ ASKED = "skillserve asks for your consent to a tool call that uses the skill 'nu
 ANSWERS = [("accept", {"allow": True}), ("accept", {"allow": False}), ("decline", None), ("cancel", None)]
 
 
-def peer(*answers: tuple[Any, Any]) -> Peer:
+def peer(*answers: tuple[Any, Any]) -> Callbacks:
     """Return a client whose user gives these answers, one after the other."""
     given = iter(answers)
 
@@ -39,7 +39,7 @@ def peer(*answers: tuple[Any, Any]) -> Peer:
         action, content = next(given)
         return types.ElicitResult(action=action, content=content)
 
-    return Peer(elicit=elicit)
+    return Callbacks(elicit=elicit)
 
 
 async def test_a_declared_tool_is_carried_out_when_the_user_agrees(make_skill: MakeSkill, served: Served) -> None:

@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 
 from tests.conftest import MakeSkill
 from tests.model_endpoint import Hang, ModelEndpoint, Raw
-from tests.server.exchange.talking import Peer, client_for, says
+from tests.server.exchange.clients import Callbacks, client_for, says
 from tests.server.sessions import REPOSITORY, Era, Transport, http_server, server_command, server_environment
 
 Served = Callable[..., AbstractAsyncContextManager[Any]]
@@ -27,7 +27,7 @@ def served(skills: Path, tmp_path: Path, transport: Transport, era: Era) -> Serv
     """Serve the skills with these settings, and connect a client."""
 
     @asynccontextmanager
-    async def serve(peer: Peer | None = None, **settings: str) -> AsyncGenerator[Any]:
+    async def serve(peer: Callbacks | None = None, **settings: str) -> AsyncGenerator[Any]:
         given = {
             "SKILLSERVE_TOOLS": "run_skill,skills_status",
             "XDG_STATE_HOME": str(tmp_path / "state"),
@@ -37,10 +37,10 @@ def served(skills: Path, tmp_path: Path, transport: Transport, era: Era) -> Serv
             command, *arguments = server_command(skills)
             environment = server_environment(**given)
             target = StdioServerParameters(command=command, args=arguments, cwd=REPOSITORY, env=environment)
-            async with client_for(target, era, peer or Peer()) as client:
+            async with client_for(target, era, peer or Callbacks()) as client:
                 yield client
             return
-        async with http_server(skills, **given) as url, client_for(url, era, peer or Peer()) as client:
+        async with http_server(skills, **given) as url, client_for(url, era, peer or Callbacks()) as client:
             yield client
 
     return serve
@@ -106,7 +106,7 @@ async def test_the_client_s_own_model_performs_where_settings_say_so(
         asked.append(params)
         return says("hello from the client")
 
-    async with served(Peer(sample=sample), model="client") as client:
+    async with served(Callbacks(sample=sample), model="client") as client:
         result = await client.call_tool("run_skill", {"name": "greeter", "message": "now"})
     assert result.structured_content["output"] == "hello from the client"
     assert "Greet." in (asked[0].system_prompt or "")
@@ -124,7 +124,7 @@ async def test_a_client_that_samples_without_tools_performs_what_needs_none(
         asked.append(params)
         return says("hi")
 
-    peer = Peer(sample=sample, sampling=types.SamplingCapability())
+    peer = Callbacks(sample=sample, sampling=types.SamplingCapability())
     async with served(peer, model="client") as client:
         result = await client.call_tool("run_skill", {"name": "greeter"})
     assert (result.structured_content["status"], result.structured_content["output"]) == ("completed", "hi")

@@ -18,7 +18,7 @@ import pytest
 
 from tests.conftest import MakeSkill
 from tests.model_endpoint import Hang, ModelEndpoint
-from tests.server.exchange.talking import Peer, client_for
+from tests.server.exchange.clients import Callbacks, client_for
 from tests.server.sessions import REPOSITORY, Era, address, server_command, server_environment
 
 Statuses = Callable[[], dict[str, str]]
@@ -126,7 +126,7 @@ async def test_over_http_the_run_is_continued_by_the_next_server(
     async def call(url: str) -> None:
         # The server ends while it answers, which is an error of the connection.
         with suppress(Exception):
-            async with client_for(url, era, Peer()) as client:
+            async with client_for(url, era, Callbacks()) as client:
                 await client.call_tool("run_skill", {"name": "greeter"})
 
     async with (

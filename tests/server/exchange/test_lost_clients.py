@@ -1,4 +1,4 @@
-"""A client that cancels, closes its request or goes away leaves no work behind."""
+"""A client that cancels, closes its request or disconnects leaves no work running."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.server.exchange.talking import Converse, Peer, echo, http_program, noted, program_command, until_noted
+from tests.server.exchange.clients import Callbacks, Connect, echo, http_program, logged, program_command, until_logged
 from tests.server.sessions import REPOSITORY, Era, Transport, server_environment
 
 CLIENT = Path(__file__).with_name("vanishing_client.py")
@@ -37,7 +37,7 @@ async def client_process(
             command, cwd=REPOSITORY, env=server_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
         ) as process:
             try:
-                await until_noted(log, "begun")
+                await until_logged(log, "begun")
                 if step == WAITS_FOR_THE_CLIENT:
                     assert process.stdout is not None
                     assert (await process.stdout.receive()).startswith(b"asked")
@@ -51,41 +51,39 @@ async def client_process(
 async def test_a_client_that_is_killed_leaves_no_work_behind(
     skills: Path, log: Path, transport: Transport, era: Era, step: Mapping[str, object]
 ) -> None:
-    # Between two rounds over HTTP a server cannot know; only the wait is bounded.
+    # Between two requests over HTTP the server cannot notice; only the deadline ends the work.
     blind = transport == "http" and era == "modern" and step == WAITS_FOR_THE_CLIENT
     async with client_process(skills, log, transport, era, step, *(["3"] if blind else [])) as process:
         process.kill()
-        await until_noted(log, "cancelled")
+        await until_logged(log, "cancelled")
 
 
 @pytest.mark.parametrize("step", [WAITS_FOR_THE_CLIENT, WORKS_BY_ITSELF], ids=["waiting", "working"])
-async def test_a_client_that_cancels_its_call_ends_the_work(
-    converse: Converse, era: Era, step: Mapping[str, object]
+async def test_a_client_that_cancels_its_call_cancels_the_work(
+    connect: Connect, era: Era, step: Mapping[str, object]
 ) -> None:
     async def never(_: object) -> None:
         await anyio.sleep_forever()
 
-    between_rounds = era == "modern" and step == WAITS_FOR_THE_CLIENT
-    async with converse(Peer(sample=never), *(["3"] if between_rounds else [])) as talk:
+    between_requests = era == "modern" and step == WAITS_FOR_THE_CLIENT
+    async with connect(Callbacks(sample=never), *(["3"] if between_requests else [])) as connection:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(talk.run, step)
-            await talk.until_noted("begun")
+            tasks.start_soon(connection.run, step)
+            await connection.until_logged("begun")
             await anyio.sleep(0.3)
             tasks.cancel_scope.cancel()
-        await talk.until_noted("cancelled")
-        talk.peer.sample = echo
-        assert await talk.said({"sample": "a"}) == ["said a"]
+        await connection.until_logged("cancelled")
+        connection.callbacks.sample = echo
+        assert await connection.said({"sample": "a"}) == ["said a"]
 
 
-async def test_a_server_that_is_stopped_ends_the_work(skills: Path, log: Path, era: Era) -> None:
+async def test_a_server_that_stops_cancels_the_work(skills: Path, log: Path, era: Era) -> None:
     async with client_process(skills, log, "http", era, WORKS_BY_ITSELF):
-        pass  # the program is asked to end
-    await until_noted(log, "cancelled")
+        pass  # the program receives SIGTERM
+    await until_logged(log, "cancelled")
 
 
-async def test_work_that_waits_for_a_client_which_closes_stdin_is_ended_before_the_time_for_last_answers(
-    skills: Path, log: Path
-) -> None:
+async def test_work_that_waits_for_its_client_ends_as_soon_as_the_client_closes_stdin(skills: Path, log: Path) -> None:
     sampling: dict[str, object] = {"capabilities": {"sampling": {}}, "protocolVersion": "2025-11-25"}
     hello = {**sampling, "clientInfo": {"name": "test", "version": "1"}}
     call = {"name": "run_skill", "arguments": {"steps": [WAITS_FOR_THE_CLIENT]}}
@@ -110,4 +108,4 @@ async def test_work_that_waits_for_a_client_which_closes_stdin_is_ended_before_t
         assert await process.wait() == 0
     answers = {answer.get("id"): answer for answer in map(json.loads, text.splitlines())}
     assert answers[2]["result"]["content"][0]["text"] == "the run was ended: the client is gone"
-    assert noted(log) == ["begun", "cancelled"]
+    assert logged(log) == ["begun", "cancelled"]

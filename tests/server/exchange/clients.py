@@ -1,4 +1,4 @@
-"""Clients that let their model and their user answer, connected to a server whose tool asks them."""
+"""Clients whose model and user answer questions, connected to the scripted server."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def with_tools() -> types.SamplingCapability:
 
 
 @dataclass
-class Peer:
-    """The client's side: what it was asked, and what it answers."""
+class Callbacks:
+    """The callbacks of a client, and what it was asked."""
 
     sample: Callable[[types.CreateMessageRequestParams], Awaitable[Any]] | None = None
     elicit: Callable[[types.ElicitRequestFormParams], Awaitable[Any]] | None = None
@@ -62,12 +62,12 @@ async def allow(_: object) -> Any:
 
 
 @dataclass
-class Talk:
-    """A connection to the server, and the record of what its tool did."""
+class Connection:
+    """A connection to the scripted server, and the log of its tool."""
 
     client: Any
     era: Era
-    peer: Peer
+    callbacks: Callbacks
     log: Path
 
     async def run(self, *steps: Mapping[str, Any], **more: Any) -> Any:
@@ -82,26 +82,26 @@ class Talk:
     async def call(self, **arguments: Any) -> Any:
         return await self.client.call_tool("run_skill", arguments)
 
-    async def leg(self, steps: list[dict[str, Any]], answers: Any = None, state: str | None = None) -> Any:
-        """Make one request of the modern era, and leave it to the test to go on."""
+    async def request(self, steps: list[dict[str, Any]], answers: Any = None, state: str | None = None) -> Any:
+        """Make a single request of the modern era; the test makes the next one."""
         return await self.client.session.call_tool(
             "run_skill", {"steps": steps}, input_responses=answers, request_state=state, allow_input_required=True
         )
 
-    def noted(self) -> list[str]:
-        return noted(self.log)
+    def logged(self) -> list[str]:
+        return logged(self.log)
 
-    async def until_noted(self, what: str, times: int = 1) -> None:
-        await until_noted(self.log, what, times)
+    async def until_logged(self, what: str, times: int = 1) -> None:
+        await until_logged(self.log, what, times)
 
 
-def noted(log: Path) -> list[str]:
+def logged(log: Path) -> list[str]:
     return log.read_text(encoding="utf-8").splitlines() if log.exists() else []
 
 
-async def until_noted(log: Path, what: str, times: int = 1) -> None:
+async def until_logged(log: Path, what: str, times: int = 1) -> None:
     with anyio.fail_after(60):
-        while noted(log).count(what) < times:  # noqa: ASYNC110 - another process writes it
+        while logged(log).count(what) < times:  # noqa: ASYNC110 - another process writes it
             await anyio.sleep(0.02)
 
 
@@ -124,27 +124,27 @@ async def http_program(skills: Path, log: Path, *more: str) -> AsyncGenerator[st
             process.terminate()
 
 
-def client_for(target: Any, era: Era, peer: Peer, **more: Any) -> Client:
+def client_for(target: Any, era: Era, callbacks: Callbacks, **more: Any) -> Client:
     return Client(
         target,
         mode="legacy" if era == "handshake" else "2026-07-28",
-        sampling_callback=peer.on_sample if peer.sample else None,
-        sampling_capabilities=peer.sampling if peer.sample else None,
-        elicitation_callback=peer.on_elicit if peer.elicit else None,
+        sampling_callback=callbacks.on_sample if callbacks.sample else None,
+        sampling_capabilities=callbacks.sampling if callbacks.sample else None,
+        elicitation_callback=callbacks.on_elicit if callbacks.elicit else None,
         cache=None,
         **more,
     )
 
 
 @asynccontextmanager
-async def user_of(url: str, name: str, peer: Peer) -> AsyncGenerator[Client]:
+async def user_of(url: str, name: str, callbacks: Callbacks) -> AsyncGenerator[Client]:
     """Connect a client of the modern era as a user of this name."""
     headers = {"Authorization": f"Bearer {name}"}
     async with (
         create_mcp_http_client(headers=headers) as http,
-        client_for(streamable_http_client(url, http_client=http), "modern", peer) as client,
+        client_for(streamable_http_client(url, http_client=http), "modern", callbacks) as client,
     ):
         yield client
 
 
-Converse = Callable[..., AbstractAsyncContextManager[Talk]]
+Connect = Callable[..., AbstractAsyncContextManager[Connection]]

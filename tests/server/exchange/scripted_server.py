@@ -1,7 +1,7 @@
-"""A server with one tool that talks with its client as it is told: what tests of the talk connect to.
+"""A server with one tool whose steps are scripted by its arguments, for tests of exchanges.
 
 It is started by `python program.py stdio|http SKILLS LOG [SECONDS] [--auth] [--json]`. The tool `run_skill` takes
-`steps`, which are done one after the other; what happens is written to LOG, a line each. `{"all": [...]}` does steps at
+`steps`, which it does one after the other; it logs each event as a line of LOG. `{"all": [...]}` does steps at
 the same time.
 """
 
@@ -53,13 +53,13 @@ TOOL = {
 
 
 class Form(BaseModel):
-    """What a run may have to fill in."""
+    """A form for structured output."""
 
     score: float
 
 
-class TalkingServer(SkillServer):
-    """The server, with a tool that talks."""
+class ScriptedServer(SkillServer):
+    """The server, with a tool that asks its client."""
 
     def __init__(self, host: Host, log: Path, limits: ExchangeLimits, *, local: bool) -> None:
         super().__init__(host, local=local)
@@ -174,7 +174,7 @@ class TalkingServer(SkillServer):
 
 
 class Tokens:
-    """Takes `alice` and `bob` for tokens of users of these names."""
+    """Accepts `alice` and `bob` as tokens of users of these names."""
 
     async def verify_token(self, token: str) -> AccessToken | None:
         from mcp.server.auth.provider import AccessToken  # noqa: PLC0415 - it imports most of the SDK
@@ -183,7 +183,7 @@ class Tokens:
         return AccessToken(token=token, client_id="app", scopes=[], subject=token) if known else None
 
 
-async def serve(transport: str, server: TalkingServer, host: Host, *, auth: bool) -> None:
+async def serve(transport: str, server: ScriptedServer, host: Host, *, auth: bool) -> None:
     async with server.exchanges.serving():
         if transport == "stdio":
 
@@ -218,5 +218,5 @@ def main() -> None:
     settings = make_settings(transport=over, port=0, watch=WatchMode.OFF, usage=False)
     host = Host(Library(explicit_sources([Path(skills)]), current_environment), settings)
     limits = ExchangeLimits(resume_seconds=float(more[0]), answer_seconds=float(more[0])) if more else ExchangeLimits()
-    server = TalkingServer(host, Path(log), limits, local=transport == "stdio")
+    server = ScriptedServer(host, Path(log), limits, local=transport == "stdio")
     anyio.run(partial(serve, transport, server, host, auth="--auth" in sys.argv))

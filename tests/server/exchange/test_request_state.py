@@ -1,4 +1,4 @@
-"""What a client of the modern era holds between two rounds, and what it can and cannot do with it."""
+"""The `requestState` of the modern era: which requests can resume a call, and which are refused."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
-from tests.server.exchange.talking import (
-    Converse,
-    Peer,
-    Talk,
+from tests.server.exchange.clients import (
+    Callbacks,
+    Connect,
+    Connection,
     allow,
     client_for,
     echo,
     http_program,
     says,
-    until_noted,
+    until_logged,
     user_of,
 )
 from tests.server.sessions import Era
@@ -42,22 +42,22 @@ def text_of(result: Any) -> str:
     return "".join(block.text for block in result.content)
 
 
-async def test_questions_of_the_same_time_share_a_round(converse: Converse) -> None:
+async def test_parallel_questions_share_a_response(connect: Connect) -> None:
     steps = [{"all": [{"sample": "a"}, {"confirm": "b"}, {"sample": "c"}]}]
-    async with converse(Peer(sample=echo, elicit=allow)) as talk:
-        asked = await talk.leg(steps)
+    async with connect(Callbacks(sample=echo, elicit=allow)) as connection:
+        asked = await connection.request(steps)
         methods = sorted(request.method for request in asked.input_requests.values())
         assert methods == ["elicitation/create", "sampling/createMessage", "sampling/createMessage"]
         first, *others = [key for key, each in asked.input_requests.items() if each.method.startswith("sampling")]
-        # Who answers one question is asked the others again.
-        again = await talk.leg(steps, {first: says("yes"), "q99": says("nobody asked")}, asked.request_state)
+        # A client that answers one question is asked the others again.
+        again = await connection.request(steps, {first: says("yes"), "q99": says("not asked")}, asked.request_state)
         assert {*again.input_requests} == {*asked.input_requests} - {first}
         assert others
 
 
-async def test_a_state_is_good_for_its_own_call_alone(converse: Converse) -> None:
-    async with converse(Peer(sample=echo)) as talk:
-        asked = await talk.leg(STEPS)
+async def test_a_state_is_valid_only_for_its_own_call(connect: Connect) -> None:
+    async with connect(Callbacks(sample=echo)) as connection:
+        asked = await connection.request(STEPS)
         sealed = asked.request_state
         for steps, state in [
             ([{"sample": "other"}], sealed),
@@ -66,71 +66,71 @@ async def test_a_state_is_good_for_its_own_call_alone(converse: Converse) -> Non
             (STEPS, ""),
         ]:
             with pytest.raises(MCPError, match="Invalid or expired requestState: it belongs to another call"):
-                await talk.leg(steps, answers_to(asked), state)
+                await connection.request(steps, answers_to(asked), state)
         assert "a" not in sealed.split(".")[0]
-        assert (await talk.leg(STEPS, answers_to(asked), sealed)).input_requests
+        assert (await connection.request(STEPS, answers_to(asked), sealed)).input_requests
 
 
-async def test_answers_that_are_given_twice_count_once(converse: Converse) -> None:
-    async with converse(Peer(sample=echo)) as talk:
-        first = await talk.leg(STEPS)
-        second = await talk.leg(STEPS, answers_to(first, "one"), first.request_state)
-        # As where the answer was lost on its way: the round that is open is told again, and nothing is done twice.
-        lost = await talk.leg(STEPS, answers_to(first, "two"), first.request_state)
+async def test_repeated_answers_count_once(connect: Connect) -> None:
+    async with connect(Callbacks(sample=echo)) as connection:
+        first = await connection.request(STEPS)
+        second = await connection.request(STEPS, answers_to(first, "one"), first.request_state)
+        # As if the response was lost: the open questions are repeated, and no step runs twice.
+        lost = await connection.request(STEPS, answers_to(first, "two"), first.request_state)
         assert lost.input_requests == second.input_requests
-        done = await talk.leg(STEPS, answers_to(second), lost.request_state)
+        done = await connection.request(STEPS, answers_to(second), lost.request_state)
         assert done.structured_content["said"] == ["one", "yes"]
-        over = await talk.leg(STEPS, answers_to(second), second.request_state)
+        over = await connection.request(STEPS, answers_to(second), second.request_state)
         assert over.is_error
         assert "has ended, or is not on this server" in text_of(over)
-        assert talk.noted() == ["begun", "sample: one", "sample: yes", "done"]
+        assert connection.logged() == ["begun", "sample: one", "sample: yes", "done"]
 
 
-async def test_a_round_that_is_long_over_is_refused(converse: Converse) -> None:
+async def test_an_outdated_state_is_refused(connect: Connect) -> None:
     steps = [*STEPS, {"sample": "c"}]
-    async with converse(Peer(sample=echo)) as talk:
-        first = await talk.leg(steps)
-        second = await talk.leg(steps, answers_to(first), first.request_state)
-        third = await talk.leg(steps, answers_to(second), second.request_state)
-        assert "was used before" in text_of(await talk.leg(steps, answers_to(first), first.request_state))
-        assert not (await talk.leg(steps, answers_to(third), third.request_state)).is_error
+    async with connect(Callbacks(sample=echo)) as connection:
+        first = await connection.request(steps)
+        second = await connection.request(steps, answers_to(first), first.request_state)
+        third = await connection.request(steps, answers_to(second), second.request_state)
+        assert "was used before" in text_of(await connection.request(steps, answers_to(first), first.request_state))
+        assert not (await connection.request(steps, answers_to(third), third.request_state)).is_error
 
 
-async def test_two_requests_with_the_same_state_at_once_are_not_both_served(converse: Converse) -> None:
+async def test_of_two_simultaneous_requests_with_one_state_one_is_refused(connect: Connect) -> None:
     steps: list[dict[str, Any]] = [{"sample": "a"}, {"sleep": 0.5}, {"sample": "b"}]
     got: list[Any] = []
 
-    async def go_on(talk: Talk, asked: Any) -> None:
-        got.append(await talk.leg(steps, answers_to(asked), asked.request_state))
+    async def go_on(connection: Connection, asked: Any) -> None:
+        got.append(await connection.request(steps, answers_to(asked), asked.request_state))
 
-    async with converse(Peer(sample=echo)) as talk:
-        asked = await talk.leg(steps)
+    async with connect(Callbacks(sample=echo)) as connection:
+        asked = await connection.request(steps)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(go_on, talk, asked)
-            tasks.start_soon(go_on, talk, asked)
+            tasks.start_soon(go_on, connection, asked)
+            tasks.start_soon(go_on, connection, asked)
         refused, served = sorted(got, key=lambda each: hasattr(each, "input_requests"))
         assert "another request with this requestState" in text_of(refused)
         assert served.input_requests
 
 
-async def test_nobody_who_comes_back_too_late_goes_on(converse: Converse) -> None:
-    async with converse(Peer(sample=echo), "1") as talk:
-        asked = await talk.leg(STEPS)
-        await talk.until_noted("cancelled")
-        late = await talk.leg(STEPS, answers_to(asked), asked.request_state)
+async def test_a_client_that_comes_back_too_late_is_refused(connect: Connect) -> None:
+    async with connect(Callbacks(sample=echo), "1") as connection:
+        asked = await connection.request(STEPS)
+        await connection.until_logged("cancelled")
+        late = await connection.request(STEPS, answers_to(asked), asked.request_state)
         assert "has ended, or is not on this server" in text_of(late)
 
 
-async def test_work_that_is_over_while_the_client_is_asked_is_told_to_who_comes_back(converse: Converse) -> None:
+async def test_work_that_finishes_while_the_client_is_asked_is_delivered_to_its_next_request(connect: Connect) -> None:
     steps: list[dict[str, Any]] = [{"race": [{"sample": "a"}, {"sleep": 0.3}]}]
-    async with converse(Peer(sample=echo)) as talk:
-        asked = await talk.leg(steps)
-        await talk.until_noted("done")
-        told = await talk.leg(steps, answers_to(asked), asked.request_state)
+    async with connect(Callbacks(sample=echo)) as connection:
+        asked = await connection.request(steps)
+        await connection.until_logged("done")
+        told = await connection.request(steps, answers_to(asked), asked.request_state)
         assert told.structured_content["said"] == [None]
 
 
-async def test_garbage_for_answers_is_refused_and_the_round_stays_open(skills: Path, log: Path) -> None:
+async def test_malformed_answers_are_refused_and_the_questions_stay_open(skills: Path, log: Path) -> None:
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {"sampling": {}},
@@ -160,33 +160,33 @@ async def test_garbage_for_answers_is_refused_and_the_round_stays_open(skills: P
 
 
 async def test_a_state_of_another_process_is_refused_with_what_to_do(skills: Path, log: Path, tmp_path: Path) -> None:
-    peer = Peer(sample=echo)
+    callbacks = Callbacks(sample=echo)
     async with (
         http_program(skills, log) as one,
         http_program(skills, tmp_path / "other") as other,
-        client_for(one, "modern", peer) as here,
-        client_for(other, "modern", peer) as there,
+        client_for(one, "modern", callbacks) as here,
+        client_for(other, "modern", callbacks) as there,
     ):
-        asked = await Talk(here, "modern", peer, log).leg(STEPS)
+        asked = await Connection(here, "modern", callbacks, log).request(STEPS)
         with pytest.raises(MCPError, match=r"another process of this server.*Start the call again"):
-            await Talk(there, "modern", peer, log).leg(STEPS, answers_to(asked), asked.request_state)
+            await Connection(there, "modern", callbacks, log).request(STEPS, answers_to(asked), asked.request_state)
 
 
-async def test_another_user_cannot_go_on_with_a_run(skills: Path, log: Path) -> None:
-    peer = Peer(sample=echo)
+async def test_another_user_cannot_resume_a_run(skills: Path, log: Path) -> None:
+    callbacks = Callbacks(sample=echo)
     async with (
         http_program(skills, log, "--auth") as url,
-        user_of(url, "alice", peer) as alice,
-        user_of(url, "bob", peer) as bob,
+        user_of(url, "alice", callbacks) as alice,
+        user_of(url, "bob", callbacks) as bob,
     ):
-        hers, his = Talk(alice, "modern", peer, log), Talk(bob, "modern", peer, log)
-        asked = await hers.leg(STEPS)
+        hers, his = Connection(alice, "modern", callbacks, log), Connection(bob, "modern", callbacks, log)
+        asked = await hers.request(STEPS)
         with pytest.raises(MCPError, match="Invalid or expired requestState"):
-            await his.leg(STEPS, answers_to(asked), asked.request_state)
+            await his.request(STEPS, answers_to(asked), asked.request_state)
         waits = await hers.call(steps=[{"confirm": "push?"}])
         for way in ("confirm", "continue"):
             refused = await his.call(**{way: waits.structured_content[way]})
             assert "no run waits for this" in text_of(refused)
         agreed = await hers.call(confirm=waits.structured_content["confirm"])
         assert agreed.structured_content["said"] == [True]
-        await until_noted(log, "done")
+        await until_logged(log, "done")

@@ -1,4 +1,4 @@
-"""How much work there may be, and when."""
+"""When a registry accepts work, and how much at a time."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from server.exchange.registry import ExchangeRegistry
 from server.hosting.host import Host
 from skills_core.library import Library
 from skills_core.sources import explicit_sources
-from tests.server.exchange.talking import Peer, Talk, client_for, echo
-from tests.server.exchange.talking_server import TalkingServer
+from tests.server.exchange.clients import Callbacks, Connection, client_for, echo
+from tests.server.exchange.scripted_server import ScriptedServer
 
 
-def hosted(skills: Path, log: Path, limits: ExchangeLimits) -> TalkingServer:
+def hosted(skills: Path, log: Path, limits: ExchangeLimits) -> ScriptedServer:
     host = Host(Library(explicit_sources([skills]), current_environment), Settings())
-    return TalkingServer(host, log, limits, local=True)
+    return ScriptedServer(host, log, limits, local=True)
 
 
 async def test_more_runs_than_allowed_are_refused_until_one_ends(skills: Path, log: Path) -> None:
-    server, peer = hosted(skills, log, ExchangeLimits(concurrent=1)), Peer(sample=echo)
-    async with server.exchanges.serving(), client_for(server, "handshake", peer) as client:
-        talk = Talk(client, "handshake", peer, log)
+    server, callbacks = hosted(skills, log, ExchangeLimits(concurrent=1)), Callbacks(sample=echo)
+    async with server.exchanges.serving(), client_for(server, "handshake", callbacks) as client:
+        connection = Connection(client, "handshake", callbacks, log)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(talk.run, {"hang": 0})
-            await talk.until_noted("begun")
-            refused: Any = await talk.run({"sample": "a"})
+            tasks.start_soon(connection.run, {"hang": 0})
+            await connection.until_logged("begun")
+            refused: Any = await connection.run({"sample": "a"})
             assert refused.is_error
             assert "already has 1 runs" in refused.content[0].text
             tasks.cancel_scope.cancel()
-        await talk.until_noted("cancelled")
-        assert await talk.said({"sample": "a"}) == ["said a"]
+        await connection.until_logged("cancelled")
+        assert await connection.said({"sample": "a"}) == ["said a"]
 
 
-async def test_nothing_is_done_before_or_after_serving(skills: Path, log: Path) -> None:
+async def test_no_work_is_accepted_before_or_after_serving(skills: Path, log: Path) -> None:
     server = hosted(skills, log, ExchangeLimits())
-    async with client_for(server, "handshake", Peer()) as client:
+    async with client_for(server, "handshake", Callbacks()) as client:
         async with server.exchanges.serving():
             assert not (await client.call_tool("run_skill", {"steps": []})).is_error
         assert (await client.call_tool("run_skill", {"steps": []})).is_error
