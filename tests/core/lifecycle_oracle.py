@@ -1,4 +1,4 @@
-"""Which skill is served and why, told a second time: naively, from the documents, and from nothing of the product.
+"""An oracle: which skill is served and why, computed naively from the documents and without code of the product.
 
 The rules are those of JD.AI's lifecycle (precedence, validation, conflicts before gates, gates combined with AND, and
 their reasons) and of the design's sections on sources and frontmatter (strictness, trust). `decide` takes a world in
@@ -47,7 +47,7 @@ PLACES = (
 
 @dataclass(frozen=True)
 class Needs:
-    """Conditions. `config` are values that keys must have; `settings` keys that must say yes."""
+    """Conditions. `config` are values that keys must have; `settings` are keys that must be on."""
 
     os: tuple[str, ...] = ()
     bins: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class Written:
-    """A skill as somebody wrote it; `name` is None where the field is absent.
+    """A skill as written; `name` is None if the field is absent.
 
     `when` are the conditions in that field, `metadata` those under the name `host`.
     """
@@ -110,7 +110,7 @@ class Decision:
 
 
 def decide(skills: Iterable[Written], machine: Machine, places: tuple[Place, ...] = PLACES) -> dict[Written, Decision]:
-    """Say of each skill what becomes of it."""
+    """Return the decision on each skill."""
     decisions: dict[Written, Decision] = {}
     taken: set[str] = set()
     by_place: dict[str, list[Written]] = {}

@@ -59,20 +59,20 @@ def test_a_skill_is_found_by_key_path_and_uri(catalog: Catalog, name: str, path:
         "../x",
     ],
 )
-def test_what_names_no_active_skill_is_unknown(catalog: Catalog, name: str) -> None:
+def test_a_name_without_an_active_skill_is_unknown(catalog: Catalog, name: str) -> None:
     with pytest.raises(UnknownSkillError) as caught:
         catalog.skill(name)
     assert caught.value.name == name
     assert len(str(caught.value)) < 1000
 
 
-def test_an_unknown_skill_is_answered_with_similar_names(catalog: Catalog) -> None:
+def test_the_error_for_an_unknown_skill_suggests_similar_names(catalog: Catalog) -> None:
     with pytest.raises(UnknownSkillError, match=r"Did you mean 'pdf-processing'") as caught:
         catalog.skill("pdf-procesing")
     assert caught.value.similar[0] == "pdf-processing"
 
 
-def test_an_unknown_skill_like_no_other_has_no_suggestion(catalog: Catalog) -> None:
+def test_the_error_for_an_unknown_skill_suggests_nothing_dissimilar(catalog: Catalog) -> None:
     with pytest.raises(UnknownSkillError) as caught:
         catalog.skill("qqqqqqqq")
     assert caught.value.similar == ()
@@ -103,14 +103,14 @@ def test_a_file_is_found_by_its_path(catalog: Catalog, path: str) -> None:
         "x" * 100000,
     ],
 )
-def test_what_names_no_file_of_a_skill_is_unknown(catalog: Catalog, path: str) -> None:
+def test_a_path_without_a_file_of_the_skill_is_unknown(catalog: Catalog, path: str) -> None:
     with pytest.raises(UnknownFileError) as caught:
         catalog.file_of(catalog.skill("pdf-processing"), path)
     assert (caught.value.skill, caught.value.path) == ("pdf-processing", path)
     assert len(str(caught.value)) < 1000
 
 
-def test_an_unknown_file_is_answered_with_similar_paths(catalog: Catalog) -> None:
+def test_the_error_for_an_unknown_file_suggests_similar_paths(catalog: Catalog) -> None:
     with pytest.raises(UnknownFileError, match=r"Did you mean 'references/forms.md'"):
         catalog.file_of(catalog.skill("pdf-processing"), "reference/forms.md")
 
@@ -151,11 +151,11 @@ def test_a_file_of_a_nested_skill_belongs_to_the_innermost_skill(catalog: Catalo
         "skill://" + "a" * 100_000,
     ],
 )
-def test_what_names_no_served_file_has_no_file(catalog: Catalog, uri: str) -> None:
+def test_a_uri_without_a_served_file_finds_none(catalog: Catalog, uri: str) -> None:
     assert catalog.file(uri) is None
 
 
-def test_an_empty_catalog_answers_too(tmp_path: Path, load: Callable[..., Library]) -> None:
+def test_lookups_in_an_empty_catalog_find_nothing(tmp_path: Path, load: Callable[..., Library]) -> None:
     catalog = load(tmp_path).catalog
     assert (catalog.skills, catalog.active, catalog.problems) == ((), (), ())
     assert catalog.file("skill://a/SKILL.md") is None
@@ -167,9 +167,7 @@ def test_a_catalog_shows_how_many_skills_it_has_in_each_state(catalog: Catalog) 
     assert repr(catalog) == "<Catalog 4 active, 1 excluded, 1 invalid>"
 
 
-def test_a_catalog_that_is_loaded_once_says_the_same_of_skills_and_reads_none_of_their_other_files(
-    tmp_path: Path, catalog: Catalog
-) -> None:
+def test_load_catalog_decides_as_a_library_does_and_reads_only_main_files(tmp_path: Path, catalog: Catalog) -> None:
     (tmp_path / "AGENTS.md").write_text("Be kind.\n", encoding="utf-8")
     environment = Environment(os="linux", has_bin=lambda _: True)
     light = load_catalog(explicit_sources([tmp_path]), environment)

@@ -53,7 +53,7 @@ SETTINGS = st.sampled_from([*CHANGES]).flatmap(lambda name: st.tuples(st.just(na
 
 
 def decided(catalog: Catalog, seen: Callable[[Catalog], Any]) -> Any:
-    """Return all that was decided, beside what users see the order of the skills that models are offered."""
+    """Return what users see of a catalog, and the order of its lists."""
     lists = (catalog.skills, catalog.active, catalog.offered, catalog.conditional)
     return seen(catalog), [[(str(skill.source.root), skill.path) for skill in skills] for skills in lists]
 

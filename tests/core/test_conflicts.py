@@ -49,7 +49,7 @@ def test_a_skill_of_higher_precedence_shadows_the_same_name_even_when_gated_out(
 
 
 @pytest.mark.parametrize("taken", [["explicit-2"], ["explicit-2", "explicit-2-2"]])
-def test_a_place_is_found_whatever_names_are_taken(
+def test_a_free_path_is_found_whichever_names_are_taken(
     taken: list[str], tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     for folder in (*taken, "a"):
@@ -70,7 +70,7 @@ def test_an_invalid_skill_shadows_nothing(
     ]
 
 
-def test_a_shadowed_skill_says_what_shadows_it(
+def test_the_detail_of_a_shadowed_skill_names_the_winner(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     write_skill(tmp_path / "high", "x/y", name="a")
@@ -80,7 +80,9 @@ def test_a_shadowed_skill_says_what_shadows_it(
     assert str((tmp_path / "high" / "x" / "y").resolve()) in shadowed.detail
 
 
-def test_names_differ_by_case(tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]) -> None:
+def test_names_are_case_sensitive(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
     write_skill(tmp_path / "high", "a", name="Name")
     write_skill(tmp_path / "low", "b", name="name")
     assert [skill.key for skill in load(tmp_path / "high", tmp_path / "low").catalog.active] == ["Name", "name"]
@@ -108,7 +110,7 @@ PLACED: list[tuple[str, list[dict[str, str]], dict[str, str]]] = [
 
 
 @pytest.mark.parametrize(("sources", "placed"), [case[1:] for case in PLACED], ids=[case[0] for case in PLACED])
-def test_skills_are_placed(
+def test_skills_get_their_paths(
     sources: list[dict[str, str]],
     placed: dict[str, str],
     tmp_path: Path,
@@ -131,7 +133,7 @@ def test_skills_are_placed(
         [{"a": "a"}, {"b": "b", "b/a": "c"}],
     ],
 )
-def test_no_skill_of_one_source_stands_below_a_skill_of_another(
+def test_no_skill_has_a_path_below_a_skill_of_another_source(
     sources: list[dict[str, str]], tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     for number, folders in enumerate(sources):
@@ -143,7 +145,7 @@ def test_no_skill_of_one_source_stands_below_a_skill_of_another(
             assert one.source == other.source or not one.path.startswith(f"{other.path}/")
 
 
-def test_a_name_twice_in_one_source_is_told_on_both(
+def test_both_skills_of_a_duplicate_name_in_one_source_have_a_diagnostic(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     write_skill(tmp_path, "x/refunds")
@@ -153,7 +155,7 @@ def test_a_name_twice_in_one_source_is_told_on_both(
     assert [skill.name for skill in catalog.active] == ["refunds", "refunds"]
 
 
-def test_a_name_twice_in_a_high_source_shadows_every_one_below(
+def test_a_duplicate_name_in_a_higher_source_shadows_all_in_lower_ones(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     for folder in ("high/x/a", "high/y/a", "low/a", "low/z/a"):
@@ -175,7 +177,7 @@ def test_a_name_twice_in_a_high_source_shadows_every_one_below(
         max_size=3,
     )
 )
-def test_every_active_skill_has_a_path_and_a_key_of_its_own_that_find_it(
+def test_every_active_skill_is_found_by_its_own_path_and_key(
     sources: list[dict[str, str]], write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     with tempfile.TemporaryDirectory() as space:

@@ -50,7 +50,7 @@ HERE = Environment(
         (Gate(config=(("provider", "A"),)), Reason.CONFIG_DISABLED, "provider"),
     ],
 )
-def test_a_closed_gate_says_what_is_missing(gate: Gate, reason: Reason | None, missing: str) -> None:
+def test_the_detail_of_a_closed_gate_names_what_is_missing(gate: Gate, reason: Reason | None, missing: str) -> None:
     exclusion = evaluate_gate(gate, HERE)
     assert (exclusion.reason if exclusion else None) is reason
     assert exclusion is None or missing in exclusion.detail
@@ -165,7 +165,7 @@ METADATA: dict[str, tuple[str, Reason | None]] = {
 
 
 @pytest.mark.parametrize(("fields", "reason"), METADATA.values(), ids=METADATA)
-def test_conditions_are_found_as_public_skills_write_them(
+def test_conditions_are_read_as_public_skills_write_them(
     fields: str,
     reason: Reason | None,
     tmp_path: Path,
@@ -196,7 +196,7 @@ def test_when_and_metadata_must_both_be_met(
         ({"a": {"b": {"c": False}}, "a.b.c": True}, "a.b.c"),
     ],
 )
-def test_a_dotted_key_is_found_as_it_stands_or_nested(config: dict[str, Any], key: str) -> None:
+def test_a_configuration_key_may_be_dotted_or_nested(config: dict[str, Any], key: str) -> None:
     environment = Environment(os="linux", has_bin=lambda _: True, config=config)
     assert evaluate_gate(Gate(config=((key, True),)), environment) is None
     assert evaluate_gate(Gate(settings=(key,)), environment) is None
@@ -215,7 +215,7 @@ ENTRIES: dict[str, tuple[SkillEntry, Gate, Reason | None]] = {
 
 
 @pytest.mark.parametrize(("entry", "gate", "reason"), ENTRIES.values(), ids=ENTRIES)
-def test_what_is_set_for_one_skill_counts_for_its_gates(entry: SkillEntry, gate: Gate, reason: Reason | None) -> None:
+def test_the_entry_of_a_skill_applies_to_its_gates(entry: SkillEntry, gate: Gate, reason: Reason | None) -> None:
     exclusion = evaluate_gate(gate, HERE, entry, primary_env="KEY")
     assert (exclusion.reason if exclusion else None) is reason
 
@@ -232,7 +232,7 @@ CREDENTIALS: dict[str, tuple[str, SkillEntry, bool]] = {
 
 @pytest.mark.parametrize(("name", "entry", "is_set"), CREDENTIALS.values(), ids=CREDENTIALS)
 @pytest.mark.parametrize("fields", ["when: {os: windows}", "colour: red"])
-def test_a_skill_says_whether_its_primary_credential_is_set_whatever_its_state(
+def test_a_skill_in_any_state_says_whether_its_primary_credential_is_set(
     name: str,
     entry: SkillEntry,
     is_set: bool,  # noqa: FBT001 - a parameter of the test

@@ -1,4 +1,4 @@
-"""The product against the oracle of `lifecycle_oracle`: which skill is served and why, on real folders."""
+"""Compare the product with `lifecycle_oracle` on real folders: which skill is served and why."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class World:
         self.changed.append(folder)
 
     def settle(self, machine: Machine, *, nested: tuple[bool, bool] = (True, False)) -> None:
-        """Make it that machine; `nested` tells how the configurations of user and project spell their keys."""
+        """Write the configurations of this machine; `nested` tells if those of user and project nest their keys."""
         self.machine = machine
         configs = ((self.space / "home", machine.user_config), (self.space / "project", machine.project_config))
         for (owner, config), deep in zip(configs, nested, strict=True):
@@ -87,7 +87,7 @@ class World:
         return Library(default_sources(places), self.environment)
 
     def check(self, catalog: Catalog, places: tuple[Place, ...] = PLACES) -> None:
-        """Compare every skill of the catalog with what the oracle says of it."""
+        """Compare every skill of the catalog with the oracle's decision."""
         decisions = decide(self.skills.values(), self.machine, places)
         expected = {folder: decisions[skill] for folder, skill in self.skills.items()}
         found = outcomes(catalog)
@@ -118,7 +118,7 @@ def as_objects(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def text_of(skill: Written) -> str:
-    """Write a skill in YAML, of which JSON is a part."""
+    """Return the text of a skill, with its frontmatter as JSON, which is valid YAML."""
     if not skill.frontmatter:
         return "Do it.\n"
     fields: dict[str, Any] = {"license": "MIT"} | ({"name": skill.name} if skill.name is not None else {})
@@ -186,7 +186,7 @@ MORE_GATES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    """An empty world, which goes at once: pytest would keep its thousands of files for a while."""
+    """Provide an empty world and remove it at once: pytest would keep its thousands of files for later runs."""
     with tempfile.TemporaryDirectory() as space:
         yield World(Path(space).resolve())
 
@@ -214,13 +214,13 @@ def check_on_all_machines(world: World, library: Library, places: tuple[Place, .
 
 
 @pytest.mark.parametrize("rank", range(len(PLACES) - 1), ids=[place.path for place in PLACES[:-1]])
-def test_of_two_skills_with_one_name_each_gets_the_fate_that_the_rules_say(rank: int, world: World) -> None:
+def test_two_skills_of_one_name_get_the_states_of_the_oracle(rank: int, world: World) -> None:
     for number, lower in enumerate(PLACES[rank + 1 :]):
         pair(world, PLACES[rank], lower, f"p{number}")
     check_on_all_machines(world, world.load())
 
 
-def test_every_condition_decides_alike_in_every_place(world: World) -> None:
+def test_every_condition_decides_alike_in_every_source(world: World) -> None:
     for place_number, place in enumerate(PLACES):
         for number, gate in enumerate([*GATES.values(), *MORE_GATES.values()]):
             name = f"p{place_number}-{number}"
@@ -304,7 +304,7 @@ EDITS = st.lists(st.one_of(SKILLS, SKILLS, MACHINES, st.integers(0, 5)), min_siz
     steps=st.lists(EDITS, max_size=4),
     spelled=st.tuples(st.booleans(), st.booleans()),
 )
-def test_any_world_and_any_edit_of_it_come_out_as_the_rules_say(
+def test_any_world_and_any_edit_of_it_is_decided_as_by_the_oracle(
     start: list[Written],
     machine: Machine,
     steps: list[list[Written | Machine | int]],

@@ -53,7 +53,7 @@ def find(places: Places) -> Callable[..., Catalog]:
 
 
 @pytest.mark.parametrize("first", range(len(PRECEDENCE)), ids=PRECEDENCE)
-def test_of_skills_with_one_name_that_of_the_highest_place_wins(
+def test_the_skill_of_the_highest_source_wins_its_name(
     first: int, places: Places, write_skill: Callable[..., Path], find: Callable[..., Catalog]
 ) -> None:
     space = places.home.parent
@@ -66,7 +66,7 @@ def test_of_skills_with_one_name_that_of_the_highest_place_wins(
     assert len(catalog.skills) == len(PRECEDENCE) - first
 
 
-def test_places_that_are_missing_are_no_problem_and_are_found_when_they_come(
+def test_missing_default_sources_are_no_problem_and_load_when_created(
     places: Places, write_skill: Callable[..., Path]
 ) -> None:
     library = Library(default_sources(places), lambda: Environment(os="linux", has_bin=lambda _: True))
@@ -75,7 +75,7 @@ def test_places_that_are_missing_are_no_problem_and_are_found_when_they_come(
     assert [skill.key for skill in library.reload([folder.parent]).added] == ["late"]
 
 
-def test_outside_of_a_repository_no_folder_above_is_looked_into(tmp_path: Path) -> None:
+def test_outside_of_a_repository_the_folders_above_are_no_sources(tmp_path: Path) -> None:
     space = tmp_path.resolve()
     (space / "a" / "b").mkdir(parents=True)
     roots = {source.root for source in default_sources(Places(space / "home", space / "a" / "b", space / "config"))}
@@ -91,7 +91,7 @@ def test_a_worktree_whose_git_is_a_file_is_a_repository_too(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("here", ["home", "home/work/new"])
-def test_a_home_that_is_kept_in_git_is_no_project(here: str, tmp_path: Path, write_skill: Callable[..., Path]) -> None:
+def test_a_home_directory_in_git_is_no_project(here: str, tmp_path: Path, write_skill: Callable[..., Path]) -> None:
     space = tmp_path.resolve()
     (space / "home" / ".git").mkdir(parents=True)
     (space / here).mkdir(parents=True, exist_ok=True)
@@ -106,7 +106,7 @@ def test_a_home_that_is_kept_in_git_is_no_project(here: str, tmp_path: Path, wri
     }
 
 
-def test_what_is_not_trusted_is_seen_and_neither_served_nor_takes_a_name(
+def test_untrusted_skills_are_listed_but_not_served_and_take_no_name(
     places: Places, write_skill: Callable[..., Path], find: Callable[..., Catalog]
 ) -> None:
     space = places.home.parent
@@ -128,9 +128,7 @@ def test_what_is_not_trusted_is_seen_and_neither_served_nor_takes_a_name(
     assert set(asked) == {space / "project"}
 
 
-def test_of_a_project_only_what_makes_its_skills_is_read_until_it_is_trusted(
-    places: Places, write_skill: Callable[..., Path]
-) -> None:
+def test_only_main_files_of_an_untrusted_project_are_read(places: Places, write_skill: Callable[..., Path]) -> None:
     project = places.home.parent / "project"
     folder = write_skill(project / ".agents" / "skills", "same")
     (folder / "large.bin").write_bytes(b"x")
@@ -156,7 +154,7 @@ def test_of_a_project_only_what_makes_its_skills_is_read_until_it_is_trusted(
     assert read() == {"same": {"SKILL.md"}, "doc": {"doc.md"}}
 
 
-def test_of_a_project_no_more_than_a_preview_is_looked_into_until_it_is_trusted(
+def test_an_untrusted_project_is_scanned_within_preview_bounds(
     places: Places, write_skill: Callable[..., Path]
 ) -> None:
     root = places.home.parent / "project" / ".agents" / "skills"
@@ -175,7 +173,7 @@ def test_of_a_project_no_more_than_a_preview_is_looked_into_until_it_is_trusted(
     assert library.catalog.problems == ()
 
 
-def test_of_a_plugin_only_its_skills_are_looked_at(
+def test_only_the_skills_folder_of_a_plugin_is_scanned(
     places: Places, write_skill: Callable[..., Path], find: Callable[..., Catalog]
 ) -> None:
     plugins = places.home / ".jdai" / "plugins"
@@ -190,7 +188,7 @@ def test_of_a_plugin_only_its_skills_are_looked_at(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
-def test_a_folder_that_two_places_lead_to_counts_once_at_the_higher(
+def test_a_folder_named_by_two_sources_counts_once_at_the_higher(
     places: Places, write_skill: Callable[..., Path], find: Callable[..., Catalog]
 ) -> None:
     write_skill(places.home / ".agents" / "skills", "a")
@@ -208,7 +206,7 @@ def test_a_folder_that_two_places_lead_to_counts_once_at_the_higher(
         ("home/.agents/skills", State.ACTIVE, None),
     ],
 )
-def test_a_missing_name_costs_the_skill_where_the_place_says_so(
+def test_a_missing_name_makes_a_skill_invalid_where_names_are_required(
     place: str, state: State, reason: Reason | None, places: Places, find: Callable[..., Catalog]
 ) -> None:
     folder = places.home.parent / place / "a"
@@ -219,7 +217,7 @@ def test_a_missing_name_costs_the_skill_where_the_place_says_so(
 
 
 @pytest.mark.parametrize(("place", "state"), [("home/.jdai/skills", State.INVALID), ("project/.skills", State.ACTIVE)])
-def test_an_unknown_field_costs_the_skill_in_strict_places_only(
+def test_an_unknown_field_makes_a_skill_invalid_in_strict_sources_only(
     place: str, state: State, places: Places, write_skill: Callable[..., Path], find: Callable[..., Catalog]
 ) -> None:
     write_skill(places.home.parent / place, "a", fields="nobody-knows: 1")

@@ -1,4 +1,4 @@
-"""Which files no tool hands to a model: the instructions of skills for users alone, whatever state they are in."""
+"""Tools withhold from models the instructions of skills that only users may invoke, in any state."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NESTED = [
 
 @pytest.mark.parametrize(("text", "withheld"), NESTED)
 @pytest.mark.parametrize("name", ["SKILL.md", "skill.md"])
-def test_a_nested_skill_is_withheld_where_it_is_for_users_alone_or_may_be(
+def test_a_nested_skill_is_withheld_if_only_users_may_invoke_it_or_that_is_unclear(
     name: str,
     text: str,
     withheld: bool,  # noqa: FBT001 - a case of the table

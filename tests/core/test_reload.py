@@ -64,7 +64,7 @@ OPERATIONS = st.one_of(
 
 
 class Disk:
-    """A folder of skills, changed as users and tools change one; notes what the system would report."""
+    """A folder of skills that is edited as users and tools do; collects the paths that the system would report."""
 
     def __init__(self, space: Path) -> None:
         self.root = space / "root"
@@ -76,7 +76,7 @@ class Disk:
         self.linked = self.prepared(CONTENTS[0])
 
     def apply(self, operation: str, where: Any, what: Any) -> None:
-        """Do one thing; what the state of the disk makes impossible is left undone, and so is what goes by a link."""
+        """Apply one operation, unless it is impossible or its path contains a link."""
         paths = [self.root / path for path in (where, what if operation == "rename" else None) if path]
         if any(os.path.realpath(path.parent) != str(path.parent) for path in paths):
             return
@@ -89,7 +89,7 @@ class Disk:
                 raise
 
     def ready(self, path: Path) -> None:
-        """Make the folders above `path`; for those the system reports the topmost only."""
+        """Create the folders above `path`; the system reports only the topmost one."""
         missing = [folder for folder in path.parents if not folder.exists()]
         path.parent.mkdir(parents=True, exist_ok=True)
         self.reported += missing[-1:]
@@ -173,7 +173,7 @@ class Disk:
 
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let what is on disk count as written long ago: the clock is an hour ahead of the file system's."""
+    """Set the clock an hour ahead of the file system's, so that files count as written long ago."""
     monkeypatch.setattr(time, "time_ns", lambda now=time.time_ns: now() + 3_600_000_000_000)
     return iter(())
 
@@ -288,7 +288,7 @@ def test_a_comparing_reload_parses_only_what_was_edited(
 
 
 @pytest.mark.usefixtures("later")
-def test_a_file_that_is_told_to_have_changed_is_read_whatever_its_metadata_says(
+def test_a_file_reported_as_changed_is_read_whatever_its_metadata_says(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     path = write_skill(tmp_path, "a", files={"data": "one"}).resolve() / "data"
@@ -299,7 +299,7 @@ def test_a_file_that_is_told_to_have_changed_is_read_whatever_its_metadata_says(
     assert len(library.reload([path]).updated) == 1
 
 
-def test_an_edit_of_the_same_size_in_the_same_moment_is_seen_without_being_told(
+def test_an_unreported_edit_of_the_same_size_in_the_same_moment_is_seen(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     path = write_skill(tmp_path, "a", files={"data": "one"}) / "data"
@@ -322,7 +322,7 @@ def change_of(library: Library, changed: list[Path] | None) -> tuple[list[str], 
 
 
 @pytest.mark.parametrize("told", [True, False])
-def test_a_change_tells_added_removed_and_updated_skills(
+def test_a_change_lists_added_removed_and_updated_skills(
     told: bool,  # noqa: FBT001 - a parameter of the test
     tmp_path: Path,
     write_skill: Callable[..., Path],
@@ -342,7 +342,7 @@ def test_a_change_tells_added_removed_and_updated_skills(
 
 
 @pytest.mark.parametrize("told", [True, False])
-def test_a_touched_file_is_no_change_and_its_new_looks_are_known(
+def test_a_touched_file_is_no_change_and_its_new_fingerprint_is_kept(
     told: bool,  # noqa: FBT001 - a parameter of the test
     tmp_path: Path,
     write_skill: Callable[..., Path],
@@ -358,7 +358,7 @@ def test_a_touched_file_is_no_change_and_its_new_looks_are_known(
 
 
 @pytest.mark.parametrize("told", [True, False])
-def test_a_reload_where_nothing_differs_is_no_change_and_keeps_the_catalog(
+def test_a_reload_without_differences_is_no_change_and_keeps_the_catalog(
     told: bool,  # noqa: FBT001 - a parameter of the test
     tmp_path: Path,
     write_skill: Callable[..., Path],
@@ -390,7 +390,7 @@ def test_a_change_inside_a_nested_skill_is_a_change_of_both(
     assert change_of(library, [target])[2] == ["inner", "outer"]
 
 
-def test_a_catalog_that_was_read_stays_as_it_was(
+def test_a_snapshot_is_unchanged_by_reloads(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library], seen: Callable[[Catalog], Any]
 ) -> None:
     write_skill(tmp_path, "a", files={"data": "x"})
@@ -413,7 +413,7 @@ def test_paths_outside_of_all_sources_change_nothing(
     assert [skill.key for skill in library.reload([tmp_path.resolve()]).added] == ["b"]
 
 
-def test_the_skills_of_a_root_that_vanished_come_back_with_it(
+def test_the_skills_of_a_deleted_root_come_back_when_it_is_recreated(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     root = tmp_path.resolve() / "root"
@@ -427,7 +427,7 @@ def test_the_skills_of_a_root_that_vanished_come_back_with_it(
     assert library.catalog.problems == ()
 
 
-def test_a_skill_that_becomes_invalid_says_so_and_recovers(
+def test_a_skill_that_becomes_invalid_is_reported_and_recovers(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     root = tmp_path.resolve()
@@ -442,7 +442,7 @@ def test_a_skill_that_becomes_invalid_says_so_and_recovers(
     assert again.state is State.ACTIVE
 
 
-def test_a_winner_that_vanishes_uncovers_what_it_shadowed(
+def test_a_deleted_winner_activates_the_skill_that_it_shadowed(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     root = tmp_path.resolve()
@@ -455,7 +455,7 @@ def test_a_winner_that_vanishes_uncovers_what_it_shadowed(
     assert [(old.state, new.state) for old, new in change.updated] == [(State.SHADOWED, State.ACTIVE)]
 
 
-def test_a_loser_that_appears_changes_nothing_for_the_winner(
+def test_a_new_shadowed_skill_leaves_the_winner_unchanged(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     root = tmp_path.resolve()

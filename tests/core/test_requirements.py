@@ -52,7 +52,7 @@ CASES: dict[str, tuple[dict[str, list[str]], dict[str, tuple[Reason, str]]]] = {
 
 
 @pytest.mark.parametrize(("requires", "expected"), CASES.values(), ids=CASES)
-def test_what_a_skill_requires_decides_on_it(
+def test_the_requirements_of_a_skill_decide_its_state(
     requires: dict[str, list[str]], expected: dict[str, tuple[Reason, str]]
 ) -> None:
     found = unmet_requirements(requires, {"off": "is excluded (no git)"})
@@ -74,7 +74,7 @@ def reaches(requires: dict[str, list[str]], start: str) -> set[str]:
 
 
 @given(st.dictionaries(NAMES, st.lists(NAMES, max_size=3)))
-def test_a_skill_is_served_if_all_it_leads_to_is_there_and_none_of_that_leads_back_to_itself(
+def test_a_skill_is_served_if_all_its_requirements_are_served_and_none_is_circular(
     requires: dict[str, list[str]],
 ) -> None:
     bad = {
@@ -85,14 +85,14 @@ def test_a_skill_is_served_if_all_it_leads_to_is_there_and_none_of_that_leads_ba
     assert unmet_requirements(requires, {}).keys() == bad
 
 
-def test_a_chain_of_ten_thousand_skills_is_settled_and_told_in_few_words() -> None:
+def test_a_chain_of_ten_thousand_skills_is_decided_with_short_details() -> None:
     requires = {f"s{number}": [f"s{number + 1}"] for number in range(10_000)}
     found = unmet_requirements(requires, {})
     assert len(found) == 10_000
     assert all(len(exclusion.detail) < 200 for exclusion in found.values())
 
 
-def test_a_skill_comes_and_goes_with_what_it_requires(
+def test_a_skill_is_served_while_its_requirements_are(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     write_skill(tmp_path, "a", fields="requires: [b]")
@@ -116,7 +116,7 @@ def test_activation_names_what_a_skill_requires(
     assert "builds on others" not in render_activation(catalog.skill("b"))
 
 
-def test_references_stand_first_in_what_activation_lists(
+def test_activation_lists_references_first(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library], only: Callable[[Library], Skill]
 ) -> None:
     files = {"a.md": "", "refs/b.json": "", "z.md": ""}
@@ -128,7 +128,7 @@ def test_references_stand_first_in_what_activation_lists(
 
 
 @pytest.mark.parametrize("reference", ["absent.md", "../b/SKILL.md", "/etc/passwd", "docs/absent.md"])
-def test_a_reference_to_what_is_not_in_the_skill_is_told_of(
+def test_a_reference_to_a_missing_file_has_a_diagnostic(
     reference: str,
     tmp_path: Path,
     write_skill: Callable[..., Path],

@@ -37,13 +37,15 @@ NEVER_STOPS = {
 KINDS = {SkillIoError, SkillYamlError, InvalidFrontmatterError, MissingFieldError, InvalidSkillsRootError}
 
 
-def test_each_reason_that_stops_a_skill_belongs_to_one_class_of_errors() -> None:
+def test_each_reason_for_an_invalid_skill_belongs_to_one_class_of_errors() -> None:
     assert set(ERROR_OF) == set(ADVICE) - NEVER_STOPS
     assert set(ERROR_OF.values()) == KINDS
     assert all(kind.__bases__ == (InvalidSkillError,) for kind in KINDS)
 
 
-def test_a_skill_is_read_by_its_folder_or_its_file(tmp_path: Path, write_skill: Callable[..., Path]) -> None:
+def test_a_skill_is_read_by_the_path_of_its_folder_or_its_file(
+    tmp_path: Path, write_skill: Callable[..., Path]
+) -> None:
     folder = write_skill(tmp_path, "a", body="Do it.", fields="version: '1'\nnobody: knows")
     by_folder, by_file = read_skill(folder), read_skill(str(folder / "SKILL.md"))
     assert by_folder == by_file
@@ -68,7 +70,7 @@ CONTENTS = {
 
 
 @pytest.mark.parametrize(("content", "kind", "reason", "field", "line"), CONTENTS.values(), ids=CONTENTS)
-def test_what_stops_a_skill_is_raised_with_path_line_and_field(
+def test_the_fault_of_an_invalid_skill_is_raised_with_path_line_and_field(
     content: str | bytes, kind: type[InvalidSkillError], reason: str, field: str | None, line: int | None
 ) -> None:
     with pytest.raises(kind) as caught:
@@ -91,7 +93,7 @@ STRICT = {
 
 
 @pytest.mark.parametrize(("yaml", "kind", "field"), STRICT.values(), ids=STRICT)
-def test_where_it_is_strict_every_breach_of_a_rule_is_raised(
+def test_with_strict_every_breach_of_a_rule_is_raised(
     yaml: str, kind: type[InvalidSkillError], field: str | None
 ) -> None:
     content = f"---\nname: a\n{yaml}\n---\n"
@@ -101,11 +103,11 @@ def test_where_it_is_strict_every_breach_of_a_rule_is_raised(
     assert caught.value.field == field
 
 
-def test_where_it_is_lenient_the_folder_gives_a_missing_name() -> None:
+def test_with_lenient_the_folder_gives_a_missing_name() -> None:
     assert parse_skill("---\ndescription: d\n---\n", "a/SKILL.md", Strictness.LENIENT).name == "a"
 
 
-def test_a_place_without_a_skill_says_what_is_missing(tmp_path: Path) -> None:
+def test_the_error_for_a_path_without_a_skill_says_what_is_missing(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "notes.txt").write_text("x")
     expected = {
@@ -123,9 +125,7 @@ def test_a_place_without_a_skill_says_what_is_missing(tmp_path: Path) -> None:
         assert [each.code for each in caught.value.diagnostics] == [reason]
 
 
-def test_a_file_that_cannot_be_read_is_an_error_of_input_and_output(
-    tmp_path: Path, write_skill: Callable[..., Path]
-) -> None:
+def test_an_unreadable_file_raises_an_io_error(tmp_path: Path, write_skill: Callable[..., Path]) -> None:
     write_skill(tmp_path, "large", body="x" * 1024 * 1024)
     with pytest.raises(SkillIoError) as caught:
         read_skill(tmp_path / "large")
@@ -136,7 +136,7 @@ def test_a_file_that_cannot_be_read_is_an_error_of_input_and_output(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege")
-def test_a_link_for_a_skill_file_is_not_followed(tmp_path: Path, write_skill: Callable[..., Path]) -> None:
+def test_a_link_in_place_of_the_skill_file_is_not_followed(tmp_path: Path, write_skill: Callable[..., Path]) -> None:
     folder = write_skill(tmp_path, "a")
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "SKILL.md").symlink_to(folder / "SKILL.md")
@@ -162,7 +162,7 @@ def outcome(content: str | bytes, strictness: Strictness) -> Instructions | type
 
 
 @given(CONTENT, st.sampled_from(Strictness))
-def test_any_content_is_a_skill_or_one_of_the_errors(content: str | bytes, strictness: Strictness) -> None:
+def test_any_content_gives_a_skill_or_one_of_the_errors(content: str | bytes, strictness: Strictness) -> None:
     became = outcome(content, strictness)
     if isinstance(became, Instructions):
         assert became.fault is None

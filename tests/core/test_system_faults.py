@@ -1,4 +1,4 @@
-"""Faults of the system while skills are read: what cannot be read is never taken for gone, and is read again."""
+"""System errors while skills are read: an unreadable file never counts as deleted, and is read again."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ posix = pytest.mark.skipif(os.name == "nt", reason="needs limits and permissions
 
 @dataclass
 class Faults:
-    """Makes calls to the system fail: those from `first` on, `count` of them, of the kinds in `calls`."""
+    """Makes system calls of the kinds in `calls` fail: `count` of them, beginning with number `first`."""
 
     number: int
     calls: frozenset[str] = frozenset(CALLS)
@@ -75,7 +75,7 @@ class Faults:
 
 
 class Entries:
-    """The entries of a folder; some cannot be looked at."""
+    """The entries of a folder, with unreadable metadata for some."""
 
     def __init__(self, entries: Any, faults: Faults) -> None:
         self.entries, self.faults = entries, faults
@@ -105,13 +105,13 @@ def places(catalog: Catalog) -> set[tuple[Path, str]]:
 
 
 def legible(catalog: Catalog) -> set[tuple[Path, str]]:
-    """Return the places of the skills that nothing hindered from being read."""
+    """Return the places of the skills that were read without faults."""
     unread = {Reason.UNREADABLE, Reason.PERMISSION_DENIED}
     return {(skill.source.root, skill.content.place) for skill in catalog.skills if skill.reason not in unread}
 
 
 def manifests(catalog: Catalog) -> dict[tuple[Path, str], frozenset[tuple[str, str]]]:
-    """Return what hosts are told of each published skill: its files and their digests."""
+    """Return the manifest of each published skill: its files and their digests."""
     return {
         (skill.source.root, skill.content.place): frozenset(
             (path, file.digest) for path, file in skill.content.files.items()
@@ -162,7 +162,7 @@ OTHER_SPELLING = [("write", "skill.md", CONTENTS[0]), ("write", "a/SKILL.md", CO
     follow=st.booleans(),
     told=st.booleans(),
 )
-def test_no_fault_lets_a_skill_vanish_and_when_it_has_passed_the_catalog_is_that_of_a_load_from_nothing(
+def test_no_transient_fault_removes_a_skill_and_after_it_the_catalog_equals_a_fresh_load(
     before: list[tuple[str, Any, Any]],
     meanwhile: list[tuple[str, Any, Any]],
     faults: Faults,
@@ -196,7 +196,7 @@ def test_no_fault_lets_a_skill_vanish_and_when_it_has_passed_the_catalog_is_that
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(operations=st.lists(OPERATIONS, max_size=8), faults=FAULTS, follow=st.booleans())
-def test_what_a_fault_hides_from_the_first_load_is_missed_by_no_manifest_and_comes_in_when_it_has_passed(
+def test_files_unreadable_at_the_first_load_keep_manifests_unpublished_until_they_are_read(
     operations: list[tuple[str, Any, Any]],
     faults: Faults,
     follow: bool,  # noqa: FBT001 - a drawn example
@@ -223,7 +223,7 @@ def test_what_a_fault_hides_from_the_first_load_is_missed_by_no_manifest_and_com
 
 @pytest.mark.parametrize("number", [*TRANSIENT, *DENIED])
 @pytest.mark.parametrize("told", [True, False])
-def test_a_skill_that_was_edited_and_cannot_be_read_stays_as_it_was_and_says_so(
+def test_an_edited_skill_that_cannot_be_read_keeps_its_last_content_with_a_diagnostic(
     number: int,
     told: bool,  # noqa: FBT001 - a parameter of the test
     tmp_path: Path,
@@ -279,7 +279,7 @@ print(library.unread)
 
 @posix
 @pytest.mark.parametrize("spare", range(4))
-def test_a_process_without_descriptors_keeps_its_skills_and_reads_them_again(
+def test_a_process_without_descriptors_keeps_its_skills_until_it_can_read_them(
     spare: int, tmp_path: Path, write_skill: Callable[..., Path]
 ) -> None:
     root = tmp_path.resolve()
@@ -296,7 +296,7 @@ def test_a_process_without_descriptors_keeps_its_skills_and_reads_them_again(
     assert (last, unread) == (now, "{}")
 
 
-def test_permission_that_is_missing_twice_is_lasting_and_the_skill_says_so_until_it_is_back(
+def test_a_skill_denied_at_two_loads_is_invalid_until_permission_returns(
     unprivileged: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     main = write_skill(unprivileged, "a", body="Old.") / "SKILL.md"
@@ -312,7 +312,7 @@ def test_permission_that_is_missing_twice_is_lasting_and_the_skill_says_so_until
     assert library.catalog.skill("a").diagnostics == ()
 
 
-def test_skills_in_a_folder_that_is_shut_stay_in_the_catalog_and_come_back_with_it(
+def test_skills_in_a_folder_that_becomes_unreadable_stay_in_the_catalog(
     unprivileged: Path, write_skill: Callable[..., Path], load: Callable[..., Library], seen: Callable[[Catalog], Any]
 ) -> None:
     write_skill(unprivileged, "shut/a")
@@ -335,7 +335,7 @@ def test_skills_in_a_folder_that_is_shut_stay_in_the_catalog_and_come_back_with_
 
 
 @posix
-def test_a_root_that_cannot_be_entered_is_not_a_missing_directory(
+def test_an_inaccessible_root_is_not_a_missing_directory(
     unprivileged: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     root = unprivileged / "above" / "root"
@@ -354,7 +354,7 @@ def test_a_root_that_cannot_be_entered_is_not_a_missing_directory(
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.EACCES])
-def test_what_rules_of_git_hide_stays_hidden_while_the_rules_cannot_be_read(
+def test_ignored_files_stay_hidden_while_the_ignore_file_cannot_be_read(
     number: int, tmp_path: Path, write_skill: Callable[..., Path], seen: Callable[[Catalog], Any]
 ) -> None:
     root = tmp_path.resolve() / "root"
@@ -378,7 +378,7 @@ def test_what_rules_of_git_hide_stays_hidden_while_the_rules_cannot_be_read(
 
 @pytest.mark.skipif(not LINKS, reason="links need a privilege there")
 @pytest.mark.parametrize("number", [errno.EIO, errno.EACCES])
-def test_a_link_whose_target_cannot_be_looked_at_leads_where_it_led(
+def test_a_link_with_an_unreadable_target_keeps_its_last_target(
     number: int, tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     root = tmp_path.resolve() / "root"
@@ -392,7 +392,7 @@ def test_a_link_whose_target_cannot_be_looked_at_leads_where_it_led(
 
 
 @pytest.mark.parametrize("number", TRANSIENT)
-def test_a_read_that_may_succeed_later_is_told_from_one_that_is_refused(number: int, tmp_path: Path) -> None:
+def test_transient_read_errors_differ_from_refusals(number: int, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
     with Faults(number).striking(), pytest.raises(FileUnavailableError) as failed:
         read_file(Location(tmp_path.resolve(), "file"))
@@ -402,7 +402,7 @@ def test_a_read_that_may_succeed_later_is_told_from_one_that_is_refused(number: 
     assert absent.value.fault is Fault.ABSENT
 
 
-def test_every_error_that_is_not_known_to_last_counts_as_passing() -> None:
+def test_every_unknown_error_counts_as_transient() -> None:
     lasting = {
         number for number in errno.errorcode if fault_of(OSError(number, os.strerror(number))) is not Fault.TRANSIENT
     }
@@ -410,7 +410,7 @@ def test_every_error_that_is_not_known_to_last_counts_as_passing() -> None:
     assert lasting.isdisjoint(TRANSIENT)
 
 
-def test_a_file_that_another_program_has_for_itself_may_be_read_later() -> None:
+def test_a_file_locked_by_another_program_is_a_transient_fault() -> None:
     error = PermissionError(errno.EACCES, "The process cannot access the file")
     assert fault_of(error) is Fault.DENIED
     error.winerror = 32  # type: ignore[attr-defined, unused-ignore]
@@ -418,7 +418,7 @@ def test_a_file_that_another_program_has_for_itself_may_be_read_later() -> None:
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EACCES])
-def test_a_repository_that_cannot_be_told_makes_no_project_of_the_folders_above(number: int, tmp_path: Path) -> None:
+def test_an_undetectable_repository_makes_the_directory_itself_the_project(number: int, tmp_path: Path) -> None:
     here = tmp_path / "a" / "b"
     here.mkdir(parents=True)
     (tmp_path / ".git").mkdir()
@@ -428,7 +428,7 @@ def test_a_repository_that_cannot_be_told_makes_no_project_of_the_folders_above(
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the others are not asked")
-def test_a_file_system_that_cannot_be_told_is_polled(tmp_path: Path) -> None:
+def test_an_unknown_file_system_is_polled(tmp_path: Path) -> None:
     assert not is_remote(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "read_text", lambda *_, **__: Faults(errno.EMFILE).check("open"))

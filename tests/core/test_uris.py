@@ -22,7 +22,7 @@ posix = pytest.mark.skipif(os.name == "nt", reason="file names are bytes on POSI
 
 @posix
 @given(PATHS, PATHS)
-def test_every_path_comes_back_from_its_uri(skill: str, path: str) -> None:
+def test_every_path_survives_the_round_trip_through_its_uri(skill: str, path: str) -> None:
     assert decode_path(file_uri(skill, path)) == f"{skill}/{path}"
 
 
@@ -43,7 +43,7 @@ def test_a_uri_holds_nothing_that_needs_escaping(skill: str, path: str) -> None:
         ("a@b:1", "x+y&z=1", "skill://a%40b%3A1/x%2By%26z%3D1"),
     ],
 )
-def test_uris_are_spelled_in_one_way(skill: str, path: str, uri: str) -> None:
+def test_uris_have_one_spelling(skill: str, path: str, uri: str) -> None:
     assert file_uri(skill, path) == uri
 
 
@@ -72,7 +72,7 @@ def test_uris_are_spelled_in_one_way(skill: str, path: str, uri: str) -> None:
         " skill://a/SKILL.md",
     ],
 )
-def test_what_is_no_uri_of_one_file_is_refused(uri: str) -> None:
+def test_a_text_that_is_not_the_uri_of_one_file_is_refused(uri: str) -> None:
     assert decode_path(uri) is None
 
 

@@ -59,7 +59,7 @@ async def test_an_edit_is_reported_by_its_path(root: Path) -> None:
         assert await anext(batches) == frozenset({root / "SKILL.md"})
 
 
-async def test_a_burst_of_changes_is_one_batch(root: Path) -> None:
+async def test_a_burst_of_changes_is_reported_once(root: Path) -> None:
     files = frozenset(root / f"f{number}" for number in range(300))
     async with watching(root, options=WatchOptions(mode=WatchMode.NATIVE, debounce=0.5)) as batches:
         for file in files:
@@ -67,7 +67,7 @@ async def test_a_burst_of_changes_is_one_batch(root: Path) -> None:
         assert await anext(batches) == files
 
 
-async def test_a_file_saved_by_way_of_another_is_reported(root: Path) -> None:
+async def test_a_file_saved_through_a_temporary_file_is_reported(root: Path) -> None:
     (root / "SKILL.md").touch()
     async with watching(root) as batches:
         (root / "new.tmp").write_text("x", encoding="utf-8")
@@ -100,7 +100,7 @@ async def test_a_folder_moved_out_is_reported(root: Path, tmp_path: Path) -> Non
         await until(batches, {root / "folder"})
 
 
-async def test_a_folder_made_now_is_watched_at_once(root: Path) -> None:
+async def test_a_new_folder_is_watched_at_once(root: Path) -> None:
     async with watching(root) as batches:
         (root / "a" / "b").mkdir(parents=True)
         await until(batches, {root / "a"})
@@ -108,7 +108,7 @@ async def test_a_folder_made_now_is_watched_at_once(root: Path) -> None:
         await until(batches, {root / "a" / "b" / "SKILL.md"})
 
 
-async def test_a_root_that_another_one_replaces_is_watched_anew(root: Path, tmp_path: Path) -> None:
+async def test_a_replaced_root_is_watched_anew(root: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     async with watching(root) as batches:
         root.rename(tmp_path / "old")
@@ -119,7 +119,7 @@ async def test_a_root_that_another_one_replaces_is_watched_anew(root: Path, tmp_
         await until(batches, {root / "SKILL.md"})
 
 
-async def test_a_root_that_is_missing_at_first_is_watched_when_it_comes(tmp_path: Path) -> None:
+async def test_a_missing_root_is_watched_once_it_is_created(tmp_path: Path) -> None:
     root = tmp_path.resolve() / "later"
     async with watching(root) as batches:
         root.mkdir()
@@ -138,7 +138,7 @@ async def test_several_roots_are_watched_together(root: Path, tmp_path: Path) ->
         await until(batches, {root / "a", other / "b"})
 
 
-async def test_leftovers_of_tools_are_not_reported(root: Path) -> None:
+async def test_ignored_names_are_not_reported(root: Path) -> None:
     (root / ".git").mkdir()
     (root / "node_modules").mkdir()
     async with watching(root) as batches:
@@ -164,7 +164,7 @@ async def touch_without_end(root: Path) -> None:
         await anyio.sleep(0.02)
 
 
-async def test_a_burst_that_never_ends_is_reported_all_the_same(root: Path) -> None:
+async def test_an_endless_burst_is_reported_in_parts(root: Path) -> None:
     options = WatchOptions(mode=WatchMode.NATIVE, debounce=0.1)
     async with watching(root, options=options) as batches, anyio.create_task_group() as writing:
         writing.start_soon(touch_without_end, root)
@@ -172,12 +172,12 @@ async def test_a_burst_that_never_ends_is_reported_all_the_same(root: Path) -> N
         writing.cancel_scope.cancel()
 
 
-async def test_watching_ends_at_once_where_it_is_off(root: Path) -> None:
+async def test_watching_ends_at_once_when_it_is_off(root: Path) -> None:
     with anyio.fail_after(5):
         assert [batch async for batch in watch([root], WatchOptions(mode=WatchMode.OFF))] == []
 
 
-async def test_polling_says_again_and_again_that_anything_may_have_changed(root: Path) -> None:
+async def test_polling_reports_at_each_interval_that_anything_may_have_changed(root: Path) -> None:
     async with watching(root, options=WatchOptions(mode=WatchMode.POLL, poll_interval=0.01)) as batches:
         assert [await anext(batches) for _ in range(5)] == [None] * 5
 
@@ -191,7 +191,7 @@ async def test_watching_nothing_waits(root: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [WatchMode.AUTO, WatchMode.NATIVE, WatchMode.POLL])
-async def test_what_is_reported_brings_a_library_up_to_date(
+async def test_reloading_the_reported_paths_brings_a_library_up_to_date(
     mode: WatchMode, root: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     library = load(root)
@@ -208,7 +208,7 @@ async def test_what_is_reported_brings_a_library_up_to_date(
             library.reload(await anext(batches))
 
 
-async def test_a_root_removed_and_made_again_at_once_is_watched_anew(root: Path) -> None:
+async def test_a_root_removed_and_recreated_at_once_is_watched_anew(root: Path) -> None:
     (root / "a").mkdir()
     async with watching(root) as batches:
         shutil.rmtree(root)
@@ -229,14 +229,14 @@ async def test_a_root_below_the_hidden_folder_of_another_root_is_watched(root: P
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
-async def test_a_name_that_is_no_text_is_where_looking_takes_the_place_of_watching(root: Path) -> None:
+async def test_a_name_that_is_not_utf8_makes_the_watcher_poll(root: Path) -> None:
     async with watching(root) as batches:
         (root / os.fsdecode(b"b\xff")).mkdir()
         for _ in range(3):
             assert await anext(batches) is None
 
 
-async def test_a_root_that_goes_before_the_first_item_is_seen_to_come_back(root: Path, tmp_path: Path) -> None:
+async def test_a_root_deleted_before_the_first_item_is_reported_when_recreated(root: Path, tmp_path: Path) -> None:
     async def go() -> None:
         await anyio.sleep(0.2)
         root.rename(tmp_path / "away")

@@ -1,4 +1,4 @@
-"""Attacks on the boundary: what a skill's folder, its names and its readers can be tricked into.
+"""Attacks on the folder boundary by files, names and races.
 
 The policy is the default one: links are not followed, wherever they lead. Each attack stands next to a secret, and
 the rule is always the same: what a catalog holds are the plain files of a skill's folder, and nothing else.
@@ -92,7 +92,7 @@ def ground(tmp_path: Path, write_skill: Callable[..., Path]) -> Ground:
 
 @pytest.fixture
 def library(ground: Ground, load: Callable[..., Library]) -> Library:
-    """Load the ground as it was planted."""
+    """Load the prepared folders."""
     return load(ground.root)
 
 
@@ -125,7 +125,7 @@ LINKS: dict[str, dict[str, str]] = {
 
 @posix
 @pytest.mark.parametrize("links", LINKS.values(), ids=LINKS.keys())
-def test_a_link_among_the_files_is_told_of_and_nothing_behind_it_is_loaded(
+def test_a_link_among_the_files_has_a_diagnostic_and_its_target_is_not_loaded(
     links: dict[str, str], ground: Ground, load: Callable[..., Library]
 ) -> None:
     if (ground.folder / "DATA").exists() and "DATA" in links:
@@ -148,9 +148,7 @@ def test_a_link_among_the_files_is_told_of_and_nothing_behind_it_is_loaded(
 
 @posix
 @pytest.mark.parametrize("target", ["{secret}/SKILL.md", "../../secret/one/SKILL.md", "/proc/self/environ", "/", ".."])
-def test_a_linked_skill_file_lends_its_folder_no_words(
-    target: str, ground: Ground, load: Callable[..., Library]
-) -> None:
+def test_a_linked_skill_file_contributes_no_text(target: str, ground: Ground, load: Callable[..., Library]) -> None:
     (ground.folder / "SKILL.md").unlink()
     (ground.folder / "SKILL.md").symlink_to(target.format(secret=ground.secret))
     library = load(ground.root)
@@ -160,7 +158,7 @@ def test_a_linked_skill_file_lends_its_folder_no_words(
 
 
 @posix
-def test_two_skills_that_link_to_each_other_end_the_scan(
+def test_the_scan_of_two_skills_that_link_to_each_other_ends(
     ground: Ground, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     other = write_skill(ground.root, "two")
@@ -190,7 +188,7 @@ def _device(path: Path) -> None:
 @posix
 @pytest.mark.parametrize("name", ["odd", "SKILL.md"])
 @pytest.mark.parametrize("make", [os.mkfifo, _socket, _device])
-def test_what_is_no_regular_file_is_neither_opened_nor_served(
+def test_special_files_are_neither_opened_nor_served(
     make: Callable[[Path], None], name: str, ground: Ground, load: Callable[..., Library]
 ) -> None:
     (ground.folder / name).unlink(missing_ok=True)
@@ -210,7 +208,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: name[:20].encode("unicode_escape").decode())
-def test_whatever_a_skill_is_named_its_uri_leads_to_its_own_files_alone(
+def test_the_uri_of_a_skill_of_any_name_leads_only_to_its_own_files(
     name: str, ground: Ground, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     write_skill(ground.root, "odd", name=f'"{name}"', files={"mine": "mine"})
@@ -225,9 +223,7 @@ def test_whatever_a_skill_is_named_its_uri_leads_to_its_own_files_alone(
 
 
 @posix
-def test_two_names_that_look_alike_are_two_files_and_each_uri_gives_its_own(
-    ground: Ground, load: Callable[..., Library]
-) -> None:
+def test_files_of_similar_names_have_distinct_uris(ground: Ground, load: Callable[..., Library]) -> None:
     twins = [unicodedata.normalize(form, "\ufb01anc\xe9.md") for form in ("NFC", "NFD")]
     for name in twins:
         (ground.folder / name).write_bytes(name.encode())
@@ -245,7 +241,7 @@ def test_two_names_that_look_alike_are_two_files_and_each_uri_gives_its_own(
 @pytest.mark.parametrize(
     "raw", [b"\xc0\xae\xc0\xae", b"x..\xc0\xafdata", b"\xe0\x80\xaf", b"\xed\xa0\x80", b"x..%2fdata"]
 )
-def test_a_name_that_a_sloppy_decoder_takes_for_a_way_out_is_a_name(
+def test_an_encoded_traversal_in_a_file_name_is_only_a_name(
     raw: bytes, ground: Ground, load: Callable[..., Library]
 ) -> None:
     uri = "skill://one/" + "".join(f"%{byte:02x}" for byte in raw)
@@ -289,7 +285,7 @@ URIS = st.lists(PIECES, max_size=8).map("".join).flatmap(lambda tail: st.sampled
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300)
 @given(text=URIS | st.lists(PIECES, max_size=6).map(lambda pieces: "skill://one/" + "".join(pieces)))
-def test_no_spelling_finds_anything_but_the_file_of_exactly_that_path(text: str, library: Library) -> None:
+def test_no_spelling_of_a_uri_finds_another_file(text: str, library: Library) -> None:
     catalog = library.catalog
     found = catalog.file(text)
     if found is not None:
@@ -304,7 +300,7 @@ def test_no_spelling_finds_anything_but_the_file_of_exactly_that_path(text: str,
 
 @posix
 @pytest.mark.parametrize("place", ["", "SKILL.md", "data", "inner", "inner/data"])
-def test_nothing_of_what_is_swapped_for_a_link_all_the_time_is_ever_loaded(
+def test_nothing_behind_a_link_that_is_swapped_in_repeatedly_is_loaded(
     place: str, ground: Ground, tmp_path: Path, load: Callable[..., Library]
 ) -> None:
     library = load(ground.root)
@@ -325,7 +321,7 @@ def test_nothing_of_what_is_swapped_for_a_link_all_the_time_is_ever_loaded(
 @posix
 @pytest.mark.parametrize("handles", [True, False], ids=["handles", "checks"])
 @pytest.mark.parametrize("place", ["", "inner", "inner/data"])
-def test_what_is_a_link_only_while_it_is_opened_gives_nothing_away(
+def test_a_link_swapped_in_while_a_file_is_opened_leaks_nothing(
     place: str,
     handles: bool,  # noqa: FBT001 - a case of two
     ground: Ground,
@@ -355,7 +351,7 @@ def test_what_is_a_link_only_while_it_is_opened_gives_nothing_away(
 
 @posix
 @pytest.mark.parametrize("again", [False, True], ids=["load", "reload"])
-def test_a_folder_swapped_for_a_link_while_it_is_listed_gives_no_names_away(
+def test_a_folder_swapped_for_a_link_while_it_is_listed_leaks_no_names(
     again: bool,  # noqa: FBT001 - a case of two
     ground: Ground,
     tmp_path: Path,

@@ -35,7 +35,7 @@ def test_a_regular_file_is_read_whole_or_refused_for_its_size(
         assert reason_of(path, limit) is Reason.TOO_LARGE
 
 
-def test_what_is_not_there_is_absent_and_what_leads_nowhere_is_not(tmp_path: Path) -> None:
+def test_a_missing_file_is_absent_and_a_broken_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert read_bounded(tmp_path / "absent") is None
     assert read_bounded(tmp_path / "file" / "below") is None
@@ -54,7 +54,7 @@ def test_links_lead_to_regular_files_or_are_refused(tmp_path: Path) -> None:
 
 
 @posix
-def test_special_files_are_refused_and_waited_for_by_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_special_files_are_refused_without_blocking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # the names of sockets are short
     os.mkfifo(tmp_path / "fifo")
     with socket.socket(socket.AF_UNIX) as server:
@@ -64,7 +64,7 @@ def test_special_files_are_refused_and_waited_for_by_nobody(tmp_path: Path, monk
 
 
 @posix
-def test_what_is_swapped_between_the_look_and_the_open_counts_as_what_was_opened(
+def test_the_type_of_the_open_file_counts_when_it_was_swapped_before_the_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "file"
@@ -81,7 +81,7 @@ def test_what_is_swapped_between_the_look_and_the_open_counts_as_what_was_opened
 
 
 @pytest.mark.skipif(not CAN_BE_BOUND, reason="permissions bind nobody here")
-def test_what_may_not_be_read_is_not_taken_for_absent(tmp_path: Path) -> None:
+def test_a_denied_file_is_not_absent(tmp_path: Path) -> None:
     (tmp_path / "file").touch(0)
     with bound_by_permissions():
         assert reason_of(tmp_path / "file") is Reason.PERMISSION_DENIED
@@ -93,6 +93,6 @@ def test_a_huge_sparse_file_is_refused_by_its_size(tmp_path: Path) -> None:
     assert reason_of(tmp_path / "file") is Reason.TOO_LARGE
 
 
-def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
+def test_an_impossible_file_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileRefusedError, match="not a valid path"):
         read_bounded(tmp_path / "a\0b")

@@ -24,7 +24,7 @@ posix = pytest.mark.skipif(os.name == "nt", reason="needs links, pipes and socke
 
 @pytest.fixture(params=["handles", "checks"], autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Run every test twice: with folder handles where there are any, and in the way of systems without them."""
+    """Run every test twice: with directory handles where the system has them, and without."""
     if request.param == "checks":
         monkeypatch.setattr(files, "_HANDLES", False)
     elif not files._HANDLES:
@@ -90,16 +90,16 @@ def test_a_larger_file_is_refused(root: Path, limit: int) -> None:
         "file\0../../secret/key",
     ],
 )
-def test_a_path_that_is_not_plainly_relative_is_refused(root: Path, path: str) -> None:
+def test_a_path_that_is_not_relative_is_refused(root: Path, path: str) -> None:
     assert refusal(root, path) is Reason.UNREADABLE
 
 
 @pytest.mark.parametrize("path", ["absent", "folder/absent", "absent/file", "file/below", "x" * 5000, "..."])
-def test_what_is_not_there_is_unreadable(root: Path, path: str) -> None:
+def test_a_missing_file_is_unreadable(root: Path, path: str) -> None:
     assert refusal(root, path) is Reason.UNREADABLE
 
 
-def test_a_folder_is_no_regular_file(root: Path) -> None:
+def test_a_folder_is_not_a_regular_file(root: Path) -> None:
     assert refusal(root, "folder") in {Reason.SPECIAL_FILE, Reason.UNREADABLE}
 
 
@@ -129,7 +129,7 @@ def test_a_path_through_a_link_is_refused(root: Path, link: str, target: str, pa
 
 
 @posix
-def test_links_in_a_circle_are_refused(root: Path) -> None:
+def test_circular_links_are_refused(root: Path) -> None:
     (root / "one").symlink_to("two")
     (root / "two").symlink_to("one")
     assert refusal(root, "one") is Reason.SYMLINK
@@ -158,7 +158,7 @@ def test_a_file_without_permission_is_refused_for_that_reason(unprivileged: Path
 
 
 @posix
-def test_what_lies_in_a_folder_without_permission_is_refused_for_that_reason(unprivileged: Path) -> None:
+def test_a_file_in_a_folder_without_permission_is_refused_for_that_reason(unprivileged: Path) -> None:
     (unprivileged / "folder").mkdir()
     (unprivileged / "folder" / "file").write_bytes(b"x")
     (unprivileged / "folder").chmod(0)
@@ -186,7 +186,7 @@ def test_no_handle_stays_open_after_a_refusal(root: Path) -> None:
 
 
 @posix
-def test_a_parent_swapped_for_a_link_between_scans_gives_nothing_away(
+def test_a_parent_swapped_for_a_link_between_scans_leaks_nothing(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     (tmp_path / "secret").mkdir()
@@ -210,7 +210,7 @@ def test_a_parent_swapped_for_a_link_between_scans_gives_nothing_away(
 
 @posix
 @pytest.mark.parametrize("moment", ["root", "inner", "data"])
-def test_a_race_between_scan_and_read_gives_nothing_away(
+def test_a_race_between_scan_and_read_leaks_nothing(
     moment: str,
     tmp_path: Path,
     write_skill: Callable[..., Path],
@@ -238,7 +238,7 @@ def test_a_race_between_scan_and_read_gives_nothing_away(
 
 @posix
 @pytest.mark.parametrize("kind", ["link", "pipe", "loop", "linked folder"])
-def test_what_is_refused_is_told_and_the_rest_of_the_skill_is_served(
+def test_refused_files_have_diagnostics_and_the_rest_of_the_skill_is_served(
     kind: str, tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     (tmp_path / "secret").mkdir()
@@ -276,7 +276,7 @@ def test_a_pipe_named_as_the_skill_file_makes_an_invalid_skill(tmp_path: Path, l
 
 
 @posix
-def test_unreadable_files_and_folders_are_told_and_the_rest_is_served(
+def test_unreadable_files_and_folders_have_diagnostics_and_the_rest_is_served(
     unprivileged: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     folder = write_skill(unprivileged, "a", files={"ok.txt": "fine", "no.txt": "x", "shut/x": "x"})
@@ -293,7 +293,7 @@ def test_unreadable_files_and_folders_are_told_and_the_rest_is_served(
     assert (other.state, other.reason) == (State.INVALID, Reason.PERMISSION_DENIED)
 
 
-def test_a_file_too_large_for_a_skill_is_told_and_the_rest_is_served(
+def test_a_file_that_is_too_large_has_a_diagnostic_and_the_rest_is_served(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     folder = write_skill(tmp_path, "a", files={"big": ""})

@@ -28,14 +28,14 @@ def files(library: Library) -> dict[str, list[str]]:
     return {skill.name: sorted(skill.content.files) for skill in library.catalog.skills}
 
 
-def test_what_git_ignores_is_no_part_of_the_source(tmp_path: Path, write_skill: Callable[..., Path]) -> None:
+def test_ignored_files_are_not_part_of_the_source(tmp_path: Path, write_skill: Callable[..., Path]) -> None:
     (tmp_path / ".gitignore").write_text("# built\n*.log\ndrafts/\n!kept.log\n")
     write_skill(tmp_path, "one", files={"a.log": "", "kept.log": "", "sub/b.log": "", "ok.md": ""})
     write_skill(tmp_path, "drafts/two")
     assert files(load(tmp_path)) == {"one": ["SKILL.md", "kept.log", "ok.md"]}
 
 
-def test_the_nearest_file_decides_and_rules_above_the_source_count(
+def test_the_nearest_ignore_file_decides_and_those_above_the_source_apply(
     tmp_path: Path, write_skill: Callable[..., Path]
 ) -> None:
     (tmp_path / ".git" / "info").mkdir(parents=True)
@@ -47,14 +47,14 @@ def test_the_nearest_file_decides_and_rules_above_the_source_count(
     assert files(load(root)) == {"one": ["SKILL.md", "deep/z.tmp"]}
 
 
-def test_a_source_that_is_ignored_itself_was_meant(tmp_path: Path, write_skill: Callable[..., Path]) -> None:
+def test_rules_that_ignore_the_source_itself_do_not_apply(tmp_path: Path, write_skill: Callable[..., Path]) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".gitignore").write_text("local/\n*.log\n")
     write_skill(tmp_path / "local", "one", files={"a.log": ""})
     assert files(load(tmp_path / "local")) == {"one": ["SKILL.md", "a.log"]}
 
 
-def test_an_edit_of_the_rules_is_followed(tmp_path: Path, write_skill: Callable[..., Path]) -> None:
+def test_an_edit_of_an_ignore_file_takes_effect(tmp_path: Path, write_skill: Callable[..., Path]) -> None:
     write_skill(tmp_path, "a/one", files={"x.log": ""})
     write_skill(tmp_path, "a/two")
     library = load(tmp_path)
@@ -67,9 +67,7 @@ def test_an_edit_of_the_rules_is_followed(tmp_path: Path, write_skill: Callable[
     assert files(library) == files(load(tmp_path))
 
 
-def test_a_line_that_is_no_pattern_leaves_the_others_their_say(
-    tmp_path: Path, write_skill: Callable[..., Path]
-) -> None:
+def test_an_invalid_line_leaves_the_other_patterns_in_effect(tmp_path: Path, write_skill: Callable[..., Path]) -> None:
     (tmp_path / ".gitignore").write_text("\\\n[z-a]\n*.log\n")
     write_skill(tmp_path, "one", files={"a.log": "", "b": ""})
     library = load(tmp_path)
@@ -100,7 +98,7 @@ def too_large(path: Path) -> None:
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
 @pytest.mark.parametrize("place", ["skills", "skills/one", "."])
 @pytest.mark.parametrize("spoil", [endless, waiting, Path.mkdir])
-def test_what_is_no_file_of_rules_to_git_either_ignores_nothing(
+def test_an_ignore_file_that_git_skips_ignores_nothing(
     spoil: Callable[[Path], None], place: str, tmp_path: Path, write_skill: Callable[..., Path]
 ) -> None:
     (tmp_path / ".git").mkdir()
@@ -113,7 +111,7 @@ def test_what_is_no_file_of_rules_to_git_either_ignores_nothing(
 
 @pytest.mark.parametrize("place", ["skills", "skills/one", "."])
 @pytest.mark.parametrize("spoil", [too_many, too_costly, too_large])
-def test_rules_that_cannot_be_used_hide_what_they_may_hide_and_are_told(
+def test_unusable_rules_hide_all_they_may_hide_with_a_diagnostic(
     spoil: Callable[[Path], None], place: str, tmp_path: Path, write_skill: Callable[..., Path]
 ) -> None:
     (tmp_path / ".git").mkdir()
@@ -133,7 +131,7 @@ LINES = st.lists(st.sampled_from(PATTERNS), max_size=4)
 @needs_git
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rules=st.dictionaries(st.sampled_from(["", "a/", "a/b/"]), LINES))
-def test_git_itself_agrees(
+def test_the_result_equals_that_of_git(
     rules: dict[str, list[str]], tmp_path_factory: pytest.TempPathFactory, write_skill: Callable[..., Path]
 ) -> None:
     root = tmp_path_factory.mktemp("repository")

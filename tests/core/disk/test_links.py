@@ -51,7 +51,7 @@ def told(library: Library) -> set[tuple[Reason, str]]:
     return {(diagnostic.code, diagnostic.path) for diagnostic in of_files}
 
 
-def test_links_are_not_followed_unless_it_is_asked_for(space: Path, load: Callable[..., Library]) -> None:
+def test_links_are_not_followed_by_default(space: Path, load: Callable[..., Library]) -> None:
     link(space / "root" / "linked", space / "repository" / "linked")
     link(space / "root" / "a" / "more.md", "docs/guide.md")
     library = load(space / "root")
@@ -63,7 +63,7 @@ def test_links_are_not_followed_unless_it_is_asked_for(space: Path, load: Callab
 
 
 @pytest.mark.parametrize("place", ["linked", "team/tools/linked"])
-def test_a_link_to_a_skill_folder_elsewhere_puts_the_skill_in_place(
+def test_a_link_to_a_skill_folder_elsewhere_serves_that_skill(
     place: str, space: Path, follow: Callable[[], Library]
 ) -> None:
     link(space / "root" / place, space / "repository" / "linked")
@@ -75,7 +75,7 @@ def test_a_link_to_a_skill_folder_elsewhere_puts_the_skill_in_place(
     assert told(library) == set()
 
 
-def test_a_chain_of_links_leads_where_it_ends(space: Path, follow: Callable[[], Library]) -> None:
+def test_a_chain_of_links_leads_to_its_last_target(space: Path, follow: Callable[[], Library]) -> None:
     link(space / "second", space / "repository" / "linked")
     link(space / "first", space / "second")
     link(space / "root" / "linked", space / "first")
@@ -159,14 +159,14 @@ def test_a_linked_skill_may_link_within_itself(space: Path, follow: Callable[[],
     assert files["more.md"] == files["reference/guide.md"] == b"linked guide"
 
 
-def test_a_linked_skill_file_is_no_way_out(space: Path, follow: Callable[[], Library]) -> None:
+def test_a_linked_skill_file_cannot_leave_the_source(space: Path, follow: Callable[[], Library]) -> None:
     (space / "root" / "b").mkdir()
     link(space / "root" / "b" / "SKILL.md", space / "repository" / "linked" / "SKILL.md")
     (invalid,) = [skill for skill in follow().catalog.skills if skill.state is not State.ACTIVE]
     assert (invalid.state, invalid.reason) == (State.INVALID, Reason.SYMLINK_OUTSIDE)
 
 
-def test_folders_that_link_to_one_another_end(space: Path, follow: Callable[[], Library]) -> None:
+def test_the_scan_of_folders_that_link_to_each_other_ends(space: Path, follow: Callable[[], Library]) -> None:
     folders = [space / "root" / f"f{number}" for number in range(8)]
     for folder in folders:
         for other in folders:
@@ -177,7 +177,7 @@ def test_folders_that_link_to_one_another_end(space: Path, follow: Callable[[], 
     assert {code for code, _ in told(library)} == {Reason.SYMLINK_OUTSIDE}
 
 
-def test_what_a_link_led_to_is_not_left_when_it_is_turned_elsewhere(space: Path, follow: Callable[[], Library]) -> None:
+def test_a_link_changed_after_the_scan_cannot_leave_its_root(space: Path, follow: Callable[[], Library]) -> None:
     link(space / "root" / "linked", space / "repository" / "linked")
     skill = follow().catalog.skill("linked")
     shutil.rmtree(space / "repository" / "linked" / "docs")
@@ -205,7 +205,7 @@ def test_an_edit_behind_a_link_is_found_by_the_path_of_the_file_itself(
     }
 
 
-def test_a_link_that_comes_or_goes_changes_what_there_is_to_watch(space: Path, follow: Callable[[], Library]) -> None:
+def test_a_new_or_deleted_link_changes_the_roots_to_watch(space: Path, follow: Callable[[], Library]) -> None:
     library = follow()
     link(space / "root" / "linked", space / "repository" / "linked")
     change = library.reload([space / "root" / "linked"])

@@ -30,7 +30,7 @@ for _ in range(20):
 
 
 @pytest.mark.parametrize("locking", ["with", "without"])
-def test_of_many_that_change_a_file_at_a_time_none_loses_its_change(tmp_path: Path, locking: str) -> None:
+def test_concurrent_writers_lose_no_change(tmp_path: Path, locking: str) -> None:
     path = tmp_path / "count"
     path.write_text("0")
     command = [sys.executable, "-c", ADD, str(path), locking]
@@ -43,7 +43,7 @@ def test_of_many_that_change_a_file_at_a_time_none_loses_its_change(tmp_path: Pa
     assert path.read_text() == "80"
 
 
-def test_a_lock_that_another_one_holds_is_waited_for_and_then_told(tmp_path: Path) -> None:
+def test_waiting_for_a_held_lock_ends_with_a_timeout_error(tmp_path: Path) -> None:
     with exclusive(tmp_path / "file"), pytest.raises(TimeoutError), exclusive(tmp_path / "file", 0.05):
         pytest.fail("both hold it")
     with exclusive(tmp_path / "file", 0.05):
@@ -59,7 +59,7 @@ def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("without_locks")
-def test_without_locks_a_file_stands_in_that_a_dead_process_does_not_hold_for_ever(tmp_path: Path) -> None:
+def test_without_locks_an_exclusive_file_is_used_and_expires(tmp_path: Path) -> None:
     held = tmp_path / "file.lock.held"
     with exclusive(tmp_path / "file"):
         assert held.exists()

@@ -1,4 +1,4 @@
-"""Folders that strangers filled are removed whole, and nothing outside of them is touched."""
+"""Folders with untrusted content are removed completely, and nothing outside of them is touched."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Tree = str | dict[str, "Tree"]
 
 @pytest.fixture(params=["handles", "paths"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """As on systems with handles of folders, and as on those without."""
+    """Run as on systems with directory handles, and as on those without."""
     if request.param == "paths":
         monkeypatch.setattr(removal, "_HANDLES", False)
     return str(request.param)
@@ -70,7 +70,7 @@ def deep(root: Path, depth: int, name: str = "d") -> None:
 @settings(deadline=None, max_examples=30)
 @given(tree=st.dictionaries(NAMES, TREES, max_size=4), mode=MODES)
 @pytest.mark.parametrize("handles", [True, False])
-def test_whatever_is_in_a_folder_it_goes_and_what_links_lead_to_stays(
+def test_any_content_of_a_folder_is_removed_and_link_targets_stay(
     tmp_path_factory: pytest.TempPathFactory, tree: dict[str, Tree], mode: int, *, handles: bool
 ) -> None:
     base = tmp_path_factory.mktemp("tree")
@@ -88,7 +88,7 @@ def test_whatever_is_in_a_folder_it_goes_and_what_links_lead_to_stays(
 
 @POSIX
 @pytest.mark.parametrize("name", ["d", "d" * 200])
-def test_depth_takes_no_recursion_no_long_path_and_few_descriptors(
+def test_a_deep_tree_is_removed_without_recursion_long_paths_or_many_descriptors(
     way: str, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del way
@@ -108,12 +108,12 @@ def test_depth_takes_no_recursion_no_long_path_and_few_descriptors(
     assert not opened or max(opened) - min(opened) < 10
 
 
-def test_a_folder_that_is_not_there_is_removed_already(tmp_path: Path) -> None:
+def test_a_missing_folder_counts_as_removed(tmp_path: Path) -> None:
     assert remove_tree(tmp_path / "none") == ""
 
 
 @POSIX
-def test_a_link_in_place_of_the_folder_is_not_followed_and_that_is_told(way: str, tmp_path: Path) -> None:
+def test_a_link_in_place_of_the_folder_is_not_followed_and_is_reported(way: str, tmp_path: Path) -> None:
     del way
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "precious").touch()
@@ -123,7 +123,7 @@ def test_a_link_in_place_of_the_folder_is_not_followed_and_that_is_told(way: str
 
 
 @POSIX
-def test_what_cannot_be_removed_is_told_and_the_rest_goes(
+def test_entries_that_cannot_be_removed_are_reported_and_the_rest_is_removed(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del way

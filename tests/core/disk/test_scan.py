@@ -53,7 +53,7 @@ def bounded(root: Path, bounds: ScanBounds) -> Library:
 
 
 @pytest.mark.parametrize("name", IGNORED)
-def test_leftovers_of_tools_are_no_part_of_any_skill(
+def test_ignored_names_are_not_part_of_a_skill(
     name: str, tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     write_skill(tmp_path, "a", files={name: "x", f"sub/{name}": "x"})
@@ -63,7 +63,7 @@ def test_leftovers_of_tools_are_no_part_of_any_skill(
 
 
 @pytest.mark.parametrize("shelf", [".curated", ".experimental", ".system"])
-def test_the_shelves_of_a_public_collection_are_looked_into_although_their_names_begin_with_a_dot(
+def test_the_hidden_folders_of_a_public_collection_are_scanned(
     shelf: str, tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     write_skill(tmp_path, f"skills/{shelf}/a", files={".env": "x"})
@@ -86,7 +86,7 @@ def test_files_of_any_other_name_are_served(
 @pytest.mark.parametrize(
     "raw", [b"caf\xe9", b"\xff\xfe", b"a\nb", b"a\tb", b"\x01", b"<b>&\"'", b"%2e%2e", b"-rf", b"*"]
 )
-def test_odd_names_of_files_and_folders_are_names(
+def test_odd_file_and_folder_names_are_served(
     raw: bytes, tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     name = os.fsdecode(raw)
@@ -101,7 +101,9 @@ def test_odd_names_of_files_and_folders_are_names(
 
 
 @posix
-def test_a_folder_whose_name_is_no_text_lends_a_printable_one(tmp_path: Path, load: Callable[..., Library]) -> None:
+def test_a_folder_name_that_is_not_utf8_is_shown_as_printable_text(
+    tmp_path: Path, load: Callable[..., Library]
+) -> None:
     folder = tmp_path / os.fsdecode(b"b\xff")
     folder.mkdir()
     (folder / "SKILL.md").write_text("---\ndescription: d\n---\n", encoding="utf-8")
@@ -120,14 +122,14 @@ def test_a_root_that_is_a_skill_itself_is_served(
     assert (skill.content.folder, list(skill.content.files)) == ("", ["SKILL.md", "sub/data"])
 
 
-def test_files_stand_with_the_skill_file_first_whatever_else_there_is(
+def test_the_skill_file_comes_first_among_the_files(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     write_skill(tmp_path, "a", files={"A": "", "Z": "", "a/x": "", "0": ""})
     assert next(iter(load(tmp_path).catalog.skill("a").content.files)) == "SKILL.md"
 
 
-def test_nested_skills_are_listed_and_stand_in_the_manifest_of_what_encloses_them(
+def test_nested_skills_are_also_in_the_manifest_of_the_enclosing_skill(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     write_skill(tmp_path, "outer")
@@ -160,7 +162,7 @@ def test_a_folder_named_as_the_skill_file_makes_no_skill(
 
 @posix
 @pytest.mark.parametrize("target", ["../outside/linked", "b", ".", "loop", "absent", "/"])
-def test_a_linked_folder_is_not_followed_and_told(
+def test_a_linked_folder_is_not_followed_and_has_a_diagnostic(
     target: str, tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     write_skill(tmp_path / "outside", "linked")
@@ -185,7 +187,7 @@ def test_a_root_may_be_named_by_a_link(
 @pytest.mark.parametrize(
     ("depth", "names"), [(0, []), (1, ["one"]), (2, ["one", "two"]), (32, ["one", "three", "two"])]
 )
-def test_folders_deeper_than_the_bound_are_not_looked_into_and_told(
+def test_folders_deeper_than_the_bound_are_not_scanned_and_have_a_diagnostic(
     depth: int, names: list[str], tmp_path: Path, write_skill: Callable[..., Path]
 ) -> None:
     write_skill(tmp_path, "one")
@@ -196,7 +198,7 @@ def test_folders_deeper_than_the_bound_are_not_looked_into_and_told(
     assert {found.code for found in catalog.problems} == ({Reason.SCAN_LIMIT} if len(names) < 3 else set())
 
 
-def test_no_more_folders_than_the_bound_are_looked_into_and_it_is_told(
+def test_folders_beyond_the_bound_are_not_scanned_and_have_a_diagnostic(
     tmp_path: Path, write_skill: Callable[..., Path]
 ) -> None:
     for number in range(10):
@@ -206,7 +208,7 @@ def test_no_more_folders_than_the_bound_are_looked_into_and_it_is_told(
     assert [found.code for found in catalog.problems] == [Reason.SCAN_LIMIT] * 7
 
 
-def test_a_folder_with_more_names_than_the_bound_is_not_looked_into_and_told(
+def test_a_folder_with_more_entries_than_the_bound_is_not_scanned_and_has_a_diagnostic(
     tmp_path: Path, write_skill: Callable[..., Path]
 ) -> None:
     write_skill(tmp_path, "a-small")
@@ -220,7 +222,7 @@ def test_a_folder_with_more_names_than_the_bound_is_not_looked_into_and_told(
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(bound=st.integers(0, 30), steps=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6)), max_size=4))
-def test_a_reload_near_the_bounds_ends_as_a_load_from_nothing(
+def test_a_reload_near_the_bounds_equals_a_fresh_load(
     bound: int,
     steps: list[tuple[int, int]],
     tmp_path_factory: pytest.TempPathFactory,
@@ -241,7 +243,7 @@ def test_a_reload_near_the_bounds_ends_as_a_load_from_nothing(
         assert library.catalog.problems == fresh.problems
 
 
-def test_of_very_many_folders_beyond_a_bound_the_first_are_told_and_the_others_counted(tmp_path: Path) -> None:
+def test_of_many_folders_beyond_a_bound_the_first_have_diagnostics_and_the_others_are_counted(tmp_path: Path) -> None:
     for number in range(3000):
         (tmp_path / f"d{number:04}").mkdir()
     problems = bounded(tmp_path, ScanBounds(folders=10)).catalog.problems
@@ -249,7 +251,9 @@ def test_of_very_many_folders_beyond_a_bound_the_first_are_told_and_the_others_c
     assert problems[-1].message == "and 2971 more of this kind"
 
 
-def test_a_bound_inside_a_skill_is_told_by_the_skill(tmp_path: Path, write_skill: Callable[..., Path]) -> None:
+def test_a_bound_reached_inside_a_skill_is_a_diagnostic_of_the_skill(
+    tmp_path: Path, write_skill: Callable[..., Path]
+) -> None:
     write_skill(tmp_path, "a", files={"x/y/z": "deep", "x/ok": "fine"})
     catalog = bounded(tmp_path, ScanBounds(depth=2)).catalog
     assert catalog.problems == ()
@@ -261,7 +265,7 @@ def test_a_bound_inside_a_skill_is_told_by_the_skill(tmp_path: Path, write_skill
 
 
 @posix
-def test_a_tree_of_hundreds_of_levels_hurts_nothing(
+def test_a_tree_of_hundreds_of_levels_is_scanned_within_bounds(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     write_skill(tmp_path, "good")
@@ -279,7 +283,7 @@ def test_a_tree_of_hundreds_of_levels_hurts_nothing(
     assert [found.code for found in catalog.problems] == [Reason.SCAN_LIMIT]
 
 
-def test_a_skill_of_very_many_files_is_served_in_part_and_says_so(
+def test_a_skill_with_too_many_files_is_served_in_part_with_a_diagnostic(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     write_skill(tmp_path, "a", files={f"f{number:04}": "" for number in range(4200)})
@@ -314,20 +318,20 @@ def test_an_unreadable_folder_outside_of_every_skill_is_a_problem(
     ]
 
 
-def test_a_directory_that_was_named_but_is_missing_is_an_error(tmp_path: Path) -> None:
+def test_a_named_directory_that_is_missing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidSourceError) as caught:
         explicit_sources([tmp_path / "absent"])
     assert (caught.value.reason, caught.value.root) == (Reason.MISSING_DIRECTORY, tmp_path / "absent")
 
 
-def test_a_file_that_was_named_as_directory_is_an_error(tmp_path: Path) -> None:
+def test_a_file_named_as_directory_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InvalidSourceError) as caught:
         explicit_sources([tmp_path / "file"])
     assert caught.value.reason is Reason.NOT_A_DIRECTORY
 
 
-def test_a_directory_named_twice_counts_once_at_its_first_place(
+def test_a_directory_named_twice_counts_once_at_its_first_position(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in "ab":

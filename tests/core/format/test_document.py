@@ -61,7 +61,7 @@ def test_fences_byte_order_mark_and_line_ends_make_no_difference(raw: bytes) -> 
         (b"---\n\x00\n---\n", Reason.INVALID_YAML, 0),
     ],
 )
-def test_what_cannot_be_understood_has_one_error_with_its_line(raw: bytes, reason: Reason, line: int | None) -> None:
+def test_an_unusable_document_has_one_error_with_its_line(raw: bytes, reason: Reason, line: int | None) -> None:
     document = parse(raw)
     assert document.fault is reason
     assert [code for code, _ in errors(document)] == [reason]
@@ -93,7 +93,7 @@ def test_the_body_is_what_follows_the_closing_fence_trimmed_at_both_ends(raw: by
 @pytest.mark.parametrize(
     ("raw", "body"), [(b"# Only text\n", "# Only text\n"), (b"---\n- a\n---\nBody", "Body"), (b"---\n- a\n", "")]
 )
-def test_a_body_is_kept_where_the_frontmatter_is_unusable(raw: bytes, body: str) -> None:
+def test_the_body_is_kept_if_the_frontmatter_is_unusable(raw: bytes, body: str) -> None:
     assert parse(raw).body == body
 
 
@@ -114,14 +114,14 @@ def test_a_block_scalar_at_the_end_of_the_frontmatter_reads_as_anywhere_else(yam
 
 
 @pytest.mark.parametrize("value", [".nan", "-.inf", "1e400", "!!binary aGk=", r'"\ud83d"', "{a: 1, a: 2}"])
-def test_what_others_read_otherwise_is_told_and_not_verbatim(value: str) -> None:
+def test_frontmatter_that_parsers_read_differently_is_diagnosed_and_not_verbatim(value: str) -> None:
     document = parse(f"---\nname: a\nx: {value}\n---\n".encode())
     assert (document.fault, document.verbatim) == (None, False)
     assert [diagnostic.severity for diagnostic in document.diagnostics] == [Severity.WARNING]
 
 
 @pytest.mark.parametrize("value", ["{1: a}", r'"\ud83d\ude00"', "2026-01-02", "0x10"])
-def test_what_all_read_alike_is_verbatim(value: str) -> None:
+def test_frontmatter_that_all_parsers_read_alike_is_verbatim(value: str) -> None:
     assert parse(f"---\nname: a\nx: {value}\n---\n".encode()).verbatim
 
 
@@ -150,7 +150,7 @@ def test_a_block_scalar_reads_the_same_with_either_line_end(style: str, end: str
         ("\n# why\ndescription: a: b", "a: b", 5),
     ],
 )
-def test_a_value_that_is_no_yaml_is_read_as_plain_text_and_said_so(lines: str, value: str, line: int) -> None:
+def test_a_value_that_is_not_valid_yaml_is_repaired_with_a_diagnostic(lines: str, value: str, line: int) -> None:
     document = parse(f"---\nname: a\n{lines}\nlicense: MIT\n---\nBody".encode())
     assert document.fields["description"] == value
     assert (document.fields["license"], document.body, document.verbatim) == ("MIT", "Body", False)
@@ -162,9 +162,7 @@ def test_a_value_that_is_no_yaml_is_read_as_plain_text_and_said_so(lines: str, v
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("rule", ["", "\n---\n\nmore: text\n", "\n---\n"])
 @pytest.mark.parametrize(("fence", "body"), [("---# Title", "# Title"), ("---Title", "Title"), ("------", "---")])
-def test_a_closing_fence_that_goes_on_ends_the_frontmatter_all_the_same(
-    fence: str, body: str, rule: str, end: str
-) -> None:
+def test_a_closing_fence_followed_by_text_ends_the_frontmatter(fence: str, body: str, rule: str, end: str) -> None:
     raw = f"---\nname: a\ntags: [x, y]\n{fence}\n\nDo: it - [\n{rule}".replace("\n", end)
     document = parse(raw.encode())
     assert document.fields == {"name": "a", "tags": ["x", "y"]}
@@ -181,7 +179,7 @@ def test_three_dashes_in_a_value_close_nothing() -> None:
     assert (document.diagnostics, document.verbatim) == ((), True)
 
 
-def test_without_yaml_before_it_a_line_of_dashes_is_no_fence() -> None:
+def test_a_line_of_dashes_without_yaml_before_it_is_no_fence() -> None:
     document = parse(b"---\nname: a\n\n# Title\n\nSome: [text\n-----\n")
     assert document.fault is Reason.UNCLOSED_FRONTMATTER
 
@@ -218,7 +216,7 @@ PARTS = st.sampled_from([*PIECES.replace("·", "\u00a0").split(" "), "0x" + "f" 
         st.lists(PARTS, max_size=30).map(lambda parts: ("---\n" + "".join(parts) + "\n---\n").encode()),
     )
 )
-def test_no_bytes_whatsoever_raise_and_all_fields_are_json(raw: bytes) -> None:
+def test_no_bytes_raise_and_all_fields_are_json(raw: bytes) -> None:
     document = parse(raw)
     again = json.dumps(document.fields, allow_nan=False).encode("utf-8")
     assert json.loads(again) == document.fields

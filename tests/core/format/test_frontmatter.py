@@ -153,7 +153,7 @@ def test_a_wrong_type_is_diagnosed_at_its_line_and_leaves_the_default(
 
 
 @pytest.mark.parametrize("value", ["yes", "on", "y", "1", "no", "[true]", "{a: b}", "'true!'"])
-def test_whether_a_model_may_call_a_skill_is_no_where_it_cannot_be_told(value: str) -> None:
+def test_an_unclear_value_of_disable_model_invocation_withholds_the_skill(value: str) -> None:
     instructions = read(f"disable-model-invocation: {value}")
     assert not instructions.frontmatter.model_invocable
     assert told(instructions) == [(Severity.WARNING, Reason.INVALID_FIELD, 4)]
@@ -175,7 +175,7 @@ def test_whether_a_model_may_call_a_skill_is_no_where_it_cannot_be_told(value: s
     ],
     ids=lambda text: text[:20],
 )
-def test_a_number_out_of_range_is_told_as_that_and_not_as_a_wrong_type(value: str, got: str) -> None:
+def test_a_number_out_of_range_is_reported_with_its_value(value: str, got: str) -> None:
     instructions = read(f"evaluation: {{enabled: true, minScore: {value}}}")
     (diagnostic,) = instructions.diagnostics
     assert diagnostic.message == f"evaluation.minScore must be a number from 0 to 1, not {got}; the field is ignored"
@@ -187,13 +187,13 @@ def test_allowed_tools_of_a_wrong_type_are_diagnosed(value: str) -> None:
 
 
 @pytest.mark.parametrize(("value", "text"), [("1.5", "1.5"), ("2", "2"), ("true", "true")])
-def test_a_number_is_taken_by_its_text_with_a_warning(value: str, text: str) -> None:
+def test_a_number_is_converted_to_text_with_a_warning(value: str, text: str) -> None:
     instructions = read(f"version: {value}")
     assert instructions.frontmatter.version == text
     assert told(instructions) == [(Severity.WARNING, Reason.INVALID_FIELD, 4)]
 
 
-def test_several_faults_are_all_told_in_the_order_of_their_lines() -> None:
+def test_all_faults_are_reported_in_the_order_of_their_lines() -> None:
     found = told(read("colour: red\ntrigger: 1\nlicense: [x]\nnmae: b"))
     assert [line for _, _, line in found] == [4, 5, 6, 7]
 
@@ -221,7 +221,7 @@ def test_several_faults_are_all_told_in_the_order_of_their_lines() -> None:
     ],
 )
 @pytest.mark.parametrize("strictness", Strictness)
-def test_a_name_that_breaks_a_naming_rule_is_warned_about_and_costs_a_strict_skill(
+def test_a_name_that_breaks_a_naming_rule_is_a_warning_and_invalid_if_strict(
     name: str, reason: Reason | None, strictness: Strictness
 ) -> None:
     written = name.replace("\\\\", "\\")
@@ -256,7 +256,7 @@ def test_a_name_that_breaks_a_naming_rule_is_warned_about_and_costs_a_strict_ski
         ("name: a\ndescription: d\nauthor: me\nmodel: any", "a", None),
     ],
 )
-def test_a_breach_of_a_rule_is_a_warning_where_lenient_and_costs_the_skill_where_strict(
+def test_a_breach_of_a_rule_is_a_warning_if_lenient_and_invalid_if_strict(
     fields: str, folder: str, reason: Reason | None
 ) -> None:
     raw = f"---\n{fields}\n---\nBody".encode()
@@ -286,7 +286,7 @@ FOREIGN += " model repo risk slug summary type"
 
 
 @pytest.mark.parametrize("field", FOREIGN.split())
-def test_a_field_that_public_skills_carry_for_others_is_no_breach_and_kept(field: str) -> None:
+def test_a_field_of_another_host_is_no_breach_and_kept(field: str) -> None:
     instructions = read(f"{field}: x")
     assert (instructions.diagnostics, instructions.frontmatter.raw[field]) == ((), "x")
 
@@ -295,13 +295,13 @@ def test_a_field_that_public_skills_carry_for_others_is_no_breach_and_kept(field
     ("field", "meant"),
     [("descripton", "description"), ("allowed_tools", "allowed-tools"), ("licence", "license"), ("tag", "tags")],
 )
-def test_an_unknown_field_is_answered_with_what_was_probably_meant(field: str, meant: str) -> None:
+def test_the_warning_for_an_unknown_field_suggests_a_similar_one(field: str, meant: str) -> None:
     (found,) = read(f"{field}: x").diagnostics
     assert (found.code, found.line) == (Reason.UNKNOWN_FIELD, 4)
     assert repr(meant) in found.message
 
 
-def test_an_unknown_field_like_nothing_known_has_no_suggestion() -> None:
+def test_the_warning_for_an_unknown_field_suggests_nothing_dissimilar() -> None:
     (found,) = read("zzzzzz: x").diagnostics
     assert "did you mean" not in found.message
 
@@ -322,7 +322,7 @@ def test_the_raw_frontmatter_keeps_every_field_as_it_was_written() -> None:
         (b"---\nname: a\n---\n", Reason.MISSING_DESCRIPTION),
     ],
 )
-def test_an_invalid_skill_carries_the_reason_and_its_words(
+def test_an_invalid_skill_has_the_reason_and_message_of_its_fault(
     content: bytes,
     reason: Reason,
     tmp_path: Path,

@@ -51,14 +51,14 @@ PLAIN = {
 
 
 @pytest.mark.parametrize(("text", "kind", "count"), HIDDEN.values(), ids=HIDDEN)
-def test_what_nobody_sees_is_found(text: str, kind: str, count: int) -> None:
+def test_hidden_characters_are_found(text: str, kind: str, count: int) -> None:
     (found,) = find_hidden("first line\n" + text)
     assert kind in found.kind
     assert (found.count, found.line) == (count, 2)
 
 
 @pytest.mark.parametrize("text", PLAIN.values(), ids=PLAIN)
-def test_what_languages_and_emoji_need_is_left_alone(text: str) -> None:
+def test_characters_that_languages_and_emoji_need_are_allowed(text: str) -> None:
     assert find_hidden(text) == ()
 
 
@@ -68,7 +68,7 @@ def test_printable_ascii_hides_nothing(text: str) -> None:
 
 
 @given(st.text(), st.sampled_from(["\u202e", "\u200b", "\U000e0041", "\x07"]), st.text())
-def test_nothing_around_it_makes_a_hidden_character_unseen(before: str, hidden: str, after: str) -> None:
+def test_a_hidden_character_is_found_in_any_context(before: str, hidden: str, after: str) -> None:
     kinds = {found.kind for found in find_hidden(f"{before} {hidden} {after}")}
     assert {found.kind for found in find_hidden(hidden)} <= kinds
 

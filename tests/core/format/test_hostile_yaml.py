@@ -1,4 +1,4 @@
-"""Frontmatter that others wrote to hurt: one bad skill costs itself, never its neighbours nor the commands.
+"""Hostile frontmatter: a bad skill affects neither other skills nor the commands.
 
 What single texts mean is in `test_yaml12`; here whole skills are loaded, on a real disk, beside a good one.
 """
@@ -128,7 +128,7 @@ def written(fields: str, name: str = "bad") -> bytes:
 
 
 def check_sound(skill: Skill) -> None:
-    """Check that a skill is active with frontmatter for JSON, or out of the way with a reason."""
+    """Check that a skill is active with JSON frontmatter, or inactive with a reason."""
     assert skill.state in {State.ACTIVE, State.INVALID, State.EXCLUDED}
     assert (skill.state is State.ACTIVE) == (skill.reason is None)
     assert skill.reason is None or isinstance(skill.reason, Reason)
@@ -142,7 +142,7 @@ def check_sound(skill: Skill) -> None:
 
 
 @pytest.mark.parametrize(("fields", "reason"), HOSTILE.values(), ids=HOSTILE.keys())
-def test_hostile_frontmatter_costs_its_own_skill_at_most(
+def test_hostile_frontmatter_affects_only_its_own_skill(
     fields: str,
     reason: Reason | None,
     tmp_path: Path,
@@ -162,7 +162,7 @@ def test_hostile_frontmatter_costs_its_own_skill_at_most(
 
 
 @pytest.mark.parametrize("fields", TOLD_AT_LENGTH.values(), ids=TOLD_AT_LENGTH.keys())
-def test_a_fault_that_a_frontmatter_repeats_without_end_is_told_in_few_words(
+def test_a_fault_repeated_without_end_is_reported_in_few_diagnostics(
     fields: str,
     tmp_path: Path,
     write_skill: Callable[..., Path],
@@ -193,7 +193,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[bytes]:
 
 
 @pytest.mark.parametrize("name", ["status", "validate"])
-def test_all_hostile_skills_together_leave_the_commands_a_json_object_to_print(name: str, crowd: Path) -> None:
+def test_the_commands_print_json_for_all_hostile_skills_together(name: str, crowd: Path) -> None:
     done = command(name, str(crowd), "--json")
     assert b"Traceback" not in done.stderr
     assert done.returncode == (0 if name == "status" else 1)
@@ -277,7 +277,7 @@ DOCUMENTS = (
 
 @settings(deadline=None, max_examples=200)
 @given(raw=DOCUMENTS)
-def test_any_bytes_as_a_skill_file_give_one_of_the_states(
+def test_any_bytes_as_a_skill_file_give_a_skill_in_some_state(
     raw: bytes, load: Callable[..., Library], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.getbasetemp() / "any-bytes" / "a"
@@ -319,7 +319,7 @@ TREES = st.recursive(
     width=st.sampled_from([20, 80, 10_000]),
     unicode=st.booleans(),
 )
-def test_what_another_tool_wrote_as_yaml_comes_back_equal(
+def test_yaml_that_another_tool_wrote_is_read_back_equal(
     value: dict[str, Any],
     style: str,
     width: int,

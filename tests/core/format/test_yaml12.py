@@ -34,7 +34,7 @@ def _parser(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def value_of(text: str) -> JsonValue:
-    """Give the value of `a` in a text that has nothing else, as JSON would carry it."""
+    """Return the value of `a`, the only field of a text, as JSON."""
     mapping = load_mapping(text)
     assert list(mapping.value) == ["a"]
     json_of(mapping)

@@ -1,4 +1,4 @@
-"""What hostile or odd input costs, and that it never gets more than what was meant."""
+"""The cost of hostile or odd input is bounded, and it never gains permissions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         ("[]", ()),
     ],
 )
-def test_a_mistake_in_allowed_tools_never_allows_more_than_was_meant(
+def test_a_mistake_in_allowed_tools_never_allows_more_tools(
     tmp_path: Path,
     write_skill: Callable[..., Path],
     load: Callable[..., Library],
@@ -47,7 +47,7 @@ def test_ten_thousand_open_parentheses_are_one_tool(
     assert len(only(load(tmp_path)).frontmatter.allowed_tools or ()) == 1
 
 
-def test_thousands_of_unknown_fields_are_told_of_in_few_words(
+def test_thousands_of_unknown_fields_are_reported_in_few_diagnostics(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library], only: Callable[[Library], Skill]
 ) -> None:
     write_skill(tmp_path, "a", fields="\n".join(f"field{number}: x" for number in range(5000)))
@@ -93,7 +93,7 @@ def test_a_file_with_a_backslash_in_its_name_has_a_uri_that_leads_back(
     assert found[1].path == "b\\c"
 
 
-def test_half_a_character_in_a_uri_is_refused_and_not_an_exception() -> None:
+def test_a_lone_surrogate_in_a_uri_is_refused_without_an_exception() -> None:
     assert decode_path("skill://a/\udcff") is None
     assert decode_path(file_uri("a", "b")) == "a/b"
 
@@ -121,7 +121,7 @@ def test_two_skills_never_share_a_key(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
-def test_a_skill_file_that_a_link_replaces_is_not_served_any_more(
+def test_a_skill_file_replaced_by_a_link_is_not_served(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library], only: Callable[[Library], Skill]
 ) -> None:
     folder = write_skill(tmp_path, "a", files={"b": "x"})

@@ -65,7 +65,7 @@ def test_convention_files_are_found_anywhere_and_soul_at_the_root_only(
     assert keys(catalog) == {"agents": "AGENTS.md", "a/b/agents": "a/b/AGENTS.md"}
 
 
-def test_what_lies_in_a_skill_folder_is_part_of_that_skill(
+def test_files_in_a_skill_folder_belong_to_that_skill(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
 ) -> None:
     write_skill(tmp_path, "one", files={"AGENTS.md": "x", "deep/CLAUDE.md": "y"})
@@ -73,7 +73,7 @@ def test_what_lies_in_a_skill_folder_is_part_of_that_skill(
     assert set(skill.content.files) == {"SKILL.md", "AGENTS.md", "deep/CLAUDE.md"}
 
 
-def test_frontmatter_of_a_convention_file_counts_if_it_says_name_and_description(
+def test_frontmatter_of_a_convention_file_counts_if_it_has_name_and_description(
     tmp_path: Path, load: Callable[..., Library], only: Callable[[Library], Any]
 ) -> None:
     put(tmp_path, "AGENTS.md", DOCUMENT.format(name="ours"))
@@ -100,7 +100,7 @@ def test_an_empty_convention_file_is_no_skill(tmp_path: Path, load: Callable[...
     assert load(tmp_path).catalog.skills == ()
 
 
-def test_a_convention_file_that_is_no_text_is_invalid(
+def test_a_convention_file_that_is_not_utf8_is_invalid(
     tmp_path: Path, load: Callable[..., Library], only: Callable[[Library], Any]
 ) -> None:
     (tmp_path / "AGENTS.md").write_bytes(b"\xff\xfe")
@@ -143,14 +143,14 @@ def test_below_dot_skills_name_and_description_are_required(
     assert (skill.state, skill.reason) == (State.INVALID, reason)
 
 
-def test_a_document_need_not_be_named_as_its_file(
+def test_the_name_of_a_document_may_differ_from_its_file(
     tmp_path: Path, load: Callable[..., Library], only: Callable[[Library], Any]
 ) -> None:
     put(tmp_path, ".skills/any file.md", DOCUMENT.format(name="search"))
     assert [d.code for d in only(load(tmp_path)).diagnostics] == [Reason.NOT_PUBLISHED]
 
 
-def test_a_document_has_the_files_that_it_names_and_no_others(
+def test_the_files_of_a_document_are_its_references(
     tmp_path: Path, load: Callable[..., Library], only: Callable[[Library], Any]
 ) -> None:
     fields = "references:\n  - references/staff.json\n  - ../secret\n  - absent.md\n---\n"
@@ -191,9 +191,7 @@ def test_without_conventions_only_skill_folders_and_documents_are_found(tmp_path
     assert library.catalog.skills == ()
 
 
-def test_a_source_of_convention_files_alone_makes_no_skill_of_folders(
-    tmp_path: Path, write_skill: Callable[..., Path]
-) -> None:
+def test_a_source_of_convention_files_loads_no_skill_folders(tmp_path: Path, write_skill: Callable[..., Path]) -> None:
     put(tmp_path, "AGENTS.md", "a")
     write_skill(tmp_path, "folder", files={"CLAUDE.md": "c"})
     source = Source(tmp_path.resolve(), kinds=frozenset({SkillKind.CONVENTION}))
@@ -201,7 +199,7 @@ def test_a_source_of_convention_files_alone_makes_no_skill_of_folders(
     assert [skill.name for skill in library.catalog.skills] == ["agents"]
 
 
-def test_a_text_becomes_a_skill_and_a_skill_a_text(tmp_path: Path, load: Callable[..., Library]) -> None:
+def test_a_file_may_become_a_skill_and_cease_to_be_one(tmp_path: Path, load: Callable[..., Library]) -> None:
     file = put(tmp_path, ".skills/notes.md", "# Notes\n")
     library = load(tmp_path)
     assert library.catalog.skills == ()

@@ -1,4 +1,4 @@
-"""Skills as the systems that defined the formats write them: each loads, and behaves as its system says."""
+"""Skills in the style of each system that defined a format load and behave as that system specifies."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def load_text(tmp_path: Path, only: Callable[[Library], Skill]) -> Callable[...,
     return load
 
 
-def test_jdai_a_skill_whose_every_condition_holds_is_active_even_where_unknown_fields_are_refused(
+def test_jdai_a_skill_with_all_conditions_met_is_active_in_a_strict_source(
     load_text: Callable[..., Skill],
 ) -> None:
     skill = load_text(JDAI, "code-review", strictness=Strictness.STRICT)
@@ -159,7 +159,7 @@ def test_jdai_a_skill_whose_every_condition_holds_is_active_even_where_unknown_f
         ({"config": {"feature.codeReview": "true"}}, Reason.CONFIG_DISABLED, "feature.codeReview"),
     ],
 )
-def test_jdai_one_condition_that_fails_excludes_the_skill_with_its_reason(
+def test_jdai_one_failing_condition_excludes_the_skill_with_its_reason(
     changed: dict[str, Any], reason: Reason, named: str, load_text: Callable[..., Skill]
 ) -> None:
     skill = load_text(JDAI, "code-review", replace(OPEN, **changed))
@@ -167,14 +167,14 @@ def test_jdai_one_condition_that_fails_excludes_the_skill_with_its_reason(
     assert named in skill.detail
 
 
-def test_jdai_a_gate_can_be_tested_against_a_machine_that_is_a_value() -> None:
+def test_jdai_a_gate_is_evaluated_against_an_environment_value() -> None:
     machine = Environment(os="linux", has_bin=lambda _: False)
     exclusion = evaluate_gate(Gate(bins=("docker-that-does-not-exist",)), machine)
     assert exclusion is not None
     assert exclusion.reason == "missing_bin"
 
 
-def test_jdai_an_unknown_top_level_field_is_refused_with_a_reason_in_its_own_folder(
+def test_jdai_an_unknown_top_level_field_is_invalid_in_jdai_folders(
     tmp_path: Path, only: Callable[[Library], Skill]
 ) -> None:
     folder = tmp_path.resolve() / "home" / ".jdai" / "skills" / "my-skill"
@@ -207,7 +207,7 @@ def test_adk_every_field_of_the_format_is_read_below_dot_skills(
     assert [d.code for d in skill.diagnostics] == [Reason.NOT_PUBLISHED]
 
 
-def test_adk_a_skill_with_trigger_waits_for_its_name_and_hints_what_to_say(
+def test_adk_a_skill_with_trigger_is_invoked_by_name_and_has_a_hint(
     tmp_path: Path, load: Callable[..., Library], only: Callable[[Library], Skill]
 ) -> None:
     (tmp_path / ".skills").mkdir()
@@ -217,7 +217,7 @@ def test_adk_a_skill_with_trigger_waits_for_its_name_and_hints_what_to_say(
     assert skill.frontmatter.hint == "Say what is broken"
 
 
-def test_capability_a_skill_is_excluded_while_what_it_requires_is_not_there(
+def test_capability_a_skill_is_excluded_while_a_requirement_is_missing(
     tmp_path: Path, load: Callable[..., Library], write_skill: Callable[..., Path]
 ) -> None:
     (tmp_path / "git-procedures").mkdir()
@@ -242,7 +242,7 @@ def test_capability_the_trigger_of_every_message_counts_for_skills_without_tools
     assert load_text(text, "manners").frontmatter.always_on is always_on
 
 
-def test_agenvoy_the_users_words_are_binding_and_the_command_stands_where_there_are_none(
+def test_agenvoy_the_users_text_is_binding_and_without_it_the_command_is_used(
     load_text: Callable[..., Skill],
 ) -> None:
     skill = load_text(AGENVOY, "code-reviewer")
@@ -254,7 +254,7 @@ def test_agenvoy_the_users_words_are_binding_and_the_command_stands_where_there_
     assert "/code-reviewer" not in request
 
 
-def test_specification_its_own_example_is_valid_strictly_and_published(load_text: Callable[..., Skill]) -> None:
+def test_specification_its_example_is_valid_if_strict_and_published(load_text: Callable[..., Skill]) -> None:
     skill = load_text(SPECIFICATION, "pdf-processing", strictness=Strictness.STRICT)
     assert (skill.state, skill.diagnostics, skill.content.published) == (State.ACTIVE, (), True)
     assert skill.frontmatter.allowed_tools == ("Bash(git:*)", "Bash(jq:*)", "Read")
@@ -273,7 +273,7 @@ def test_specification_its_own_example_is_valid_strictly_and_published(load_text
         (f"compatibility: {'c' * 501}", Reason.COMPATIBILITY_TOO_LONG),
     ],
 )
-def test_specification_each_breach_of_its_rules_is_invalid_strictly(
+def test_specification_each_breach_of_its_rules_is_invalid_if_strict(
     field: str, reason: Reason, load_text: Callable[..., Skill]
 ) -> None:
     fields = {"name": "name: pdf-processing", "description": "description: d"} | {field.partition(":")[0]: field}

@@ -1,4 +1,4 @@
-"""A manifest is complete, or the Skills extension does not publish the skill: whatever it is that a manifest lacks."""
+"""The Skills extension publishes a skill only with a complete manifest."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def make_large(path: Path) -> None:
 
 
 def make_deep(path: Path, levels: int) -> None:
-    """Write a file `levels` below `path`, by steps: such a path is longer than the system takes at once."""
+    """Write a file `levels` below `path` step by step, because the whole path is too long for the system."""
     here = os.open(path.parent, os.O_RDONLY)
     name = path.name
     for _ in range(levels):
@@ -46,7 +46,7 @@ def make_deep(path: Path, levels: int) -> None:
 
 
 def remove_deep(path: Path) -> None:
-    """Remove what `make_deep` wrote, which is nested deeper than what cleans up after the tests can follow."""
+    """Remove what `make_deep` wrote: it is nested too deep for the cleanup of pytest."""
     while (path / "d").is_dir():
         (path / "d").rename(path.with_name("below"))
         path.rmdir()
@@ -54,7 +54,7 @@ def remove_deep(path: Path) -> None:
 
 
 def unpublished(skill: Skill) -> str:
-    """Return why a skill is not published; it is served by tools and prompts all the same."""
+    """Return why a skill is not published; check that it is active."""
     (why,) = [found.message for found in skill.diagnostics if found.code is Reason.NOT_PUBLISHED]
     assert not skill.content.published
     assert skill.state is State.ACTIVE
@@ -75,7 +75,7 @@ def unpublished(skill: Skill) -> str:
     ],
     ids=["large", "40-levels", "1000-levels", "pipe", "link", "dangling-link", "folder-link"],
 )
-def test_a_skill_whose_manifest_would_lack_something_is_not_published_and_says_what(
+def test_a_skill_with_an_incomplete_manifest_is_not_published_and_names_the_missing_file(
     make: Callable[[Path], None],
     reason: Reason,
     tmp_path: Path,
@@ -97,7 +97,7 @@ def test_a_skill_whose_manifest_would_lack_something_is_not_published_and_says_w
 
 @posix
 @pytest.mark.parametrize("odd", ["file", "folder"])
-def test_what_cannot_be_read_makes_a_manifest_incomplete_until_it_can_be(
+def test_an_unreadable_file_makes_a_manifest_incomplete_until_it_is_read(
     odd: str,
     unprivileged: Path,
     write_skill: Callable[..., Path],
@@ -118,7 +118,7 @@ def test_what_cannot_be_read_makes_a_manifest_incomplete_until_it_can_be(
 
 
 @posix
-def test_a_folder_that_was_never_listed_makes_a_manifest_incomplete_when_its_skill_was_known_before(
+def test_a_folder_never_listed_makes_the_manifest_of_a_known_skill_incomplete(
     unprivileged: Path, write_skill: Callable[..., Path], load: Callable[..., Library], only: Callable[[Library], Skill]
 ) -> None:
     folder = write_skill(unprivileged, "a")
@@ -136,7 +136,7 @@ def test_a_folder_that_was_never_listed_makes_a_manifest_incomplete_when_its_ski
     assert only(library).content.published
 
 
-def test_a_bound_on_folders_makes_the_manifest_incomplete_that_it_cuts(
+def test_a_bound_on_folders_makes_the_manifest_it_cuts_incomplete(
     tmp_path: Path, write_skill: Callable[..., Path]
 ) -> None:
     write_skill(tmp_path, "a", files={f"{number}/file": "x" for number in range(5)})
@@ -147,7 +147,7 @@ def test_a_bound_on_folders_makes_the_manifest_incomplete_that_it_cuts(
 
 
 @posix
-def test_more_files_than_are_looked_at_make_the_manifest_incomplete_whatever_they_are(
+def test_too_many_files_make_the_manifest_incomplete(
     tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library], only: Callable[[Library], Skill]
 ) -> None:
     folder = write_skill(tmp_path, "a", files={"zz/last.md": "x"})
@@ -157,9 +157,7 @@ def test_more_files_than_are_looked_at_make_the_manifest_incomplete_whatever_the
     assert "and 4093 more" in unpublished(only(load(tmp_path)))
 
 
-def test_what_the_rules_leave_out_is_no_part_of_a_skill_and_keeps_nothing_from_being_published(
-    tmp_path: Path, write_skill: Callable[..., Path]
-) -> None:
+def test_ignored_names_do_not_make_a_manifest_incomplete(tmp_path: Path, write_skill: Callable[..., Path]) -> None:
     left_out = {".env": "x", ".git/config": "x", "node_modules/x/y.js": "x", "__pycache__/a.pyc": "x", "a.md~": "x"}
     write_skill(tmp_path, "a", files={"b.md": "x", "c.log": "x", **left_out})
     (tmp_path / ".gitignore").write_text("*.log\n")
@@ -170,7 +168,7 @@ def test_what_the_rules_leave_out_is_no_part_of_a_skill_and_keeps_nothing_from_b
 
 @posix
 @pytest.mark.parametrize("place", [".gitignore", "a/.gitignore"])
-def test_rules_that_cannot_be_read_hide_what_they_may_speak_of(
+def test_unreadable_ignore_rules_hide_all_they_may_hide(
     place: str, unprivileged: Path, write_skill: Callable[..., Path]
 ) -> None:
     write_skill(unprivileged, "a", files={"secret.log": "x", "deep/secret.log": "x"})
@@ -188,7 +186,7 @@ def test_rules_that_cannot_be_read_hide_what_they_may_speak_of(
 
 
 class Racing(Reader):
-    """A reader on a disk where something happens right after a folder was listed, or right before a file is read."""
+    """A reader that runs an action right after a folder was listed, or right before a file is read."""
 
     happens: Callable[[Location], None] = staticmethod(lambda _: None)
 
@@ -204,7 +202,7 @@ class Racing(Reader):
 @posix
 @pytest.mark.parametrize("path", ["b.md", "folder"])
 @pytest.mark.parametrize("becomes", ["absent", "link"])
-def test_what_vanishes_while_it_is_looked_at_is_absent_and_what_takes_its_place_is_missing(
+def test_an_entry_deleted_during_the_scan_is_absent_and_its_replacement_is_missing(
     path: str, becomes: str, tmp_path: Path, write_skill: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write_skill(tmp_path, "a", files={"b.md": "x", "folder/c.md": "x"})
@@ -257,7 +255,7 @@ def make(kind: str, path: Path) -> None:
 
 
 def belonging(folder: Path, within: str = "") -> Iterator[str]:
-    """Yield what lies in a folder and is not left out by its name, by a walk that has nothing of ours but the rule."""
+    """Yield the entries of a folder that are not ignored, by a walk independent of the product."""
     for entry in os.scandir(folder):
         if is_ignored(entry.name):
             continue
@@ -270,7 +268,7 @@ def belonging(folder: Path, within: str = "") -> Iterator[str]:
 @posix
 @settings(max_examples=60)
 @given(tree=TREES, depth=st.integers(2, 7), folders=st.integers(3, 12))
-def test_a_published_manifest_names_all_that_lies_in_the_folder(
+def test_a_published_manifest_lists_all_files_of_the_folder(
     tree: dict[str, tuple[str, list[str]]], depth: int, folders: int, write_skill: Callable[..., Path]
 ) -> None:
     with tempfile.TemporaryDirectory() as place:
