@@ -186,6 +186,15 @@ def test_a_private_name_stays_in_its_module(path: Path) -> None:
     assert list(private_imports(path)) == []
 
 
+HANDLERS = [path for path in ALL if shown(path).startswith(("server/protocol/", "server/exchange/"))]
+
+
+@pytest.mark.parametrize("path", HANDLERS, ids=shown)
+def test_a_handler_of_requests_reads_the_view_of_its_caller_alone(path: Path) -> None:
+    read = {node.attr for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute)}
+    assert not read & {"everything", "library"}
+
+
 def test_every_error_of_the_core_has_its_code_on_the_wire() -> None:
     errors = [error for error in vars(skills_core.errors).values() if isinstance(error, type)] + [InvalidWorkflowError]
     ours = {error for error in errors if issubclass(error, SkillsError)} - {SkillsError}
