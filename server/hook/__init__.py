@@ -1,7 +1,7 @@
-"""The guard as a hook: a host runs this process before each call of a tool, and does what it answers.
+"""The guard as a hook: a host runs this process before each tool call and acts on the answer.
 
-`call` reads what the host says, `settings` and `sources` say whose patterns count, `judging` decides, `answer` writes
-the answer, and `run` is all of it. `options` reads the plain command lines. It is fast because it imports little:
-nothing here may import what listens, serves, or reads a command line for people. `server.__main__` runs it and makes
-every failure, that of an import here too, a refusal.
+`call` parses what the host sends, `settings` and `skills` collect the patterns that apply, `decide` decides, `answer`
+writes the answer, and `run` connects them. `options` parses plain command lines. The process is fast because it imports
+little: nothing here may import the server, a transport or the command line. `server.__main__` runs it and turns every
+failure, a failed import included, into a refusal.
 """

@@ -1,8 +1,8 @@
-"""The answer to the host: written once, by whoever is first, the decision or the end of the time for it.
+"""Answer the host exactly once: with the decision, or with a refusal when the time limit comes first.
 
-Source: the hooks reference of Claude Code, read 2026-10. An object on stdout with exit code 0 decides; nothing with 0
-leaves the call to the host; 2 blocks it, with what stands on stderr as the reason; any other code lets it pass, and so
-does a hook that takes longer than the host waits. So nothing here ends in another way than with 0 or 2.
+Source: the hooks reference of Claude Code, read 2026-10. Exit code 0 with an object on stdout decides; 0 without output
+leaves the call to the host; 2 blocks it and takes stderr as the reason. Any other code lets the call pass, and so does
+a hook that outlasts the host's patience. Hence the process only ever exits with 0 or 2.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from skills_core.guard.guard import Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["BLOCKED", "DONE", "Answer", "complain"]
+__all__ = ["BLOCKED", "DONE", "Answer", "write_error"]
 
 DONE: Final = 0
 BLOCKED: Final = 2
 
-_WORDS: Final = {Verdict.DENY: "deny", Verdict.CONFIRM: "ask"}
+_PERMISSIONS: Final = {Verdict.DENY: "deny", Verdict.CONFIRM: "ask"}
 
 _STDOUT: Final = 1
 _STDERR: Final = 2
 
 
 class Answer:
-    """The one answer of this process."""
+    """The single answer of this process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._given = False
 
     def give(self, verdict: Verdict, reason: str) -> int:
-        """Write the decision and return the exit code; a second answer waits for the end that the first one brings."""
+        """Write the decision and return the exit code; block any later call until the first one ends the process."""
         with self._lock:
             if self._given:
                 threading.Event().wait()
@@ -46,25 +46,25 @@ class Answer:
             return DONE
         output = {
             "hookEventName": "PreToolUse",
-            "permissionDecision": _WORDS[verdict],
+            "permissionDecision": _PERMISSIONS[verdict],
             "permissionDecisionReason": reason,
         }
         try:
             _write(_STDOUT, json.dumps({"hookSpecificOutput": output}) + "\n")
         except OSError:
-            # Nobody reads it there. A user who would be asked is not.
-            complain(reason)
+            # The host does not read stdout, so it would not ask the user either: block.
+            write_error(reason)
             return BLOCKED
         return DONE
 
     @contextmanager
-    def by(self, seconds: float) -> Iterator[None]:
-        """Deny and end the process where no answer is given within `seconds`."""
+    def deadline(self, seconds: float) -> Iterator[None]:
+        """Deny the call and exit the process unless the block answers within `seconds`."""
 
         def expire() -> None:
             code = BLOCKED
             try:
-                reason = f"The call is denied: the guard came to no decision within {seconds:g} seconds."
+                reason = f"The call is denied: the guard made no decision within {seconds:g} seconds."
                 code = self.give(Verdict.DENY, reason)
             finally:
                 os._exit(code)
@@ -78,8 +78,8 @@ class Answer:
             timer.cancel()
 
 
-def complain(message: str) -> None:
-    """Write a message to stderr, if somebody reads it there."""
+def write_error(message: str) -> None:
+    """Write a message to stderr; a closed stderr is no error."""
     try:
         _write(_STDERR, f"skillserve: {message}\n")
     except OSError:
@@ -87,7 +87,7 @@ def complain(message: str) -> None:
 
 
 def _write(handle: int, text: str) -> None:
-    """Write all of a text, past the streams of Python: those write again when the process ends, and may fail then."""
+    """Write the whole text, bypassing Python's streams: a failing flush at exit would change the exit code."""
     data = text.encode("utf-8", "backslashreplace")
     while data:
         data = data[os.write(handle, data) :]

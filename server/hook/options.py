@@ -1,7 +1,6 @@
-"""The options of the hook, and the short way to them: a plain command line is read without what reads all others.
+"""The options of the hook, and a parser for plain command lines that imports no command-line library.
 
-What the short way does not know, and whatever is wrong, it leaves to the long way, which explains and refuses as every
-command does.
+The parser leaves everything that it does not know, and every error, to the full command line, which explains it.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from server.config.settings import Conventions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["HookOptions", "plain_options"]
+__all__ = ["HookOptions", "parse_plain_options"]
 
 _SWITCHES: Final = (
     "--follow-symlinks",
@@ -30,7 +29,7 @@ _WITH_VALUE: Final = {"--skill": str, "--project": Path, "--conventions": Conven
 
 @dataclass(frozen=True, slots=True)
 class HookOptions:
-    """What the command line says: of `skills` alone, or of none, patterns count beside those of the settings."""
+    """The parsed command line. Only the patterns of the skills named in `skill`, if any, apply beside the settings'."""
 
     directories: tuple[Path, ...] = ()
     skill: tuple[str, ...] = ()
@@ -45,14 +44,14 @@ class HookOptions:
 
     @property
     def contradiction(self) -> str | None:
-        """What of it does not go together."""
+        """What is contradictory about the options; None if nothing is."""
         if self.no_skills and (self.skill or self.directories):
-            return "--no-skills leaves all skills out; name neither directories nor skills with it"
+            return "--no-skills ignores all skills; do not combine it with directories or --skill"
         return None
 
 
-def plain_options(words: Sequence[str]) -> HookOptions | None:
-    """Return the options that a plain command line says, None where it takes more to understand it."""
+def parse_plain_options(words: Sequence[str]) -> HookOptions | None:
+    """Return the options of a plain command line; None if the full parser has to read it."""
     found: dict[str, Any] = {}
     directories: list[Path] = []
     skills: list[str] = []

@@ -1,4 +1,4 @@
-"""Whose settings count: those of the project that a call is made in, and what is left of them where some are faulty."""
+"""Load the settings that apply to a call: those of its project, or the usable rest where some are invalid."""
 
 from __future__ import annotations
 
@@ -24,59 +24,58 @@ if TYPE_CHECKING:
 
     from server.hook.options import HookOptions
 
-__all__ = ["SettingsThere", "settings_there"]
+__all__ = ["CallSettings", "settings_for_call"]
 
-_PATTERNS = GuardSettings.__struct_fields__
+_PATTERN_SETTINGS = GuardSettings.__struct_fields__
 
 
-class SettingsThere(Struct, frozen=True):
-    """Settings, the machine as seen from where they count, and in words what of them could not be used."""
+class CallSettings(Struct, frozen=True):
+    """The settings for a call, the machine as seen from its directory, and what of the settings could not be used."""
 
     settings: Settings
     machine: Machine
     doubts: tuple[str, ...] = ()
 
 
-def settings_there(directory: Path | None, options: HookOptions) -> SettingsThere:
-    """Return the settings in the project of `directory`, the working directory where it is None.
+def settings_for_call(directory: Path | None, options: HookOptions) -> CallSettings:
+    """Return the settings for the project of `directory`, or of the working directory if that is None.
 
-    A project that is not trusted has no say, not even in which of the user's own skills count: then all is as if the
-    call was made in the home directory. So it is where the project cannot be found. Where its settings cannot be used,
-    those of the user count alone, and its skills all the same.
+    An untrusted project has no influence, not even on which of the user's own skills load: the call is treated as if
+    made in the home directory. The same holds if the project cannot be found. If a trusted project's settings are
+    invalid, only the user's settings apply, but the project's skills still load.
     """
     places, flags = current_places(), _flags(options)
     machine = Machine(replace(places, working_directory=places.home))
     settings, doubts = _settings_of_user(machine, flags)
     try:
-        there = _place(options.project, directory or places.working_directory)
+        there = _project_directory(options.project, directory or places.working_directory)
         if settings.discovery.trust_workspace or machine.environment().trusts(project_of(there, places.home)):
             machine = Machine(replace(places, working_directory=there))
             settings, project_file = settings_in_project(machine, settings, flags)
-            # Whoever wrote patterns there relies on them. All else that is left out takes no pattern away.
-            doubts += (
-                project_file.notices if any(name.partition(".")[0] == "guard" for name in project_file.ignored) else ()
-            )
+            # A project may not set patterns, but its author relies on those it has; other ignored settings hide none.
+            if any(name.partition(".")[0] == "guard" for name in project_file.ignored):
+                doubts += project_file.notices
     except (ConfigurationError, OSError) as error:
         doubts += (str(error),)
-    # What is wrong with the settings of the user is wrong with them in every project.
-    return SettingsThere(settings, machine, tuple(dict.fromkeys(doubts)))
+    # A fault in the user's settings shows up again when the project's are merged into them.
+    return CallSettings(settings, machine, tuple(dict.fromkeys(doubts)))
 
 
-def _place(project: Path | None, directory: Path) -> Path:
-    """Return where settings and skills of a project count, the project that was named before any other.
+def _project_directory(project: Path | None, directory: Path) -> Path:
+    """Return the directory whose project applies: the one named by --project, or that of the call.
 
     Raises:
-        ConfigurationError: the project that was named is not there.
-        OSError: the directory cannot be looked at.
+        ConfigurationError: the named project is not a directory.
+        OSError: the directory cannot be resolved.
     """
     if project is not None and not project.is_dir():
-        raise ConfigurationError(f"--project: {one_line(str(project))} is no directory")
-    # Without links and steps upwards: trust is a matter of where a directory really is.
+        raise ConfigurationError(f"--project: {one_line(str(project))} is not a directory")
+    # Resolve links and `..`: trust depends on where a directory really is.
     return (project or directory).resolve()
 
 
 def _flags(options: HookOptions) -> dict[str, object]:
-    """Return what the command line says of settings, None for what it does not say."""
+    """Return the settings that the command line gives, None for those that it does not."""
     return {
         "strictness": Strictness.STRICT if options.strict else None,
         "follow_symlinks": options.follow_symlinks or None,
@@ -87,37 +86,37 @@ def _flags(options: HookOptions) -> dict[str, object]:
 
 
 def _settings_of_user(machine: Machine, flags: dict[str, object]) -> tuple[Settings, tuple[str, ...]]:
-    """Return the settings of the user, or as many of them as can be used, and what is wrong with the others."""
+    """Return the user's settings, or the usable part of them, and what is wrong with the rest."""
     places = machine.places
     try:
         return user_settings(machine, flags), ()
     except ConfigurationError as error:
         doubts = (str(error),)
     try:
-        # A variable may be what is wrong; then the files are as good as ever.
+        # If only an environment variable is invalid, the files still apply.
         return load_settings(flags, {}, places.config_home), doubts
     except ConfigurationError:
-        patterns = _usable_patterns(own_file(places.config_home))
+        patterns = _valid_patterns(own_file(places.config_home))
         usable: Layer = {("guard", name): Given(value, "patterns") for name, value in patterns.items()}
         return combine(usable, from_flags(flags)), doubts
 
 
-def _usable_patterns(file: Path) -> dict[str, list[Any]]:
-    """Return the patterns of a file of settings that can be used, whatever else is wrong with it."""
-    import tomllib  # noqa: PLC0415 - few calls come here, and each would pay for it
+def _valid_patterns(file: Path) -> dict[str, list[Any]]:
+    """Return the valid patterns of a settings file, even if other settings in it are invalid."""
+    import tomllib  # noqa: PLC0415 - needed in a rare case only, and every start would pay for it
 
     try:
         found = tomllib.loads((read_bounded(file) or b"").decode("utf-8"))
     except (FileRefusedError, ValueError, RecursionError):
         return {}
     guard = found.get("guard")
-    # Patterns that stand outside of their section are an error, and still deny.
+    # Patterns outside of their section are an error, but they still apply.
     found |= guard if isinstance(guard, dict) else {}
-    lists = {name: value for name in _PATTERNS if isinstance(value := found.get(name), list)}
-    return {name: [each for each in value if _is_usable(name, each)] for name, value in lists.items()}
+    lists = {name: value for name in _PATTERN_SETTINGS if isinstance(value := found.get(name), list)}
+    return {name: [each for each in value if _is_valid(name, each)] for name, value in lists.items()}
 
 
-def _is_usable(name: str, pattern: object) -> bool:
+def _is_valid(name: str, pattern: object) -> bool:
     try:
         read(GuardSettings, {name: [pattern]})
     except InvalidValueError:
