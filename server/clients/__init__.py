@@ -1,8 +1,8 @@
-"""What is known of the clients that connect: how much of a text they show, and what they can do.
+"""What is known of MCP clients: how much of a text they show, and what they can do.
 
-`profile` is what can be known of a client, `known` holds the facts with their sources, `connected` tells which client
-sent a request, `budget` how much it is sent, `additions` what it puts among the arguments of tools. `document` shows
-the facts to people. Facts change with versions of clients, so each bears the date on which it was true.
+`profile` defines the facts about a client and `known` holds them with sources and dates, because they change with the
+clients' versions. `connected` identifies the client of a request, `budget` decides how much text to send to it, and
+`added_arguments` removes arguments that clients add to tool calls. `document` renders the facts for the documentation.
 """
 
 from server.clients.added_arguments import without_additions

@@ -1,4 +1,4 @@
-"""How much a client is sent of what it might show."""
+"""The listing budget of a client."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["budget_for"]
 
 
 def budget_for(client: ClientProfile, settings: Settings) -> ListingBudget:
-    """Return how much budget a client has for the catalog and for the enum of names.
+    """Return a client's budget for the catalog and for the enum of names.
 
-    The budget that is set for the client is taken as it is; else it is no more than the client is known to show, and
-    than is set for all.
+    A budget configured for this client is used as it is. Otherwise the budget is the smaller of what the client is
+    known to show and what is configured for all clients.
     """
     own = settings.clients.budgets.get(client.key)
     catalog = own or min(client.description_budget or settings.catalog.budget, settings.catalog.budget)

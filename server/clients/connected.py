@@ -1,4 +1,4 @@
-"""Which client sent a request."""
+"""Identify the client of a request."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ if TYPE_CHECKING:
 __all__ = ["client_of"]
 
 MAX_NAME = 200
-"""Characters of a client's name that are looked at."""
+"""Characters of a client's name that are compared."""
 
 
 def client_of(ctx: ServerRequestContext[Any, Any]) -> ClientProfile:
-    """Return what is known of the client that sent the request.
+    """Return the profile of the client that sent the request.
 
-    In the handshake era it named itself at the start of its connection, in the modern one it may do so with each
-    request.
+    In the handshake era a client names itself when it connects, in the modern era it may do so in each request.
     """
     sent = ctx.session.client_params
-    return _called(sent.client_info.name[:MAX_NAME]) if sent is not None else UNKNOWN
+    return _profile(sent.client_info.name[:MAX_NAME]) if sent is not None else UNKNOWN
 
 
 @lru_cache(256)
-def _called(name: str) -> ClientProfile:
+def _profile(name: str) -> ClientProfile:
     return profile_of(name, KNOWN_CLIENTS)

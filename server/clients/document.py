@@ -1,4 +1,4 @@
-"""The facts about clients as `docs/reference/clients.md` shows them: a table, and where each fact was found."""
+"""Render the facts about clients for `docs/reference/clients.md`: a table, and the source of each fact."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FACTS = {
     "native": "own listing",
     "commands": "commands",
 }
-"""The fields of a profile that are facts, and what people call them."""
+"""The fields of a profile that are facts, with their labels."""
 
 _OVERFLOWS = {
     Overflow.NAMES: "then names alone",
@@ -41,13 +41,13 @@ _OVERFLOWS = {
 
 
 def evidence_of(client: ClientProfile) -> Iterator[tuple[str, Evidence]]:
-    """Yield each fact that is known of a client, as people call it, with where it was found."""
+    """Yield the label and the evidence of each known fact about a client."""
     if client.named:
         yield "name", client.named
-    for field, called in FACTS.items():
+    for field, label in FACTS.items():
         fact = getattr(client, field)
         if fact is not None:
-            yield called, fact.evidence
+            yield label, fact.evidence
 
 
 def facts_document() -> str:
@@ -61,7 +61,7 @@ def facts_document() -> str:
     lines += ["", "### Sources", ""]
     for client in KNOWN_CLIENTS:
         lines.append(f"**{client.title}**")
-        lines += [f"- {called}: {found.source} ({found.date})" for called, found in evidence_of(client)]
+        lines += [f"- {label}: {evidence.source} ({evidence.date})" for label, evidence in evidence_of(client)]
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
 
@@ -93,4 +93,4 @@ def _listing(native: NativeListing) -> str:
 
 
 if __name__ == "__main__":
-    print(facts_document(), end="")  # noqa: T201 - what goes into the document
+    print(facts_document(), end="")  # noqa: T201 - the output goes into the document

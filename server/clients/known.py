@@ -1,7 +1,7 @@
-"""The facts about clients, with where they were found and when.
+"""The known facts about clients, with sources and dates.
 
-A file's name is a place in the client's public source; a day is that of the source, or the one on which it was read.
-What no source says is not here.
+A file's name refers to the client's public source code. A date is that of the source, or the day on which it was read.
+Facts without a source are left out.
 """
 
 from __future__ import annotations

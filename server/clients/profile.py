@@ -1,4 +1,4 @@
-"""What can be known of a client."""
+"""The profile of a client: the facts that can be known about it, each with its evidence."""
 
 from __future__ import annotations
 
@@ -23,55 +23,55 @@ __all__ = [
 ]
 
 DEFAULT_WINDOW = 200_000
-"""Tokens of a model's context window, where a budget is a share of one and nobody says how large it is."""
+"""The context window in tokens that is assumed for budgets given as a share of it."""
 
 CHARACTERS_A_TOKEN = 4
-"""How clients turn a budget of tokens into characters, and how we estimate the reverse."""
+"""Characters per token, as clients convert budgets and as we estimate token counts."""
 
 _Value = TypeVar("_Value")
 
-# Every start of a server loads this module: a named tuple is made in a third of the time that a dataclass takes.
+# Named tuples, because every start of a server loads this module, and dataclasses take three times as long to define.
 
 
 class Evidence(NamedTuple):
-    """Where a fact was found, and on which day it was true (ISO 8601)."""
+    """Where a fact was found, and the day on which it was true (ISO 8601)."""
 
     source: str
     date: str
 
 
 class Limit(NamedTuple):
-    """How many characters of a text reach the model, or a name may have."""
+    """The maximum number of characters: of a text that reaches the model, or of a name."""
 
     characters: int
     evidence: Evidence
 
 
 class Fact(NamedTuple, Generic[_Value]):
-    """Something that is known of a client."""
+    """A known property of a client."""
 
     value: _Value
     evidence: Evidence
 
 
 class Overflow(StrEnum):
-    """What a client does with skills that it reads itself and that its budget has no room for."""
+    """What a client does with skills that it reads itself and that exceed its budget."""
 
     NAMES = "names"
-    """The first keep their descriptions, the others are listed by name alone."""
+    """The first skills keep their descriptions, the others are listed only by name."""
 
     SHORTENED = "shortened"
-    """All descriptions are cut to an equal share, then dropped, and only then skills are left out."""
+    """All descriptions are cut to an equal length, then dropped; only then are skills omitted."""
 
     OMITTED = "omitted"
-    """What comes after the last that fits is left out."""
+    """All skills after the last one that fits are omitted."""
 
 
 class NativeListing(NamedTuple):
-    """How a client lists the skills that it finds in folders by itself.
+    """How a client lists the skills that it finds in folders itself.
 
-    The budget is a number of `characters`, or that many per cent of the model's context window; with neither, all are
-    listed. `entry` is the longest description. `frame` is what an entry costs beside name and description.
+    The budget is a number of `characters`, or `percent` of the model's context window; with neither, all skills are
+    listed. `entry` is the maximum length of a description, `frame` the length of an entry besides name and description.
     """
 
     evidence: Evidence
@@ -82,34 +82,41 @@ class NativeListing(NamedTuple):
     overflow: Overflow = Overflow.OMITTED
 
     def budget(self, window: int = DEFAULT_WINDOW) -> int | None:
-        """Return the most characters of the list, for a context window of so many tokens; None where none is known."""
+        """Return the maximum length of the list for a context of `window` tokens; None if no limit is known."""
         if self.percent is not None:
             return window * CHARACTERS_A_TOKEN * self.percent // 100
         return self.characters
 
 
 class Commands(NamedTuple):
-    """The slash commands that come with a client: their names without the slash, separated by spaces."""
+    """The built-in slash commands of a client: names without the slash, separated by spaces."""
 
     listed: str
     evidence: Evidence
 
     @property
     def names(self) -> frozenset[str]:
-        """The names, each by itself."""
+        """The names as a set."""
         return frozenset(self.listed.split())
 
 
 class ClientProfile(NamedTuple):
-    """One client, or one that nothing is known of; None stands for what is not known.
+    """What is known of one client; None stands for unknown.
 
-    `names` are what the name begins with that the client sends, in lower case. In the order of the fields: how much of
-    a tool's description and of a server's instructions the model sees; how many bytes a tool's input schema may have
-    before the tool is dropped; how long a tool's result may be before it is cut or put into a file, and to how much
-    `_meta` may raise that; the most tools; how long a tool's name may be; whether tools are loaded only when the model
-    searches for them, and whether `anthropic/alwaysLoad` prevents it; whether the model can read resources by itself,
-    prompts are shown as commands, and `tools/list_changed` is acted on; whether old tool results are dropped or
-    summarised without being asked. `toolbox` names the preset of the client's own tools.
+    - `names`: prefixes of the name that the client sends, in lower case; `named` is their evidence.
+    - `description`, `instructions`: characters of a tool's description and a server's instructions that the model sees.
+    - `schema`: bytes of a tool's input schema above which the client drops the tool.
+    - `result`: characters of a tool's result above which it is cut or moved to a file; `_meta` can raise that limit up
+      to `raised_result`.
+    - `max_tools`, `tool_name`: the maximum number of tools, and characters of a tool's name.
+    - `lazy_tools`: tools are loaded only when the model searches for them; `always_load`: `anthropic/alwaysLoad`
+      prevents that.
+    - `model_reads`: the model can read resources by itself.
+    - `prompts`: prompts are shown as commands.
+    - `list_changed`: the client reacts to `tools/list_changed`.
+    - `compaction`: the client drops or summarizes old tool results by itself.
+    - `native`, `commands`: how the client lists skills in folders, and its built-in slash commands.
+    - `toolbox`: the key of the preset with the client's own tools.
     """
 
     key: str
@@ -135,17 +142,17 @@ class ClientProfile(NamedTuple):
 
     @property
     def description_budget(self) -> int | None:
-        """Most characters of a tool's description, None where no cut is known."""
+        """The maximum characters of a tool's description; None if no cut is known."""
         return self.description.characters if self.description else None
 
     @property
     def reads_resources(self) -> bool:
-        """Whether it is known that the model can read resources by itself."""
+        """Whether the model is known to read resources by itself."""
         return self.model_reads is not None and self.model_reads.value
 
     @property
     def compacts(self) -> bool:
-        """Whether it is known that old tool results are dropped or summarised without being asked."""
+        """Whether the client is known to drop or summarize old tool results by itself."""
         return self.compaction is not None and self.compaction.value
 
 
@@ -153,7 +160,7 @@ UNKNOWN = ClientProfile("unknown", "an unknown client")
 
 
 def profile_of(name: str | None, clients: Iterable[ClientProfile]) -> ClientProfile:
-    """Return what is known of the client that calls itself `name`: the longest beginning of the name decides."""
+    """Return the profile of the client that calls itself `name`: the one with the longest matching prefix."""
     folded = (name or "").strip().lower()
     fitting = [(len(known), client) for client in clients for known in client.names if folded.startswith(known)]
     return max(fitting, key=lambda pair: pair[0], default=(0, UNKNOWN))[1]

@@ -1,1 +1,1 @@
-"""Scripts of skills, for clients and for the command line: how they are run here, calls of the tool, what is told."""
+"""Run scripts of skills for clients and the command line: `factory` sets it up, `report` describes the results."""

@@ -1,4 +1,4 @@
-"""How scripts are run on this machine: its programs, its sandbox if it has one, and what settings say."""
+"""Build the script runner from the settings and this machine's programs and sandbox."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = ["offers_scripts", "script_runner", "script_setup", "script_status", "
 
 
 def script_setup(settings: Settings) -> ScriptSetup:
-    """Return how scripts are run here. The first time, it is tried out whether a sandbox works."""
+    """Return how scripts run on this machine. The first call tests whether a sandbox works."""
     scripts = settings.scripts
     return ScriptSetup(
-        isolation=_isolation(_changeable(settings)),
-        programs=_programs(_changeable(settings)),
+        isolation=_isolation(_workspaces(settings)),
+        programs=_programs(_workspaces(settings)),
         host=dict(os.environ),
         home=current_places().home,
         cache=state_home() / "scripts",
@@ -47,23 +47,23 @@ def script_setup(settings: Settings) -> ScriptSetup:
 
 
 def script_runner(settings: Settings) -> ScriptRunner:
-    """Return what runs scripts here."""
+    """Return the script runner for this machine."""
     return ScriptRunner(script_setup(settings))
 
 
 def variables_of(skill: Skill) -> dict[str, str]:
-    """Return the variables that the user has set for what this skill starts."""
+    """Return the environment variables that the user has configured for this skill's processes."""
     return script_variables(current_places().home, skill)
 
 
 def offers_scripts(settings: Settings) -> bool:
-    """Tell whether the tool is there: it is where settings name it, and something can be run."""
-    runs = not settings.scripts.require_sandbox or not _isolation(_changeable(settings)).fault
+    """Tell whether the tool `run_skill_script` is offered: the settings enable it, and scripts can run."""
+    runs = not settings.scripts.require_sandbox or not _isolation(_workspaces(settings)).fault
     return OptionalTool.RUN_SKILL_SCRIPT in settings.tools.enabled and runs
 
 
 def script_status(settings: Settings) -> dict[str, Any]:
-    """Return what a status tells of scripts."""
+    """Return the part of the status about scripts."""
     setup = script_setup(settings)
     return {
         "offered": offers_scripts(settings),
@@ -76,17 +76,17 @@ def script_status(settings: Settings) -> dict[str, Any]:
 
 
 @functools.cache
-def _isolation(changeable: tuple[Path, ...]) -> Isolation:
-    return find_isolation(_programs(changeable), unprivileged=sys.platform == "win32" or os.geteuid() != 0)
+def _isolation(workspaces: tuple[Path, ...]) -> Isolation:
+    return find_isolation(_programs(workspaces), unprivileged=sys.platform == "win32" or os.geteuid() != 0)
 
 
-def _changeable(settings: Settings) -> tuple[Path, ...]:
-    """Return the workspaces: what lies there is never run outside of the sandbox."""
+def _workspaces(settings: Settings) -> tuple[Path, ...]:
+    """Return the workspaces, whose programs never run outside the sandbox."""
     named = dict.fromkeys(each for each in (settings.scripts.workspace, settings.runs.workspace) if each)
     return tuple(Path(each).expanduser().absolute() for each in named)
 
 
-def _programs(changeable: tuple[Path, ...]) -> ProgramFinder:
-    # Where nothing is said is the working directory, which may be anybody's. uv may be installed beside this Python.
+def _programs(workspaces: tuple[Path, ...]) -> ProgramFinder:
+    # Relative entries of PATH depend on the working directory, which is untrusted. uv may be installed next to Python.
     named = [Path(folder) for folder in os.get_exec_path() if Path(folder).is_absolute()]
-    return ProgramFinder((*named, Path(sys.executable).parent), Path(sys.executable), changeable)
+    return ProgramFinder((*named, Path(sys.executable).parent), Path(sys.executable), workspaces)

@@ -1,4 +1,4 @@
-"""What is told of a script that was run, alike for the tool and the command."""
+"""The report on a script's run, the same for the tool and the command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ENDINGS = {
 
 @dataclass(frozen=True, slots=True)
 class ScriptReport:
-    """A script that was run: which, how it ended, and what it wrote, as text."""
+    """A script's run: which script, how it ended, and its output as text."""
 
     skill: str
     path: str
@@ -39,12 +39,12 @@ class ScriptReport:
 
     @property
     def succeeded(self) -> bool:
-        """Whether it ended by itself and well."""
+        """Whether the script exited with code 0."""
         return self.exit_code == 0
 
     @property
     def summary(self) -> str:
-        """How it ended, in a sentence without a full stop."""
+        """How the script ended, as a sentence without a full stop."""
         script = f"{one_line(self.path)} of the skill {one_line(self.skill)}"
         if self.ending is ProcessEnding.NOT_STARTED:
             return f"{script} could not be started: {self.note}"
@@ -53,7 +53,7 @@ class ScriptReport:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """All but what it wrote, for JSON."""
+        """Everything but the output, for JSON."""
         return {
             "skill": self.skill,
             "path": self.path,
@@ -68,7 +68,7 @@ class ScriptReport:
 def report_of(
     skill: Skill, path: str, isolation: IsolationKind, result: ScriptResult, hide: Callable[[str], str] = str
 ) -> ScriptReport:
-    """Return what is to be told; bytes that are no UTF-8 become U+FFFD. `hide` takes secrets out of what it wrote."""
+    """Return the report; bytes that are not UTF-8 become U+FFFD, and `hide` removes secrets from the output."""
     finished = result.finished
     return ScriptReport(
         skill=skill.key,

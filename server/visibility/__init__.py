@@ -1,6 +1,7 @@
-"""What clients will show of a catalog: computed from the catalog and the facts about clients, without a connection.
+"""Predict what clients show of a catalog, from the catalog and known facts about clients, without a connection.
 
-`entries` is what became of a skill, `served` what a client shows of this server, `native` what it would show of the
-same folders by itself, `names` and `meaning` which skills get into each other's way, `repacking` what shorter texts or
-another order would change. `overview` puts them together, `objects` is its JSON, `tables` is for people.
+`served_listing` is what a client shows of this server, `native_listing` what it would show if it read the same folders
+itself; `entry_state` holds their common types. `name_clashes` and `similar_descriptions` find skills that interfere
+with each other, `repacking` computes the effect of shorter texts or another order, and `advice` words it. `report`
+combines them, `json_report` and `text_report` format the result.
 """

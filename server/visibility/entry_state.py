@@ -1,4 +1,4 @@
-"""What became of a skill in a client's list, and why it is not whole."""
+"""How much of a skill a client's list shows, and why not all of it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from enum import StrEnum
 
 from server.clients.profile import CHARACTERS_A_TOKEN
 
-__all__ = ["Entry", "Obstacle", "tokens"]
+__all__ = ["EntryState", "Obstacle", "tokens"]
 
 
-class Entry(StrEnum):
-    """How much of a skill stands in the list that a model sees."""
+class EntryState(StrEnum):
+    """How much of a skill the list for the model shows."""
 
     WHOLE = "whole"
     CUT = "cut"
@@ -19,27 +19,27 @@ class Entry(StrEnum):
 
 
 class Obstacle(StrEnum):
-    """Why a skill is not wholly shown, or not in some other way than in the catalog."""
+    """Why the client does not show a skill completely in the catalog, the schema or its commands."""
 
     BEYOND_BUDGET = "beyond_budget"
-    """The catalog has no room for it; find_skills finds it."""
+    """The skill does not fit into the catalog's budget; find_skills finds it."""
 
     CUT_ENTRY = "cut_entry"
-    """The client cuts the description within its entry."""
+    """The client cuts the tool's description within the skill's entry."""
 
     BEYOND_ENUM = "beyond_enum"
-    """Its name is not among those that the tool's schema lists; it is accepted all the same."""
+    """The tool's schema does not list the skill's name, but the tool accepts it."""
 
     NOT_FOR_MODELS = "not_for_models"
-    """The skill says that models may not activate it."""
+    """The skill declares that models may not activate it."""
 
     NOT_FOR_USERS = "not_for_users"
-    """The skill says that it is no command for users."""
+    """The skill declares that it is not a command for users."""
 
     NO_PROMPTS = "no_prompts"
     """The client does not show prompts."""
 
 
 def tokens(characters: int) -> int:
-    """Return about how many tokens so many characters are: four characters of English to a token."""
+    """Estimate the number of tokens, at four characters of English per token."""
     return -(-characters // CHARACTERS_A_TOKEN)

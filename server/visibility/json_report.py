@@ -8,7 +8,7 @@ from server.clients.document import FACTS
 from server.clients.profile import Commands, Fact, Limit
 from server.hosting.status import shown_place
 from server.visibility.advice import advice
-from server.visibility.entry_state import Entry, Obstacle, tokens
+from server.visibility.entry_state import EntryState, Obstacle, tokens
 from skills_core.diagnostics import printable
 
 if TYPE_CHECKING:
@@ -16,45 +16,45 @@ if TYPE_CHECKING:
 
     from server.clients import ClientProfile
     from server.visibility.name_clashes import NameClash
-    from server.visibility.native_listing import Native
+    from server.visibility.native_listing import NativeSkills
     from server.visibility.repacking import Repacking
-    from server.visibility.report import ClientView, Overview
-    from server.visibility.served_listing import Served
-    from server.visibility.similar_descriptions import MeaningClashes
+    from server.visibility.report import ClientVisibility, VisibilityReport
+    from server.visibility.served_listing import ServedSkills
+    from server.visibility.similar_descriptions import SimilarDescriptions
     from skills_core.skill import Skill
 
-__all__ = ["overview_object"]
+__all__ = ["report_object"]
 
 
-def overview_object(overview: Overview) -> dict[str, Any]:
-    """Return the whole object."""
-    catalog = overview.catalog
+def report_object(report: VisibilityReport) -> dict[str, Any]:
+    """Return the JSON object of a report."""
+    catalog = report.catalog
     return {
         "skills": {
             "active": len(catalog.active),
             "for_models": len(catalog.offered),
             "for_users": sum(skill.user_invocable for skill in catalog.active),
         },
-        "context_window": overview.window,
-        "clients": [_client(view) for view in overview.views],
-        "clashes": {"names": [_name(clash) for clash in overview.names], "meaning": _meaning(overview.meaning)},
+        "context_window": report.window,
+        "clients": [_client(visibility) for visibility in report.clients],
+        "clashes": {"names": [_name(clash) for clash in report.name_clashes], "meaning": _meaning(report.similar)},
     }
 
 
-def _client(view: ClientView) -> dict[str, Any]:
+def _client(visibility: ClientVisibility) -> dict[str, Any]:
     return {
-        "client": view.client.key,
-        "title": view.client.title,
-        "known": _known(view.client),
-        "served": _served(view.served, prompts_known=view.client.prompts is not None),
-        "native": _native(view.native) if view.native else None,
-        "repacking": _repacking(view.repacking),
-        "advice": list(advice(view)),
+        "client": visibility.client.key,
+        "title": visibility.client.title,
+        "known": _known(visibility.client),
+        "served": _served(visibility.served, prompts_known=visibility.client.prompts is not None),
+        "native": _native(visibility.native) if visibility.native else None,
+        "repacking": _repacking(visibility.repacking),
+        "advice": list(advice(visibility)),
     }
 
 
 def _known(client: ClientProfile) -> dict[str, Any]:
-    """Return the facts that decide what is shown, each with its source."""
+    """Return the known facts that determine what the client shows, each with its source."""
     known: dict[str, Any] = {}
     for field in FACTS:
         fact = getattr(client, field)
@@ -64,7 +64,7 @@ def _known(client: ClientProfile) -> dict[str, Any]:
     return known
 
 
-def _served(served: Served, *, prompts_known: bool) -> dict[str, Any]:
+def _served(served: ServedSkills, *, prompts_known: bool) -> dict[str, Any]:
     return {
         "budget": served.budget,
         "description": {"characters": served.length, "seen": served.seen, "tokens": tokens(served.seen)},
@@ -80,7 +80,7 @@ def _served(served: Served, *, prompts_known: bool) -> dict[str, Any]:
     }
 
 
-def _native(native: Native) -> dict[str, Any]:
+def _native(native: NativeSkills) -> dict[str, Any]:
     return {
         "budget": native.budget,
         "characters": native.length,
@@ -116,7 +116,7 @@ def _name(clash: NameClash) -> dict[str, Any]:
     }
 
 
-def _meaning(clashes: MeaningClashes) -> dict[str, Any]:
+def _meaning(clashes: SimilarDescriptions) -> dict[str, Any]:
     return {
         "compared": clashes.compared,
         "left_out": clashes.left_out,
@@ -133,10 +133,10 @@ def _meaning(clashes: MeaningClashes) -> dict[str, Any]:
     }
 
 
-def _entries(skills: Iterable[tuple[Skill, Entry]]) -> dict[str, list[str]]:
-    """Return the skills by what became of their entries."""
+def _entries(skills: Iterable[tuple[Skill, EntryState]]) -> dict[str, list[str]]:
+    """Return the keys of the skills by the state of their entries."""
     listed = list(skills)
-    return {entry.value: _keys(skill for skill, became in listed if became is entry) for entry in Entry}
+    return {entry.value: _keys(skill for skill, became in listed if became is entry) for entry in EntryState}
 
 
 def _keys(skills: Iterable[Skill]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Skills whose names get into each other's way, or into a client's."""
+"""Find skills whose names clash with each other or with a client's commands."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ _SHORTEST_PLURAL = 4
 
 
 class NameClashKind(StrEnum):
-    """How names clash."""
+    """The kind of a clash."""
 
     SHADOWED = "shadowed"
-    """Several sources have the name; the one of higher precedence is served."""
+    """Several sources have the name; the source with the highest precedence is served."""
 
     SHARED = "shared"
-    """Several skills of one source have the name; they are served under their paths."""
+    """Several skills of one source have the name and are served under their paths."""
 
     ALIKE = "alike"
-    """The names differ by case, separators or a plural alone."""
+    """The names differ only by case, separators or a plural."""
 
     COMMAND = "command"
-    """A client has a slash command of that name."""
+    """A client has a slash command with that name."""
 
 
 @dataclass(frozen=True, slots=True)
 class NameClash:
-    """Skills that clash by name; `clients` are those that have a command of the name."""
+    """Skills that clash by name; `clients` are those with a command of that name."""
 
     kind: NameClashKind
     skills: tuple[Skill, ...]
@@ -49,13 +49,13 @@ class NameClash:
 
 
 def name_clashes(catalog: Catalog, clients: Iterable[ClientProfile]) -> tuple[NameClash, ...]:
-    """Return what clashes by name, the skills in the order of the catalog."""
+    """Return the name clashes, the skills of each in the order of the catalog."""
     named = [skill for skill in catalog.skills if skill.state in {State.ACTIVE, State.SHADOWED}]
     return (*_same(named), *_alike(catalog.active), *_commands(catalog.active, tuple(clients)))
 
 
 def plain_name(name: str) -> str:
-    """Return a name without what people overlook: case, separators, and the plural of each word."""
+    """Return a name without differences that people overlook: case, separators, and plurals."""
     return "".join(_singular(part) for part in _PARTS.findall(name.casefold()))
 
 
@@ -83,7 +83,7 @@ def _commands(skills: Iterable[Skill], clients: tuple[ClientProfile, ...]) -> It
 
 
 def _groups(skills: Iterable[Skill], key: Callable[[Skill], str]) -> Iterator[tuple[Skill, ...]]:
-    """Yield the skills that share a key that is not empty."""
+    """Yield each group of skills that share a non-empty key."""
     groups: dict[str, list[Skill]] = defaultdict(list)
     for skill in skills:
         groups[key(skill)].append(skill)

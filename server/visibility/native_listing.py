@@ -1,4 +1,4 @@
-"""What a client would show of the same skills if it read their folders by itself."""
+"""Predict what a client would show of the same skills if it read their folders itself."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, assert_never
 
 from server.clients.profile import NativeListing, Overflow
-from server.visibility.entry_state import Entry
+from server.visibility.entry_state import EntryState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skills_core.skill import Skill
 
-__all__ = ["Native", "native"]
+__all__ = ["NativeSkills", "native_skills"]
 
 
 @dataclass(frozen=True, slots=True)
-class Native:
-    """What the client's own list shows; `skills` are in its order, `budget` is None where none is known."""
+class NativeSkills:
+    """What the client's own list shows; `skills` are in its order, `budget` is None if unknown."""
 
-    skills: tuple[tuple[Skill, Entry], ...]
+    skills: tuple[tuple[Skill, EntryState], ...]
     budget: int | None
     length: int
-    """Characters that the list would need for all entries, each within its own limit."""
+    """Characters that the list needs for all entries, each within its limit."""
 
 
-def native(skills: Sequence[Skill], listing: NativeListing, window: int) -> Native:
-    """Return what a client with such a `listing` and a context of `window` tokens shows of `skills`.
+def native_skills(skills: Sequence[Skill], listing: NativeListing, window: int) -> NativeSkills:
+    """Return what a client with this `listing` and a context of `window` tokens shows of `skills`.
 
-    Names count first. A client that puts the most used first is taken to know no use yet.
+    The list is ordered by name: clients that order by use are assumed to have recorded none yet.
     """
     ordered = sorted(skills, key=lambda skill: skill.name)
     texts = [_text(skill) for skill in ordered]
@@ -44,11 +44,11 @@ def native(skills: Sequence[Skill], listing: NativeListing, window: int) -> Nati
     else:
         given, listed = _given(kept, names, budget, listing.overflow)
     shown = [_entry(len(text), given[number], listed=number < listed) for number, text in enumerate(texts)]
-    return Native(tuple(zip(ordered, shown, strict=True)), budget, length)
+    return NativeSkills(tuple(zip(ordered, shown, strict=True)), budget, length)
 
 
 def _given(kept: Sequence[int], names: Sequence[int], budget: int, overflow: Overflow) -> tuple[list[int], int]:
-    """Return how much of each description is shown, and how many skills are listed at all."""
+    """Return the shown length of each description, and the number of listed skills."""
     left = budget - sum(names)
     match overflow:
         case Overflow.OMITTED:
@@ -66,26 +66,26 @@ def _given(kept: Sequence[int], names: Sequence[int], budget: int, overflow: Ove
             assert_never(overflow)
 
 
-def _share(sizes: Sequence[int], room: int) -> int:
-    """Return the largest share such that the sizes, each cut to it, fit into `room`."""
-    waiting = len(sizes)
+def _share(sizes: Sequence[int], budget: int) -> int:
+    """Return the largest share such that the sizes, each cut to it, fit into `budget`."""
+    left, remaining = budget, len(sizes)
     for size in sorted(sizes):
-        if size * waiting > room:
-            return room // waiting
-        room -= size
-        waiting -= 1
+        if size * remaining > left:
+            return left // remaining
+        left -= size
+        remaining -= 1
     return max(sizes, default=0)
 
 
-def _entry(length: int, given: int, *, listed: bool) -> Entry:
+def _entry(length: int, given: int, *, listed: bool) -> EntryState:
     if not listed:
-        return Entry.MISSING
+        return EntryState.MISSING
     if given >= length:
-        return Entry.WHOLE
-    return Entry.CUT if given else Entry.NAME
+        return EntryState.WHOLE
+    return EntryState.CUT if given else EntryState.NAME
 
 
 def _text(skill: Skill) -> str:
-    """Return what clients list of a skill beside its name."""
+    """Return the text that clients list of a skill besides its name."""
     parts = (skill.description, skill.frontmatter.when_to_use or "")
     return " ".join(part.strip() for part in parts if part.strip())

@@ -1,6 +1,6 @@
-"""What shorter texts, another order or pins would change in a catalog of a given budget.
+"""Compute how shorter texts or another order would change the skills shown within a budget.
 
-Everything is found by rendering, so that whatever the rendering does counts.
+Every number comes from rendering the catalog, so that it agrees with what clients receive.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 __all__ = ["LENGTHS", "Repacker", "Repacking", "largest", "text_of"]
 
 LENGTHS = (300, 250, 200, 150, 100)
-"""Lengths of texts that are tried; below the last, a description tells a model little more than the name."""
+"""The text lengths to try; a description shorter than the last tells a model little more than the name."""
 
-_LONGEST = 5
+_MAX_LONGEST = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Repacking:
-    """What would change how many of `offered` skills a budget shows.
+    """How many of the `offered` skills a budget shows, and would show after a change.
 
-    `lengths` are what texts of at most so many characters would show, `best` the longest that shows all (None where
-    not even the names fit), `shortest_first` how many the order by length would show. `longest` are the longest texts
-    by skill, `unseen` the skills that are not shown, in their order.
+    `lengths` pairs a maximum text length with the number of skills that it would show, `best` is the largest length
+    that shows all (None if not even the names fit), `shortest_first` the number shown in order of length. `longest` are
+    the longest texts by skill, `unseen` the hidden skills in order.
     """
 
     budget: int
@@ -52,17 +52,17 @@ class Repacking:
 
     @property
     def advised(self) -> tuple[int, int] | None:
-        """The longest of the lengths that shows most, with how many it shows; None where none shows more."""
+        """The largest length that shows the most skills, with their number; None if none shows more than now."""
         most = max((shown for _, shown in self.lengths), default=0)
         fitting = [(length, shown) for length, shown in self.lengths if shown == most > self.shown]
         return fitting[0] if fitting else None
 
 
 class Repacker:
-    """Renders the catalog of one snapshot again and again; what it made for one budget serves the next."""
+    """Renders the catalog of one snapshot repeatedly, and caches the result for each budget."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        """Nothing is rendered yet."""
+        """Measure the texts of the snapshot's skills."""
         self._catalog = snapshot.catalog
         self._first = snapshot.first
         self._limit = snapshot.settings.catalog.entry_limit
@@ -70,7 +70,7 @@ class Repacker:
         self._found: dict[int, Repacking] = {}
 
     def repacking(self, budget: int) -> Repacking:
-        """Return what would change for a catalog of at most `budget` characters."""
+        """Return the possible changes for a catalog of at most `budget` characters."""
         if budget not in self._found:
             self._found[budget] = self._repacking(budget)
         return self._found[budget]
@@ -103,17 +103,17 @@ class Repacker:
         return len(entries_within(entries_budget(budget), ordered, self._limit))
 
     def _longest(self) -> tuple[tuple[Skill, int], ...]:
-        return tuple(sorted(self._texts, key=lambda pair: (-pair[1], pair[0].key))[:_LONGEST])
+        return tuple(sorted(self._texts, key=lambda pair: (-pair[1], pair[0].key))[:_MAX_LONGEST])
 
 
 def text_of(skill: Skill, longest: int = MAX_ENTRY) -> str:
-    """Return what the catalog says of a skill beside its name, in at most `longest` characters."""
+    """Return the catalog's text for a skill besides its name, with at most `longest` characters."""
     entry = render_entry(skill, longest)
     return unescape(entry[entry.index(">") + 1 : entry.rindex("<")])
 
 
 def largest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
-    """Return the largest of the numbers from `low` to `high` for which `holds` holds, as it then does for all below."""
+    """Return the largest number from `low` to `high` for which the monotonic `holds` is true; None if there is none."""
     if holds(high):
         return high
     if not holds(low):

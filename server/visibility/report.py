@@ -1,16 +1,16 @@
-"""All that can be told of a catalog's visibility, for some clients."""
+"""Report what some clients show of a catalog, and which skills clash in it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from server.visibility.entry_state import Entry
+from server.visibility.entry_state import EntryState
 from server.visibility.name_clashes import NameClash, name_clashes
-from server.visibility.native_listing import Native, native
+from server.visibility.native_listing import NativeSkills, native_skills
 from server.visibility.repacking import Repacker, Repacking
-from server.visibility.served_listing import Served, served
-from server.visibility.similar_descriptions import MeaningClashes, meaning_clashes
+from server.visibility.served_listing import ServedSkills, served_skills
+from server.visibility.similar_descriptions import SimilarDescriptions, similar_descriptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,41 +19,42 @@ if TYPE_CHECKING:
     from server.listing.snapshot import Snapshot
     from skills_core.catalog import Catalog
 
-__all__ = ["ClientView", "Overview", "overview"]
+__all__ = ["ClientVisibility", "VisibilityReport", "visibility_report"]
 
 
 @dataclass(frozen=True, slots=True)
-class ClientView:
-    """What one client shows, by this server and by itself, and what would change it."""
+class ClientVisibility:
+    """What one client shows of the skills that this server serves, and of those it reads itself."""
 
     client: ClientProfile
-    served: Served
-    native: Native | None
+    served: ServedSkills
+    native: NativeSkills | None
     repacking: Repacking
 
     @property
-    def hides(self) -> bool:
-        """Whether a skill that is for models is not wholly shown in the catalog."""
-        return any(shown.skill.model_invocable and shown.entry is not Entry.WHOLE for shown in self.served.skills)
+    def hides_skills(self) -> bool:
+        """Whether the catalog does not show a skill for models, or not completely."""
+        return any(shown.skill.model_invocable and shown.entry is not EntryState.WHOLE for shown in self.served.skills)
 
 
 @dataclass(frozen=True, slots=True)
-class Overview:
+class VisibilityReport:
     """What clients show of `catalog`, and what clashes in it."""
 
     catalog: Catalog
     window: int
-    views: tuple[ClientView, ...]
-    names: tuple[NameClash, ...]
-    meaning: MeaningClashes
+    clients: tuple[ClientVisibility, ...]
+    name_clashes: tuple[NameClash, ...]
+    similar: SimilarDescriptions
 
 
-def overview(snapshot: Snapshot, clients: Sequence[ClientProfile], window: int) -> Overview:
-    """Compute everything; `window` are the tokens of a model's context, for budgets that are a share of it."""
+def visibility_report(snapshot: Snapshot, clients: Sequence[ClientProfile], window: int) -> VisibilityReport:
+    """Return the report; `window` is the model's context in tokens, for budgets that are a share of it."""
     catalog, repacker = snapshot.catalog, Repacker(snapshot)
-    views = []
+    shown: list[ClientVisibility] = []
     for client in clients:
-        shown = served(snapshot, client)
-        listing = native(catalog.offered, client.native, window) if client.native else None
-        views.append(ClientView(client, shown, listing, repacker.repacking(shown.budget)))
-    return Overview(catalog, window, tuple(views), name_clashes(catalog, clients), meaning_clashes(catalog.offered))
+        served = served_skills(snapshot, client)
+        native = native_skills(catalog.offered, client.native, window) if client.native else None
+        shown.append(ClientVisibility(client, served, native, repacker.repacking(served.budget)))
+    similar = similar_descriptions(catalog.offered)
+    return VisibilityReport(catalog, window, tuple(shown), name_clashes(catalog, clients), similar)

@@ -1,4 +1,4 @@
-"""Skills whose descriptions compete: what one says of itself finds the other nearly as well."""
+"""Find skills with competing descriptions: a search for one's description finds the other nearly as well."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
     from skills_core.selection import Match
     from skills_core.skill import Skill
 
-__all__ = ["MAX_LOOKS", "THRESHOLD", "MeaningClash", "MeaningClashes", "meaning_clashes"]
+__all__ = ["MAX_COMPARISONS", "THRESHOLD", "SimilarDescriptions", "SimilarPair", "similar_descriptions"]
 
 THRESHOLD = 0.6
-"""Least share of a skill's own score. Distinct skills of curated collections stay below 0.55: see
+"""Minimum share of a skill's own score. Curated collections of distinct skills stay below 0.55: see
 docs/guides/check-visibility.md."""
 
-MAX_LOOKS = 2_000_000
-"""Most times that a description is held against a skill: all of 1,400 skills, 200 of 10,000."""
+MAX_COMPARISONS = 2_000_000
+"""Maximum comparisons of a description with a skill: enough for all of 1,400 skills, or 200 of 10,000."""
 
 _RIVALS = SelectionPolicy(top_k=4, min_score=0.0)
-"""The skill itself and the three next to it."""
+"""The skill itself and its three closest rivals."""
 
 _FIELDS = frozenset({"name", "description", "tags"})
 
 
 @dataclass(frozen=True, slots=True)
-class MeaningClash:
-    """The description of `skill` finds `rival` with that `share` of its own score; `back` is the other way round.
+class SimilarPair:
+    """A search for the description of `skill` finds `rival` with this `share` of the score of `skill` itself.
 
-    `words` are what both have, of what the first says of itself.
+    `back` is the share in the other direction. `words` are the words of the description that the rival also has.
     """
 
     skill: Skill
@@ -43,18 +43,20 @@ class MeaningClash:
 
 
 @dataclass(frozen=True, slots=True)
-class MeaningClashes:
-    """The pairs that compete, the closest first, and how many skills were asked and how many were not."""
+class SimilarDescriptions:
+    """The competing pairs, closest first, and how many descriptions were compared and left out."""
 
-    pairs: tuple[MeaningClash, ...]
+    pairs: tuple[SimilarPair, ...]
     compared: int
     left_out: int
 
 
-def meaning_clashes(skills: Sequence[Skill], threshold: float = THRESHOLD, looks: int = MAX_LOOKS) -> MeaningClashes:
+def similar_descriptions(
+    skills: Sequence[Skill], threshold: float = THRESHOLD, max_comparisons: int = MAX_COMPARISONS
+) -> SimilarDescriptions:
     """Compare descriptions with all of `skills`: those of the first ones, where there are too many for all."""
     search, listed = SkillSearch(), tuple(skills)
-    asked = listed[: looks // max(1, len(listed))]
+    asked = listed[: max_comparisons // max(1, len(listed))]
     found: dict[tuple[int, int], tuple[Skill, Match, float]] = {}
     for skill in asked:
         matches = search.select(listed, skill.description, _RIVALS)
@@ -64,7 +66,7 @@ def meaning_clashes(skills: Sequence[Skill], threshold: float = THRESHOLD, looks
                 found[id(skill), id(match.skill)] = (skill, match, match.score / own)
     pairs = [_pair(found, key) for key in found if found[key][2] >= threshold and _is_closer(found, key)]
     pairs.sort(key=lambda pair: (-pair.share, -pair.back, pair.skill.key, pair.rival.key))
-    return MeaningClashes(tuple(pairs), len(asked), len(listed) - len(asked))
+    return SimilarDescriptions(tuple(pairs), len(asked), len(listed) - len(asked))
 
 
 def _is_closer(found: dict[tuple[int, int], tuple[Skill, Match, float]], key: tuple[int, int]) -> bool:
@@ -75,8 +77,8 @@ def _is_closer(found: dict[tuple[int, int], tuple[Skill, Match, float]], key: tu
     return found[key][0].key < other[0].key
 
 
-def _pair(found: dict[tuple[int, int], tuple[Skill, Match, float]], key: tuple[int, int]) -> MeaningClash:
+def _pair(found: dict[tuple[int, int], tuple[Skill, Match, float]], key: tuple[int, int]) -> SimilarPair:
     skill, match, share = found[key]
     _, _, back = found.get((key[1], key[0]), (None, None, 0.0))
     words = dict.fromkeys(word for field, these in match.why if field in _FIELDS for word in these)
-    return MeaningClash(skill, match.skill, share, back, tuple(words))
+    return SimilarPair(skill, match.skill, share, back, tuple(words))

@@ -1,4 +1,4 @@
-"""What `visibility` prints for people."""
+"""Print a visibility report for people."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.table import Table
 
-from server.visibility.advice import advice, listed
-from server.visibility.entry_state import Entry, Obstacle, tokens
+from server.visibility.advice import advice, summarized
+from server.visibility.entry_state import EntryState, Obstacle, tokens
 from server.visibility.name_clashes import NameClashKind
 from skills_core.diagnostics import one_line
 
@@ -19,90 +19,95 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from server.visibility.name_clashes import NameClash
-    from server.visibility.report import ClientView, Overview
-    from server.visibility.similar_descriptions import MeaningClashes
+    from server.visibility.report import ClientVisibility, VisibilityReport
+    from server.visibility.similar_descriptions import SimilarDescriptions
     from skills_core.skill import Skill
 
-__all__ = ["print_overview"]
+__all__ = ["print_report"]
 
-_MOST = 20
-"""Most clashes of a kind that people are shown; the JSON has all."""
+_MAX_CLASHES = 20
+"""Maximum number of printed clashes of a kind; the JSON has all."""
 
-_FROM_THE_CATALOG = frozenset({Obstacle.BEYOND_BUDGET, Obstacle.CUT_ENTRY, Obstacle.BEYOND_ENUM})
-# What a skill says of itself is told once, not for each client.
+_CATALOG_OBSTACLES = frozenset({Obstacle.BEYOND_BUDGET, Obstacle.CUT_ENTRY, Obstacle.BEYOND_ENUM})
+# Obstacles that depend on the client. Those that a skill declares itself are printed once for all clients.
 
 _KINDS = {
     NameClashKind.SHADOWED: "several sources have the name, one is served",
     NameClashKind.SHARED: "served under their paths",
-    NameClashKind.ALIKE: "differ by case, separators or a plural alone",
+    NameClashKind.ALIKE: "differ only by case, separators or a plural",
     NameClashKind.COMMAND: "a command of",
 }
 
 
-def print_overview(console: Console, overview: Overview) -> None:
-    """Print a row for each client, then what is hidden and why, what would change it, and what clashes."""
-    active = overview.catalog.active
+def print_report(console: Console, report: VisibilityReport) -> None:
+    """Print a table of the clients, then hidden skills with reasons, possible changes, and clashes."""
+    active = report.catalog.active
     users = sum(skill.user_invocable for skill in active)
     others = [skill.key for skill in active if not skill.model_invocable]
     console.print(f"{len(active):,} active skills, {len(active) - len(others):,} for models, {users:,} for users")
     if others:
-        console.print(f"Not for models: {escape(listed(others))}", soft_wrap=True)
-    console.print(f"A token is four characters, a model's context {overview.window:,} tokens.\n")
-    console.print(_clients(overview.views))
-    _print_groups(console, overview.views, "\n[bold]Not wholly in the catalog[/]", _hidden)
-    _print_groups(console, overview.views, "\n[bold]What would change that[/]", lambda view: tuple(advice(view)))
-    _print_names(console, overview.names)
-    _print_meaning(console, overview.meaning)
+        console.print(f"Not for models: {escape(summarized(others))}", soft_wrap=True)
+    console.print(f"A token is four characters, a model's context {report.window:,} tokens.\n")
+    console.print(_clients(report.clients))
+    _print_groups(console, report.clients, "\n[bold]Not shown completely in the catalog[/]", _hidden)
+    _print_groups(
+        console, report.clients, "\n[bold]What would change that[/]", lambda visibility: tuple(advice(visibility))
+    )
+    _print_names(console, report.name_clashes)
+    _print_meaning(console, report.similar)
 
 
-def _clients(views: Iterable[ClientView]) -> Table:
+def _clients(clients: Iterable[ClientVisibility]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("client", "catalog", "cut", "hidden", "enum", "prompts", "description", "if it reads the folders"):
         table.add_column(heading, overflow="fold")
-    for view in views:
-        served = view.served
+    for visibility in clients:
+        served = visibility.served
         counts = Counter(shown.entry for shown in served.skills if shown.skill.model_invocable)
         prompts = sum(bool(shown.prompt) for shown in served.skills)
-        known = view.client.prompts is not None
-        hidden = counts[Entry.MISSING]
+        known = visibility.client.prompts is not None
+        hidden = counts[EntryState.MISSING]
         table.add_row(
-            escape(view.client.key),
-            f"{counts[Entry.WHOLE]:,}",
-            str(counts[Entry.CUT]),
+            escape(visibility.client.key),
+            f"{counts[EntryState.WHOLE]:,}",
+            str(counts[EntryState.CUT]),
             f"[yellow]{hidden:,}[/]" if hidden else "0",
             f"{sum(shown.in_enum for shown in served.skills):,}",
             f"{prompts:,}" if known else "?",
             f"{served.seen:,} characters, {tokens(served.seen):,} tokens",
-            _native(view),
+            _native(visibility),
         )
     return table
 
 
-def _native(view: ClientView) -> str:
-    if view.native is None:
+def _native(visibility: ClientVisibility) -> str:
+    if visibility.native is None:
         return "?"
-    counts = Counter(entry for _, entry in view.native.skills)
-    words = {Entry.WHOLE: "whole", Entry.CUT: "cut", Entry.NAME: "by name", Entry.MISSING: "hidden"}
+    counts = Counter(entry for _, entry in visibility.native.skills)
+    words = {EntryState.WHOLE: "whole", EntryState.CUT: "cut", EntryState.NAME: "by name", EntryState.MISSING: "hidden"}
     return ", ".join(f"{counts[entry]:,} {word}" for entry, word in words.items() if counts[entry]) or "0"
 
 
-def _hidden(view: ClientView) -> tuple[str, ...]:
-    """Return a line for each reason why skills are not wholly in the catalog."""
+def _hidden(visibility: ClientVisibility) -> tuple[str, ...]:
+    """Return a line for each reason why the catalog does not show skills completely."""
     because: dict[Obstacle, list[str]] = defaultdict(list)
-    for shown in view.served.skills:
+    for shown in visibility.served.skills:
         for obstacle in shown.obstacles:
-            if obstacle in _FROM_THE_CATALOG:
+            if obstacle in _CATALOG_OBSTACLES:
                 because[obstacle].append(shown.skill.key)
-    return tuple(f"{obstacle.value} ({len(keys):,}): {listed(keys)}" for obstacle, keys in because.items())
+    return tuple(f"{obstacle.value} ({len(keys):,}): {summarized(keys)}" for obstacle, keys in because.items())
 
 
 def _print_groups(
-    console: Console, views: Iterable[ClientView], heading: str, lines_of: Callable[[ClientView], tuple[str, ...]]
+    console: Console,
+    clients: Iterable[ClientVisibility],
+    heading: str,
+    lines_of: Callable[[ClientVisibility], tuple[str, ...]],
 ) -> None:
-    """Print lines under the clients that they are true of, each set of lines once."""
+    """Print the lines of each client, once for all clients with the same lines."""
     groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for view in views:
-        groups[lines_of(view)].append(view.client.key)
+    for visibility in clients:
+        groups[lines_of(visibility)].append(visibility.client.key)
     groups.pop((), None)
     if groups:
         console.print(heading)
@@ -115,20 +120,20 @@ def _print_groups(
 def _print_names(console: Console, clashes: tuple[NameClash, ...]) -> None:
     if clashes:
         console.print("\n[bold]Names that clash[/]")
-    for clash in clashes[:_MOST]:
+    for clash in clashes[:_MAX_CLASHES]:
         names = ", ".join(dict.fromkeys(_called(skill, clash.kind) for skill in clash.skills))
         clients = f" {', '.join(client.key for client in clash.clients)}" if clash.clients else ""
         console.print(f"  {escape(names)}: {_KINDS[clash.kind]}{clients}", soft_wrap=True)
     _print_rest(console, len(clashes))
 
 
-def _print_meaning(console: Console, clashes: MeaningClashes) -> None:
+def _print_meaning(console: Console, clashes: SimilarDescriptions) -> None:
     if clashes.pairs:
         console.print("\n[bold]Descriptions that compete[/] (a request in the words of the first finds the second too)")
-    for pair in clashes.pairs[:_MOST]:
+    for pair in clashes.pairs[:_MAX_CLASHES]:
         console.print(
             f"  {pair.share:.2f} {escape(one_line(pair.skill.key))} / {escape(one_line(pair.rival.key))}: "
-            f"{escape(listed(pair.words, 8))}",
+            f"{escape(summarized(pair.words, 8))}",
             soft_wrap=True,
         )
     _print_rest(console, len(clashes.pairs))
@@ -139,8 +144,8 @@ def _print_meaning(console: Console, clashes: MeaningClashes) -> None:
 
 
 def _print_rest(console: Console, count: int) -> None:
-    if count > _MOST:
-        console.print(f"  and {count - _MOST:,} more: --json has all")
+    if count > _MAX_CLASHES:
+        console.print(f"  and {count - _MAX_CLASHES:,} more: --json has all")
 
 
 def _called(skill: Skill, kind: NameClashKind) -> str:

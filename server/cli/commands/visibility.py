@@ -47,8 +47,8 @@ def visibility(
     from server.hosting.usage import read_counts, usage_file
     from server.listing.snapshot import Snapshot
     from server.scripts.factory import offers_scripts, script_setup
-    from server.visibility.json_report import overview_object
-    from server.visibility.report import overview
+    from server.visibility.json_report import report_object
+    from server.visibility.report import visibility_report
 
     clients = _clients(client or ())
     library, settings = open_with_settings(
@@ -56,15 +56,15 @@ def visibility(
     )
     used = read_counts(usage_file(state_home())) if settings.catalog.usage else {}
     scripts = script_setup(settings) if offers_scripts(settings) else None
-    found = overview(Snapshot(library.catalog, settings, used, scripts=scripts), clients, window)
+    found = visibility_report(Snapshot(library.catalog, settings, used, scripts=scripts), clients, window)
     if as_json:
-        print_json(overview_object(found))
+        print_json(report_object(found))
     else:
         from server.cli.tables import console_for_people
-        from server.visibility.text_report import print_overview
+        from server.visibility.text_report import print_report
 
-        print_overview(console_for_people(), found)
-    if fail_on_hidden and any(view.hides for view in found.views):
+        print_report(console_for_people(), found)
+    if fail_on_hidden and any(client.hides_skills for client in found.clients):
         raise SystemExit(EXIT_NO)
 
 

@@ -1,4 +1,4 @@
-"""What is known of clients: each fact with its source and its day, and once."""
+"""The known facts about clients, each with its source and date."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ each_client = pytest.mark.parametrize("client", KNOWN_CLIENTS, ids=lambda client
 
 
 @each_client
-def test_each_fact_has_a_source_and_a_day_that_is_not_to_come(client: ClientProfile) -> None:
+def test_each_fact_has_a_source_and_a_date_that_is_not_in_the_future(client: ClientProfile) -> None:
     found = list(evidence_of(client))
     assert client.names
     assert client.named is not None
@@ -54,7 +54,7 @@ def test_a_fact_is_a_sensible_value(client: ClientProfile) -> None:
     assert client.toolbox in TOOLBOXES
 
 
-def test_keys_are_unique_and_no_beginning_of_a_name_is_claimed_twice() -> None:
+def test_keys_and_name_prefixes_are_unique() -> None:
     keys = [client.key for client in (*KNOWN_CLIENTS, UNKNOWN)]
     assert len(set(keys)) == len(keys)
     assert all(key.replace("-", "").isalnum() and key.islower() for key in keys)
@@ -99,7 +99,7 @@ def test_a_client_is_known_by_the_name_that_it_sends(sent: str | None, key: str)
     assert profile_of(sent, KNOWN_CLIENTS).key == key
 
 
-def test_nothing_is_claimed_of_an_unknown_client() -> None:
+def test_nothing_is_known_of_an_unknown_client() -> None:
     assert UNKNOWN.description_budget is None
     assert not UNKNOWN.reads_resources
     assert not UNKNOWN.compacts

@@ -1,4 +1,4 @@
-"""Scripts of skills as clients and the command line run them."""
+"""Scripts of skills, run by clients and from the command line."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def without_sandbox(folder: Path) -> str:
 
 
 class TestTool:
-    async def test_a_script_runs_and_its_streams_come_back_apart(self, connect: Connect, make_skill: MakeSkill) -> None:
+    async def test_a_script_runs_and_returns_stdout_and_stderr_separately(
+        self, connect: Connect, make_skill: MakeSkill
+    ) -> None:
         make_skill("a", files={"scripts/echo.py": ECHO})
         async with connect(SKILLSERVE_TOOLS=TOOL) as session:
             result = await call(session, skill="a", path="scripts/echo.py", args=["x y", "$(id)"], stdin="given")
@@ -68,7 +70,7 @@ class TestTool:
         )
         assert (out, err) == (told["stdout"]["text"], told["stderr"]["text"])
 
-    async def test_a_script_that_fails_is_an_error_that_says_how(
+    async def test_a_failing_script_is_an_error_with_the_exit_code(
         self, in_memory: ConnectHosted, skills: Path, make_skill: MakeSkill
     ) -> None:
         make_skill("a", files={"a.py": b"raise SystemExit(3)"})
@@ -77,7 +79,7 @@ class TestTool:
         assert result.is_error
         assert result.content[0].text == "a.py of the skill a ended with exit code 3. It wrote nothing."
 
-    async def test_what_is_long_is_read_on_by_offset(
+    async def test_long_output_is_read_in_parts_by_offset(
         self, in_memory: ConnectHosted, skills: Path, make_skill: MakeSkill
     ) -> None:
         code = "import sys\nsys.stdout.write('ä' * 40_000)\nsys.stderr.write('e' * 20_000)"
@@ -119,7 +121,7 @@ class TestTool:
             ({"output": "x", "stream": "stdin"}, "stream must be one of stdout, stderr"),
         ],
     )
-    async def test_a_call_that_makes_no_sense_is_told_why(
+    async def test_an_invalid_call_is_refused_with_the_reason(
         self, in_memory: ConnectHosted, skills: Path, make_skill: MakeSkill, arguments: dict[str, Any], why: str
     ) -> None:
         make_skill("a", files={"a.py": b"print('ran')"})
@@ -128,7 +130,7 @@ class TestTool:
         assert result.is_error
         assert why in result.content[0].text
 
-    async def test_the_tool_is_there_only_where_it_is_switched_on_and_there_is_a_skill(
+    async def test_the_tool_is_offered_only_if_enabled_and_if_there_are_skills(
         self, in_memory: ConnectHosted, skills: Path, make_skill: MakeSkill
     ) -> None:
         async def names(session: Session) -> set[str]:
@@ -142,7 +144,7 @@ class TestTool:
         async with in_memory(skills) as session:
             assert TOOL not in await names(session)
 
-    async def test_what_is_said_of_the_tool_is_what_holds_here(
+    async def test_the_tools_description_states_this_machines_isolation(
         self, in_memory: ConnectHosted, skills: Path, make_skill: MakeSkill
     ) -> None:
         make_skill("a", files={"a.py": b""})
@@ -157,7 +159,7 @@ class TestTool:
             assert not tool.annotations.read_only_hint
             assert not tool.annotations.idempotent_hint
 
-    async def test_a_script_that_was_just_changed_runs_as_it_is_now_and_the_change_is_announced(
+    async def test_a_changed_script_runs_in_its_new_version_and_the_change_is_announced(
         self, in_memory: ConnectHosted, skills: Path, make_skill: MakeSkill
     ) -> None:
         folder = make_skill("a", files={"a.py": b"print('old')"})
@@ -169,7 +171,7 @@ class TestTool:
             assert told["digest"] != before
 
     @pytest.mark.parametrize("kind", ["danger_patterns", "confirm_patterns"])
-    async def test_the_guard_is_asked_before_a_script_runs(
+    async def test_the_guard_decides_before_a_script_runs(
         self, in_memory: ConnectHosted, skills: Path, make_skill: MakeSkill, kind: str
     ) -> None:
         make_skill("a", files={"a.py": b"print('ran')"}, fields=f"{kind}: ['^run_skill_script .*--force']")
@@ -192,7 +194,7 @@ class TestTool:
     @POSIX
     @pytest.mark.parametrize("sandbox", ["if it works", "none"])
     @pytest.mark.every_way
-    async def test_a_call_that_is_cancelled_ends_all_that_the_script_started(
+    async def test_a_cancelled_call_ends_all_processes_of_the_script(
         self, connect: Connect, make_skill: MakeSkill, tmp_path: Path, sandbox: str
     ) -> None:
         marker = f"600.{uuid.uuid4().int}"
@@ -211,7 +213,7 @@ class TestTool:
             assert await session.enum() == ["a"]
 
     @POSIX
-    async def test_where_a_required_sandbox_does_not_work_there_is_no_tool_and_the_status_says_why(
+    async def test_without_the_required_sandbox_the_tool_is_not_offered_and_the_status_says_why(
         self, connect: Connect, make_skill: MakeSkill, tmp_path: Path
     ) -> None:
         make_skill("a", body="Run scripts/a.py.", files={"scripts/a.py": b""})
@@ -254,7 +256,7 @@ class TestCommand:
             check=False,
         )
 
-    def test_what_stands_behind_the_script_is_the_scripts(self, skills: Path, make_skill: MakeSkill) -> None:
+    def test_arguments_after_the_script_are_the_scripts(self, skills: Path, make_skill: MakeSkill) -> None:
         make_skill("a", files={"a.py": ECHO})
         done = self.run("script", "--dir", skills, "a", "a.py", "--json", "-x", "y z", stdin="not for the script")
         assert (done.returncode, done.stdout.strip()) == (0, "['--json', '-x', 'y z']"), done.stderr
@@ -272,14 +274,14 @@ class TestCommand:
         assert "a.py of the skill a ended with exit code 3" in done.stderr
 
     @pytest.mark.parametrize("path", ["no.py", "SKILL.md"])
-    def test_what_cannot_be_run_is_told(self, skills: Path, make_skill: MakeSkill, path: str) -> None:
+    def test_a_script_that_cannot_run_is_reported(self, skills: Path, make_skill: MakeSkill, path: str) -> None:
         make_skill("a", files={"a.py": b""})
         done = self.run("script", "--dir", skills, "a", path)
         assert (done.returncode, done.stdout) == (1, "")
         assert "has no file" in done.stderr or "nothing tells how to run it" in done.stderr
 
     @POSIX
-    def test_where_a_required_sandbox_does_not_work_nothing_runs(
+    def test_without_the_required_sandbox_nothing_runs(
         self, skills: Path, make_skill: MakeSkill, tmp_path: Path
     ) -> None:
         make_skill("a", files={"a.py": b"print('ran')"})
@@ -299,7 +301,7 @@ class TestCommand:
         assert done.stderr.count("warning: no sandbox: it runs with all rights of the user") == 1
         assert "bubblewrap (bwrap) is not installed" in done.stderr
 
-    def test_a_skill_of_a_project_that_nobody_trusts_runs_nothing(self, make_skill: MakeSkill, tmp_path: Path) -> None:
+    def test_a_skill_of_an_untrusted_project_runs_nothing(self, make_skill: MakeSkill, tmp_path: Path) -> None:
         project, home = tmp_path / "project", tmp_path / "home"
         (project / ".skills").mkdir(parents=True)
         home.mkdir()
@@ -318,7 +320,7 @@ class TestCommand:
             assert done.returncode == (0 if trust else 1), done.stderr
             assert ("ran" in done.stdout) == bool(trust)
 
-    def test_the_status_says_which_isolation_is_in_force(self, skills: Path, make_skill: MakeSkill) -> None:
+    def test_the_status_has_the_isolation(self, skills: Path, make_skill: MakeSkill) -> None:
         make_skill("a")
         told = json.loads(self.run("status", skills, "--json").stdout)["scripts"]
         assert told["offered"] is False
@@ -350,14 +352,14 @@ class TestVariables:
             ("two", "{primaryEnv: TOKEN}", {}),
         ],
     )
-    def test_a_skill_gets_what_the_users_own_file_sets_for_it(
+    def test_a_skill_gets_the_variables_of_the_users_file(
         self, home: Path, name: str, metadata: str, variables: dict[str, str]
     ) -> None:
         skill = skill_of(f"---\nname: {name}\ndescription: d\nmetadata: {{jdai: {metadata}}}\n---\n")
         assert script_variables(home, skill) == variables
 
     @POSIX
-    async def test_a_script_of_the_skill_gets_them_and_no_setting_of_the_server(
+    async def test_a_script_gets_these_variables_and_none_of_the_servers_settings(
         self, connect: Connect, make_skill: MakeSkill, home: Path
     ) -> None:
         code = b"import os; print(sorted(n for n in os.environ if n in ('A', 'N', 'TOKEN', 'P') or 'SKILLSERVE' in n))"
@@ -386,7 +388,7 @@ class TestVariables:
         ("SKILLSERVE_SCRIPT_OUTPUT_BYTES", "0"),
     ],
 )
-def test_a_setting_of_scripts_that_cannot_be_used_is_named(tmp_path: Path, name: str, value: str) -> None:
+def test_an_invalid_script_setting_is_named(tmp_path: Path, name: str, value: str) -> None:
     with pytest.raises(
         ConfigurationError, match=f"{name}: scripts\\.{name.removeprefix('SKILLSERVE_SCRIPT_').lower()}: "
     ):

@@ -1,4 +1,4 @@
-"""Skills as values, for what needs no disk."""
+"""Skills as values, for tests without a disk."""
 
 from __future__ import annotations
 

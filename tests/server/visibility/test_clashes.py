@@ -1,4 +1,4 @@
-"""Skills that get into each other's way, by name or by meaning."""
+"""Skills that clash by name, or compete by description."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from server.clients import KNOWN_CLIENTS
 from server.visibility.name_clashes import NameClashKind, name_clashes, plain_name
-from server.visibility.similar_descriptions import meaning_clashes
+from server.visibility.similar_descriptions import similar_descriptions
 from skills_core import Environment, Library, explicit_sources
 from skills_core.catalog import Catalog
 from skills_core.skill import State
@@ -28,7 +28,7 @@ SAMPLES = Path(__file__).parents[3] / "sample_skills"
         ("été", "ÉTÉ"),
     ],
 )
-def test_names_that_people_take_for_one_are_alike(one: str, other: str) -> None:
+def test_names_that_people_confuse_are_alike(one: str, other: str) -> None:
     assert plain_name(one) == plain_name(other)
 
 
@@ -37,7 +37,7 @@ def test_other_names_are_not_alike(one: str, other: str) -> None:
     assert plain_name(one) != plain_name(other)
 
 
-def test_each_kind_of_clash_by_name_is_told() -> None:
+def test_each_kind_of_name_clash_is_reported() -> None:
     shared = [replace(skill_of("refunds"), key=f"{folder}/refunds", path=f"{folder}/refunds") for folder in "ab"]
     hidden = replace(skill_of("csv"), state=State.SHADOWED)
     catalog = Catalog((*shared, skill_of("csv"), hidden, skill_of("note"), skill_of("Notes"), skill_of("review")))
@@ -53,7 +53,7 @@ def test_each_kind_of_clash_by_name_is_told() -> None:
     ]
 
 
-def test_commands_are_those_of_the_clients_that_are_asked_for() -> None:
+def test_commands_are_those_of_the_given_clients() -> None:
     assert name_clashes(Catalog((skill_of("review"),)), ()) == ()
 
 
@@ -69,7 +69,7 @@ NEAR = [
 
 
 def test_near_duplicates_compete_and_others_do_not() -> None:
-    found = meaning_clashes(NEAR)
+    found = similar_descriptions(NEAR)
     assert {frozenset((pair.skill.key, pair.rival.key)) for pair in found.pairs} == {
         frozenset(("pdf-tools", "pdf-reader")),
         frozenset(("commit-helper", "commit-writer")),
@@ -80,23 +80,23 @@ def test_near_duplicates_compete_and_others_do_not() -> None:
     assert (found.compared, found.left_out) == (len(NEAR), 0)
 
 
-def test_each_pair_is_told_once_even_where_both_ways_say_the_same() -> None:
+def test_each_pair_is_reported_once_even_if_both_directions_are_equal() -> None:
     twins = [skill_of(name, "Extract text and tables from PDF files.", "Same.") for name in ("one", "two")]
-    (pair,) = meaning_clashes([*twins, *NEAR[2:]]).pairs[:1]
+    (pair,) = similar_descriptions([*twins, *NEAR[2:]]).pairs[:1]
     assert (pair.skill.key, pair.rival.key) == ("one", "two")
     assert pair.share == pytest.approx(1.0, abs=0.05)
 
 
 def test_the_sample_skills_do_not_compete() -> None:
     library = Library(explicit_sources([SAMPLES]), lambda: Environment(os="linux", has_bin=lambda _name: True))
-    assert meaning_clashes(library.catalog.offered).pairs == ()
+    assert similar_descriptions(library.catalog.offered).pairs == ()
 
 
-def test_a_bound_on_the_work_is_kept_and_what_it_leaves_out_is_told() -> None:
-    found = meaning_clashes(NEAR, looks=2 * len(NEAR))
+def test_the_number_of_comparisons_is_bounded_and_the_rest_is_counted() -> None:
+    found = similar_descriptions(NEAR, max_comparisons=2 * len(NEAR))
     assert (found.compared, found.left_out) == (2, len(NEAR) - 2)
     assert {pair.skill.key for pair in found.pairs} <= {skill.key for skill in NEAR[:2]}
 
 
 def test_no_skills_do_not_compete() -> None:
-    assert meaning_clashes([]).pairs == ()
+    assert similar_descriptions([]).pairs == ()

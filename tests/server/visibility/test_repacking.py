@@ -1,4 +1,4 @@
-"""What shorter texts or another order would change."""
+"""The effect of shorter texts or another order on a catalog within a budget."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_shorter_texts_never_show_less_and_the_best_length_shows_all(texts: list
         assert (count == found.offered) == (found.best is not None and length <= found.best)
 
 
-def test_what_is_passed_over_is_not_seen_and_what_comes_behind_it_is() -> None:
+def test_a_skipped_skill_is_hidden_and_the_next_ones_are_shown() -> None:
     catalog = catalog_of("Short.", "&" * 1000, "Also short.")
     found = repacker(catalog).repacking(2048)
     assert (found.shown, found.unseen) == (2, (catalog.skills[1],))
@@ -54,7 +54,7 @@ def test_the_longest_length_that_shows_most_is_advised() -> None:
     assert all(count < shown for other, count in found.lengths if other > length)
 
 
-def test_where_not_even_names_fit_no_length_shows_all() -> None:
+def test_if_not_even_names_fit_no_length_shows_all() -> None:
     assert repacker(catalog_of(*["Text."] * 100)).repacking(500).best is None
 
 

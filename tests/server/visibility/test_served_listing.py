@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from server.clients import ClientProfile, Evidence, Fact, Limit
 from server.listing.snapshot import Snapshot
-from server.visibility.entry_state import Entry, Obstacle, tokens
-from server.visibility.served_listing import Served, entries_in, served
+from server.visibility.entry_state import EntryState, Obstacle, tokens
+from server.visibility.served_listing import ServedSkills, entry_states, served_skills
 from skills_core.catalog import Catalog
 from skills_core.rendering import render_catalog, render_entry
 from tests.server.settings import make_settings
@@ -31,11 +31,13 @@ def client_with(cut: int | None = None, schema: int | None = None, *, prompts: b
     )
 
 
-def shown_by(catalog: Catalog, client: ClientProfile, catalog_budget: int = 32_000, enum_limit: int = 1000) -> Served:
-    return served(Snapshot(catalog, make_settings(catalog_budget=catalog_budget, enum_limit=enum_limit)), client)
+def shown_by(
+    catalog: Catalog, client: ClientProfile, catalog_budget: int = 32_000, enum_limit: int = 1000
+) -> ServedSkills:
+    return served_skills(Snapshot(catalog, make_settings(catalog_budget=catalog_budget, enum_limit=enum_limit)), client)
 
 
-def counts(found: Served) -> Counter[Entry]:
+def counts(found: ServedSkills) -> Counter[EntryState]:
     return Counter(shown.entry for shown in found.skills)
 
 
@@ -46,32 +48,32 @@ def test_every_skill_is_whole_or_cut_or_missing_with_a_reason(texts: list[str], 
     assert [shown.skill for shown in found.skills] == list(catalog.offered)
     assert sum(counts(found).values()) == len(texts)
     for shown in found.skills:
-        assert (shown.entry is Entry.WHOLE) == (not shown.obstacles)
-        assert (Obstacle.BEYOND_BUDGET in shown.obstacles) == (shown.entry is Entry.MISSING)
+        assert (shown.entry is EntryState.WHOLE) == (not shown.obstacles)
+        assert (Obstacle.BEYOND_BUDGET in shown.obstacles) == (shown.entry is EntryState.MISSING)
 
 
 @given(TEXTS, st.integers(500, 4000), st.integers(0, 2000))
-def test_more_room_never_shows_less(texts: list[str], cut: int, more: int) -> None:
+def test_a_larger_budget_never_shows_less(texts: list[str], cut: int, more: int) -> None:
     catalog = catalog_of(*texts)
     less, room = (counts(shown_by(catalog, client_with(size))) for size in (cut, cut + more))
-    assert room[Entry.WHOLE] >= less[Entry.WHOLE]
+    assert room[EntryState.WHOLE] >= less[EntryState.WHOLE]
 
 
 @given(TEXTS, st.integers(0, 5000))
 def test_an_entry_is_whole_exactly_where_all_of_it_is_before_the_cut(texts: list[str], cut: int) -> None:
     catalog = catalog_of(*texts)
     text = render_catalog(catalog, 100_000).text
-    found = entries_in(text, cut)
+    found = entry_states(text, cut)
     for skill in catalog.offered:
         entry = render_entry(skill)
-        assert (found.get(skill.key) is Entry.WHOLE) == (entry in text[:cut])
+        assert (found.get(skill.key) is EntryState.WHOLE) == (entry in text[:cut])
         assert (skill.key in found) == (text.index(f'<skill name="{skill.key}">') < cut)
 
 
 @given(st.text(min_size=1, max_size=30).filter(str.isprintable))
 def test_an_entry_is_known_by_its_skills_key_whatever_is_in_it(name: str) -> None:
     catalog = Catalog((skill_of(name),))
-    assert [shown.entry for shown in shown_by(catalog, client_with()).skills] == [Entry.WHOLE]
+    assert [shown.entry for shown in shown_by(catalog, client_with()).skills] == [EntryState.WHOLE]
 
 
 def test_a_client_without_a_known_cut_gets_what_the_settings_say() -> None:
@@ -91,7 +93,7 @@ def test_a_client_that_drops_large_schemas_is_shown_fewer_names_and_loses_no_ski
     assert [Obstacle.BEYOND_ENUM in shown.obstacles for shown in found.skills] == [not each for each in named]
 
 
-def test_what_is_beyond_the_enum_is_told() -> None:
+def test_names_beyond_the_enum_are_reported() -> None:
     found = shown_by(catalog_of("One.", "Two.", "Three."), client_with(), enum_limit=2)
     assert [shown.obstacles for shown in found.skills] == [(), (), (Obstacle.BEYOND_ENUM,)]
 
@@ -109,13 +111,13 @@ def test_prompts_are_shown_not_shown_or_not_known(client: ClientProfile, obstacl
     assert (shown.prompt, shown.obstacles) == (client.prompts.value if client.prompts else None, obstacles)
 
 
-def test_what_a_skill_says_of_itself_is_a_reason() -> None:
+def test_a_skills_own_declarations_are_reasons() -> None:
     hidden = skill_of("for-users", disable_model_invocation=True)
     silent = skill_of("for-models", user_invocable=False)
     found = shown_by(Catalog((hidden, silent)), client_with(prompts=True))
     assert [(s.skill.key, s.entry, s.prompt, s.obstacles) for s in found.skills] == [
-        ("for-models", Entry.WHOLE, False, (Obstacle.NOT_FOR_USERS,)),
-        ("for-users", Entry.MISSING, True, (Obstacle.NOT_FOR_MODELS,)),
+        ("for-models", EntryState.WHOLE, False, (Obstacle.NOT_FOR_USERS,)),
+        ("for-users", EntryState.MISSING, True, (Obstacle.NOT_FOR_MODELS,)),
     ]
 
 

@@ -1,4 +1,4 @@
-"""The command `visibility` as people and programs meet it."""
+"""The command `visibility`, with output for people and for programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from server.clients import KNOWN_CLIENTS
 from server.hosting.usage import Usage, usage_file
-from server.visibility.entry_state import Entry, Obstacle
+from server.visibility.entry_state import EntryState, Obstacle
 from server.visibility.name_clashes import NameClashKind
 from tests.conftest import MakeSkill
 from tests.server.cli.test_cli import run
@@ -23,8 +23,8 @@ COUNT = {"type": "integer", "minimum": 0}
 ENTRIES = {
     "type": "object",
     "additionalProperties": False,
-    "required": [entry.value for entry in Entry],
-    "properties": {entry.value: KEYS for entry in Entry},
+    "required": [entry.value for entry in EntryState],
+    "properties": {entry.value: KEYS for entry in EntryState},
 }
 SERVED = {
     "type": "object",
@@ -134,7 +134,7 @@ def many(make_skill: MakeSkill) -> Path:
     return make_skill("for-users", fields="disable-model-invocation: true").parent
 
 
-def test_each_known_client_is_told_what_it_shows(many: Path) -> None:
+def test_every_known_client_is_reported(many: Path) -> None:
     answer = visibility(many)
     assert [client["client"] for client in answer["clients"]] == [client.key for client in KNOWN_CLIENTS]
     assert answer["skills"] == {"active": 21, "for_models": 20, "for_users": 21}
@@ -144,7 +144,7 @@ def test_each_known_client_is_told_what_it_shows(many: Path) -> None:
         assert client["served"]["reasons"]["not_for_models"] == ["for-users"]
 
 
-def test_a_client_that_cuts_shows_less_and_is_told_what_would_change_that(many: Path) -> None:
+def test_a_client_that_cuts_shows_less_and_gets_advice(many: Path) -> None:
     (cutting,) = visibility(many, "--client", "claude-code")["clients"]
     served = cutting["served"]
     assert served["budget"] == 2048
@@ -161,13 +161,13 @@ def test_a_client_that_cuts_shows_less_and_is_told_what_would_change_that(many: 
     assert other["advice"] == []
 
 
-def test_settings_of_the_server_count(many: Path) -> None:
+def test_the_servers_settings_apply(many: Path) -> None:
     (client,) = visibility(many, "--client", "zed", SKILLSERVE_CATALOG_BUDGET="1000")["clients"]
     assert client["served"]["budget"] == 1000
     assert client["served"]["entries"]["missing"]
 
 
-def test_the_context_of_the_model_decides_where_a_budget_is_a_share_of_it(many: Path) -> None:
+def test_the_context_window_determines_budgets_that_are_a_share_of_it(many: Path) -> None:
     def native(*arguments: object) -> dict[str, Any]:
         answer = visibility(many, "--client", "claude-code", *arguments)["clients"][0]["native"]
         return dict(answer)
@@ -177,7 +177,7 @@ def test_the_context_of_the_model_decides_where_a_budget_is_a_share_of_it(many: 
     assert len(native("--window", 20_000)["entries"]["name"]) > len(native()["entries"]["name"])
 
 
-def test_what_is_used_most_and_pinned_is_shown_first(many: Path, tmp_path: Path) -> None:
+def test_pinned_and_most_used_skills_are_shown_first(many: Path, tmp_path: Path) -> None:
     state = tmp_path / "state"
     usage = Usage(usage_file(state / "skillserve"))
     names = visibility(many, "--client", "claude-code")["clients"][0]["served"]["entries"]["missing"]
@@ -188,7 +188,9 @@ def test_what_is_used_most_and_pinned_is_shown_first(many: Path, tmp_path: Path)
     assert shown[:2] == [names[-2], names[-3]]
 
 
-def test_clashes_by_name_and_by_meaning_are_told(tmp_path: Path, skills: Path, make_skill: MakeSkill) -> None:
+def test_name_clashes_and_similar_descriptions_are_reported(
+    tmp_path: Path, skills: Path, make_skill: MakeSkill
+) -> None:
     make_skill("review", description="Review a contract.")
     make_skill("pdf-tools", description="Extract text and tables from PDF files. Use when the user has a PDF.")
     make_skill("pdf-reader", description="Read PDF files and extract their text and tables. For work with PDFs.")
@@ -218,27 +220,27 @@ def test_people_get_a_row_for_each_client_the_reasons_and_advice(many: Path) -> 
     assert "All fit only with texts of at most" in done.stdout
 
 
-def test_a_check_can_fail_where_something_is_hidden(many: Path) -> None:
+def test_fail_on_hidden_exits_with_1_if_a_skill_is_hidden(many: Path) -> None:
     assert visibility(many, "--client", "claude-code", "--fail-on-hidden", code=1)
     assert visibility(many, "--client", "zed", "--fail-on-hidden")
     assert visibility(many, "--client", "claude-code")
 
 
-def test_a_client_that_is_not_known_is_wrong_use_with_a_hint(skills: Path) -> None:
+def test_an_unknown_client_is_wrong_use_with_a_hint(skills: Path) -> None:
     done = run("visibility", skills, "--client", "claude-cod")
     assert done.returncode == 2
     assert "did you mean 'claude-code'" in done.stderr
     assert run("visibility", skills, "--client", "unknown").returncode == 0
 
 
-def test_no_skills_are_told_too(skills: Path) -> None:
+def test_an_empty_catalog_is_reported(skills: Path) -> None:
     answer = visibility(skills)
     assert answer["skills"]["active"] == 0
     assert answer["clashes"]["meaning"]["pairs"] == []
     assert run("visibility", skills).returncode == 0
 
 
-@pytest.mark.parametrize("word", [*Entry, *Obstacle, *NameClashKind])
+@pytest.mark.parametrize("word", [*EntryState, *Obstacle, *NameClashKind])
 def test_every_word_of_the_answer_is_documented(word: str) -> None:
     assert f"`{word}`" in DOCUMENT
 
