@@ -10,14 +10,14 @@ from skills_core.diagnostics import one_line
 from skills_core.remote.entries import shown
 
 if TYPE_CHECKING:
-    from server.remote.operations import RemoteOutcome, Result
-    from server.remote.verification import RemoteSkill
+    from server.remote.operations import RemoteOutcome, SkillResult
+    from server.remote.skills import RemoteSkill
     from skills_core.diagnostics import Diagnostic
 
 __all__ = ["outcome_object", "result_lines", "summary"]
 
 
-def result_lines(result: Result) -> list[str]:
+def result_lines(result: SkillResult) -> list[str]:
     """Return the lines for one skill: its result, then one line for each diagnostic."""
     skill, diagnostics = _skill_and_diagnostics(result)
     count, size = _count_and_size(skill)
@@ -27,7 +27,7 @@ def result_lines(result: Result) -> list[str]:
         good = result.state != REFUSED
         place = f" to {one_line(result.folder)}" if result.folder else ""
     else:
-        line, good, place = f"{'ok' if skill.sound else 'failed'} {name}", skill.sound, ""
+        line, good, place = f"{'ok' if skill.valid else 'failed'} {name}", skill.valid, ""
     extent = f" ({count} file{'' if count == 1 else 's'}, {size} bytes)" if good else ""
     return [f"{line}{place}{extent}", *(f"  {diagnostic}" for diagnostic in diagnostics)]
 
@@ -37,7 +37,7 @@ def summary(outcome: RemoteOutcome) -> str:
     count = len(outcome.results)
     skills = f"{count} skill{'' if count == 1 else 's'} of {outcome.server}"
     fetched = [result for result in outcome.results if isinstance(result, Fetched)]
-    verified = sum(_skill_and_diagnostics(result)[0].sound for result in outcome.results)
+    verified = sum(_skill_and_diagnostics(result)[0].valid for result in outcome.results)
     if fetched:
         refused = sum(result.state == REFUSED for result in fetched)
         return f"{skills}: {verified} verified, {count - refused} fetched, {refused} refused"
@@ -56,14 +56,14 @@ def outcome_object(outcome: RemoteOutcome) -> dict[str, Any]:
     return sanitized
 
 
-def _result_object(result: Result) -> dict[str, Any]:
+def _result_object(result: SkillResult) -> dict[str, Any]:
     skill, diagnostics = _skill_and_diagnostics(result)
     count, size = _count_and_size(skill)
     document = {
         # An invalid URI or name may be of any length.
         "uri": skill.uri if skill.entry else shown(skill.uri),
         "name": skill.name if skill.entry else shown(skill.name),
-        "verified": skill.sound,
+        "verified": skill.valid,
         "files": count,
         "bytes": size,
         "diagnostics": [diagnostic_object(diagnostic) for diagnostic in diagnostics],
@@ -73,7 +73,7 @@ def _result_object(result: Result) -> dict[str, Any]:
     return document
 
 
-def _skill_and_diagnostics(result: Result) -> tuple[RemoteSkill, tuple[Diagnostic, ...]]:
+def _skill_and_diagnostics(result: SkillResult) -> tuple[RemoteSkill, tuple[Diagnostic, ...]]:
     """Return the skill, and all diagnostics of its check and download."""
     if isinstance(result, Fetched):
         return result.skill, (*result.skill.diagnostics, *result.faults)

@@ -1,6 +1,7 @@
-"""Skills of other servers: listed over MCP, verified as the Skills extension asks of hosts, written to folders.
+"""Skills of other servers: listed over MCP, verified as the Skills extension requires of hosts, written to folders.
 
-`address` says where, `bounds` limits what may come from there, `client` speaks the protocol, `checking` holds what
-came against the rules of `skills_core`, `fetching` writes it. `report` and `commands` are the command line's. A
-server is taken for hostile throughout: bounded in bytes, time and pages, and never believed about a path.
+`address` parses the URL, `client` speaks the protocol over a `bounded_transport`, `verification` checks skills by the
+rules of `skills_core`, `consistency` compares a server's methods with each other, `fetch` writes skills to folders, and
+`operations` runs the commands `verify` and `fetch`. Servers are treated as hostile: their answers are bounded in bytes,
+time and pages, and their paths are never trusted.
 """

@@ -1,4 +1,4 @@
-"""Where another server is: its URL, the headers that each request carries, and the way there."""
+"""The address of another server: its URL, the headers to send, and the proxy to use."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x21-\x7e](?:[\t\x2
 
 
 class AddressError(SkillsError):
-    """The text is no URL of a server, or no header."""
+    """A URL or header is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A server's URL with the headers to send; `shown` is the URL for people and records, without any secret."""
+    """A server's URL with the headers to send; `shown` is the URL without secrets, for messages and records."""
 
     url: str = field(repr=False)
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -34,16 +34,16 @@ class Address:
 
     @classmethod
     def parse(cls, url: str, headers: Iterable[str] = ()) -> Self:
-        """Read a URL and headers of the form `Name: value`.
+        """Parse a URL and headers of the form `Name: value`.
 
         Raises:
-            AddressError: one of them is none.
+            AddressError: the URL or a header is invalid.
         """
         return cls(url, tuple(map(_header, headers)), _without_secrets(url))
 
     @property
     def proxy(self) -> str | None:
-        """The proxy that this machine's settings want between, if any."""
+        """The proxy that this machine's settings prescribe for the URL; None if there is none."""
         parts = urlsplit(self.url)
         if proxy_bypass(parts.hostname or ""):
             return None
@@ -52,7 +52,7 @@ class Address:
 
 
 def _without_secrets(url: str) -> str:
-    """Return the URL without user, password, query and fragment: keys are found in all of them."""
+    """Return the URL without user, password, query and fragment, any of which may contain a key."""
     expected = "expected the URL of an MCP server, such as https://example.com/mcp"
     try:
         parts = urlsplit(url)

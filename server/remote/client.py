@@ -1,7 +1,7 @@
 """A connection to another server: the methods of the Skills extension as plain calls, in both protocol eras.
 
-JSON values and bytes come back, unchecked but bounded; `checking` holds them against the rules. Each failure is one
-`RemoteError` that says what was wrong, and what to do about it.
+The calls return JSON values and bytes that are bounded but not validated; `verification` validates them. Every failure
+is a `RemoteError` that says what was wrong and what to do about it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pydantic import RootModel, ValidationError
 
 from server.listing.skills import EXTENSION
 from server.remote.address import AddressError
-from server.remote.bounded_transport import BoundedTransport, receiving
+from server.remote.bounded_transport import BoundedTransport, limit_responses
 from skills_core.diagnostics import Reason
 from skills_core.errors import SkillsError
 from skills_core.remote.entries import shown
@@ -40,23 +40,23 @@ if TYPE_CHECKING:
 __all__ = ["RemoteError", "RemoteLimits", "RemoteServer", "connect", "http_client"]
 
 _HANDSHAKE_BYTES = 1024 * 1024
-_LITTLE = 256 * 1024
-# Bytes outside of strings in any answer but a listing.
+_SMALL_STRUCTURE = 256 * 1024
+# Maximum bytes outside of strings, in any answer but a listing.
 _LISTING_BYTES = 64 * 1024 * 1024
 _LISTING_STRUCTURE = 4 * 1024 * 1024
-# Some 25,000 skills of seven files each; as objects, structure takes up to a hundred times its bytes in memory.
+# Enough for 25,000 skills of seven files each; parsed, structure takes up to a hundred times as many bytes.
 _ENTRY_BYTES = 8 * 1024 * 1024
-_ROOM = 64 * 1024
-# What an answer holds beside a file's content.
-_ESCAPED = 6
-# Bytes that JSON spells one byte of text with at most (`\u0001`); base64 takes less.
+_ENVELOPE_BYTES = 64 * 1024
+# Bytes of an answer besides the file's content.
+_ESCAPE_FACTOR = 6
+# Maximum bytes for one byte of text in JSON (`\u0001`); base64 takes fewer.
 _MAX_PAGES = 1000
 _MAX_ENTRIES = 50_000
-_LARGEST_ANSWER = max(_LISTING_BYTES, _ESCAPED * 16 * 1024 * 1024 + _ROOM)
+_LARGEST_ANSWER = max(_LISTING_BYTES, _ESCAPE_FACTOR * 16 * 1024 * 1024 + _ENVELOPE_BYTES)
 
 
 class RemoteError(SkillsError):
-    """Another server cannot be used, or did not do what it was asked; `reason` and `message` say why."""
+    """Another server is unusable or a request to it failed; `reason` and `message` say why."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -65,21 +65,21 @@ class RemoteError(SkillsError):
 
     @property
     def is_final(self) -> bool:
-        """Whether all other calls are bound to fail as well."""
+        """Whether all further calls will fail too."""
         return self.reason is Reason.UNREACHABLE
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteLimits:
-    """How long a server may take, in seconds: to accept a connection, between two parts of an answer, to answer."""
+    """Time limits in seconds: to connect, between two chunks of an answer, and for a whole answer."""
 
     connect: float = 10
     silence: float = 30
     answer: float = 120
 
 
-class _Answer(RootModel[dict[str, Any]]):
-    """Any result, as it came."""
+class _AnyResult(RootModel[dict[str, Any]]):
+    """Any result object, not validated."""
 
 
 class _PageParams(types.PaginatedRequestParams):
@@ -90,11 +90,11 @@ class _PageParams(types.PaginatedRequestParams):
 async def connect(
     address: Address, limits: RemoteLimits | None = None, *, mode: ConnectMode = "auto"
 ) -> AsyncGenerator[RemoteServer]:
-    """Connect to the server at `address`, by default in the modern era where it knows that one.
+    """Connect to the server at `address`, by default in the modern era if it supports that.
 
     Raises:
         AddressError: the URL cannot be used.
-        RemoteError: there is no server, it is no MCP server, or it lets nobody in.
+        RemoteError: there is no server, it is not an MCP server, or it denies access.
     """
     limits = limits or RemoteLimits()
     try:
@@ -109,19 +109,19 @@ async def connect(
                 client_info=types.Implementation(name="skillserve", version=version("skillserve")),
                 extensions=[advertise(EXTENSION)],
             )
-            with receiving(_HANDSHAKE_BYTES, _LITTLE) as exchange:
+            with limit_responses(_HANDSHAKE_BYTES, _SMALL_STRUCTURE) as exchange:
                 try:
                     await stack.enter_async_context(client)
                 except (MCPError, ValidationError, RuntimeError, ExceptionGroup) as error:
-                    raise _connect_error(_innermost(error), exchange) from None
+                    raise _connect_error(_root_cause(error), exchange) from None
             yield RemoteServer(address, client)
     except BaseExceptionGroup as group:
-        # The SDK's task groups wrap whatever passes through them.
-        raise _innermost(group) from None
+        # The SDK's task groups wrap every exception.
+        raise _root_cause(group) from None
 
 
 def http_client(address: Address, limits: RemoteLimits) -> httpx2.AsyncClient:
-    """Return a client for one server, which sends its headers and bounds what comes back.
+    """Return an HTTP client for one server that sends its headers and limits the responses.
 
     Raises:
         AddressError: the URL or the proxy cannot be used.
@@ -137,7 +137,7 @@ def http_client(address: Address, limits: RemoteLimits) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(transport=BoundedTransport(inner), headers=headers, timeout=timeout)
 
 
-def _innermost(error: BaseException) -> BaseException:
+def _root_cause(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = next((e for e in error.exceptions if isinstance(e, SkillsError)), error.exceptions[0])
     if isinstance(error, httpx2.HTTPError | httpx2.StreamError):
@@ -146,10 +146,10 @@ def _innermost(error: BaseException) -> BaseException:
 
 
 class RemoteServer:
-    """A server that answered; made by `connect`."""
+    """A connected server; created by `connect`."""
 
     def __init__(self, address: Address, client: Client) -> None:
-        """Speak over a client that is connected."""
+        """Use a connected client."""
         self.address = address
         self._session = client.session
         self.protocol = client.protocol_version
@@ -157,17 +157,17 @@ class RemoteServer:
         self._modern = self.protocol in MODERN_PROTOCOL_VERSIONS
         self._declared = declared is not None
         self.directory_read = declared is not None and declared.get("directoryRead") is True
-        """Whether directories may be read: nobody may ask a server that did not say so."""
+        """Whether the server declares directory reads; clients may not request them otherwise."""
 
     async def entries(self) -> list[object]:
-        """Return all that `skills/list` lists, page after page.
+        """Return all entries of `skills/list`, from all pages.
 
         Raises:
-            RemoteError: it cannot be had, is no listing, or does not end.
+            RemoteError: the request failed, or the answer is not a listing or has no end.
         """
         if self._modern and not self._declared:
             raise RemoteError(Reason.NO_SKILLS_EXTENSION, "the server does not declare the Skills extension")
-        with receiving(_LISTING_BYTES, _LISTING_STRUCTURE) as exchange:
+        with limit_responses(_LISTING_BYTES, _LISTING_STRUCTURE) as exchange:
             found: list[object] = []
             async for page in self._pages("skills/list", exchange):
                 found += _list(page, "skills")
@@ -179,35 +179,35 @@ class RemoteServer:
         """Return the entry that `skills/get` gives for the URI of a SKILL.md.
 
         Raises:
-            RemoteError: the server does not answer for it.
+            RemoteError: the request failed.
         """
-        with receiving(_ENTRY_BYTES, _LITTLE) as exchange:
-            return (await self._ask("skills/get", exchange, uri=uri)).get("skill")
+        with limit_responses(_ENTRY_BYTES, _SMALL_STRUCTURE) as exchange:
+            return (await self._request("skills/get", exchange, uri=uri)).get("skill")
 
     async def read(self, uri: str, size: int) -> bytes:
-        """Return the bytes of a resource that is said to have `size` of them.
+        """Return the bytes of a resource whose announced size is `size`.
 
         Raises:
-            RemoteError: it cannot be read, or what came is not this resource, or far larger.
+            RemoteError: the request failed, or the answer is another resource or far too large.
         """
-        with receiving(_ESCAPED * size + _ROOM, _LITTLE) as exchange:
+        with limit_responses(_ESCAPE_FACTOR * size + _ENVELOPE_BYTES, _SMALL_STRUCTURE) as exchange:
             try:
                 result = await self._session.read_resource(uri)
             except (MCPError, ValidationError, RuntimeError) as error:
                 raise _call_error(error, exchange, "resources/read") from None
         contents = [content for content in result.contents if content.uri == uri]
         if len(contents) != 1:
-            message = "the answer must hold the contents of the URI that was asked for, once"
+            message = "the answer must contain the requested URI exactly once"
             raise RemoteError(Reason.INVALID_CONTENTS, message)
         return _bytes_of(contents[0])
 
     async def children(self, uri: str) -> list[tuple[str, bool]]:
-        """Return the URIs of what a directory holds, each with whether it is a directory.
+        """Return the URIs in a directory, each with whether it is a directory itself.
 
         Raises:
-            RemoteError: it cannot be read, or the answer is no listing.
+            RemoteError: the request failed, or the answer is not a listing.
         """
-        with receiving(_ENTRY_BYTES, _LITTLE) as exchange:
+        with limit_responses(_ENTRY_BYTES, _SMALL_STRUCTURE) as exchange:
             found: list[object] = []
             async for page in self._pages("resources/directory/read", exchange, uri):
                 found += _list(page, "resources")
@@ -217,7 +217,7 @@ class RemoteServer:
                 case {"uri": str(name), **rest}:
                     children.append((name, rest.get("mimeType") == "inode/directory"))
                 case _:
-                    raise RemoteError(Reason.INVALID_LISTING, "a directory holds something without a URI")
+                    raise RemoteError(Reason.INVALID_LISTING, "a directory has an entry without a URI")
         return children
 
     async def _pages(
@@ -226,22 +226,24 @@ class RemoteServer:
         seen: set[str] = set()
         cursor: str | None = None
         for _ in range(_MAX_PAGES):
-            page = await self._ask(method, exchange, uri=uri, cursor=cursor)
+            page = await self._request(method, exchange, uri=uri, cursor=cursor)
             yield page
             cursor = page.get("nextCursor")
             if not cursor:
                 return
             if not isinstance(cursor, str) or cursor in seen:
-                message = f"{method}: the server gives a cursor again, or one that is no text, so its list has no end"
+                message = (
+                    f"{method}: the server repeats a cursor, or sends one that is not a string; the list has no end"
+                )
                 raise RemoteError(Reason.INVALID_LISTING, message)
             seen.add(cursor)
-        raise RemoteError(Reason.INVALID_LISTING, f"{method}: the list goes on after {_MAX_PAGES} pages")
+        raise RemoteError(Reason.INVALID_LISTING, f"{method}: the list has more than {_MAX_PAGES} pages")
 
-    async def _ask(self, method: str, exchange: HttpExchange, **params: str | None) -> dict[str, Any]:
-        exchange.ask()
+    async def _request(self, method: str, exchange: HttpExchange, **params: str | None) -> dict[str, Any]:
+        exchange.start_request()
         request = types.Request[_PageParams, str](method=method, params=_PageParams.model_validate(params))
         try:
-            return (await self._session.send_request(request, _Answer)).root
+            return (await self._session.send_request(request, _AnyResult)).root
         except (MCPError, ValidationError, RuntimeError) as error:
             raise _call_error(error, exchange, method) from None
 
@@ -259,39 +261,39 @@ def _bytes_of(content: types.TextResourceContents | types.BlobResourceContents) 
             return content.text.encode("utf-8")
         return base64.b64decode(content.blob.encode("ascii"), validate=True)
     except (UnicodeEncodeError, binascii.Error):
-        raise RemoteError(Reason.INVALID_CONTENTS, "the contents are no text and no base64") from None
+        raise RemoteError(Reason.INVALID_CONTENTS, "the contents are neither text nor base64") from None
 
 
 def _connect_error(error: BaseException, exchange: HttpExchange) -> RemoteError:
-    """Say why no connection came about: whatever answers there and speaks no MCP is no MCP server."""
-    known = _below(exchange)
+    """Explain why the connection failed: the network, a timeout, or an endpoint that is not an MCP server."""
+    known = _transport_error(exchange)
     if known is not None:
         return known
     if isinstance(error, MCPError) and error.code == types.REQUEST_TIMEOUT:
-        return RemoteError(Reason.TIMED_OUT, "the server took the connection and does not answer")
+        return RemoteError(Reason.TIMED_OUT, "the server accepted the connection but does not answer")
     said = f"HTTP {exchange.status}" if exchange.status and exchange.status != httpx2.codes.OK else shown(str(error))
     hint = "check the URL, whose path is often /mcp"
-    return RemoteError(Reason.NOT_MCP, f"what answers there is no MCP server that we understand ({said}); {hint}")
+    return RemoteError(Reason.NOT_MCP, f"the endpoint is not an MCP server that we understand ({said}); {hint}")
 
 
 def _call_error(error: Exception, exchange: HttpExchange, method: str) -> RemoteError:
-    known = _below(exchange)
+    known = _transport_error(exchange)
     if known is not None:
         return known
     if not isinstance(error, MCPError):
-        return RemoteError(Reason.SERVER_ERROR, f"{method}: the answer is not what the protocol demands")
+        return RemoteError(Reason.SERVER_ERROR, f"{method}: the answer violates the protocol")
     if error.code == types.REQUEST_TIMEOUT:
-        return RemoteError(Reason.TIMED_OUT, f"{method}: no answer within the time")
+        return RemoteError(Reason.TIMED_OUT, f"{method}: the request timed out")
     if error.code == types.METHOD_NOT_FOUND and method.startswith("skills/"):
         return RemoteError(Reason.NO_SKILLS_EXTENSION, f"the server does not know {method}")
     return RemoteError(Reason.SERVER_ERROR, f"{method}: the server says: {shown(error.message)} ({error.code})")
 
 
-def _below(exchange: HttpExchange) -> RemoteError | None:
-    """Return what went wrong below the protocol, if anything."""
+def _transport_error(exchange: HttpExchange) -> RemoteError | None:
+    """Return what failed below the protocol; None if nothing did."""
     if exchange.failure is not None:
         return RemoteError(exchange.failure.reason, exchange.failure.message)
     if exchange.status in {httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN}:
-        hint = "pass what it wants to see, such as --header 'Authorization: Bearer …'"
-        return RemoteError(Reason.ACCESS_DENIED, f"the server lets nobody in (HTTP {exchange.status}); {hint}")
+        hint = "pass credentials, such as --header 'Authorization: Bearer …'"
+        return RemoteError(Reason.ACCESS_DENIED, f"the server denies access (HTTP {exchange.status}); {hint}")
     return None

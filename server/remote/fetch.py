@@ -1,7 +1,7 @@
-"""Write verified skills to folders: which go where, and what became of each.
+"""Verify skills and write them to folders.
 
-A skill is written to a folder of its name. Skills that share a name are written to their skill paths. A skill that is
-nested in another one comes with that one.
+A skill is written to a folder of its name, or of its skill path if several skills share the name. A skill nested in
+another one is written together with it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from server.remote.verification import check_files
+from server.remote.verification import verify_files
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.errors import InstallRefusedError
-from skills_core.remote.disk_names import disk_faults, folded
+from skills_core.remote.disk_names import disk_faults, fold_path
 from skills_core.remote.entries import shown
 from skills_core.remote.installation import install
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from server.remote.client import RemoteServer
-    from server.remote.verification import RemoteSkill
+    from server.remote.skills import RemoteSkill
     from skills_core.remote.entries import Entry
 
 __all__ = ["INCLUDED", "REFUSED", "Fetched", "fetch_skills", "shared_names"]
@@ -36,9 +36,9 @@ REFUSED = "refused"
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What became of a skill: `state` is one of `Installed`, `included` in the skill around it, or `refused`.
+    """The result for a skill: `state` is a value of `Installed`, `included` in the enclosing skill, or `refused`.
 
-    `faults` are what kept it from being written, beside what verifying it found.
+    `faults` say why it was not written, besides the diagnostics of its verification.
     """
 
     skill: RemoteSkill
@@ -48,7 +48,7 @@ class Fetched:
 
 
 def shared_names(skills: Iterable[RemoteSkill], names: Iterable[str]) -> tuple[Diagnostic, ...]:
-    """Return a fault for each of `names` that several skills share; their URIs tell them apart."""
+    """Return a fault for each of `names` that several skills share; it lists their URIs."""
     known, faults = tuple(skills), []
     for name in dict.fromkeys(names):
         uris = [shown(skill.uri) for skill in known if skill.name == name]
@@ -66,25 +66,25 @@ async def fetch_skills(
     *,
     force: bool = False,
 ) -> AsyncGenerator[Fetched]:
-    """Verify the chosen skills one after the other, and write those that fit below `root`, outer skills first.
+    """Verify the chosen skills one by one and write the valid ones below `root`, enclosing skills first.
 
-    `listed` are all skills of the server: their names settle the folders, whichever of them are fetched.
+    `listed` are all skills of the server: shared names among them decide the folders, whichever of them are fetched.
 
     Raises:
-        RemoteError: the connection is lost for good.
+        RemoteError: the connection is lost.
     """
-    folders = _Folders(listed)
+    folders = _FolderNames(listed)
     written: set[tuple[str, str]] = set()
     unwritten: set[tuple[str, str]] = set()
     for each in sorted(chosen, key=lambda skill: f"{skill.uri.rpartition('/')[0]}/"):
-        skill = await check_files(server, each)
-        manifest = skill.entry.manifest if skill.entry and skill.sound else None
+        skill = await verify_files(server, each)
+        manifest = skill.entry.manifest if skill.entry and skill.valid else None
         if manifest is None:
             yield Fetched(skill, REFUSED)
         elif manifest <= written:
             yield Fetched(skill, INCLUDED)
         elif manifest <= unwritten:
-            message = "it comes with the skill around it, which was not written; fetch it by itself"
+            message = "it is part of the enclosing skill, which was not written; fetch it by itself"
             yield _refused(skill, Reason.FOLDER_TAKEN, message)
         else:
             fetched = await _write(server, skill, folders, root, force=force)
@@ -92,14 +92,16 @@ async def fetch_skills(
             yield fetched
 
 
-async def _write(server: RemoteServer, skill: RemoteSkill, folders: _Folders, root: Path, *, force: bool) -> Fetched:
-    assert skill.entry is not None  # noqa: S101 - it is sound
+async def _write(
+    server: RemoteServer, skill: RemoteSkill, folders: _FolderNames, root: Path, *, force: bool
+) -> Fetched:
+    assert skill.entry is not None  # noqa: S101 - it is valid
     faults = disk_faults(skill.contents)
     if faults:
         return Fetched(skill, REFUSED, faults=tuple(replace(fault, path=shown(skill.uri)) for fault in faults))
-    folder = folders.take(skill.entry)
+    folder = folders.claim(skill.entry)
     if folder is None:
-        message = "its folder would lie in that of another skill; fetch it by itself with another --to"
+        message = "its folder would be inside that of another skill; fetch it by itself with another --to"
         return _refused(skill, Reason.NAME_COLLISION, message)
     origin = {"server": server.address.shown, "uri": skill.uri}
     write = partial(install, root, folder, skill.contents, **origin, force=force)
@@ -115,19 +117,19 @@ def _refused(skill: RemoteSkill, code: Reason, message: str, path: str | None = 
     return Fetched(skill, REFUSED, faults=(fault,))
 
 
-class _Folders:
-    """Hands out the folders of one run, none of them twice and none within another."""
+class _FolderNames:
+    """Assigns the folders of one operation, none of them twice and none inside another."""
 
     def __init__(self, listed: Iterable[RemoteSkill]) -> None:
-        self._names = Counter(folded(skill.name) for skill in listed)
+        self._names = Counter(fold_path(skill.name) for skill in listed)
         self._taken: set[str] = set()
         self._above: set[str] = set()
 
-    def take(self, entry: Entry) -> str | None:
-        """Return the folder for a skill, or None where every one that it may have is taken."""
-        choices = [entry.path] if self._names[folded(entry.name)] > 1 else [entry.name, entry.path]
+    def claim(self, entry: Entry) -> str | None:
+        """Return the folder for a skill; None if all its possible folders are taken."""
+        choices = [entry.path] if self._names[fold_path(entry.name)] > 1 else [entry.name, entry.path]
         for folder in choices:
-            whole = folded(folder)
+            whole = fold_path(folder)
             above = {whole[:at] for at, char in enumerate(whole) if char == "/"}
             if whole not in self._taken and whole not in self._above and self._taken.isdisjoint(above):
                 self._taken.add(whole)

@@ -1,4 +1,4 @@
-"""One run of `verify` or `fetch`: connect, choose, check or write, and keep what is to be told."""
+"""The operations behind `verify` and `fetch`: connect, select skills, verify or write them, and collect the results."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from server.remote.client import RemoteError, connect
+from server.remote.consistency import ConsistencyCheck
 from server.remote.fetch import REFUSED, Fetched, fetch_skills, shared_names
-from server.remote.verification import Conduct, RemoteSkill, check_files, disk_notes, list_skills, select
+from server.remote.skills import RemoteSkill, disk_warnings, list_skills, select_skills
+from server.remote.verification import verify_files
 from skills_core.diagnostics import Diagnostic, Reason, Severity
 
 if TYPE_CHECKING:
@@ -18,66 +20,66 @@ if TYPE_CHECKING:
     from server.remote.address import Address
     from server.remote.client import RemoteServer
 
-__all__ = ["RemoteOutcome", "Result", "fetch_from", "verify_server"]
+__all__ = ["RemoteOutcome", "SkillResult", "fetch_from", "verify_server"]
 
-Result: TypeAlias = "RemoteSkill | Fetched"
-"""What became of one skill; without the contents of its files."""
+SkillResult: TypeAlias = "RemoteSkill | Fetched"
+"""The result for one skill, without the contents of its files."""
 
 
 @dataclass(slots=True)
 class RemoteOutcome:
-    """What a run found: a result for each skill, and what is to be told of the server as a whole."""
+    """The result of an operation: one for each skill, and diagnostics of the server as a whole."""
 
     server: str
     protocol: str | None = None
-    results: list[Result] = field(default_factory=list)
+    results: list[SkillResult] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
     @property
-    def done(self) -> bool:
-        """Whether there were skills, and nothing was wrong with any of them."""
-        return bool(self.results) and not self.diagnostics and all(map(_is_good, self.results))
+    def succeeded(self) -> bool:
+        """Whether there were skills and all of them are faultless."""
+        return bool(self.results) and not self.diagnostics and all(map(_is_valid, self.results))
 
     @property
-    def misused(self) -> bool:
-        """Whether the command could not tell what was wanted."""
+    def ambiguous(self) -> bool:
+        """Whether a given name means several skills."""
         return any(diagnostic.code is Reason.AMBIGUOUS_NAME for diagnostic in self.diagnostics)
 
-    def blame(self, error: RemoteError) -> None:
-        """Keep what was wrong with the server as a whole."""
+    def add_error(self, error: RemoteError) -> None:
+        """Add a fault of the server as a whole."""
         self.diagnostics.append(Diagnostic(Severity.ERROR, error.reason, error.message, self.server))
 
 
-def _is_good(result: Result) -> bool:
-    return result.state != REFUSED if isinstance(result, Fetched) else result.sound
+def _is_valid(result: SkillResult) -> bool:
+    return result.state != REFUSED if isinstance(result, Fetched) else result.valid
 
 
-async def verify_server(address: Address, names: Sequence[str], tell: Callable[[Result], None]) -> RemoteOutcome:
-    """Verify the skills of a server, all or those that are named; `tell` hears of each as soon as it is known."""
+async def verify_server(address: Address, names: Sequence[str], report: Callable[[SkillResult], None]) -> RemoteOutcome:
+    """Verify the named skills of a server, or all; call `report` with each result as soon as it is known."""
     outcome = RemoteOutcome(address.shown)
     try:
         async with connect(address) as server:
-            listed, chosen = await _choose(server, names, outcome)
+            listed, chosen = await _select(server, names, outcome)
             entries = {skill.uri: skill.entry for skill in listed}
-            conduct = Conduct(server)
+            conduct = ConsistencyCheck(server)
             for skill in chosen:
-                checked = await conduct.check(await check_files(server, skill), listed=entries.get(skill.uri))
-                result = replace(checked, contents={}).told(*disk_notes(checked))
+                checked = await conduct.check(await verify_files(server, skill), listed=entries.get(skill.uri))
+                result = replace(checked, contents={}).with_diagnostics(*disk_warnings(checked))
                 outcome.results.append(result)
-                tell(result)
+                report(result)
     except RemoteError as error:
-        outcome.blame(error)
+        outcome.add_error(error)
     return outcome
 
 
 async def fetch_from(
-    address: Address, names: Sequence[str], root: Path, tell: Callable[[Result], None], *, force: bool = False
+    address: Address, names: Sequence[str], root: Path, report: Callable[[SkillResult], None], *, force: bool = False
 ) -> RemoteOutcome:
-    """Write the skills of a server, all or those that are named, below `root`; see `verify_server` for `tell`."""
+    """Write the named skills of a server, or all, below `root`; call `report` with each result."""
     outcome = RemoteOutcome(address.shown)
     try:
         async with connect(address) as server:
-            listed, chosen = await _choose(server, names, outcome)
+            listed, chosen = await _select(server, names, outcome)
             shared = shared_names(listed, names)
             if shared:
                 outcome.diagnostics += shared
@@ -86,22 +88,22 @@ async def fetch_from(
                 async for fetched in fetching:
                     result = replace(fetched, skill=replace(fetched.skill, contents={}))
                     outcome.results.append(result)
-                    tell(result)
+                    report(result)
     except RemoteError as error:
-        outcome.blame(error)
+        outcome.add_error(error)
     return outcome
 
 
-async def _choose(
+async def _select(
     server: RemoteServer, names: Sequence[str], outcome: RemoteOutcome
 ) -> tuple[tuple[RemoteSkill, ...], tuple[RemoteSkill, ...]]:
-    """Return all skills that are listed, and those that are meant."""
+    """Return all listed skills and the selected ones."""
     outcome.protocol = server.protocol
     listed = await list_skills(server)
     if names:
-        chosen, faults = await select(server, listed, names)
+        chosen, faults = await select_skills(server, listed, names)
         outcome.diagnostics += faults
         return listed, chosen
     if not listed:
-        outcome.blame(RemoteError(Reason.UNKNOWN_SKILL, "the server lists no skill"))
+        outcome.add_error(RemoteError(Reason.UNKNOWN_SKILL, "the server lists no skill"))
     return listed, listed

@@ -1,4 +1,5 @@
-"""Skills of other servers: what an entry must be, whether the files fit it, and how to write them to a disk.
+"""Verify the skills of other servers and install them on disk.
 
-Pure functions and files; nothing here knows of MCP or HTTP, `server.remote` does the asking.
+`entries` parses what a server says of a skill, `verification` compares it with the files, `disk_names` checks their
+paths and `installation` writes them. MCP and HTTP are the matter of `server.remote`.
 """

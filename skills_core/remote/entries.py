@@ -1,8 +1,8 @@
-"""Entries of other servers: what `skills/list` and `skills/get` say of a skill, checked before a file is fetched.
+"""Parse the entries of other servers, what `skills/list` and `skills/get` say of a skill, before any file is fetched.
 
 Rules: the Skills extension (SEP-2640), sections Skill URIs, Frontmatter, Resources and Limits. JSON values in, an
-`Entry` or all of its faults out. Everything here was written by somebody else, so nothing is trusted and every step
-is bounded by the size of the value. Knows nothing of how it came here; `verification` compares it with the files.
+`Entry` or all of its faults out. The input is untrusted, and every step is bounded by its size. `verification` compares
+entries with the files.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ if TYPE_CHECKING:
 __all__ = ["Entry", "EntryFile", "parse_entry", "path_below", "shown"]
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/?/?/?")
-# The authority is the first segment of the skill path and means nothing; it may be empty or absent.
+# The authority is the first segment of the skill path and has no meaning; it may be empty or absent.
 
 _NO_URI = re.compile(r"[\x00-\x20\x7f?#]")
-# What no URI holds unencoded, and what would begin a query or a fragment.
+# Characters that must be encoded in a URI, and those that begin a query or a fragment.
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 _MAX_URI = 8192
-# Characters of a URI; it also travels in a header of HTTP, and servers take no longer ones.
+# Maximum characters of a URI; it is also sent in an HTTP header, and servers limit those.
 
 _MAX_SIZE = 2**53
-# The largest integer that JSON carries safely.
+# The largest integer that JSON represents safely.
 
 _MAX_FAULTS = 50
-# Faults of one entry that are told of.
+# Maximum number of reported faults of one entry.
 
 _SHOWN = 200
-# Characters of a foreign text that a message repeats.
+# Maximum characters of foreign text in a message.
 
 
 @dataclass(frozen=True, slots=True)
 class EntryFile:
-    """One file as an entry lists it; `path` is decoded, relative to the skill's directory, and never leaves it."""
+    """One file of an entry; `path` is decoded, relative to the skill's directory, and always inside it."""
 
     uri: str
     path: str
@@ -59,9 +59,9 @@ class EntryFile:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A skill as another server describes it, with every rule kept that can be checked without its files.
+    """A skill as another server describes it; it follows every rule that can be checked without its files.
 
-    `path` is the decoded skill path, with the name as its last segment. `files` are in the order of the entry.
+    `path` is the decoded skill path, which ends in the name. `files` are in the order of the entry.
     """
 
     uri: str
@@ -73,7 +73,7 @@ class Entry:
 
     @property
     def root(self) -> str:
-        """The URI of the skill's directory, without a `/` at its end."""
+        """The URI of the skill's directory, without a trailing `/`."""
         return self.uri.removesuffix(f"/{MAIN_FILE}")
 
     @property
@@ -83,12 +83,12 @@ class Entry:
 
     @property
     def size(self) -> int:
-        """The bytes of all files."""
+        """The total size of all files in bytes."""
         return sum(file.size for file in self.files)
 
     @property
     def manifest(self) -> frozenset[tuple[str, str]]:
-        """What an approval binds to: the URI and digest of every file."""
+        """The URI and digest of every file, which an approval is bound to."""
         return frozenset((file.uri, file.digest) for file in self.files)
 
 
@@ -101,14 +101,14 @@ class _Faults:
         if len(self.found) < _MAX_FAULTS:
             self.found.append(Diagnostic(Severity.ERROR, code, message, path or self.path))
         elif len(self.found) == _MAX_FAULTS:
-            self.found.append(Diagnostic(Severity.ERROR, code, "and there is more wrong than that", self.path))
+            self.found.append(Diagnostic(Severity.ERROR, code, "there are more faults", self.path))
 
 
 def parse_entry(value: object) -> Entry:
-    """Return the entry that a JSON value is.
+    """Parse a JSON value as an entry.
 
     Raises:
-        EntryRefusedError: with every fault, if there is any.
+        EntryRefusedError: the entry has faults; the error holds all of them.
     """
     if not isinstance(value, dict):
         fault = Diagnostic(Severity.ERROR, Reason.INVALID_ENTRY, "an entry must be an object", "-")
@@ -130,15 +130,15 @@ def parse_entry(value: object) -> Entry:
 
 
 def shown(text: str) -> str:
-    """Return what another server sent for a message: on one line, safe for a terminal, and not too long."""
+    """Return foreign text for a message: on one line, safe for a terminal, and shortened."""
     return one_line(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
 
 
 def path_below(root: str, uri: str) -> str | None:
-    """Return the decoded path of `uri` below the directory `root`, or None where it does not lie there.
+    """Return the decoded path of `uri` below the directory `root`; None if it is not below it.
 
-    The prefix is compared as it stands, and what follows segment by segment: no empty, `.` or `..` segment, and no
-    separator, backslash or NUL that an encoding hides.
+    The prefix is compared literally. No segment after it may be empty, `.` or `..`, nor decode to a separator, a
+    backslash or NUL.
     """
     if not uri.startswith(f"{root}/") or len(uri) > _MAX_URI or _NO_URI.search(uri):
         return None
@@ -150,10 +150,10 @@ def _decode(path: str) -> str | None:
         segments = [unquote_to_bytes(segment).decode("utf-8", "surrogateescape") for segment in path.split("/")]
     except UnicodeEncodeError:  # half a character, which JSON can spell
         return None
-    return None if any(map(_is_no_name, segments)) else "/".join(segments)
+    return None if any(map(_is_unusable, segments)) else "/".join(segments)
 
 
-def _is_no_name(segment: str) -> bool:
+def _is_unusable(segment: str) -> bool:
     return segment in {"", ".", ".."} or any(char in segment for char in "/\\\0")
 
 
@@ -163,7 +163,7 @@ def _skill_path(uri: object, faults: _Faults) -> str | None:
         return None
     scheme = _SCHEME.match(uri)
     if scheme is None or len(uri) > _MAX_URI or _NO_URI.search(uri):
-        faults.add(Reason.INVALID_URI, f"this is no URI of at most {_MAX_URI} characters without query and fragment")
+        faults.add(Reason.INVALID_URI, f"expected a URI of at most {_MAX_URI} characters, without query and fragment")
         return None
     path = _decode(uri[scheme.end() :])
     folder, _, name = (path or "").rpartition("/")
@@ -177,14 +177,16 @@ def _skill_path(uri: object, faults: _Faults) -> str | None:
 def _check_frontmatter(front: object, faults: _Faults) -> None:
     if not isinstance(front, dict):
         faults.add(Reason.INVALID_ENTRY, "frontmatter must be an object")
-    elif _is_deep(front):
+    elif _is_too_deep(front):
         faults.add(Reason.INVALID_ENTRY, f"frontmatter nests deeper than {MAX_DEPTH} levels")
     elif not isinstance(front.get("description"), str) or not front["description"].strip():
-        faults.add(Reason.MISSING_DESCRIPTION, "frontmatter.description must be a text that says when to use the skill")
+        faults.add(
+            Reason.MISSING_DESCRIPTION, "frontmatter.description must be a string that says when to use the skill"
+        )
 
 
-def _is_deep(value: object) -> bool:
-    """Tell whether collections nest deeper than any host reads; without recursion, which this could exhaust."""
+def _is_too_deep(value: object) -> bool:
+    """Tell whether collections nest deeper than hosts accept; iterative, because the input could exhaust the stack."""
     level, depth = [value], 0
     while level and depth <= MAX_DEPTH + 1:
         below = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list)]
@@ -194,7 +196,7 @@ def _is_deep(value: object) -> bool:
 
 def _check_name(name: object, path: str | None, faults: _Faults) -> None:
     if not isinstance(name, str) or not name:
-        faults.add(Reason.MISSING_NAME, "frontmatter.name must be a text")
+        faults.add(Reason.MISSING_NAME, "frontmatter.name must be a string")
         return
     if len(name) > NAME_LIMIT:
         faults.add(Reason.NAME_TOO_LONG, f"the name has {len(name)} characters; the limit is {NAME_LIMIT}")
@@ -208,7 +210,7 @@ def _check_name(name: object, path: str | None, faults: _Faults) -> None:
 
 
 def _files(resources: object, main: str | None, faults: _Faults) -> tuple[EntryFile, ...]:
-    """Read `resources`; `main` is the URI of the SKILL.md, None where it is no good and says nothing of the files."""
+    """Parse `resources`; `main` is the URI of the SKILL.md, None if it is invalid, so that files cannot be checked."""
     if resources == "dynamic":
         message = "the server generates this skill's files and publishes no digests, so nothing can be verified"
         faults.add(Reason.DYNAMIC_SKILL, message)
@@ -256,7 +258,7 @@ def _file(resource: object, root: str, faults: _Faults) -> EntryFile | None:
 
 
 def _size(value: object) -> int | None:
-    """Return a length in bytes, None for anything else; JSON has one kind of number, so 5.0 is 5."""
+    """Return a length in bytes, None for any other value; JSON has one number type, so 5.0 is 5."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MAX_SIZE:
         return None
     return int(value) if value == int(value) else None

@@ -1,8 +1,7 @@
-"""Write a verified skill into a folder: the whole of it or nothing, and over nothing that somebody else wrote.
+"""Install a verified skill into a folder, completely or not at all, without overwriting other content.
 
-The skill is written beside its place under a hidden name and then renamed into it. A record in the folder says
-from where it came and with which digests, so that a later fetch can tell a copy that nobody touched from one that
-somebody edited. Knows nothing of servers: an origin is a text and a URI.
+The skill is written to a hidden folder next to its place and then renamed. A record in the folder holds its origin and
+digests, so that a later fetch can distinguish an unchanged copy from an edited one.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ _VERSION = 1
 _MAX_RECORD = 8 * 1024 * 1024
 
 _LEFTOVERS = frozenset({"__pycache__", ".DS_Store", "Thumbs.db", "desktop.ini"})
-# What systems and interpreters leave in a folder without anybody having edited it.
+# Files that systems and interpreters create; they are not edits.
 
-_MAX_NAMED = 5
-# Files that a refusal names.
+_MAX_SHOWN_FILES = 5
+# Maximum number of files that an error names.
 
 
 class Installed(StrEnum):
-    """What became of a skill that was to be written."""
+    """How the installation of a skill ended."""
 
     WRITTEN = "written"
     REPLACED = "replaced"
@@ -52,14 +51,14 @@ class Installed(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a folder's content came from; `files` maps each path to its digest."""
+    """The origin of a folder's content; `files` maps each path to its digest."""
 
     server: str
     uri: str
     files: Mapping[str, str]
 
     def same_skill(self, other: Origin | None) -> bool:
-        """Tell whether both are the same skill of the same server, in whatever state."""
+        """Tell whether both are the same skill of the same server, in any version."""
         return other is not None and (self.server, self.uri) == (other.server, other.uri)
 
 
@@ -68,12 +67,12 @@ def install(
 ) -> Installed:
     """Write `contents`, bytes by relative path, to `folder` (relative, separated by `/`) below `root`.
 
-    `root` is trusted, and made where it is missing. A copy from the same origin that nobody edited is replaced; any
-    other folder only with `force`. No file is executable.
+    `root` is trusted and created if missing. An unedited copy from the same origin is replaced, any other folder only
+    with `force`. No file is executable.
 
     Raises:
-        InstallRefusedError: `disk_faults` finds a name that cannot be written, or the place is taken, was edited,
-            lies behind a link, or cannot be written. Nothing that was there has changed then.
+        InstallRefusedError: a name cannot be written, or the folder is taken, edited, behind a link, or not writable.
+            Existing content is unchanged then.
     """
     for fault in (*disk_faults([folder]), *disk_faults(contents)):
         raise InstallRefusedError(root / folder, fault.code, f"{fault.path}: {fault.message}")
@@ -81,13 +80,13 @@ def install(
     origin = Origin(server, uri, digests)
     target = root.joinpath(*folder.split("/"))
     try:
-        with _folders(root, target.parent):
+        with _parent_folders(root, target.parent):
             exists = _check_place(target, origin, force=force)
             if exists and not force and _read_origin(target) == origin:
                 return Installed.UNCHANGED
-            with _beside(target) as temporary:
+            with _temporary_sibling(target) as temporary:
                 _write(temporary / target.name, contents, origin)
-                _put(temporary, target, exists=exists)
+                _move_into_place(temporary, target, exists=exists)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InstallRefusedError(target, Reason.UNWRITABLE, f"cannot be written: {reason}") from None
@@ -95,15 +94,15 @@ def install(
 
 
 @contextmanager
-def _folders(root: Path, parent: Path) -> Generator[None]:
-    """Make the folders down to `parent`, none of them through a link; take back those that were made, on failure."""
+def _parent_folders(root: Path, parent: Path) -> Generator[None]:
+    """Create the folders down to `parent`, without following links; remove the created ones if the block fails."""
     made: list[Path] = []
     try:
         root.mkdir(parents=True, exist_ok=True)
         path = root
         for name in parent.relative_to(root).parts:
             path /= name
-            if _make(path):
+            if _make_folder(path):
                 made.append(path)
         yield
     except BaseException:
@@ -113,22 +112,22 @@ def _folders(root: Path, parent: Path) -> Generator[None]:
         raise
 
 
-def _make(path: Path) -> bool:
-    """Make a folder and tell whether it was not there."""
+def _make_folder(path: Path) -> bool:
+    """Create a folder if it is missing, and tell whether it was."""
     kind = _kind(path)
     if kind is None:
         path.mkdir()
     elif kind != stat.S_IFDIR:
-        message = "this is a link or a file where a folder is to be; move it away"
+        message = "expected a folder, found a link or a file; move it away"
         raise InstallRefusedError(path, Reason.FOLDER_TAKEN, message)
     elif _kind(path / ORIGIN_FILE) is not None:
-        message = "this is the folder of another skill that was fetched; name another with --to"
+        message = "this folder belongs to another fetched skill; choose another with --to"
         raise InstallRefusedError(path, Reason.FOLDER_TAKEN, message)
     return kind is None
 
 
 def _kind(path: Path) -> int | None:
-    """Return what lies at `path` itself, None for nothing; a junction of Windows counts as a link."""
+    """Return the file type at `path`, without following links; None if nothing is there. A junction is a link."""
     try:
         status = path.lstat()
     except FileNotFoundError:
@@ -138,39 +137,39 @@ def _kind(path: Path) -> int | None:
 
 
 def _check_place(target: Path, origin: Origin, *, force: bool) -> bool:
-    """Tell whether there is a folder to be replaced.
+    """Tell whether there is a folder to replace.
 
     Raises:
-        InstallRefusedError: there is something that must stay.
+        InstallRefusedError: the place holds content that must not be replaced.
     """
     kind = _kind(target)
     if kind is None:
         return False
     if kind != stat.S_IFDIR:
-        raise InstallRefusedError(target, Reason.FOLDER_TAKEN, "this is no folder; move it away")
+        raise InstallRefusedError(target, Reason.FOLDER_TAKEN, "this is not a folder; move it away")
     if force:
         return True
     before = _read_origin(target)
     if before is None:
-        message = "this folder was not fetched; name another with --to, or replace it with --force"
+        message = "this folder was not fetched; choose another with --to, or replace it with --force"
         raise InstallRefusedError(target, Reason.FOLDER_TAKEN, message)
     if not before.same_skill(origin):
         message = (
             f"this folder was fetched from {one_line(before.server)}, {one_line(before.uri)}; "
-            "name another with --to, or replace it with --force"
+            "choose another with --to, or replace it with --force"
         )
         raise InstallRefusedError(target, Reason.FOLDER_TAKEN, message)
-    edited = _edited(target, before)
+    edited = _edited_files(target, before)
     if edited:
-        names = ", ".join(map(one_line, edited[:_MAX_NAMED]))
-        more = f" and {len(edited) - _MAX_NAMED} more" if len(edited) > _MAX_NAMED else ""
+        names = ", ".join(map(one_line, edited[:_MAX_SHOWN_FILES]))
+        more = f" and {len(edited) - _MAX_SHOWN_FILES} more" if len(edited) > _MAX_SHOWN_FILES else ""
         message = f"edited since it was fetched: {names}{more}; replace it with --force, or keep a copy elsewhere first"
         raise InstallRefusedError(target, Reason.EDITED_COPY, message)
     return True
 
 
 def _read_origin(folder: Path) -> Origin | None:
-    """Return the record in a folder, None where there is none that can be understood."""
+    """Return the record in a folder; None if there is no readable one."""
     try:
         with Reader() as reader:
             raw, _ = reader.read(Location(folder, ORIGIN_FILE), _MAX_RECORD)
@@ -182,8 +181,8 @@ def _read_origin(folder: Path) -> Origin | None:
     return None
 
 
-def _edited(folder: Path, origin: Origin) -> list[str]:
-    """Return the files of a folder that differ from its record, with those that were added or removed."""
+def _edited_files(folder: Path, origin: Origin) -> list[str]:
+    """Return the files of a folder that differ from its record, including added and removed ones."""
     found = {path for path in _walk(folder) if path in origin.files or not _is_leftover(path)}
     differing = found.symmetric_difference(origin.files)
     with Reader() as reader:
@@ -199,7 +198,7 @@ def _edited(folder: Path, origin: Origin) -> list[str]:
 
 
 def _walk(folder: Path) -> Iterator[str]:
-    """Yield every file and link below a folder as a relative path."""
+    """Yield the relative path of every file and link below a folder."""
     waiting = [""]
     while waiting:
         prefix = waiting.pop()
@@ -216,8 +215,8 @@ def _is_leftover(path: str) -> bool:
 
 
 @contextmanager
-def _beside(target: Path) -> Generator[Path]:
-    """Make a hidden folder next to `target` that nobody else can enter; it is gone in the end."""
+def _temporary_sibling(target: Path) -> Generator[Path]:
+    """Create a private hidden folder next to `target`, and remove it after the block."""
     temporary = Path(tempfile.mkdtemp(prefix=".skillserve-", dir=target.parent))
     try:
         yield temporary
@@ -227,7 +226,7 @@ def _beside(target: Path) -> Generator[Path]:
 
 def _remove(folder: Path) -> None:
     if left := remove_tree(folder):
-        logger.warning("a folder beside skills cannot be removed: %s: %s", folder, one_line(left))
+        logger.warning("a temporary folder cannot be removed: %s: %s", folder, one_line(left))
 
 
 def _write(folder: Path, contents: Mapping[str, bytes], origin: Origin) -> None:
@@ -235,7 +234,7 @@ def _write(folder: Path, contents: Mapping[str, bytes], origin: Origin) -> None:
     for path, raw in contents.items():
         file = folder.joinpath(*path.split("/"))
         file.parent.mkdir(parents=True, exist_ok=True)
-        # Exclusive: two paths that this disk takes for one are a fault, not a replacement.
+        # Exclusive, so that two paths which this disk treats as one fail instead of overwriting each other.
         with file.open("xb") as stream:
             stream.write(raw)
     record = {"version": _VERSION, "server": origin.server, "uri": origin.uri, "files": dict(origin.files)}
@@ -243,8 +242,8 @@ def _write(folder: Path, contents: Mapping[str, bytes], origin: Origin) -> None:
         stream.write(json.dumps(record, indent=2) + "\n")
 
 
-def _put(temporary: Path, target: Path, *, exists: bool) -> None:
-    """Rename the new folder into its place; the one that was there comes back where that fails."""
+def _move_into_place(temporary: Path, target: Path, *, exists: bool) -> None:
+    """Rename the new folder to `target`; restore the previous one if that fails."""
     before = temporary.with_name(f"{temporary.name}-before")
     if exists:
         target.rename(before)

@@ -1,7 +1,7 @@
-"""Compare a skill's files with the entry that announced them, as the Skills extension (SEP-2640) asks of hosts.
+"""Compare a skill's files with the entry that announced them, as the Skills extension (SEP-2640) requires of hosts.
 
-A match says that a server's listing and its files agree, never that either can be trusted: both come from the same
-server. Pure: entry and bytes in, diagnostics out, each with the URI it is about.
+A match means that a server's listing and files agree, not that either is trustworthy: both come from the same server.
+Pure: entry and bytes in, diagnostics out, each with its URI.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonValue
     from skills_core.remote.entries import Entry, EntryFile
 
-__all__ = ["entry_notes", "equal_as_json", "incomplete_entries", "verify_file", "verify_frontmatter"]
+__all__ = ["entry_warnings", "equal_as_json", "incomplete_entries", "verify_file", "verify_frontmatter"]
 
 _MAX_FIELDS = 20
-# Fields that differ and are told of one by one.
+# Maximum number of differing fields that are reported one by one.
 
 _SHOWN = 60
-# Characters of a value that a message repeats.
+# Maximum characters of a value in a message.
 
 
 def verify_file(file: EntryFile, raw: bytes) -> Diagnostic | None:
-    """Say how the bytes of a file differ from its entry, or None where size and digest are those announced."""
+    """Return how the bytes of a file differ from its entry; None if size and digest match."""
     where = shown(file.uri)
     if len(raw) != file.size:
         message = f"the file has {len(raw)} bytes, the entry announces {file.size}"
@@ -44,9 +44,9 @@ def verify_file(file: EntryFile, raw: bytes) -> Diagnostic | None:
 
 
 def verify_frontmatter(entry: Entry, raw: bytes) -> tuple[Diagnostic, ...]:
-    """Say where the frontmatter of a SKILL.md, given by its bytes, differs from the entry's.
+    """Return where the frontmatter of a SKILL.md, given by its bytes, differs from the entry's.
 
-    What only loads after a repair, or says a thing twice, is refused: other parsers would read something else.
+    Frontmatter that needs a repair or has duplicate keys is refused, because other parsers may read it differently.
     """
     where = shown(entry.uri)
     document = parse_document(raw, where)
@@ -75,16 +75,16 @@ def _field(fields: Mapping[str, JsonValue], key: str) -> str:
         return f"no field '{shown(key)}'"
     try:
         text = json.dumps(fields[key])
-    except ValueError:  # Python spells out no integer of thousands of digits
+    except ValueError:  # Python refuses to print integers of thousands of digits
         text = "a number"
     return f"'{shown(key)}': {text if len(text) <= _SHOWN else f'{text[:_SHOWN]}…'}"
 
 
 def equal_as_json(one: object, other: object) -> bool:
-    """Tell whether two JSON values are the same: a truth value is no number, and 1.0 is 1.
+    """Tell whether two JSON values are equal; booleans are not numbers, and 1.0 equals 1.
 
-    Numbers are compared as doubles, which is all that they are to most of the hosts and servers there are. Values
-    must not nest deeper than an entry's frontmatter may.
+    Numbers are compared as doubles, as most hosts and servers represent them. Values must not nest deeper than an
+    entry's frontmatter may.
     """
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
@@ -100,8 +100,8 @@ def equal_as_json(one: object, other: object) -> bool:
     return type(one) is type(other) and one == other
 
 
-def entry_notes(entry: Entry) -> tuple[Diagnostic, ...]:
-    """Return what is worth telling about an entry that keeps the rules every host insists on."""
+def entry_warnings(entry: Entry) -> tuple[Diagnostic, ...]:
+    """Return warnings about a valid entry that some hosts may refuse."""
     length = len(entry.description)
     if length <= DESCRIPTION_LIMIT:
         return ()
@@ -110,19 +110,19 @@ def entry_notes(entry: Entry) -> tuple[Diagnostic, ...]:
 
 
 def incomplete_entries(entries: Iterable[Entry]) -> dict[str, Diagnostic]:
-    """Return a fault for each entry, by its URI, that leaves out a file of a skill nested within it.
+    """Return a fault by URI for each entry that omits a file of a skill nested in it.
 
-    The files of a nested skill are supporting files of the enclosing one, and an entry must list every file.
+    The files of a nested skill are also files of the enclosing one, and an entry must list every file.
     """
     found: dict[str, Diagnostic] = {}
     enclosing: list[Entry] = []
-    # Sorted so, whatever lies below a directory follows it directly.
+    # In this order, everything below a directory directly follows it.
     for entry in sorted(entries, key=lambda entry: f"{entry.root}/"):
         while enclosing and not entry.root.startswith(f"{enclosing[-1].root}/"):
             enclosing.pop()
         if enclosing and not entry.manifest <= enclosing[-1].manifest:
             uri = enclosing[-1].uri
-            message = f"the entry leaves out a file of the skill nested within it, {shown(entry.uri)}"
+            message = f"the entry omits a file of the skill nested in it, {shown(entry.uri)}"
             found.setdefault(uri, Diagnostic(Severity.ERROR, Reason.INCOMPLETE_ENTRY, message, shown(uri)))
         enclosing.append(entry)
     return found

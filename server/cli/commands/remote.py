@@ -14,7 +14,7 @@ from server.cli.console import EXIT_NO, EXIT_USAGE, print_json, print_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from server.remote.operations import RemoteOutcome, Result
+    from server.remote.operations import RemoteOutcome, SkillResult
 
 __all__ = ["fetch", "verify"]
 
@@ -75,10 +75,10 @@ def _silence_libraries() -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
-def _result_printer(*, as_json: bool) -> Callable[[Result], None]:
+def _result_printer(*, as_json: bool) -> Callable[[SkillResult], None]:
     from server.cli.remote_report import result_lines
 
-    def print_result(result: Result) -> None:
+    def print_result(result: SkillResult) -> None:
         if not as_json:
             print_text("\n".join(result_lines(result)))
 
@@ -95,7 +95,7 @@ def _print_and_exit(outcome: RemoteOutcome, *, as_json: bool) -> None:
             typer.echo(f"skillserve: {diagnostic}", err=True)
         if outcome.results:
             print_text(summary(outcome))
-    if outcome.misused:
+    if outcome.ambiguous:
         raise typer.Exit(EXIT_USAGE)
-    if not outcome.done:
+    if not outcome.succeeded:
         raise typer.Exit(EXIT_NO)

@@ -23,7 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from server.remote.bounded_transport import receiving
+from server.remote.bounded_transport import limit_responses
 from server.remote.client import RemoteLimits, http_client
 from server.run.mcp_servers.config_file import file_secrets
 from server.run.mcp_servers.results import text_of
@@ -177,7 +177,7 @@ class _Connection:
 
     async def _open_session(self, stack: AsyncExitStack, *, sse: bool) -> Client:
         async with AsyncExitStack() as opening:
-            with receiving(_SESSION_BYTES, _SESSION_BYTES) as self._exchange:
+            with limit_responses(_SESSION_BYTES, _SESSION_BYTES) as self._exchange:
                 transport = await _transport(self._spec, opening, sse=sse)
                 client = await opening.enter_async_context(_client(transport, sse=sse))
             stack.push_async_exit(opening.pop_all())
@@ -211,7 +211,7 @@ class _Connection:
         if self._client is None:
             raise ToolFailedError(f"The server {shown} has disconnected; its tools are not available.")
         params = types.CallToolRequestParams(name=name, arguments=arguments)
-        with receiving(_CALL_BYTES, _CALL_BYTES) as exchange:
+        with limit_responses(_CALL_BYTES, _CALL_BYTES) as exchange:
             try:
                 request = types.CallToolRequest(params=params)
                 result = await self._client.session.send_request(request, types.CallToolResult)
@@ -259,9 +259,9 @@ async def _transport(spec: ServerSpec, stack: AsyncExitStack, *, sse: bool) -> A
 async def _list_tools(client: Client) -> list[types.Tool]:
     found: list[types.Tool] = []
     cursor: str | None = None
-    with receiving(_LIST_BYTES, _LIST_BYTES) as exchange:
+    with limit_responses(_LIST_BYTES, _LIST_BYTES) as exchange:
         for _ in range(_MAX_PAGES):
-            exchange.ask()
+            exchange.start_request()
             page = await client.list_tools(cursor=cursor)
             found += page.tools
             if not page.next_cursor or page.next_cursor == cursor or len(found) > MAX_TOOLS:

@@ -1,4 +1,4 @@
-"""Writing a verified skill: the whole of it or nothing, and over nothing that somebody else wrote."""
+"""The installation of a verified skill: complete or not at all, and never over other content."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def refused(root: Path, folder: str, contents: Mapping[str, bytes] = FILES, **op
     return caught.value
 
 
-def test_every_file_is_written_with_a_record_of_where_it_came_from(tmp_path: Path) -> None:
+def test_every_file_is_written_with_a_record_of_its_origin(tmp_path: Path) -> None:
     assert put(tmp_path / "new" / "skills", "one", FILES) is Installed.WRITTEN
     folder = tmp_path / "new" / "skills" / "one"
     assert tree(folder) == FILES
@@ -51,14 +51,14 @@ def test_every_file_is_written_with_a_record_of_where_it_came_from(tmp_path: Pat
     assert [path.name for path in (tmp_path / "new" / "skills").iterdir()] == ["one"]
 
 
-def test_what_was_written_is_loaded_again_without_the_record(tmp_path: Path, load: Callable[..., Library]) -> None:
+def test_an_installed_skill_loads_without_its_record(tmp_path: Path, load: Callable[..., Library]) -> None:
     put(tmp_path, "one", FILES)
     (skill,) = load(tmp_path).catalog.skills
     assert skill.content.files.keys() == FILES.keys()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no executable bits")
-def test_nothing_is_executable_and_folders_are_as_this_user_makes_them(tmp_path: Path) -> None:
+def test_no_file_is_executable_and_folders_have_the_users_default_mode(tmp_path: Path) -> None:
     put(tmp_path, "one", FILES)
     (tmp_path / "ordinary").mkdir()
     ordinary = stat.S_IMODE((tmp_path / "ordinary").stat().st_mode)
@@ -68,7 +68,7 @@ def test_nothing_is_executable_and_folders_are_as_this_user_makes_them(tmp_path:
     assert stat.S_IMODE((tmp_path / "one").stat().st_mode) == ordinary
 
 
-def test_a_copy_that_nobody_edited_is_replaced_and_the_same_again_is_left_alone(tmp_path: Path) -> None:
+def test_an_unedited_copy_is_replaced_and_an_identical_one_is_kept(tmp_path: Path) -> None:
     put(tmp_path, "one", FILES)
     written = (tmp_path / "one" / "SKILL.md").stat()
     assert put(tmp_path, "one", FILES) is Installed.UNCHANGED
@@ -79,7 +79,7 @@ def test_a_copy_that_nobody_edited_is_replaced_and_the_same_again_is_left_alone(
     assert [path.name for path in tmp_path.iterdir()] == ["one"]
 
 
-def test_what_systems_and_interpreters_leave_behind_is_no_edit(tmp_path: Path) -> None:
+def test_files_created_by_systems_and_interpreters_are_no_edits(tmp_path: Path) -> None:
     put(tmp_path, "one", FILES)
     cache = tmp_path / "one" / "scripts" / "__pycache__"
     cache.mkdir()
@@ -104,9 +104,7 @@ if os.name != "nt":  # links need a privilege there
 
 
 @pytest.mark.parametrize(("edit", "named"), list(EDITS.values()), ids=EDITS)
-def test_an_edited_copy_stays_unless_it_is_forced_away(
-    tmp_path: Path, edit: Callable[[Path], object], named: str
-) -> None:
+def test_an_edited_copy_is_replaced_only_with_force(tmp_path: Path, edit: Callable[[Path], object], named: str) -> None:
     root = tmp_path / "skills"
     put(root, "one", FILES)
     edit(root / "one")
@@ -118,7 +116,7 @@ def test_an_edited_copy_stays_unless_it_is_forced_away(
     assert tree(root / "one") == {"SKILL.md": MAIN}
 
 
-def test_a_folder_from_elsewhere_stays_unless_it_is_forced_away(tmp_path: Path) -> None:
+def test_a_folder_of_another_origin_is_replaced_only_with_force(tmp_path: Path) -> None:
     root = tmp_path / "skills"
     (root / "one").mkdir(parents=True)
     (root / "one" / "mine.md").write_bytes(b"mine")
@@ -133,7 +131,7 @@ def test_a_folder_from_elsewhere_stays_unless_it_is_forced_away(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("record", [b"", b"{", b"[]", b'{"version": 2}', b'{"version": 1, "server": 1}', b"[" * 10**6])
-def test_a_record_that_makes_no_sense_is_none(tmp_path: Path, record: bytes) -> None:
+def test_an_unreadable_record_counts_as_missing(tmp_path: Path, record: bytes) -> None:
     root = tmp_path / "skills"
     put(root, "one", FILES)
     (root / "one" / ORIGIN_FILE).write_bytes(record)
@@ -141,7 +139,7 @@ def test_a_record_that_makes_no_sense_is_none(tmp_path: Path, record: bytes) -> 
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
-def test_a_link_or_a_file_in_the_way_is_never_written_through_and_not_even_forced_away(tmp_path: Path) -> None:
+def test_a_link_or_file_in_the_way_is_refused_even_with_force(tmp_path: Path) -> None:
     root, elsewhere = tmp_path / "skills", tmp_path / "elsewhere"
     root.mkdir()
     elsewhere.mkdir()
@@ -162,9 +160,7 @@ def test_no_skill_is_written_into_the_folder_of_another_one(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("path", ["../x", "/x", "a/../../x", "a\\..\\x", ".git/config", ORIGIN_FILE, "", "skill.md"])
-def test_a_path_that_is_no_plain_file_of_the_skill_is_refused_before_anything_is_written(
-    tmp_path: Path, path: str
-) -> None:
+def test_an_unsafe_path_is_refused_before_anything_is_written(tmp_path: Path, path: str) -> None:
     root = tmp_path / "skills"
     root.mkdir()
     error = refused(root, "one", {"SKILL.md": MAIN, path: b"x"})
@@ -173,7 +169,7 @@ def test_a_path_that_is_no_plain_file_of_the_skill_is_refused_before_anything_is
 
 
 @pytest.mark.parametrize("fails", ["write", "rename"])
-def test_a_failure_leaves_nothing_behind_and_loses_nothing(
+def test_a_failed_installation_leaves_everything_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:
     root = tmp_path / "skills"

@@ -1,4 +1,4 @@
-"""The rules that another server's entries must keep, and how files are held against them."""
+"""The rules for entries of other servers, and the comparison of files with them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skills_core.errors import EntryRefusedError
 from skills_core.remote.disk_names import disk_faults
 from skills_core.remote.entries import Entry, parse_entry, path_below
 from skills_core.remote.verification import (
-    entry_notes,
+    entry_warnings,
     equal_as_json,
     incomplete_entries,
     verify_file,
@@ -175,7 +175,7 @@ def test_a_name_keeps_the_naming_rules(name: str, reason: str) -> None:
     assert faults({"uri": uri, "frontmatter": front, "resources": [listed(uri, MAIN)]}) == [reason]
 
 
-def test_all_faults_are_told_at_once_and_what_the_entry_claims_to_be() -> None:
+def test_all_faults_are_reported_at_once_with_the_claimed_uri_and_name() -> None:
     value = with_file(uri="skill://evil/x", digest="no")
     value["frontmatter"] = {"name": "two"}
     with pytest.raises(EntryRefusedError) as caught:
@@ -189,11 +189,11 @@ def test_all_faults_are_told_at_once_and_what_the_entry_claims_to_be() -> None:
     assert (caught.value.uri, caught.value.name) == (f"{ROOT}/SKILL.md", "two")
 
 
-def test_the_faults_of_one_entry_are_told_up_to_a_limit_that_is_told_as_well() -> None:
+def test_the_number_of_reported_faults_is_limited_and_says_so() -> None:
     with pytest.raises(EntryRefusedError) as caught:
         parse_entry(good(resources=[{}] * 400))
     assert len(caught.value.diagnostics) == 51
-    assert "more wrong" in caught.value.diagnostics[-1].message
+    assert "more faults" in caught.value.diagnostics[-1].message
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_the_faults_of_one_entry_are_told_up_to_a_limit_that_is_told_as_well() -
         ("file:///srv/one/SKILL.md", "srv/one"),
     ],
 )
-def test_any_scheme_is_as_good_as_another(uri: str, path: str) -> None:
+def test_every_uri_scheme_is_accepted(uri: str, path: str) -> None:
     entry = parse_entry(good(uri=uri, resources=[listed(uri, MAIN)]))
     assert entry.path == path
 
@@ -275,7 +275,7 @@ def test_a_field_that_differs_is_named(front: dict[str, Any], fields: str, named
     assert f"'{named}'" in fault.message
 
 
-def test_fields_that_differ_are_named_up_to_a_limit_that_is_told() -> None:
+def test_the_number_of_reported_fields_is_limited_and_says_so() -> None:
     found = verify_frontmatter(entry_with({f"x{number}": 1 for number in range(100)}), document(""))
     assert len(found) == 21
     assert "80 more" in found[-1].message
@@ -297,10 +297,10 @@ def test_frontmatter_that_other_parsers_read_differently_is_refused_with_the_rea
     assert codes == {why, "frontmatter_mismatch"}
 
 
-def test_what_hosts_may_refuse_is_a_warning() -> None:
-    (note,) = entry_notes(entry_with({"description": "d" * 1025}))
+def test_an_overlong_description_is_a_warning() -> None:
+    (note,) = entry_warnings(entry_with({"description": "d" * 1025}))
     assert (note.code, note.severity) == (Reason.DESCRIPTION_TOO_LONG, Severity.WARNING)
-    assert entry_notes(parse_entry(good())) == ()
+    assert entry_warnings(parse_entry(good())) == ()
 
 
 def skill_entry(path: str, *files: str) -> Entry:
@@ -310,7 +310,7 @@ def skill_entry(path: str, *files: str) -> Entry:
     return parse_entry({"uri": uri, "frontmatter": front, "resources": resources})
 
 
-def test_an_entry_that_leaves_out_a_file_of_a_nested_skill_is_incomplete() -> None:
+def test_an_entry_that_omits_a_file_of_a_nested_skill_is_incomplete() -> None:
     inner = skill_entry("outer/inner", "a.md")
     whole = skill_entry("outer", "inner/SKILL.md", "inner/a.md")
     assert incomplete_entries([inner, whole, skill_entry("outer-more")]) == {}
@@ -332,14 +332,14 @@ def test_an_entry_that_leaves_out_a_file_of_a_nested_skill_is_incomplete() -> No
         [".SkillServe-Origin.json/x"],
     ],
 )
-def test_paths_that_are_one_on_some_disk_are_refused(paths: list[str]) -> None:
+def test_paths_that_collide_on_some_disk_are_refused(paths: list[str]) -> None:
     assert {fault.code for fault in disk_faults(paths, windows=False)} == {Reason.NAME_COLLISION}
 
 
 @pytest.mark.parametrize(
     "path", ["..", "a/../b", "a//b", "/a", "a\\b", "a\0", "", ".git/config", "x/.GIT/hooks/y", ".g\u200cit", "a" * 256]
 )
-def test_names_that_lead_elsewhere_or_are_gits_are_refused_everywhere(path: str) -> None:
+def test_names_outside_the_folder_and_gits_names_are_refused_everywhere(path: str) -> None:
     assert Reason.UNSUPPORTED_NAME in {fault.code for fault in disk_faults([path], windows=False)}
 
 
@@ -444,7 +444,7 @@ def problems(value: object, contents: dict[str, bytes]) -> list[str]:
     deadline=None,
 )
 @given(files=real_files, fields=yaml_fields, data=st.data())
-def test_what_this_product_lists_verifies_and_no_longer_once_anything_is_changed(
+def test_our_own_entries_verify_and_any_change_is_detected(
     tmp_path_factory: pytest.TempPathFactory,
     write_skill: Callable[..., Path],
     files: dict[str, bytes],

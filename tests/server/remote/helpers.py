@@ -1,4 +1,4 @@
-"""How the tests of the client reach servers, and read what it found."""
+"""Helpers that connect the remote client to servers and inspect its results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import anyio
 from server.remote.address import Address
 from server.remote.client import RemoteLimits, RemoteServer, connect
 from server.remote.operations import RemoteOutcome, verify_server
-from server.remote.verification import RemoteSkill
+from server.remote.skills import RemoteSkill
 from skills_core import Diagnostic, Severity
 from skills_core.remote.disk_names import ORIGIN_FILE
 from tests.conftest import MakeSkill
@@ -72,7 +72,7 @@ def faults(outcome: RemoteOutcome) -> set[str]:
     for result in outcome.results:
         assert isinstance(result, RemoteSkill)
         found |= codes(result.diagnostics)
-    assert outcome.done == (not found and bool(outcome.results))
+    assert outcome.succeeded == (not found and bool(outcome.results))
     return found
 
 

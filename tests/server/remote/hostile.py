@@ -1,4 +1,4 @@
-"""A server that lies: raw JSON-RPC over real HTTP, truthful until a test tells it otherwise."""
+"""A hostile server: raw JSON-RPC over real HTTP, correct until a test tampers with it."""
 
 from __future__ import annotations
 

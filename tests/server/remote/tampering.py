@@ -1,4 +1,4 @@
-"""What a server may lie about, and how it is found out."""
+"""What a server may tamper about, and how it is found out."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from skills_core.format.yaml12 import MAX_DEPTH
 from tests.server.remote.helpers import MIB
 from tests.server.remote.hostile import Hostile, Raw, RpcError, listed, serve_skill, skill_md
 
-Lie = Callable[[Hostile], object]
+Tampering = Callable[[Hostile], object]
 
 
-def spoil(**changes: Any) -> Lie:
+def spoil(**changes: Any) -> Tampering:
     """Change the entry's second file."""
     return lambda app: app.one.resources[1].update(changes)
 
 
-def entry(**changes: Any) -> Lie:
+def entry(**changes: Any) -> Tampering:
     return lambda app: app.one.entry.update(changes)
 
 
-def frontmatter(**changes: Any) -> Lie:
+def frontmatter(**changes: Any) -> Tampering:
     return lambda app: app.one.entry["frontmatter"].update(changes)
 
 
-def answer(method: str, value: Any) -> Lie:
+def answer(method: str, value: Any) -> Tampering:
     return lambda app: app.answers.update({method: value})
 
 
-def contents(make: Callable[[str, bytes], Any]) -> Lie:
+def contents(make: Callable[[str, bytes], Any]) -> Tampering:
     """Answer reads with what `make` makes of the URI and the true bytes."""
 
-    def lie(app: Hostile) -> None:
+    def tamper(app: Hostile) -> None:
         app.answers["resources/read"] = lambda params: make(params["uri"], app.one.contents[params["uri"]])
 
-    return lie
+    return tamper
 
 
 def block(**fields: Any) -> dict[str, Any]:
@@ -80,12 +80,12 @@ def hidden_file(app: Hostile) -> None:
     app.one.contents["skill://one/sub/hidden.md"] = b"hidden"
 
 
-def directory(*children: dict[str, Any]) -> Lie:
-    def lie(app: Hostile) -> None:
+def directory(*children: dict[str, Any]) -> Tampering:
+    def tamper(app: Hostile) -> None:
         app.extension = {"directoryRead": True}
         app.answers["resources/directory/read"] = {"resultType": "complete", "resources": list(children)}
 
-    return lie
+    return tamper
 
 
 def two_entries(app: Hostile) -> None:
@@ -108,7 +108,7 @@ MANY_VALUES = b'{"jsonrpc":"2.0","id":1,"result":{"x":[' + b"[]," * (2 * MIB) + 
 PACKED = gzip.compress(b'{"jsonrpc":"2.0","id":2,"result":{"skills":[]}}')
 FOREIGN = {"uri": "skill://two/x.md", "name": "x"}
 
-LIES: dict[str, tuple[Lie, set[str]]] = {
+TAMPERINGS: dict[str, tuple[Tampering, set[str]]] = {
     "another digest": (spoil(digest="sha256:" + "0" * 64), {"digest_mismatch"}),
     "another size": (spoil(size=2), {"size_mismatch"}),
     "a size of nothing": (spoil(size=0), {"size_mismatch"}),

@@ -44,7 +44,7 @@ async def test_verify_prints_a_line_for_each_skill_a_summary_and_the_documented_
         ]
 
 
-async def test_nothing_that_a_server_sends_reaches_the_terminal_as_it_is() -> None:
+async def test_no_control_character_of_a_server_reaches_the_terminal() -> None:
     evil = "\x1b]0;owned\x07\u202e\x9b2J\n"
     one, two, three = serve_skill("one"), serve_skill("two"), serve_skill("three")
     three.entry["frontmatter"][evil * 1000] = evil * 1000
@@ -63,7 +63,7 @@ async def test_nothing_that_a_server_sends_reaches_the_terminal_as_it_is() -> No
     assert b"\x1b" not in done.stderr
 
 
-async def test_exit_codes_tell_no_from_wrong_use(tmp_path: Path) -> None:
+async def test_exit_codes_distinguish_failure_from_wrong_use(tmp_path: Path) -> None:
     app = Hostile([serve_skill("one")])
     async with running(app) as url:
         for arguments, code in (
@@ -100,7 +100,7 @@ def test_other_commands_start_without_the_client(skills: Path, make_skill: MakeS
     assert b"one" in done.stdout
 
 
-async def test_a_proxy_that_the_environment_names_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_environments_proxy_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
         monkeypatch.delenv(name)
     assert Address.parse("http://example.com/mcp").proxy is None

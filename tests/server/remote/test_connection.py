@@ -1,4 +1,4 @@
-"""Answers that are late, large, cut, or somebody else's."""
+"""Answers that are late, too large, truncated, or from another kind of server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from server.remote.address import Address, AddressError
 from server.remote.bounded_transport import HttpExchange
 from server.remote.client import RemoteError, RemoteLimits
 from server.remote.operations import verify_server
-from server.remote.verification import check_files, list_skills
+from server.remote.skills import list_skills
+from server.remote.verification import verify_files
 from skills_core import Reason
 from tests.server.remote.helpers import MIB, connected, faults, verified
 from tests.server.remote.hostile import Hostile, Raw, running, serve_skill
@@ -30,7 +31,7 @@ async def test_reading_stops_at_the_bound_and_the_connection_is_closed() -> None
     assert app.sent < 64 * MIB
 
 
-async def test_a_failure_of_one_answer_leaves_the_connection_to_the_others() -> None:
+async def test_one_failed_answer_does_not_end_the_connection() -> None:
     app = Hostile([serve_skill("one", {"cut.md": b"cut", "fine.md": b"fine"})])
     length = {"content-type": "application/json", "content-length": "1000"}
 
@@ -41,12 +42,12 @@ async def test_a_failure_of_one_answer_leaves_the_connection_to_the_others() -> 
     app.answers["resources/read"] = read
     async with connected(app) as server:
         (skill,) = await list_skills(server)
-        checked = await check_files(server, skill)
+        checked = await verify_files(server, skill)
     assert checked.contents.keys() == {"SKILL.md", "fine.md"}
     assert [(fault.code, fault.path) for fault in checked.diagnostics] == [(Reason.SERVER_ERROR, "skill://one/cut.md")]
 
 
-async def test_a_server_that_falls_silent_is_given_up() -> None:
+async def test_a_silent_server_times_out() -> None:
     app = Hostile(
         [serve_skill("one")], {"resources/read": Raw(b"", headers={"content-length": "10"} | Raw(b"").headers)}
     )
@@ -67,7 +68,7 @@ async def test_a_server_that_falls_silent_is_given_up() -> None:
         never.set()
 
 
-async def test_an_answer_that_drips_is_given_up_in_the_end() -> None:
+async def test_a_slowly_dripping_answer_times_out() -> None:
     app = Hostile([serve_skill("one")], {"resources/read": Raw(b" ", endless=True)})
     async with connected(app, RemoteLimits(connect=5, silence=5, answer=0.3)) as server:
         with pytest.raises(RemoteError) as caught:
@@ -107,10 +108,10 @@ async def test_the_headers_are_sent_with_every_request() -> None:
     async with running(app) as url:
         assert faults(await verified(url)) == {"access_denied"}
         address = Address.parse(url, ["Authorization: Bearer secret"])
-        assert (await verify_server(address, (), lambda _: None)).done
+        assert (await verify_server(address, (), lambda _: None)).succeeded
 
 
-async def test_nobody_there_and_nobody_who_speaks_mcp_are_told_apart() -> None:
+async def test_no_server_and_no_mcp_server_are_distinguished() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         assert faults(await verified(f"http://127.0.0.1:{unused.getsockname()[1]}/mcp")) == {"unreachable"}
@@ -122,27 +123,27 @@ async def test_nobody_there_and_nobody_who_speaks_mcp_are_told_apart() -> None:
             assert faults(await verified(url)) == {"not_mcp"}
 
 
-async def test_a_server_that_vanishes_ends_the_run() -> None:
+async def test_a_lost_server_ends_the_operation() -> None:
     app = Hostile([serve_skill("one", {f"{number}.md": b"" for number in range(100)})])
     async with connected(app) as server:
         (skill,) = await list_skills(server)
         app.leave()
         await app.stopped.wait()
         with pytest.raises(RemoteError) as caught:
-            await check_files(server, skill)
+            await verify_files(server, skill)
     assert caught.value.reason is Reason.UNREACHABLE
 
 
 def bounded(*chunks: bytes, limit: int = 10_000, structure: int = 10_000) -> HttpExchange:
     exchange = HttpExchange(limit, structure)
-    exchange.begin()
+    exchange.start_response()
     for chunk in chunks:
         exchange.receive(chunk)
     return exchange
 
 
 @pytest.mark.parametrize("text", ['{"a": "b\\"c", "\\\\": [1, "\\\\\\""]}', '["\\u0022", "", "x\\ny"]', "[]"])
-def test_what_stands_outside_of_strings_is_counted_however_the_text_is_cut(text: str) -> None:
+def test_bytes_outside_of_strings_are_counted_with_any_chunks(text: str) -> None:
     raw = text.encode()
     outside = len(json.dumps(json.loads(text), separators=(",", ":")))  # spaces are all that is left to tell apart
     whole = bounded(raw)._structure
@@ -152,7 +153,7 @@ def test_what_stands_outside_of_strings_is_counted_however_the_text_is_cut(text:
     assert bounded(*(raw[at : at + 1] for at in range(len(raw))))._structure == whole
 
 
-def test_the_inside_of_strings_counts_for_the_size_alone() -> None:
+def test_bytes_inside_of_strings_count_only_for_the_size() -> None:
     raw = b'{"a":"' + b"[]," * 1000 + b'"}'
     assert bounded(raw)._structure == 7
     for limit, structure, cut in ((3007, 100, raw), (9000, 6, raw), (9000, 100, b'{"a\n":1}')):
@@ -160,22 +161,22 @@ def test_the_inside_of_strings_counts_for_the_size_alone() -> None:
             bounded(cut, limit=limit, structure=structure)
 
 
-def test_an_event_stream_that_is_taken_up_again_for_ever_ends() -> None:
+def test_the_number_of_responses_to_a_request_is_limited() -> None:
     exchange = HttpExchange(10, 10)
-    assert [exchange.begin() for _ in range(30)] == [True] * 20 + [False] * 10
+    assert [exchange.start_response() for _ in range(30)] == [True] * 20 + [False] * 10
 
 
 @pytest.mark.parametrize(
     "url",
     ["", "example.com", "ftp://example.com/mcp", "http://", "http:///mcp", "http://a b/", "http://[::1", "http://h:x/"],
 )
-def test_what_is_no_url_of_a_server_is_refused(url: str) -> None:
+def test_an_invalid_url_is_refused(url: str) -> None:
     with pytest.raises(AddressError):
         Address.parse(url)
 
 
 @pytest.mark.parametrize("header", ["", "x", ": y", "a b: c", "a: b\r\nc: d", "a: caf\u00e9", "a\n: b"])
-def test_what_is_no_header_is_refused(header: str) -> None:
+def test_an_invalid_header_is_refused(header: str) -> None:
     with pytest.raises(AddressError):
         Address.parse("http://example.com/mcp", [header])
 

@@ -1,4 +1,4 @@
-"""Skills of another server are written to folders as they were verified, or not at all."""
+"""Fetched skills are written to folders exactly as verified, or not at all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from server.remote.fetch import Fetched, fetch_skills
-from server.remote.verification import RemoteSkill, list_skills
+from server.remote.skills import RemoteSkill, list_skills
 from skills_core.remote.disk_names import ORIGIN_FILE
 from tests.conftest import MakeSkill
 from tests.server.remote.helpers import ANSWER, codes, connected, skillserve, tree, varied, verified
@@ -47,7 +47,7 @@ async def test_a_fetched_folder_equals_its_source_and_verifies_again(
     assert "6 verified, 0 failed" in done.stdout.decode()
 
 
-async def test_skills_that_share_a_name_are_written_to_their_paths_whichever_is_fetched(tmp_path: Path) -> None:
+async def test_skills_that_share_a_name_are_written_to_their_paths(tmp_path: Path) -> None:
     app = Hostile([serve_skill("acme/billing/one"), serve_skill("corp/one"), serve_skill("x/two")])
     async with running(app) as url:
         done = await skillserve("fetch", url, "one", "--to", tmp_path)
@@ -62,7 +62,7 @@ async def test_skills_that_share_a_name_are_written_to_their_paths_whichever_is_
     )
 
 
-async def test_no_folder_of_one_run_lies_in_another(tmp_path: Path) -> None:
+async def test_no_fetched_folder_is_inside_another(tmp_path: Path) -> None:
     app = Hostile(
         [serve_skill("acme/one"), serve_skill("b/one"), serve_skill("x/acme"), serve_skill("acme/one", scheme="y:")]
     )
@@ -81,7 +81,7 @@ async def test_no_folder_of_one_run_lies_in_another(tmp_path: Path) -> None:
     assert codes(found["skill://acme/one/SKILL.md"].faults) == {"name_collision"}
 
 
-async def test_what_does_not_verify_is_not_written_and_the_rest_is(tmp_path: Path) -> None:
+async def test_only_verified_skills_are_written(tmp_path: Path) -> None:
     app = Hostile([serve_skill("one"), serve_skill("two"), serve_skill("outer"), serve_skill("outer/inner")])
     app.one.resources[0]["size"] += 1
     outer = app.skills[2]
@@ -108,22 +108,22 @@ async def test_what_does_not_verify_is_not_written_and_the_rest_is(tmp_path: Pat
         (("a" * 300,), "unsupported_name"),
     ],
 )
-async def test_what_verifies_and_cannot_be_written_is_refused_for_writing_alone(
+async def test_a_verified_skill_that_cannot_be_written_is_refused_but_counts_as_verified(
     tmp_path: Path, files: tuple[str, ...], reason: str
 ) -> None:
     app = Hostile([serve_skill("one", dict.fromkeys(files, b"x"))])
     (result,) = (await fetched(app, tmp_path)).values()
-    assert result.skill.sound
+    assert result.skill.valid
     assert codes(result.faults) == {reason}
     assert list(tmp_path.iterdir()) == []
     async with running(app) as url:
         (skill,) = (await verified(url)).results
     assert isinstance(skill, RemoteSkill)
-    assert skill.sound
+    assert skill.valid
     assert {fault.code.value for fault in skill.diagnostics} == {reason}
 
 
-async def test_an_inner_skill_is_not_written_apart_from_the_outer_one_that_could_not_be(tmp_path: Path) -> None:
+async def test_a_nested_skill_is_refused_with_its_enclosing_one(tmp_path: Path) -> None:
     app = Hostile([serve_skill("outer"), serve_skill("outer/inner")])
     app.one.add("skill://outer/inner/SKILL.md", app.skills[1].contents["skill://outer/inner/SKILL.md"])
     (tmp_path / "outer").mkdir()

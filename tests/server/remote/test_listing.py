@@ -1,4 +1,4 @@
-"""Which skills a server has, over pages and by their URIs."""
+"""The skills of a server: paged listings, and skills by URI."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from server.remote.client import RemoteError
-from server.remote.verification import RemoteSkill
+from server.remote.skills import RemoteSkill
 from skills_core import Reason
 from tests.server.remote.helpers import connected, faults, verified
 from tests.server.remote.hostile import Hostile, running, serve_skill
 from tests.server.remote.tampering import raises
 
 
-async def test_pages_are_followed_up_to_a_limit_and_so_are_skills(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_numbers_of_pages_and_skills_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("server.remote.client._MAX_PAGES", 50)
     monkeypatch.setattr("server.remote.client._MAX_ENTRIES", 60)
     turns = iter(range(1000))
@@ -39,7 +39,7 @@ async def test_pages_are_followed_up_to_a_limit_and_so_are_skills(monkeypatch: p
             assert caught.value.reason is Reason.INVALID_LISTING
 
 
-async def test_an_update_between_list_and_get_is_no_lie_but_going_on_to_differ_is_told() -> None:
+async def test_an_update_between_list_and_get_is_accepted_and_a_lasting_difference_reported() -> None:
     app = Hostile([serve_skill("one", {"a.md": b"a"})])
     before = json.loads(json.dumps(app.one.entry))
     app.one.add("skill://one/b.md", b"b")
@@ -52,7 +52,7 @@ async def test_an_update_between_list_and_get_is_no_lie_but_going_on_to_differ_i
         app.answers["skills/list"] = app.complete(skills=[before])
         (skill,) = (await verified(url)).results
     assert isinstance(skill, RemoteSkill)
-    assert skill.sound
+    assert skill.valid
     assert [fault.code for fault in skill.diagnostics] == [Reason.ENTRY_MISMATCH]
 
 
@@ -64,7 +64,7 @@ async def test_a_skill_that_is_not_listed_is_found_by_its_uri() -> None:
         assert faults(await verified(url, "skill://two/SKILL.md")) == {"unknown_skill"}
 
 
-async def test_an_entry_for_another_skill_than_the_one_asked_for_is_no_answer() -> None:
+async def test_an_entry_for_another_skill_is_refused() -> None:
     app = Hostile([], {"skills/get": Hostile.complete(skill=serve_skill("two").entry)})
     async with running(app) as url:
         assert faults(await verified(url, "skill://one/SKILL.md")) == {"entry_mismatch"}
@@ -73,7 +73,7 @@ async def test_an_entry_for_another_skill_than_the_one_asked_for_is_no_answer() 
     assert "resources/read" not in [method for method, _ in app.asked]
 
 
-async def test_a_server_of_the_handshake_era_need_not_declare_what_it_knows() -> None:
+async def test_a_server_of_the_handshake_era_need_not_declare_the_extension() -> None:
     app = Hostile([serve_skill("one")], {"server/discover": raises(-32601, "?")})
     who = {"name": "old", "version": "1"}
     app.answers["initialize"] = {"protocolVersion": "2025-06-18", "capabilities": {"resources": {}}, "serverInfo": who}

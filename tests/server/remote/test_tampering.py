@@ -1,24 +1,24 @@
-"""A lie is refused for what it is, and hurts nothing else."""
+"""Every tampering is refused with its reasons and affects no other skill."""
 
 from __future__ import annotations
 
 import pytest
 
-from server.remote.verification import RemoteSkill
+from server.remote.skills import RemoteSkill
 from tests.server.remote.helpers import faults, verified
 from tests.server.remote.hostile import Hostile, running, serve_skill
-from tests.server.remote.tampering import LIES, Lie
+from tests.server.remote.tampering import TAMPERINGS, Tampering
 
 
-@pytest.mark.parametrize(("lie", "reasons"), list(LIES.values()), ids=LIES)
-async def test_a_lie_is_refused_for_what_it_is(lie: Lie, reasons: set[str]) -> None:
+@pytest.mark.parametrize(("tamper", "reasons"), list(TAMPERINGS.values()), ids=TAMPERINGS)
+async def test_tampering_is_refused_with_its_reasons(tamper: Tampering, reasons: set[str]) -> None:
     app = Hostile([serve_skill("one", {"sub/a.md": b"a"})])
-    lie(app)
+    tamper(app)
     async with running(app) as url:
         assert faults(await verified(url)) == reasons
 
 
-async def test_without_lies_the_same_server_is_believed() -> None:
+async def test_without_tampering_the_same_server_verifies() -> None:
     app = Hostile([serve_skill("one", {"sub/a.md": b"a"})], extension={"directoryRead": True})
     async with running(app) as url:
         outcome = await verified(url)
@@ -28,27 +28,27 @@ async def test_without_lies_the_same_server_is_believed() -> None:
     assert asked.count("skills/list") == asked.count("skills/get") == 1
 
 
-async def test_a_lie_about_one_skill_hurts_no_other() -> None:
+async def test_tampering_with_one_skill_affects_no_other() -> None:
     app = Hostile([serve_skill("one"), serve_skill("two"), serve_skill("three")])
     app.one.resources[0]["size"] += 1
     app.skills[1].entry["uri"] = 7
     async with running(app) as url:
         outcome = await verified(url)
-    assert {result.name: result.sound for result in outcome.results if isinstance(result, RemoteSkill)} == {
+    assert {result.name: result.valid for result in outcome.results if isinstance(result, RemoteSkill)} == {
         "one": False,
         "two": False,
         "three": True,
     }
 
 
-async def test_directories_are_never_read_of_a_server_that_does_not_offer_it() -> None:
+async def test_directories_are_read_only_if_the_server_offers_it() -> None:
     app = Hostile([serve_skill("one")], extension={"directoryRead": "yes"})
     async with running(app) as url:
         assert faults(await verified(url)) == set()
     assert "resources/directory/read" not in [method for method, _ in app.asked]
 
 
-async def test_a_cursor_that_comes_again_is_not_followed_again() -> None:
+async def test_a_repeated_cursor_is_not_followed() -> None:
     cursors = iter("abcabc")
     app = Hostile([], {"skills/list": lambda _: Hostile.complete(skills=[], nextCursor=next(cursors))})
     async with running(app) as url:

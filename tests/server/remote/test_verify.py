@@ -1,4 +1,4 @@
-"""What this product serves verifies, in both eras."""
+"""Our own servers' skills verify, in both eras."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ from pathlib import Path
 
 from server.remote.address import Address
 from server.remote.client import connect
-from server.remote.verification import RemoteSkill, check_files, list_skills
+from server.remote.skills import RemoteSkill, list_skills
+from server.remote.verification import verify_files
 from tests.conftest import MakeSkill
 from tests.server.remote.helpers import MIB, faults, tree, varied, verified
 from tests.server.sessions import Era, http_server
 
 
-async def test_all_that_this_product_serves_verifies_in_both_eras(
-    skills: Path, make_skill: MakeSkill, era: Era
-) -> None:
+async def test_our_own_skills_verify_in_both_eras(skills: Path, make_skill: MakeSkill, era: Era) -> None:
     varied(make_skill)
     mode = "legacy" if era == "handshake" else "auto"
     async with http_server(skills) as url, connect(Address.parse(url), mode=mode) as server:
         assert (server.protocol == "2026-07-28") == (era == "modern")
         assert server.directory_read == (era == "modern")
-        checked = [await check_files(server, skill) for skill in await list_skills(server)]
+        checked = [await verify_files(server, skill) for skill in await list_skills(server)]
     assert [skill.diagnostics for skill in checked] == [()] * 6
     assert sorted(skill.name for skill in checked) == ["inner", "odd", "outer", "plain", "refunds", "refunds"]
     for skill in checked:
@@ -28,7 +27,7 @@ async def test_all_that_this_product_serves_verifies_in_both_eras(
         assert dict(skill.contents) == tree(skills / skill.entry.path)
 
 
-async def test_a_skill_of_the_largest_size_there_is_verifies(skills: Path, make_skill: MakeSkill) -> None:
+async def test_a_skill_of_the_maximum_size_verifies(skills: Path, make_skill: MakeSkill) -> None:
     folder = make_skill("large", files={f"{number}.txt": b"" for number in range(508)})
     # JSON spells each of these characters with two bytes, six, or as base64.
     (folder / "lines.txt").write_bytes(b"\n" * (5 * MIB))
@@ -44,11 +43,11 @@ async def test_a_skill_of_the_largest_size_there_is_verifies(skills: Path, make_
     assert (len(skill.entry.files), skill.entry.size) == (512, 16 * MIB)
 
 
-async def test_an_edit_while_a_skill_is_checked_is_no_lie(skills: Path, make_skill: MakeSkill) -> None:
+async def test_an_edit_during_verification_is_no_fault(skills: Path, make_skill: MakeSkill) -> None:
     folder = make_skill("one", files={"a.md": b"before"})
     async with http_server(skills) as url, connect(Address.parse(url)) as server:
         (skill,) = await list_skills(server)
         (folder / "a.md").write_bytes(b"after!!")
-        checked = await check_files(server, skill)
-    assert checked.sound
+        checked = await verify_files(server, skill)
+    assert checked.valid
     assert checked.contents["a.md"] == b"after!!"

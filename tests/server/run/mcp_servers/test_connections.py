@@ -170,8 +170,8 @@ async def test_a_server_that_dies_loses_only_its_own_tools() -> None:
         (program("-c", "print('hello')"), "connection"),
         (odd("no schema"), "its answer violates the protocol"),
         (odd("silent"), "did not answer within 2 seconds"),
-        ({"url": "http://127.0.0.1:9/mcp"}, "check that the server runs there"),
-        ({"type": "sse", "url": "http://127.0.0.1:9/sse"}, "check that the server runs there"),
+        ({"url": "http://127.0.0.1:9/mcp"}, "check that the server is running"),
+        ({"type": "sse", "url": "http://127.0.0.1:9/sse"}, "check that the server is running"),
     ],
     ids=["not there", "ends", "says nonsense and ends", "no schema", "silent", "nobody listens", "nobody listens, sse"],
 )
