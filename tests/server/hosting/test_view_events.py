@@ -17,7 +17,7 @@ from server.hosting.host import Host
 from tests.conftest import write_skill
 from tests.server.hosting.two_views import WORDS, host_of, serving_http, write_skills
 from tests.server.sessions import Era, Session, open_session
-from tests.server.transport.test_event_streams import HandshakeClient, told
+from tests.server.transport.test_event_streams import HandshakeClient, notifications
 
 RED, BLUE = frozenset({"red"}), frozenset({"blue"})
 STATUS = "skillserve://status"
@@ -102,10 +102,10 @@ async def test_a_session_without_a_stream_catches_up_with_its_own_view(tmp_path:
         await host.reload()
         resources = ["notifications/resources/list_changed"]
         async with clients["blue"].stream() as stream:
-            assert await told(stream, resources) == resources
+            assert await notifications(stream, resources) == resources
         async with clients["red"].stream() as stream:
             all_lists = {f"notifications/{name}/list_changed" for name in LISTS}
-            assert set(await told(stream, all_lists)) == all_lists
+            assert set(await notifications(stream, all_lists)) == all_lists
 
 
 def test_a_view_is_built_once_and_kept_while_nothing_in_it_changes(tmp_path: Path) -> None:
