@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 
 from server.hosting.status import change_object, change_summary, status_object
-from server.hosting.status_filter import StatusChoice
+from server.hosting.status_filter import StatusFilter
 
 if TYPE_CHECKING:
     from server.config.settings import Settings
@@ -22,10 +22,10 @@ __all__ = ["log_reload", "read_status", "reload_everything", "to_json"]
 logger = logging.getLogger(__name__)
 
 
-async def read_status(catalog: Catalog, settings: Settings, choice: StatusChoice | None = None) -> dict[str, Any]:
+async def read_status(catalog: Catalog, settings: Settings, choice: StatusFilter | None = None) -> dict[str, Any]:
     """Return what `status --json` prints for a catalog."""
     # The status covers every skill, so it is built in a thread and does not block other requests.
-    return await anyio.to_thread.run_sync(status_object, catalog, settings, choice or StatusChoice())
+    return await anyio.to_thread.run_sync(status_object, catalog, settings, choice or StatusFilter())
 
 
 async def reload_everything(host: Host) -> dict[str, Any]:

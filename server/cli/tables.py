@@ -13,14 +13,14 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from server.hosting.status import count_states, shown_place
-from server.listing.runs import said_of_missing
+from server.hosting.status import count_states, display_path
+from server.listing.runs import missing_message
 from skills_core.diagnostics import Severity, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from server.hosting.status_filter import StatusChoice
+    from server.hosting.status_filter import StatusFilter
     from skills_core.catalog import Catalog
     from skills_core.selection import Match
     from skills_core.skill import Skill
@@ -32,7 +32,7 @@ _INDENT = 2
 _COLOURS = {"active": "green", "excluded": "yellow", "shadowed": "yellow", "invalid": "red"}
 
 
-def print_status(catalog: Catalog, choice: StatusChoice, runs: Mapping[str, Any], scripts: Mapping[str, Any]) -> None:
+def print_status(catalog: Catalog, choice: StatusFilter, runs: Mapping[str, Any], scripts: Mapping[str, Any]) -> None:
     """Print the chosen skills, their diagnostics, and the availability of runs and scripts.
 
     `runs` and `scripts` are the objects of the same names in `status --json`.
@@ -69,7 +69,7 @@ def _runs_statement(runs: Mapping[str, Any]) -> str:
     available = " and ".join(tool for tool, reason in reasons.items() if reason is None)
     offered = f"clients can call {available}" if available else "clients cannot run skills or workflows"
     model = f" (model {runs['model']})" if runs["model"] else ""
-    statements = (*reasons.values(), said_of_missing(runs["missing_workflows"]))
+    statements = (*reasons.values(), missing_message(runs["missing_workflows"]))
     why = "; ".join(dict.fromkeys(each for each in statements if each))
     return f"{offered}{model}{'; ' if available else ': '}{why}" if why else f"{offered}{model}"
 
@@ -151,7 +151,7 @@ def _notes(skill: Skill) -> str:
 
 
 def _place(skill: Skill) -> str:
-    return escape(one_line(shown_place(skill)))
+    return escape(one_line(display_path(skill)))
 
 
 def _deviating_place(skill: Skill) -> str:

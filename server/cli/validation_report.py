@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from server.hosting.status import advised_object, shown_place
+from server.hosting.status import advised_diagnostic, display_path
 from skills_core.authoring.advice import ADVICE
 from skills_core.diagnostics import one_line, printable
 
@@ -41,7 +41,7 @@ def validation_object(results: Iterable[ValidationResult], applied: Iterable[App
             {
                 "path": result.path,
                 "valid": result.valid,
-                "diagnostics": [advised_object(diagnostic) for diagnostic in result.diagnostics],
+                "diagnostics": [advised_diagnostic(diagnostic) for diagnostic in result.diagnostics],
             }
             for result in results
         ],
@@ -72,7 +72,7 @@ def print_skill(skill: Skill) -> None:
         "name": skill.name,
         "state": skill.state.value + (f" ({skill.reason.value}: {skill.detail})" if skill.reason else ""),
         "description": front.description,
-        "place": shown_place(skill),
+        "place": display_path(skill),
         "uri": skill.uri,
         "digest": skill.digest or "",
         "license": front.license or "",

@@ -1,1 +1,1 @@
-"""The library being served: its host, verified reads, usage, search results, and the events that a change makes."""
+"""The library being served: the host, its views and their events, verified reads, usage, and search results."""

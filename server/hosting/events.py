@@ -1,4 +1,4 @@
-"""From a change of the catalog to events: which lists really changed, and which resources."""
+"""Compare two snapshots: which lists and resources differ for clients, as events."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ __all__ = ["events_of"]
 
 
 def events_of(before: Snapshot, after: Snapshot, change: Change) -> Iterator[ServerEvent]:
-    """Yield what clients have to be told about `change`: a list only if a client would see it differ.
+    """Yield the events of `change`: that of a list only if the list differs for some client.
 
-    The status tells more than lists do, so it may differ where no skill has changed.
+    The status also reports problems and sources, so it may differ although no skill has changed.
     """
     if change:
         yield from _events_of_skills(before, after, change)
-    if offers_status(after.settings) and _is_other_status(change):
+    if offers_status(after.settings) and _status_differs(change):
         yield ResourceUpdated(STATUS_URI)
 
 
 def _events_of_skills(before: Snapshot, after: Snapshot, change: Change) -> Iterator[ServerEvent]:
     pairs = _active_pairs(change)
-    # With thousands of skills, a list of tools takes longer to make than all else that an edit costs.
-    if any(_differ(tools.describe, old, new) for old, new in pairs) and _is_other_offer(before, after):
+    # With thousands of skills, building a list of tools takes longer than everything else that an edit causes.
+    if any(_differ(tools.describe, old, new) for old, new in pairs) and _tools_differ(before, after):
         yield ToolsListChanged()
-    if _is_other_prompt(before, after) or any(_differ(prompts.describe, old, new) for old, new in pairs):
+    if _context_prompt_differs(before, after) or any(_differ(prompts.describe, old, new) for old, new in pairs):
         yield PromptsListChanged()
     if any(_differ(resources.describe_all, old, new) for old, new in pairs):
         yield ResourcesListChanged()
@@ -51,15 +51,15 @@ def _events_of_skills(before: Snapshot, after: Snapshot, change: Change) -> Iter
         yield ResourceUpdated(uri)
 
 
-def _is_other_offer(before: Snapshot, after: Snapshot) -> bool:
+def _tools_differ(before: Snapshot, after: Snapshot) -> bool:
     return any(before.tools(budget) != after.tools(budget) for budget in before.budgets)
 
 
-def _is_other_prompt(before: Snapshot, after: Snapshot) -> bool:
+def _context_prompt_differs(before: Snapshot, after: Snapshot) -> bool:
     return context.offers_prompt(before.catalog) != context.offers_prompt(after.catalog)
 
 
-def _is_other_status(change: Change) -> bool:
+def _status_differs(change: Change) -> bool:
     before, after = change.before, change.after
     return (before.problems, before.sources) != (after.problems, after.sources) or any(
         _differ(skill_object, old, new) for old, new in _pairs(change)
@@ -67,12 +67,12 @@ def _is_other_status(change: Change) -> bool:
 
 
 def _pairs(change: Change) -> list[tuple[Skill | None, Skill | None]]:
-    """Return each changed skill as it was and as it is; None where it was not, or is not."""
+    """Return each changed skill before and after the change; None if it did not exist."""
     return [*((None, skill) for skill in change.added), *((skill, None) for skill in change.removed), *change.updated]
 
 
 def _active_pairs(change: Change) -> list[tuple[Skill | None, Skill | None]]:
-    """Return each changed skill as clients saw it before and see it now; None where they do not."""
+    """Return each changed skill before and after the change; None if it was not served."""
     seen = [(_if_active(old), _if_active(new)) for old, new in _pairs(change)]
     return [pair for pair in seen if pair != (None, None)]
 
@@ -86,7 +86,7 @@ def _differ(describe: Any, old: Skill | None, new: Skill | None) -> bool:  # noq
 
 
 def _updated_uris(old: Skill | None, new: Skill | None) -> Iterator[str]:
-    """Yield the URIs that give other bytes than before, or none, or none before."""
+    """Yield the URIs of files that were added, removed or changed."""
     before, now = _digests(old), _digests(new)
     yield from (uri for uri in {**before, **now} if before.get(uri) != now.get(uri))
 

@@ -16,7 +16,7 @@ from server.hosting.server_guard import ServerGuard
 from server.hosting.usage import Usage
 from server.hosting.verified_reader import VerifiedReader
 from server.hosting.views import Views
-from server.listing.runs import what_is_missing
+from server.listing.runs import missing_tool_messages
 from skills_core.diagnostics import one_line
 from skills_core.watcher import watch, watch_files
 
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from skills_core.run.scripts.runner import ScriptSetup
     from skills_core.skill import Skill, SkillFile
 
-__all__ = ["Host", "Pauses"]
+__all__ = ["Backoff", "Host"]
 
 logger = logging.getLogger(__name__)
 
 MAX_SEARCHES = 16
-"""Most searches at a time: a reranker may be slow, and reads and reloads need worker threads too."""
+"""Most concurrent searches: a reranker may be slow, and reads and reloads need worker threads too."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pauses:
-    """Seconds between the attempts of a retry: doubled each time, up to a limit."""
+class Backoff:
+    """Seconds to wait before each retry: doubled each time, up to a limit."""
 
     first: float = 0.5
     limit: float = 60.0
@@ -62,7 +62,7 @@ class Host:
     A handler takes the `view` of its request in its first line and answers from it alone. `everything` is for what
     no client reads: the command line, the operator's endpoints and background work.
 
-    A reload that fails, or that cannot read a file, is owed: `follow` tries it again after growing pauses.
+    A reload that fails, or that cannot read a file, is owed: `follow` retries it with backoff.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Host:
         settings: Settings,
         files: Sequence[Path] = (),
         usage: Usage | None = None,
-        pauses: Pauses | None = None,
+        backoff: Backoff | None = None,
         rule: ViewRule | None = None,
     ) -> None:
         """Serve `library`, whose gates depend on `files`; nothing is watched before `follow` runs.
@@ -83,7 +83,7 @@ class Host:
         self.usage = usage or Usage()
         self._files = tuple(files)
         self.scripts = _script_setup(settings)
-        for missing in what_is_missing(settings):
+        for missing in missing_tool_messages(settings):
             logger.warning("%s", one_line(missing))
         reranker = load_reranker(settings.search.reranker)
         used = self.usage.before
@@ -92,7 +92,7 @@ class Host:
         self.reader = VerifiedReader(library.sources, self.reload)
         self.searching = anyio.CapacityLimiter(MAX_SEARCHES)
         self._reloading = anyio.Lock()
-        self._pauses = pauses or Pauses()
+        self._backoff = backoff or Backoff()
         self._failed = False
         self._unread: dict[Path, frozenset[str]] = {}
         self._owed = anyio.Event()
@@ -143,8 +143,8 @@ class Host:
         Cancelling the caller takes effect at the end, so that the other clients are notified in any case.
         """
         async with self._reloading:
-            with _uncancelled():
-                # After a failure the changed paths are no longer all that was missed.
+            with _shielded():
+                # After a failure, more than the changed paths has to be compared.
                 paths, self._failed = (None if self._failed else changed), True
                 try:
                     change = await anyio.to_thread.run_sync(self.library.reload, paths)
@@ -161,7 +161,7 @@ class Host:
         try:
             return await self.reload(changed)
         except Exception:
-            logger.exception("the reload failed; the catalog stays as it was, and the reload is tried again")
+            logger.exception("the reload failed; the catalog is unchanged, and the reload will be retried")
             return None
 
     @property
@@ -169,23 +169,25 @@ class Host:
         return self._failed or self.library.is_stale
 
     def _note_unread(self) -> None:
-        """Log what cannot be read when that changes, and have the reload tried again."""
+        """Log which files cannot be read if these changed, and schedule another reload."""
         unread = self.library.unread
         if unread and unread != self._unread:
-            message = "cannot read %d files or folders now, such as %s; they stay as they were and are read again"
+            message = (
+                "cannot read %d files or folders, such as %s; their last known state is kept, and they are retried"
+            )
             root, paths = next(iter(unread.items()))
             logger.warning(message, sum(map(len, unread.values())), one_line(str(root / min(paths))))
         elif self._unread and not unread:
-            logger.info("all files and folders can be read again")
+            logger.info("all files and folders are readable again")
         self._unread = unread
         if self._is_behind:
             self._owed.set()
 
     async def _retry(self) -> None:
-        """Reload after growing pauses while a reload is owed."""
+        """Reload with backoff while a reload is owed."""
         while True:
             await self._owed.wait()
-            for pause in self._pauses:
+            for pause in self._backoff:
                 if not self._is_behind:
                     break
                 await anyio.sleep(pause)
@@ -194,24 +196,24 @@ class Host:
             self._owed = anyio.Event()
 
     async def follow(self) -> None:
-        """Reload at every change on the disk, until cancelled."""
+        """Reload at every change on disk, until cancelled."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._retry)
             tasks.start_soon(self._follow_files)
             watched: tuple[Path, ...] = ()
-            # Links that come and go change what there is to watch.
+            # Links that are added or removed change which folders to watch.
             while watched != self.library.roots:
                 watched = self.library.roots
                 await self._follow(watched)
 
     async def _follow_files(self) -> None:
-        """Evaluate the gates again when one of their files changed."""
+        """Reevaluate the gates when one of the files that they depend on changes."""
         async with aclosing(watch_files(self._files, self.settings.watch.options)) as changes:
             async for _ in changes:
                 await self.try_reload([])
 
     async def _follow(self, roots: tuple[Path, ...]) -> None:
-        """Reload at every change below `roots` until it is others that have to be watched."""
+        """Reload at every change below `roots`, until other roots have to be watched."""
         async with aclosing(watch(roots, self.settings.watch.options)) as changes:
             async for changed in changes:
                 await self.try_reload(changed)
@@ -220,17 +222,17 @@ class Host:
 
 
 @contextmanager
-def _uncancelled() -> Iterator[None]:
-    """Let a caller that is cancelled go on to the end of the block."""
+def _shielded() -> Iterator[None]:
+    """Defer the cancellation of the caller to the end of the block."""
     with anyio.CancelScope(shield=True):
         yield
 
 
 def _script_setup(settings: Settings) -> ScriptSetup | None:
-    """Return how scripts are run, None where clients can run none."""
+    """Return how scripts are run, None if clients cannot run scripts."""
     if OptionalTool.RUN_SKILL_SCRIPT not in settings.tools.enabled:
         return None
-    # What runs programs is loaded only where programs are run.
+    # The modules that run programs are imported only where programs are run.
     from server.scripts.factory import offers_scripts, script_setup  # noqa: PLC0415
 
     setup = script_setup(settings)
@@ -241,7 +243,7 @@ def _script_setup(settings: Settings) -> ScriptSetup | None:
 
 def _log(change: Change) -> None:
     for skill in change.removed:
-        logger.info("gone: %s (%s)", one_line(skill.key), one_line(skill.path))
+        logger.info("removed: %s (%s)", one_line(skill.key), one_line(skill.path))
     for skill in (*change.added, *(after for _, after in change.updated)):
         why = f": {skill.reason}: {skill.detail}" if skill.reason else ""
         logger.info("%s: %s %s%s", skill.state, one_line(skill.key), skill.digest or "", one_line(why))

@@ -1,4 +1,4 @@
-"""The second opinion on a search that a setting names, such as one by embeddings."""
+"""Load the reranker that a setting names, such as one by embeddings."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["load_reranker"]
 
 
 def load_reranker(name: str | None) -> Reranker | None:
-    """Return the reranker that `name` stands for, `package.module:name` in this Python; None for None.
+    """Import the reranker `package.module:name`; return None without a name.
 
     Raises:
-        ConfigurationError: there is no such module, it fails when it is imported, or the name is nothing to call.
+        ConfigurationError: the module does not exist or fails to import, or the name is not callable.
     """
     if name is None:
         return None
@@ -25,7 +25,7 @@ def load_reranker(name: str | None) -> Reranker | None:
     try:
         found = getattr(importlib.import_module(module), attribute)
     except Exception as error:
-        # Whatever a module of somebody else does when it is imported.
+        # Importing a third-party module may raise anything.
         raise ConfigurationError(f"reranker: {name}: {type(error).__name__}: {error}") from error
     if not callable(found):
         raise ConfigurationError(f"reranker: {name}: expected a function of a query and skills, not {found!r:.100}")

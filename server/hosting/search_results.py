@@ -1,4 +1,4 @@
-"""What a search found, as `find_skills` and the command `search` answer it."""
+"""The results of a search as `find_skills` and the command `search` return them."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ if TYPE_CHECKING:
 
     from skills_core.selection import Match
 
-__all__ = ["found_object", "match_object"]
+__all__ = ["match_object", "matches_object"]
 
 _HINT = "These fit about equally well: choose by their descriptions, or let the user choose."
 
 
-def found_object(matches: Sequence[Match]) -> dict[str, Any]:
-    """Return the matches, with a menu where the first ones lie close together."""
+def matches_object(matches: Sequence[Match]) -> dict[str, Any]:
+    """Return the matches, with a menu if the scores of the first ones are close."""
     found: dict[str, Any] = {"matches": [_described(match) for match in matches]}
     menu = menu_of(matches)
     return {**found, "menu": {"names": [match.skill.key for match in menu], "hint": _HINT}} if menu else found
 
 
 def match_object(match: Match) -> dict[str, Any]:
-    """Return how well a skill matches, and why."""
+    """Return the score of a match and the reasons for it."""
     return {
         "score": round(match.score, 4),
         "relative": round(match.relative, 4),

@@ -1,11 +1,11 @@
-"""What the commands print: the documented JSON objects, and tables for people."""
+"""The documented JSON objects about skills, sources and reloads."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from server.hosting.status_filter import StatusChoice
+from server.hosting.status_filter import StatusFilter
 from server.listing.runs import runs_object
 from skills_core.authoring.advice import ADVICE
 from skills_core.diagnostics import printable
@@ -25,17 +25,17 @@ __all__ = [
     "change_summary",
     "count_states",
     "diagnostic_object",
-    "shown_place",
+    "display_path",
     "skill_object",
     "status_object",
 ]
 
-_EVERYTHING = StatusChoice()
+_EVERYTHING = StatusFilter()
 
 
-def status_object(catalog: Catalog, settings: Settings, choice: StatusChoice = _EVERYTHING) -> dict[str, Any]:
-    """Return what `status --json` prints: the skills that are asked for, all problems and sources, runs and scripts."""
-    # What runs programs is loaded only where somebody asks for it.
+def status_object(catalog: Catalog, settings: Settings, choice: StatusFilter = _EVERYTHING) -> dict[str, Any]:
+    """Return what `status --json` prints: the chosen skills, all problems and sources, runs and scripts."""
+    # The modules that run programs are imported only when the status is read.
     from server.scripts.factory import script_status  # noqa: PLC0415
 
     return {
@@ -48,30 +48,30 @@ def status_object(catalog: Catalog, settings: Settings, choice: StatusChoice = _
 
 
 def change_object(change: Change) -> dict[str, Any]:
-    """Return what `reload --json` prints: what a reload altered, by key, and how many skills have which state now."""
-    keys = {what: [printable(skill.key) for skill in skills] for what, skills in _altered(change).items()}
+    """Return what `reload --json` prints: the keys of changed skills, and the number of skills in each state."""
+    keys = {what: [printable(skill.key) for skill in skills] for what, skills in _changed_skills(change).items()}
     counts = {what: len(skills) for what, skills in keys.items()}
     return {**keys, "counts": counts, "states": count_states(change.after.skills)}
 
 
 def change_summary(change: Change) -> str:
-    """Return in words how many skills a reload altered."""
-    return ", ".join(f"{len(skills)} {what}" for what, skills in _altered(change).items())
+    """Return in words how many skills a reload added, removed and updated."""
+    return ", ".join(f"{len(skills)} {what}" for what, skills in _changed_skills(change).items())
 
 
-def _altered(change: Change) -> dict[str, list[Skill]]:
+def _changed_skills(change: Change) -> dict[str, list[Skill]]:
     updated = [skill for _, skill in change.updated]
     return {"added": [*change.added], "removed": [*change.removed], "updated": updated}
 
 
 def count_states(skills: Iterable[Skill]) -> dict[str, int]:
-    """Return how many skills there are in each state, zeros included."""
+    """Count the skills in each state, zeros included."""
     counts = Counter(skill.state for skill in skills)
     return {state.value: counts[state] for state in State}
 
 
 def skill_object(skill: Skill) -> dict[str, Any]:
-    """Return one skill of `status --json`."""
+    """Return the entry of a skill in `status --json`."""
     credential = skill.credential
     return {
         "name": printable(skill.name),
@@ -82,7 +82,7 @@ def skill_object(skill: Skill) -> dict[str, Any]:
         "detail": printable(skill.detail) or None,
         "scope": skill.source.scope.value,
         "source": printable(str(skill.source.root)),
-        "path": shown_place(skill),
+        "path": display_path(skill),
         "uri": skill.uri,
         "id": printable(skill.id) if skill.id else None,
         "digest": skill.digest,
@@ -91,12 +91,12 @@ def skill_object(skill: Skill) -> dict[str, Any]:
         "primary_credential": {"name": credential.name, "set": credential.is_set} if credential else None,
         "model_invocable": skill.model_invocable,
         "user_invocable": skill.user_invocable,
-        "diagnostics": [advised_object(diagnostic) for diagnostic in skill.diagnostics],
+        "diagnostics": [advised_diagnostic(diagnostic) for diagnostic in skill.diagnostics],
     }
 
 
 def diagnostic_object(diagnostic: Diagnostic) -> dict[str, Any]:
-    """Return a diagnostic as it stands in every JSON output."""
+    """Return a diagnostic as all JSON output contains it."""
     return {
         "severity": diagnostic.severity.value,
         "code": diagnostic.code.value,
@@ -117,11 +117,11 @@ def _source_object(found: FoundSource) -> dict[str, Any]:
     }
 
 
-def advised_object(diagnostic: Diagnostic) -> dict[str, Any]:
-    """Return a diagnostic of a skill's files with what to do about it, null where there is no advice."""
+def advised_diagnostic(diagnostic: Diagnostic) -> dict[str, Any]:
+    """Return a diagnostic with advice on how to fix it, null if there is none."""
     return {**diagnostic_object(diagnostic), "fix": ADVICE.get(diagnostic.code)}
 
 
-def shown_place(skill: Skill) -> str:
-    """Return the skill's folder, or the single file that it is, as printable text."""
+def display_path(skill: Skill) -> str:
+    """Return the path of the skill's folder, or of its file if it is a single file, as printable text."""
     return printable(str(skill.source.root.joinpath(skill.content.place)))

@@ -1,4 +1,4 @@
-"""Which skills somebody wants to see the status of: by state, reason, scope and name."""
+"""Filter skills by state, reason, scope and name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from skills_core.skill import Skill
 
-__all__ = ["MAX_PATTERN", "MAX_VALUES", "ChoiceError", "StatusChoice"]
+__all__ = ["MAX_PATTERN", "MAX_VALUES", "StatusFilter", "StatusFilterError"]
 
 MAX_VALUES = 50
 MAX_PATTERN = 200
@@ -26,15 +26,16 @@ MAX_PATTERN = 200
 EnumT = TypeVar("EnumT", bound=StrEnum)
 
 
-class ChoiceError(SkillsError):
-    """A value cannot choose skills; the message says what was expected."""
+class StatusFilterError(SkillsError):
+    """A filter has an invalid value; the message says what was expected."""
 
 
 @dataclass(frozen=True, slots=True)
-class StatusChoice:
-    """What is asked for: a skill must fit one value of each kind; a kind without values is no condition.
+class StatusFilter:
+    """A filter for skills: each kind of value is a condition, which one of its values has to meet.
 
-    `names` are patterns with `*`, `?` and `[…]`, held against the name and the key, upper and lower case apart.
+    A kind without values is no condition. `names` are case-sensitive patterns with `*`, `?` and `[…]`, matched against
+    the name and the key.
     """
 
     states: tuple[State, ...] = ()
@@ -44,14 +45,14 @@ class StatusChoice:
 
     @classmethod
     def parse(cls, values: Mapping[str, object]) -> Self:
-        """Read the lists of texts under `state`, `reason`, `scope` and `name`; one text stands for a list of it.
+        """Parse the lists of strings under `state`, `reason`, `scope` and `name`; a string is a list of one.
 
         Raises:
-            ChoiceError: there are other keys, something is no list of texts, or a value is unknown.
+            StatusFilterError: a key or a value is unknown, or a value is not a list of strings.
         """
         unknown = sorted(set(values) - {"state", "reason", "scope", "name"})
         if unknown:
-            raise ChoiceError(f"unknown argument {unknown[0][:100]!r}; expected state, reason, scope or name")
+            raise StatusFilterError(f"unknown argument {unknown[0][:100]!r}; expected state, reason, scope or name")
         return cls(
             states=_members(State, "state", values),
             reasons=_members(Reason, "reason", values),
@@ -60,7 +61,7 @@ class StatusChoice:
         )
 
     def admits(self, skill: Skill) -> bool:
-        """Tell whether `skill` is one that is asked for."""
+        """Return whether a skill passes the filter."""
         return (
             (not self.states or skill.state in self.states)
             and (not self.reasons or skill.reason in self.reasons)
@@ -78,13 +79,13 @@ def _members(kind: type[EnumT], key: str, values: Mapping[str, object]) -> tuple
     members: list[EnumT] = []
     for text in _texts(key, values):
         if text not in known:
-            raise ChoiceError(f"{key}: there is no {text!r}; expected {_expected(text, known)}")
+            raise StatusFilterError(f"{key}: there is no {text!r}; expected {_expected(text, known)}")
         members.append(known[text])
     return tuple(members)
 
 
 def _expected(text: str, known: Mapping[str, object]) -> str:
-    """Return what may have been meant, or all there is."""
+    """Return similar values, or all values if none is similar."""
     return " or ".join(map(repr, similar_to(text, known))) or f"one of {', '.join(known)}"
 
 
@@ -92,7 +93,7 @@ def _texts(key: str, values: Mapping[str, object]) -> Sequence[str]:
     given = values.get(key)
     texts = [given] if isinstance(given, str) else [] if given is None else given
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise ChoiceError(f"{key} must be a list of strings")
+        raise StatusFilterError(f"{key} must be a list of strings")
     if len(texts) > MAX_VALUES or any(len(text) > MAX_PATTERN for text in texts):
-        raise ChoiceError(f"{key} may have {MAX_VALUES} values of {MAX_PATTERN} characters")
+        raise StatusFilterError(f"{key} may have {MAX_VALUES} values of {MAX_PATTERN} characters")
     return texts

@@ -1,8 +1,9 @@
-"""How often skills were used here, so that those used most are offered first.
+"""Counts of how often each skill was used, so that the most used ones are offered first.
 
-Counts are read once, at the start: the order in which skills are offered must not change under a client, whose model
-would read the whole list again. What is used meanwhile is written now and then, beside what other servers of the same
-user write. Nothing but names and counts is kept.
+The counts are read once, at the start: if the order of skills changed while a client is connected, its model would
+have to read the whole list again. New uses are added to the file periodically, as other servers of the same user do.
+The file contains keys and counts, nothing else. All views share the counts: among the skills that a caller sees, the
+order tells how often all callers used them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["MAX_REMEMBERED", "Usage", "read_counts", "usage_file"]
 logger = logging.getLogger(__name__)
 
 MAX_REMEMBERED = 1000
-"""Most skills that are offered first for their use."""
+"""Most skills whose use is considered."""
 
 WRITE_SECONDS = 30.0
 
@@ -35,12 +36,12 @@ _MOST = "SELECT skill, count FROM usage ORDER BY count DESC, skill LIMIT ?"
 
 
 def usage_file(state: Path) -> Path:
-    """Return where counts are kept below the folder for what outlives a server."""
+    """Return the path of the file of counts below the state folder."""
     return state / "usage.db"
 
 
 def read_counts(file: Path) -> dict[str, int]:
-    """Return how often each of the skills used most was used; nothing where the file is not there or is damaged."""
+    """Return the counts of the most used skills; none if the file is missing or damaged."""
     try:
         try:
             file.stat()
@@ -49,38 +50,38 @@ def read_counts(file: Path) -> dict[str, int]:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             return {str(key): int(count) for key, count in connection.execute(_MOST, (MAX_REMEMBERED,))}
     except (OSError, sqlite3.Error, OverflowError, ValueError, TypeError) as error:
-        logger.warning("how often skills were used is not known: %s: %s", file, error)
+        logger.warning("cannot read how often skills were used: %s: %s", file, error)
         return {}
 
 
 class Usage:
-    """Counts of this server. `before` is how often each skill was used before it started."""
+    """The counts of one server. `before` counts the uses of each skill before the server started."""
 
     def __init__(self, file: Path | None = None) -> None:
-        """Keep counts in `file`; without one they are kept nowhere."""
+        """Store counts in `file`; without a file, count nothing."""
         self._file = file
         self.before: Mapping[str, int] = read_counts(file) if file else {}
         self._new: Counter[str] = Counter()
         self._failing = False
 
     def add(self, key: str) -> None:
-        """Take note that a skill was used."""
+        """Count a use of a skill."""
         if self._file is not None:
             self._new[key] += 1
 
-    async def keep(self) -> None:
-        """Write what was used now and then, and at the end, until cancelled."""
+    async def run(self) -> None:
+        """Write new counts periodically and at the end, until cancelled."""
         try:
             while True:
                 await anyio.sleep(WRITE_SECONDS)
                 await anyio.to_thread.run_sync(self.write)
         finally:
-            # A write that is under way in another thread is finished with the process.
+            # A cancelled write in a worker thread still finishes before the process ends.
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(self.write)
 
     def write(self) -> None:
-        """Add what was used since the last time to the file; what cannot be written now is written the next time."""
+        """Add the new counts to the file; if that fails, try again with the next write."""
         new, self._new = self._new, Counter()
         if not new or self._file is None:
             return
@@ -92,7 +93,7 @@ class Usage:
         except (OSError, sqlite3.Error) as error:
             self._new.update(new)
             if not self._failing:
-                logger.warning("how often skills were used cannot be written now: %s: %s", self._file, error)
+                logger.warning("cannot write how often skills were used: %s: %s", self._file, error)
             self._failing = True
         else:
             self._failing = False

@@ -1,8 +1,7 @@
-"""Read files of skills: what is served is what was hashed.
+"""Read files of skills so that the bytes served are the bytes hashed.
 
-Bytes come with the digest that the catalog has for them, or the skill is loaded again first. Bytes that were
-read before come from memory while the file on disk looks as it did, because handing a read to a thread costs
-several times the read itself.
+If the bytes on disk do not match the digest in the catalog, the skill is reloaded first. Bytes are cached and served
+from memory while the file's metadata is unchanged, because a worker thread costs several times the read itself.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ if TYPE_CHECKING:
 
 __all__ = ["VerifiedReader"]
 
-_MEMORY = 64 * 1024 * 1024
-# Bytes that are kept: the files of some two thousand skills.
+_CACHE_BYTES = 64 * 1024 * 1024
+# Enough for the files of about two thousand skills.
 
 _ATTEMPTS = 3
-# A file that changes at each attempt is being written to without pause.
+# A file that changes at each attempt is being written continuously.
 
 
 class VerifiedReader:
@@ -41,8 +40,8 @@ class VerifiedReader:
     def __init__(self, sources: Iterable[Source], reload: Callable[[Iterable[Path]], Awaitable[object]]) -> None:
         """Read from `sources`; `reload` brings the catalog up to date with changed paths, and announces that."""
         self._reload = reload
-        self._kept: OrderedDict[str, bytes] = OrderedDict()
-        self._left = _MEMORY
+        self._cache: OrderedDict[str, bytes] = OrderedDict()
+        self._free = _CACHE_BYTES
         # A look at a remote file, or at one behind a link, may block, so a worker thread does it.
         self._remote = frozenset(source.root for source in sources if is_remote(source.root))
 
@@ -65,13 +64,13 @@ class VerifiedReader:
             if raw is None:
                 raw = await anyio.to_thread.run_sync(_from_disk, skill, file)
             if raw is not None:
-                self._keep(file.digest, raw)
+                self._store(file.digest, raw)
                 return skill, file, raw
             await self._reload([skill.location(file).path])
         raise InvalidRequestError(f"Resource changes while it is read; try again: {uri[:500]}")
 
     def _from_memory(self, skill: Skill, file: SkillFile) -> bytes | None:
-        raw = self._kept.get(file.digest)
+        raw = self._cache.get(file.digest)
         if raw is None or file.linked or skill.source.root in self._remote:
             return None
         try:
@@ -80,20 +79,20 @@ class VerifiedReader:
             return None
         return raw if unchanged else None
 
-    def _keep(self, digest: str, raw: bytes) -> None:
-        if digest not in self._kept:
-            self._kept[digest] = raw
-            self._left -= len(raw)
-        self._kept.move_to_end(digest)
-        while self._left < 0:
-            self._left += len(self._kept.popitem(last=False)[1])
+    def _store(self, digest: str, raw: bytes) -> None:
+        if digest not in self._cache:
+            self._cache[digest] = raw
+            self._free -= len(raw)
+        self._cache.move_to_end(digest)
+        while self._free < 0:
+            self._free += len(self._cache.popitem(last=False)[1])
 
 
 def _from_disk(skill: Skill, file: SkillFile) -> bytes | None:
-    """Return the bytes that belong to the digest, None where the disk holds others by now, or none.
+    """Return the bytes on disk if they match the digest, None if the file has changed or is gone.
 
     Raises:
-        FileUnavailableError: the system cannot read them now.
+        FileUnavailableError: the system cannot read the file now.
     """
     try:
         raw, _ = read_file(skill.location(file))

@@ -1,5 +1,5 @@
-"""What clients can list, derived from a catalog alone.
+"""What clients can list, derived from a catalog and settings.
 
-Pure functions from a catalog to the wire's dicts, one module a kind of entry, and the `Snapshot` that holds them
-for one catalog. Nothing here knows of requests, connections or the disk; the handlers of `server` stand on it.
+Pure functions turn a catalog into the dicts that go over the wire, one module for each kind of entry; a `Snapshot`
+holds the lists of one catalog. Nothing here depends on requests, connections or the disk.
 """

@@ -1,6 +1,6 @@
-"""What settings may offer to those who look after a server: tools, and the status as a resource.
+"""What operators can switch on for clients: tools for status and reload, and the status as a resource.
 
-They are there whatever skills there are: they are needed most where none is active.
+They are listed even if no skill is active, since that is when they are needed most.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _COUNT = {"type": "integer", "minimum": 0}
 
 
 def tools(settings: Settings) -> list[dict[str, Any]]:
-    """Return the entries of the tools that are switched on, in one order."""
+    """Return the entries of the tools that are switched on, in a fixed order."""
     known = {OptionalTool.SKILLS_STATUS: _STATUS, OptionalTool.RELOAD_SKILLS: _RELOAD}
     return [known[name] for name in known if name in settings.tools.enabled]
 
 
 def offers_status(settings: Settings) -> bool:
-    """Tell whether the status is a resource: it is where the tool is there."""
+    """Return whether the status is a resource: it is if its tool is switched on."""
     return OptionalTool.SKILLS_STATUS in settings.tools.enabled
 
 
 def status_resource() -> dict[str, Any]:
-    """Return the status as it stands in `resources/list`."""
+    """Return the entry of the status in `resources/list`."""
     return {
         "uri": STATUS_URI,
         "name": "skills-status",

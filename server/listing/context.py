@@ -1,6 +1,6 @@
-"""What is offered to whoever puts prompts together: the prompt `with_skills` and the tool `skill_context`.
+"""The prompt `with_skills` and the tool `skill_context`, for programs that assemble prompts themselves.
 
-Both are there while a model may use at least one skill; the tool only where settings name it.
+Both are listed while models may use at least one skill; the tool also has to be switched on.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _FOUND = object_of(**_NAMED, **SCORED)
 
 
 def offers_prompt(catalog: Catalog) -> bool:
-    """Tell whether the prompt is there: there is something to offer, and no skill has its name."""
+    """Return whether the prompt is listed: there are skills to offer, and no skill has the prompt's name."""
     return bool(catalog.offered) and catalog.get(WITH_SKILLS) is None
 
 
 def offers_tool(catalog: Catalog, settings: Settings) -> bool:
-    """Tell whether the tool is there."""
+    """Return whether the tool is listed."""
     return bool(catalog.offered) and OptionalTool.SKILL_CONTEXT in settings.tools.enabled
 
 
 def prompt() -> dict[str, Any]:
-    """Return the prompt as it stands in `prompts/list`."""
+    """Return the entry of the prompt in `prompts/list`."""
     return {
         "name": WITH_SKILLS,
         "title": "With skills",
@@ -47,7 +47,7 @@ def prompt() -> dict[str, Any]:
 
 
 def tools(catalog: Catalog, settings: Settings) -> list[dict[str, Any]]:
-    """Return the tool as it stands in `tools/list`, if it is there."""
+    """Return the entry of the tool in `tools/list`, if it is listed."""
     return [_SKILL_CONTEXT] if offers_tool(catalog, settings) else []
 
 

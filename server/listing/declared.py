@@ -1,7 +1,7 @@
-"""The tools that skills declare, as clients list them: those that settings switch on, under `SKILL__TOOL`.
+"""The tools that skills declare and settings switch on, listed as `SKILL__TOOL`.
 
-No name of ours has two underscores, and the part before them is the skill's, so that no skill can stand in for
-another's tool, nor for one of ours.
+None of the server's own tools has two underscores in its name, and the part before them is the skill's key, so no
+skill can take the name of another skill's tool, or of the server's.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def allows(settings: ToolSettings, skill: Skill, declaration: ToolDeclaration) -
 
 
 def prefix_of(skill: Skill) -> str:
-    """Return what stands before the names of a skill's tools."""
+    """Return the prefix of the names of a skill's tools."""
     return f"{_OTHER.sub('_', skill.key)}__"
 
 
 def served(catalog: Catalog, settings: Settings) -> dict[str, tuple[Skill, ToolDeclaration]]:
-    """Return what clients may call, by its name; of two with one name the first of the catalog."""
-    # The check of arguments comes with the extra; without it nothing can be called.
+    """Return the tools that clients may call, by name; if two have the same name, the first in the catalog."""
+    # The library that checks arguments comes with an extra; without it no declared tool can be called.
     if not settings.tools.declared or find_spec("jsonschema") is None:
         return {}
     found: dict[str, tuple[Skill, ToolDeclaration]] = {}
@@ -57,7 +57,7 @@ def _usable(skill: Skill, settings: Settings) -> Iterator[tuple[str, ToolDeclara
 
 
 def tools(catalog: Catalog, settings: Settings) -> list[dict[str, Any]]:
-    """Return the tools as they stand in `tools/list`."""
+    """Return the entries of the tools in `tools/list`."""
     return [_entry(name, *found) for name, found in served(catalog, settings).items()]
 
 
@@ -68,7 +68,7 @@ def _entry(name: str, skill: Skill, declaration: ToolDeclaration) -> dict[str, A
         "title": title,
         "description": declaration.description or f"A tool of the skill {one_line(skill.key)}.",
         "inputSchema": {"type": "object", **declaration.parameters},
-        # What a script does nobody knows but who wrote it.
+        # The effects of a script are unknown, so the worst is assumed.
         "annotations": {
             "title": title,
             "readOnlyHint": False,

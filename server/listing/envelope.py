@@ -1,6 +1,6 @@
-"""The envelope of results: what the modern era asks of every answer.
+"""The envelope of results: the fields that the modern era requires in every answer.
 
-One dict serves both eras: the SDK takes these keys out of answers to clients of the handshake era.
+The same dict serves both eras: the SDK removes these keys from answers to clients of the handshake era.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ COMPLETE: dict[str, Any] = {"resultType": "complete"}
 _ENVELOPE = frozenset({"resultType", "ttlMs", "cacheScope"})
 
 _WATCHED_MS = 1000
-# A watched catalog may change at any moment, and who keeps an answer about as long as a debounce misses little.
+# A watched catalog may change at any time; an answer that is cached for about a debounce is hardly ever outdated.
 _FROZEN_MS = 3_600_000
-# A catalog that nobody watches stays as it is until the server is started anew.
+# Without watching, the catalog rarely changes before the server restarts.
 
 
 def cacheable(settings: Settings, *, shared: bool = True) -> dict[str, Any]:
-    """Return the envelope of the methods whose answers a client may keep for a while.
+    """Return the envelope of results that clients may cache.
 
     Over stdio there is one user, whose disk this is, so no cache may hand the answer to others. Over HTTP a cache may,
     if the answer is `shared`: if all callers see the same skills.
@@ -37,15 +37,15 @@ def cacheable(settings: Settings, *, shared: bool = True) -> dict[str, Any]:
 
 
 def text_block(text: str) -> dict[str, Any]:
-    """Return a text as one block of a result's content."""
+    """Return a text as a block of a result's content."""
     return {"type": "text", "text": text}
 
 
 def tool_result(content: list[dict[str, Any]], *, is_error: bool = False) -> dict[str, Any]:
-    """Return the result of a tool's call."""
+    """Return the result of a tool call."""
     return {"content": content, "isError": is_error, **COMPLETE}
 
 
 def without_envelope(result: dict[str, Any]) -> dict[str, Any]:
-    """Return `result` as the handshake era knows it."""
+    """Return the result without the envelope, for the handshake era."""
     return {key: value for key, value in result.items() if key not in _ENVELOPE}

@@ -1,6 +1,6 @@
-"""What is offered to whoever wants to know what the guard says of a call: the tool `check_tool_call`.
+"""The tool `check_tool_call`, by which a host asks the guard about a tool call that it is about to make.
 
-It is there whatever skills there are: settings have patterns too, and where nobody has any, all is allowed.
+It is listed even if no skill is active, since the configuration has patterns too.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ ARGUMENTS = "arguments"
 
 
 def offers_tool(settings: Settings) -> bool:
-    """Tell whether the tool is there: it is where settings name it."""
+    """Return whether the tool is switched on."""
     return OptionalTool.CHECK_TOOL_CALL in settings.tools.enabled
 
 
 def tools(settings: Settings) -> list[dict[str, Any]]:
-    """Return the tool as it stands in `tools/list`, if settings switch it on."""
+    """Return the entry of the tool in `tools/list`, if it is switched on."""
     return [_CHECK] if offers_tool(settings) else []
 
 

@@ -1,4 +1,4 @@
-"""In which order skills are offered to models, and how much room there is for them."""
+"""The order in which skills are offered to models, and the budget for listing them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ __all__ = ["ListingBudget", "always_on", "first_of", "names_within", "size_of"]
 
 
 class ListingBudget(NamedTuple):
-    """How much a client shows: characters of the catalog, and bytes of a tool's input schema, None for any."""
+    """How much a client shows: characters of the catalog, and bytes of a tool's input schema; None is unlimited."""
 
     catalog: int
     schema: int | None = None
 
 
 def first_of(catalog: Catalog, pinned: tuple[str, ...], used: Mapping[str, int]) -> tuple[Skill, ...]:
-    """Return the skills that stand before those that come by name, each once.
+    """Return the skills that precede the alphabetical rest of the list, each once.
 
-    Those that are pinned are first, in the order in which they are named, then those that are always on, then those
-    that were used, the most used first. It costs what it returns, whatever the size of the catalog.
+    Pinned skills come first, in the order of the setting, then those that are always on, then those that were used,
+    most used first. The cost depends on the number of returned skills, not on the size of the catalog.
     """
     by_use = sorted(used, key=lambda key: (-used[key], key))
     named = [skill for key in (*pinned, *by_use) if (skill := catalog.offer(key)) is not None]
@@ -43,13 +43,13 @@ def always_on(catalog: Catalog) -> tuple[Skill, ...]:
 
 
 def names_within(room: int, names: Iterable[str]) -> list[str]:
-    """Return as many of `names`, from the first on, as have room as members of a list in JSON, in bytes.
+    """Return the first names that fit into a JSON array of `room` bytes.
 
-    One that is longer than all the room is passed over, for it must not hide the others.
+    A name that would not fit by itself is skipped, so that it does not hide the others.
     """
     return texts_within(room, names, lambda name: size_of(name) + 1)
 
 
 def size_of(value: object) -> int:
-    """Return how many bytes a value takes as JSON without blanks."""
+    """Return the size of a value as compact JSON, in bytes."""
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass"))

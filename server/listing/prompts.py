@@ -1,4 +1,4 @@
-"""Each skill that a user may invoke, as it stands in `prompts/list`, and the prompt for a message with its skills."""
+"""The entries of `prompts/list`: each skill that users may invoke, and the prompt `with_skills`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["describe", "pager"]
 
 
 def describe(skill: Skill) -> dict[str, Any] | None:
-    """Return a skill's entry in the list of prompts; None where it is not for users to invoke."""
+    """Return the entry of a skill, None if users may not invoke it."""
     if not skill.user_invocable:
         return None
     front = skill.frontmatter
@@ -40,7 +40,7 @@ def describe(skill: Skill) -> dict[str, Any] | None:
 
 
 def pager(catalog: Catalog, settings: Settings, envelope: Mapping[str, Any]) -> Pager[Skill | None]:
-    """Return the pages of the list, by name; None stands for the prompt that is no skill."""
+    """Return the pages of the list, sorted by name; None stands for the prompt `with_skills`."""
     items: list[tuple[str, Skill | None]] = [(skill.key, skill) for skill in catalog.active if skill.user_invocable]
     if context.offers_prompt(catalog):
         items.append((context.WITH_SKILLS, None))

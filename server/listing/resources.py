@@ -1,4 +1,4 @@
-"""Every file of every active skill, as it stands in `resources/list`, and its contents."""
+"""The entries of `resources/list`, one for each file of an active skill, and the contents of files."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ __all__ = [
 ]
 
 Listed: TypeAlias = "tuple[Skill, SkillFile] | dict[str, Any]"
-"""What stands in the list: a file with its skill, or an entry that is no file of any."""
+"""An item of the list: a file with its skill, or the entry of a resource that is not a file."""
 
 TEMPLATE = "skill://{+skill}/{+path}"
 
 META_PREFIX = "io.modelcontextprotocol.skills/"
 
 _META_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
-# What the protocol allows after the prefix of a key in `_meta`.
+# The protocol allows these names after the prefix of a key in `_meta`.
 
 _MAX_META = 1000
 # Longest value in `_meta`, in characters of JSON.
@@ -49,7 +49,7 @@ _MAIN_PRIORITY = 1.0
 _PRIORITY = 0.5
 
 _TYPES = MimeTypes(filenames=())
-# The system's own tables differ between machines; these are what skills hold and Python's table lacks.
+# The tables of operating systems differ, so they are not used. Python's table lacks these types, which skills use.
 for _suffix, _type in {
     ".md": "text/markdown",
     ".mdx": "text/markdown",
@@ -85,13 +85,13 @@ for _suffix, _type in {
 
 
 def mime_type(file: SkillFile) -> str:
-    """Return the MIME type by the file's suffix; without a known one, by whether it is text."""
+    """Return the MIME type for the file's suffix; if that is unknown, the one for text or binary data."""
     guessed = _TYPES.types_map[True].get(posixpath.splitext(file.path)[1].lower())
     return guessed or ("text/plain" if file.text else "application/octet-stream")
 
 
 def describe(skill: Skill, file: SkillFile) -> dict[str, Any]:
-    """Return a resource's entry in the list; SKILL.md bears the skill's name, description and further fields."""
+    """Return the entry of a file; that of SKILL.md has the skill's name, description and further fields."""
     is_main = file is skill.content.main
     entry: dict[str, Any] = {"uri": skill.file_uri(file.path)}
     if is_main:
@@ -106,9 +106,9 @@ def describe(skill: Skill, file: SkillFile) -> dict[str, Any]:
 
 
 def _meta(skill: Skill) -> dict[str, Any]:
-    """Return the fields beside name and description that are short, under the prefix that SEP-2640 reserves.
+    """Return the short fields of the frontmatter except name and description, under the prefix of SEP-2640.
 
-    Who lists resources pays for every byte; `skills/list` has the frontmatter whole.
+    Every byte adds to the cost of listing resources; `skills/list` has the whole frontmatter.
     """
     return {
         META_PREFIX + field: value
@@ -123,12 +123,12 @@ def describe_all(skill: Skill) -> list[dict[str, Any]]:
 
 
 def pager(catalog: Catalog, settings: Settings, envelope: Mapping[str, Any]) -> Pager[Listed]:
-    """Return the pages of the list: skill after skill, SKILL.md first. A nested skill's files stand with it."""
+    """Return the pages of the list, ordered by skill, SKILL.md first; files of a nested skill are listed with it."""
     entries: dict[str, tuple[str, Listed]] = {}
     if offers_status(settings):
-        # No skill's path begins so: the status stands before all of them.
+        # No path of a skill begins with NUL, so the status comes first.
         entries[STATUS_URI] = ("\0", status_resource())
-    # Outer skills sort before the ones nested in them, so a file of both is listed with the inner one.
+    # Outer skills sort before nested ones, so a file of both is listed with the inner skill.
     for skill in sorted(catalog.active, key=lambda skill: skill.path):
         for file in skill.content.files.values():
             order = "" if file is skill.content.main else f"\x01{file.path}"
@@ -142,7 +142,7 @@ def _entry(listed: Listed) -> dict[str, Any]:
 
 
 def contents_of(uri: str, file: SkillFile, raw: bytes) -> dict[str, Any]:
-    """Return the contents as text where the bytes are text, else as a blob."""
+    """Return the contents, as text if the bytes are text, otherwise as a blob."""
     contents: dict[str, Any] = {"uri": uri, "mimeType": mime_type(file)}
     if file.text:
         return contents | {"text": raw.decode("utf-8")}

@@ -1,4 +1,4 @@
-"""The tools that perform, as they stand in `tools/list`: `run_skill` and `run_workflow`."""
+"""The entries of `run_skill` and `run_workflow` in `tools/list`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["tools"]
 
 
 def tools(settings: Settings) -> list[dict[str, Any]]:
-    """Return those that are there."""
+    """Return the entries of the tools that are available."""
     skill = [_RUN_SKILL] if offers_tool(settings) else []
     return [*skill, *([_RUN_WORKFLOW] if offers_workflows(settings) else [])]
 
 
 def _hints(title: str) -> dict[str, Any]:
-    """Return what is said of a tool that performs: what a run does is what its tools do, and its model."""
+    """Return the annotations: the effects of a run are those of its tools and its model."""
     return {
         "title": title,
         "readOnlyHint": False,
@@ -31,21 +31,21 @@ def _hints(title: str) -> dict[str, Any]:
     }
 
 
-_ENTRANCE: dict[str, Any] = {
+_RESUME_ARGUMENTS: dict[str, Any] = {
     CONTINUE: {"type": "string", "description": "Go on with a run, as its last result says."},
     CONFIRM: {"type": "string", "description": "The user agrees to what the last result asks."},
 }
-"""The properties by which a call comes back to a run that waits."""
+"""The arguments by which a call resumes a run that waits for its client."""
 
-_WAITING: dict[str, Any] = {
+_WAITING_FIELDS: dict[str, Any] = {
     "question": {**TEXT, "description": "What the user has to agree to."},
     CONTINUE: TEXT,
     CONFIRM: TEXT,
 }
-"""What is told of a run that waits for its client."""
+"""The fields of the result of a run that waits for its client."""
 
 _ENDS = [each.value for each in RunStatus if each is not RunStatus.INTERRUPTED]
-# A run that was interrupted has no outcome yet that a client could be told.
+# An interrupted run has no outcome yet.
 _STATUSES = [*_ENDS, "not_finished", "needs_consent"]
 
 _SCORE = object_of(overall={"type": "number"}, finding=TEXT)
@@ -67,9 +67,9 @@ _OUTCOME: dict[str, Any] = {
         attempts=_COUNT,
         usage=object_of(requests=_COUNT, input_tokens=_COUNT, output_tokens=_COUNT),
         tool_calls=list_of(_CALL),
-        **_WAITING,
+        **_WAITING_FIELDS,
     ),
-    # A run that waits for its client has no more to say than that.
+    # The result of a run that waits for its client has no other field of an outcome.
     "required": ["status"],
 }
 
@@ -91,7 +91,7 @@ _RUN_SKILL: dict[str, Any] = {
                 "description": "Values for the skill's {{parameters}}, by name.",
             },
             "message": {"type": "string", "description": "The task: what the user wants, in full."},
-            **_ENTRANCE,
+            **_RESUME_ARGUMENTS,
         },
         "additionalProperties": False,
     },
@@ -124,7 +124,7 @@ _RUN_WORKFLOW: dict[str, Any] = {
                 "additionalProperties": {"type": "string"},
                 "description": "Values for the workflow's inputs, by name.",
             },
-            **_ENTRANCE,
+            **_RESUME_ARGUMENTS,
         },
         "additionalProperties": False,
     },
@@ -139,7 +139,7 @@ _RUN_WORKFLOW: dict[str, Any] = {
             message=TEXT,
             steps=list_of(_STEP),
             workflows=list_of(object_of(name=TEXT, description=TEXT, inputs={"type": "object"})),
-            **_WAITING,
+            **_WAITING_FIELDS,
         ),
         "required": ["status"],
     },

@@ -1,6 +1,6 @@
-"""Whether skills are performed here, by settings alone: which tools for it there are, and why not.
+"""Whether clients can run skills and workflows, which depends on settings alone, and why not.
 
-It stands apart from what the tools look like, which a server without them has no use for.
+The entries of the tools are in `run_tools`, which a server without runs does not import.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ __all__ = [
     "CONTINUE",
     "RUN",
     "RUN_WORKFLOW",
-    "may_ask",
+    "missing_message",
+    "missing_tool_messages",
+    "needs_event_streams",
     "offers_runs",
     "offers_tool",
     "offers_workflows",
     "runs_object",
-    "said_of_missing",
-    "what_is_missing",
-    "why_no_runs",
+    "runs_unavailable_reason",
 ]
 
 RUN = OptionalTool.RUN_SKILL.value
 RUN_WORKFLOW = OptionalTool.RUN_WORKFLOW.value
 
 CONTINUE = "continue"
-"""The argument by which a call goes on with a run that has not finished, or whose user said no."""
+"""The argument that resumes a run that has not finished, or whose user has declined."""
 CONFIRM = "confirm"
-"""The argument by which a call says that the user agrees."""
+"""The argument that resumes a run whose user has agreed."""
 
 
-def why_no_runs(settings: RunSettings, environment: Mapping[str, str] = os.environ) -> str | None:
-    """Return why no skill can be performed, None where one can as far as can be told without asking the model."""
+def runs_unavailable_reason(settings: RunSettings, environment: Mapping[str, str] = os.environ) -> str | None:
+    """Return why no skill can be run, None if one can as far as is known without a request to the model."""
     if settings.model is None:
         return "no model is set; name one with --model"
     try:
@@ -55,30 +55,30 @@ def why_no_runs(settings: RunSettings, environment: Mapping[str, str] = os.envir
 
 
 def offers_tool(settings: Settings) -> bool:
-    """Tell whether the tool `run_skill` is there: it is where settings name it, and a model."""
-    return OptionalTool.RUN_SKILL in settings.tools.enabled and why_no_runs(settings.runs) is None
+    """Return whether `run_skill` is available: it is switched on, and a model is configured."""
+    return OptionalTool.RUN_SKILL in settings.tools.enabled and runs_unavailable_reason(settings.runs) is None
 
 
 def offers_workflows(settings: Settings) -> bool:
-    """Tell whether the tool `run_workflow` is there: it is where settings name it, a model, and workflows."""
+    """Return whether `run_workflow` is available: it is switched on, and a model and workflows are configured."""
     named = OptionalTool.RUN_WORKFLOW in settings.tools.enabled
-    return named and why_no_runs(settings.runs) is None and _why_no_workflow(settings.runs) is None
+    return named and runs_unavailable_reason(settings.runs) is None and _why_no_workflow(settings.runs) is None
 
 
 def offers_runs(settings: Settings) -> bool:
-    """Tell whether clients can have anything performed."""
+    """Return whether clients can run skills or workflows."""
     return offers_tool(settings) or offers_workflows(settings)
 
 
-def may_ask(settings: Settings) -> bool:
-    """Tell whether a tool may have to ask the user, or tell of its progress, before it answers."""
+def needs_event_streams(settings: Settings) -> bool:
+    """Return whether a tool may ask the user a question or report progress before it returns."""
     scripts = OptionalTool.RUN_SKILL_SCRIPT in settings.tools.enabled or bool(settings.tools.declared)
     return scripts or offers_runs(settings)
 
 
 def runs_object(settings: Settings) -> dict[str, Any]:
-    """Return what status says of runs: the model, and for each tool that performs whether it is there, and why not."""
-    reason = why_no_runs(settings.runs)
+    """Return what the status says of runs: the model, and for each tool whether it is available, and why not."""
+    reason = runs_unavailable_reason(settings.runs)
     model = str(parse_model(settings.runs.model)) if settings.runs.model and reason is None else None
     skill = reason or _not_switched_on(RUN, settings.tools)
     workflow = reason or _not_switched_on(RUN_WORKFLOW, settings.tools) or _why_no_workflow(settings.runs)
@@ -92,38 +92,38 @@ def runs_object(settings: Settings) -> dict[str, Any]:
     }
 
 
-def what_is_missing(settings: Settings) -> Iterator[str]:
-    """Yield what settings ask for of runs and clients do not get, each with the reason."""
-    told = runs_object(settings)
-    if RUN in settings.tools.enabled and told["reason"]:
-        yield f"{RUN} is not there: {told['reason']}"
-    if (RUN_WORKFLOW in settings.tools.enabled or settings.runs.workflows) and told["workflow_reason"]:
-        yield f"{RUN_WORKFLOW} is not there: {told['workflow_reason']}"
-    gone = said_of_missing(told["missing_workflows"])
-    if gone and gone != told["workflow_reason"]:
+def missing_tool_messages(settings: Settings) -> Iterator[str]:
+    """Yield a message for each tool and workflow that settings name and that is not available."""
+    status = runs_object(settings)
+    if RUN in settings.tools.enabled and status["reason"]:
+        yield f"{RUN} is not available: {status['reason']}"
+    if (RUN_WORKFLOW in settings.tools.enabled or settings.runs.workflows) and status["workflow_reason"]:
+        yield f"{RUN_WORKFLOW} is not available: {status['workflow_reason']}"
+    gone = missing_message(status["missing_workflows"])
+    if gone and gone != status["workflow_reason"]:
         yield gone
 
 
-def said_of_missing(places: Sequence[str]) -> str | None:
-    """Return the words for places of workflows at which there is nothing, None where there are no such."""
-    return f"what --workflow names is not there: {', '.join(places)}" if places else None
+def missing_message(places: Sequence[str]) -> str | None:
+    """Return the message for places of workflows that do not exist, None if there are none."""
+    return f"--workflow names files or folders that do not exist: {', '.join(places)}" if places else None
 
 
 def _why_no_workflow(settings: RunSettings) -> str | None:
     if not settings.workflows:
         return "no workflow is named; name a file or a folder with --workflow"
     missing = _missing(settings.workflows)
-    return said_of_missing(list(map(printable, missing))) if len(missing) == len(settings.workflows) else None
+    return missing_message(list(map(printable, missing))) if len(missing) == len(settings.workflows) else None
 
 
 @cache
 def _missing(places: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the places of workflows at which there is nothing, looked up once: lists of tools follow skills alone."""
+    """Return the places of workflows that do not exist, looked up once, since each list of tools depends on them."""
     return tuple(filter(_is_missing, places))
 
 
 def _is_missing(place: str) -> bool:
-    # `os.path.exists` takes every fault of the system for an absence.
+    # `os.path.exists` reports every error as absence.
     try:
         os.stat(os.path.expanduser(place))  # noqa: PTH111, PTH116 - `Path` raises for a user that is not there
     except ValueError:

@@ -1,4 +1,4 @@
-"""The parts that the schemas and annotations of our tools are put together from."""
+"""Building blocks for the schemas and annotations of tools."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SCORED: dict[str, Any] = {
         "additionalProperties": TEXTS,
     },
 }
-"""What is said of how well a skill matches, by field."""
+"""The fields that describe how well a skill matches a query."""
 
 
 def object_of(**properties: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object that has all of these properties."""
+    """Return the schema of an object that requires these properties."""
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
@@ -37,14 +37,14 @@ def list_of(items: dict[str, Any], description: str | None = None) -> dict[str, 
 
 
 def or_null(schema: dict[str, Any], description: str | None = None) -> dict[str, Any]:
-    """Return the schema of what may be null too."""
+    """Return the schema of a value that may be null."""
     is_plain = schema.keys() == {"type"}
     either: dict[str, Any] = {"type": [schema["type"], "null"]} if is_plain else {"anyOf": [schema, {"type": "null"}]}
     return {**either, "description": description} if description else either
 
 
 def hints(title: str, *, read_only: bool = True) -> dict[str, Any]:
-    """Return what is said of a tool that destroys nothing, may be called again, and works on this server alone."""
+    """Return the annotations of a tool that is idempotent, destroys nothing, and affects this server only."""
     return {
         "title": title,
         "readOnlyHint": read_only,

@@ -1,4 +1,4 @@
-"""What is offered to models that follow a skill which has scripts: the tool `run_skill_script`."""
+"""The entry of `run_skill_script` in `tools/list`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _OUTPUT = object_of(
 
 
 def tool(setup: ScriptSetup) -> dict[str, Any]:
-    """Return the tool as it stands in `tools/list`, where scripts are run as `setup` says."""
+    """Return the entry; its description and annotations depend on how scripts are run."""
     place = f"in {setup.workspace}" if setup.workspace else "in an empty folder, which is removed afterwards"
     return {
         "name": RUN,

@@ -1,4 +1,4 @@
-"""Skills as the Skills extension lists them (SEP-2640): frontmatter verbatim, and a digest for every file."""
+"""The entries of the Skills extension (SEP-2640): the frontmatter verbatim, and a digest for each file."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["EXTENSION", "Child", "directory", "entry", "pager"]
 EXTENSION = "io.modelcontextprotocol/skills"
 
 Child: TypeAlias = "tuple[str, tuple[Skill, SkillFile] | None]"
-"""What a folder holds under a name: a file with its skill, or None for a folder."""
+"""A child of a folder: its name, and the file with its skill, or None for a folder."""
 
 _PAGE_SIZE = 100
-# An entry holds a line for each file of its skill, so pages are shorter than those of other lists.
+# An entry lists all files of its skill, so pages have fewer entries than those of other lists.
 
 
 def entry(skill: Skill) -> dict[str, Any]:
-    """Return a skill's entry: the unit that hosts verify and that approvals bind to."""
+    """Return the entry of a skill: the unit that hosts verify and that users approve."""
     files = [
         {"uri": skill.file_uri(file.path), "digest": file.digest, "size": file.size}
         for file in skill.content.files.values()
@@ -38,13 +38,13 @@ def entry(skill: Skill) -> dict[str, Any]:
 
 
 def pager(catalog: Catalog, envelope: Mapping[str, Any]) -> Pager[Skill]:
-    """Return the pages of `skills/list`, by path; an entry is never split."""
+    """Return the pages of `skills/list`, sorted by path."""
     items = sorted((skill.path, skill) for skill in catalog.active if skill.content.published)
     return Pager(items, _PAGE_SIZE, "skills", entry, envelope)
 
 
 def directory(catalog: Catalog, settings: Settings, uri: str) -> Pager[Child] | None:
-    """Return the pages of `resources/directory/read` by name, None where the URI names no folder."""
+    """Return the pages of `resources/directory/read`, sorted by name; None if the URI does not name a folder."""
     path, found = decode_path(uri), catalog.directory(uri)
     if path is None or found is None:
         return None

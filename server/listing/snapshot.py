@@ -1,6 +1,6 @@
-"""What clients can list, derived once from one catalog and then only handed out.
+"""The lists of one catalog, each built once.
 
-A request takes the snapshot of the catalog it saw, so it never mixes two states.
+A request is answered from one snapshot, so it never mixes two states of the catalog.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 __all__ = ["Snapshot"]
 
 _MAX_DIRECTORIES = 1000
-# Folders whose pages are kept.
+# Most folders whose pages are cached.
 
 
 class Snapshot:
-    """The lists of one catalog; each is built when it is first asked for."""
+    """The lists of one catalog; each is built at its first use."""
 
     def __init__(
         self,
@@ -59,25 +59,25 @@ class Snapshot:
 
     @cached_property
     def first(self) -> tuple[Skill, ...]:
-        """The skills that are offered to models before all others."""
+        """The skills that are offered to models first."""
         return first_of(self.catalog, self.settings.catalog.pinned, self._used)
 
     def tools(self, budget: ListingBudget) -> dict[str, Any]:
-        """Return the result of `tools/list` for a client that has so much budget."""
+        """Return the result of `tools/list` within a client's budget."""
         if budget not in self._tools:
             entries = tools.entries(self.catalog, self.settings, self.first, budget, self._scripts)
-            # What is right for one client is cut by another.
+            # The list depends on the budget of the client, so no cache may share it.
             self._tools[budget] = {"tools": entries, **self.envelope, "cacheScope": "private"}
         return self._tools[budget]
 
     @property
     def budgets(self) -> frozenset[ListingBudget]:
-        """The budgets that clients may have lists of tools for: the usual one, and those that were ever asked for."""
+        """The budgets for which clients may have listed the tools: the default one, and those of earlier requests."""
         return frozenset({ListingBudget(self.settings.catalog.budget), *self._budgets, *self._tools})
 
     @cached_property
     def tool_schemas(self) -> dict[str, dict[str, Any]]:
-        """The input schema of each tool by its name, with as many names as there is budget for."""
+        """The input schema of each tool by its name, within the default budget."""
         return {
             tool["name"]: tool["inputSchema"]
             for tool in self.tools(ListingBudget(self.settings.catalog.budget))["tools"]
@@ -85,12 +85,12 @@ class Snapshot:
 
     @cached_property
     def declared(self) -> dict[str, tuple[Skill, ToolDeclaration]]:
-        """The tools that skills declare and clients may call, by their names."""
+        """The tools that skills declare and clients may call, by name."""
         return declared.served(self.catalog, self.settings)
 
     @cached_property
     def instructions(self) -> str | None:
-        """The server's instructions, None where there is nothing to use."""
+        """The server's instructions, None if there are no skills for models."""
         return tools.instructions(self.catalog)
 
     @cached_property
@@ -114,9 +114,9 @@ class Snapshot:
         return skills.pager(self.catalog, self.envelope)
 
     def directory(self, uri: str) -> Pager[Child] | None:
-        """Return the pages of `resources/directory/read`, None where the URI names no folder."""
+        """Return the pages of `resources/directory/read`, None if the URI does not name a folder."""
         pages = self._directories.get(uri) or skills.directory(self.catalog, self.settings, uri)
-        # What names no folder is not kept: a client could fill the memory with it.
+        # A miss is not cached: a client could fill the memory with misses.
         if pages is not None and uri not in self._directories:
             if len(self._directories) >= _MAX_DIRECTORIES:
                 self._directories.clear()

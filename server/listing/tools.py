@@ -1,7 +1,7 @@
-"""The tools that every client has, as they stand in `tools/list`, and the server's instructions.
+"""The entries of `tools/list`, and the server's instructions.
 
-They are there while at least one skill can be activated, and their names never change. Those that settings switch on
-stand behind them.
+The tools for skills are listed first, while there are skills to use; their names never change. The tools that settings
+switch on follow.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ MAX_QUERY = 2000
 MAX_TAGS = 50
 
 MAX_INSTRUCTIONS = 2000
-"""Longest instructions in characters: some clients show no more."""
+"""Longest instructions in characters: some clients cut them here."""
 
 MAX_RESULT = 500_000
-"""Longest activation that a client is asked to hand over whole, in characters: the most that Claude Code grants."""
+"""Longest activation in characters that a client is asked to pass on uncut: the maximum that Claude Code allows."""
 
 _MATCH = object_of(name=TEXT, description=TEXT, **SCORED, uri=TEXT)
 _MENU = {
@@ -63,7 +63,7 @@ _FOUND = {
 
 
 def instructions(catalog: Catalog) -> str | None:
-    """Return the server's instructions: the rule, with the skills that apply to every message."""
+    """Return the instructions: the rule, and the skills that apply to every message."""
     if not catalog.offered:
         return None
     always = always_on(catalog)
@@ -91,18 +91,18 @@ def entries(
     """
     skills = catalog.offered
     tools = [_activate(catalog, settings, first, budget)] if skills else []
-    # A skill that only users may call has files all the same.
+    # A skill that only users may call also has files to read.
     tools += [_read_file()] if catalog.active else []
     tools += [_find()] if skills else []
-    tools += _scripts(catalog, scripts)
-    tools += _performing(settings) if skills else []
+    tools += _script_tools(catalog, scripts)
+    tools += _run_tools(settings) if skills else []
     tools += [*context.tools(catalog, settings), *guard.tools(settings), *admin.tools(settings)]
     tools += declared.tools(catalog, settings)
     return tools
 
 
 def describe(skill: Skill) -> tuple[object, ...]:
-    """Return all of a skill that the list of tools may depend on."""
+    """Return everything about a skill that the list of tools may depend on."""
     scripts = [tool.script in skill.content.files for tool in skill.frontmatter.tools]
     own = (skill.frontmatter.tools, scripts)
     return skill.key, skill.model_invocable, skill.frontmatter.always_on, render_entry(skill), own
@@ -112,7 +112,7 @@ def _activate(catalog: Catalog, settings: Settings, first: Sequence[Skill], budg
     names = [skill.key for skill in islice(listing_order(catalog, first), settings.catalog.enum_limit)]
     schema = _activation_schema(names, len(catalog.offered))
     if budget.schema is not None and size_of(schema) > budget.schema:
-        # A client that drops a tool for the size of its schema would have none for skills.
+        # A client that drops a tool with a large schema would lose the tool for skills.
         bare = size_of(_activation_schema([""], len(catalog.offered)))
         schema = _activation_schema(names_within(budget.schema - bare, names), len(catalog.offered))
     return {
@@ -125,19 +125,19 @@ def _activate(catalog: Catalog, settings: Settings, first: Sequence[Skill], budg
     }
 
 
-def _scripts(catalog: Catalog, setup: ScriptSetup | None) -> list[dict[str, Any]]:
+def _script_tools(catalog: Catalog, setup: ScriptSetup | None) -> list[dict[str, Any]]:
     if setup is None or not catalog.active:
         return []
-    # What runs programs is loaded only where programs are run.
+    # The modules that run programs are imported only where programs are run.
     from server.listing.scripts import tool  # noqa: PLC0415
 
     return [tool(setup)]
 
 
-def _performing(settings: Settings) -> list[dict[str, Any]]:
+def _run_tools(settings: Settings) -> list[dict[str, Any]]:
     if not runs.offers_runs(settings):
         return []
-    # What describes runs is loaded only where there are runs.
+    # The entries of runs are imported only where there are runs.
     from server.listing.run_tools import tools  # noqa: PLC0415
 
     return tools(settings)
@@ -146,7 +146,7 @@ def _performing(settings: Settings) -> list[dict[str, Any]]:
 def _activation_schema(names: Sequence[str], offered: int) -> dict[str, Any]:
     name: dict[str, Any] = {"type": "string", "description": "The skill's name."}
     if names:
-        # An enum of nothing would allow nothing.
+        # An empty enum would accept no name.
         name["enum"] = names
     if offered > len(names):
         name["description"] += " Any other name that find_skills returns is accepted as well."

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from server.listing.context import WITH_SKILLS, offers_prompt
 from server.listing.envelope import COMPLETE
 from server.protocol.activation.recipients import recipient_of
-from server.protocol.tools.skill_context import ContextRequests
+from server.protocol.tools.skill_context import ContextHandlers
 from server.wire.errors import InvalidRequestError
 from skills_core.diagnostics import one_line
 from skills_core.rendering import activation_inputs, render_activation, render_request
@@ -35,7 +35,7 @@ class PromptHandlers:
         """Answer from `host`; `local` tells that clients see the same disk."""
         self._host = host
         self._local = local
-        self._context = ContextRequests(host, local=local)
+        self._context = ContextHandlers(host, local=local)
 
     async def list(
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from server.admin.actions import read_status, reload_everything
 from server.admin.paths import RELOAD_PATH, STATUS_PATH
-from server.hosting.status_filter import ChoiceError, StatusChoice
+from server.hosting.status_filter import StatusFilter, StatusFilterError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -81,8 +81,8 @@ class _Endpoints:
     async def status(self, request: Request) -> Response:
         query = request.query_params
         try:
-            choice = StatusChoice.parse({key: query.getlist(key) for key in query})
-        except ChoiceError as error:
+            choice = StatusFilter.parse({key: query.getlist(key) for key in query})
+        except StatusFilterError as error:
             return _error_response(str(error), 400)
         return _json_response(await read_status(self._host.everything, self._host.settings, choice))
 

@@ -18,7 +18,7 @@ from server.admin.actions import log_reload
 from server.config.machine import runtime_folders
 from server.config.settings import Settings, Transport
 from server.hosting.host import Host
-from server.listing.runs import may_ask, offers_runs
+from server.listing.runs import needs_event_streams, offers_runs
 from server.protocol.server import SkillServer
 from server.run.telemetry import traced
 
@@ -62,7 +62,7 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
     with listen(settings.http) as listener:
         port = listener.getsockname()[1]
         host = Host(library, settings, files, usage)
-        server = HttpServer(SkillServer(host, local=False), host, streams=may_ask(settings))
+        server = HttpServer(SkillServer(host, local=False), host, streams=needs_event_streams(settings))
         # Outermost, so that a signal ends the process only after everything inside has been cleaned up.
         with server.stopped_by_signals(), spans, admin_socket(runtime_folders(), port) as admin:
             _announce(library, settings, port)
@@ -77,7 +77,7 @@ async def _serve_stdio(host: Host) -> None:
     server = SkillServer(host, local=True)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(host.follow)
-        tasks.start_soon(host.usage.keep)
+        tasks.start_soon(host.usage.run)
         tasks.start_soon(server.runs.run)
         tasks.start_soon(_cancel_when_asked_to_stop, server, tasks.cancel_scope)
         tasks.start_soon(_reload_when_asked, host)
@@ -125,7 +125,7 @@ async def _serve_http(host: Host, server: HttpServer, listener: socket.socket, a
     asyncio.get_running_loop().set_exception_handler(AcceptFaults())
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(host.follow)
-        tasks.start_soon(host.usage.keep)
+        tasks.start_soon(host.usage.run)
         tasks.start_soon(server.runs.run)
         tasks.start_soon(_reload_when_asked, host)
         if admin is not None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from server.clients.document import FACTS
 from server.clients.profile import Commands, Fact, Limit
-from server.hosting.status import shown_place
+from server.hosting.status import display_path
 from server.visibility.advice import advice
 from server.visibility.entry_state import EntryState, Obstacle, tokens
 from skills_core.diagnostics import printable
@@ -108,7 +108,7 @@ def _name(clash: NameClash) -> dict[str, Any]:
                 "name": printable(skill.name),
                 "key": printable(skill.key),
                 "state": skill.state.value,
-                "path": shown_place(skill),
+                "path": display_path(skill),
             }
             for skill in clash.skills
         ],

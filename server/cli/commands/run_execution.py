@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.cli.terminal import attach_terminal
 from server.config.bootstrap import open_with_settings
-from server.listing.runs import why_no_runs
+from server.listing.runs import runs_unavailable_reason
 from server.run.telemetry import traced
 from server.transport.signals import until_signalled
 from skills_core.run.durable.errors import RunNotDoneError
@@ -47,7 +47,7 @@ class RunCommandContext:
 def open_for_runs(directories: Sequence[Path] | None, **flags: object) -> RunCommandContext:
     """Open the run service for the skills of `directories`; exit with a message if no model can be used."""
     library, settings = open_with_settings(directories, **flags)
-    if (reason := why_no_runs(settings.runs)) or settings.runs.model == CLIENT:
+    if (reason := runs_unavailable_reason(settings.runs)) or settings.runs.model == CLIENT:
         fail(reason or "the model `client` needs a connected client; name another model with --model", EXIT_USAGE)
     # The import fails without the extra `run`.
     from server.run.factory import create_service

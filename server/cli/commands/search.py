@@ -12,7 +12,7 @@ from server.cli.console import EXIT_NO, print_json
 from server.config.bootstrap import open_with_settings
 from server.hosting.reranker import load_reranker
 from server.hosting.search_results import match_object
-from server.hosting.status import shown_place
+from server.hosting.status import display_path
 from skills_core.diagnostics import printable
 from skills_core.selection import SelectionPolicy, SkillIndex, SkillSearch
 
@@ -92,7 +92,7 @@ def _match_document(match: Match) -> dict[str, Any]:
         "key": printable(skill.key),
         "id": printable(skill.id) if skill.id else None,
         **match_object(match),
-        "path": shown_place(skill),
+        "path": display_path(skill),
         "uri": skill.uri,
         "description": skill.description,
     }

@@ -18,7 +18,7 @@ from server.cli.commands.options import (
 from server.cli.console import print_json
 from server.config.bootstrap import open_with_settings
 from server.hosting.status import status_object
-from server.hosting.status_filter import StatusChoice
+from server.hosting.status_filter import StatusFilter
 from skills_core.diagnostics import Reason
 from skills_core.skill import State
 from skills_core.sources import Scope
@@ -60,7 +60,7 @@ def status(  # noqa: PLR0913 - one parameter for each flag
         gitignore=gitignore,
     )
     catalog = library.catalog
-    choice = StatusChoice(tuple(state or ()), tuple(reason or ()), tuple(scope or ()), tuple(name or ()))
+    choice = StatusFilter(tuple(state or ()), tuple(reason or ()), tuple(scope or ()), tuple(name or ()))
     if as_json:
         print_json(status_object(catalog, settings, choice))
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from server.cli.validation_report import ValidationResult
 from server.config.bootstrap import open_quietly
-from server.hosting.status import shown_place
+from server.hosting.status import display_path
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.loading.documents import may_be_document
 from skills_core.skill import State
@@ -64,7 +64,7 @@ def validate_target(target: ValidationTarget, *, strict: bool, follow_symlinks: 
         return [ValidationResult(where, valid=False, diagnostics=(error,))]
     # Only an invalid skill fails: gates and shadowing do not concern the skill itself.
     return [
-        ValidationResult(shown_place(skill), skill.state is not State.INVALID, skill.diagnostics) for skill in skills
+        ValidationResult(display_path(skill), skill.state is not State.INVALID, skill.diagnostics) for skill in skills
     ]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from server.admin.actions import log_reload, read_status
 from server.config.settings import OptionalTool
 from server.hosting.status import change_object
-from server.hosting.status_filter import StatusChoice
+from server.hosting.status_filter import StatusFilter
 from server.listing.envelope import text_block, tool_result
 from server.protocol.tool_call import Tool, is_always_there
 from server.wire.errors import InvalidRequestError
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from server.hosting.host import Host
     from server.protocol.tool_call import ToolCall
 
-__all__ = ["AdminTools"]
+__all__ = ["AdminHandlers"]
 
 
-class AdminTools:
+class AdminHandlers:
     """The tools `skills_status` and `reload_skills`."""
 
     def __init__(self, host: Host) -> None:
@@ -34,7 +34,7 @@ class AdminTools:
         return {name.value: Tool(known[name], is_always_there) for name in switched_on}
 
     async def _status(self, call: ToolCall) -> dict[str, Any]:
-        choice = StatusChoice.parse(call.arguments)
+        choice = StatusFilter.parse(call.arguments)
         return _result(await read_status(call.view.catalog, call.view.settings, choice))
 
     async def _reload(self, call: ToolCall) -> dict[str, Any]:

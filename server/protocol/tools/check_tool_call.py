@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from server.protocol.tool_call import ToolCall
     from skills_core.guard import Decision
 
-__all__ = ["GuardRequests"]
+__all__ = ["GuardHandler"]
 
 
-class GuardRequests:
+class GuardHandler:
     """The handler of the tool, and the way in which other tools ask the guard."""
 
     def __init__(self, host: Host) -> None:

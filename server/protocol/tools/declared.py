@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from skills_core.run.scripts.runner import ScriptRunner
     from skills_core.skill import Skill
 
-__all__ = ["DeclaredCalls"]
+__all__ = ["DeclaredToolHandler"]
 
 logger = logging.getLogger(__name__)
 
 
-class DeclaredCalls:
+class DeclaredToolHandler:
     """The handler of all of them. What carries them out is imported when the first one is called."""
 
     def __init__(self, host: Host, exchanges: ExchangeRegistry) -> None:

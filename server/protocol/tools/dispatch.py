@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 
 from server.clients import budget_for, client_of, without_additions
-from server.hosting.search_results import found_object
+from server.hosting.search_results import matches_object
 from server.listing.envelope import text_block, tool_result
 from server.listing.resources import contents_of, mime_type
 from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, MAX_TAGS, READ
 from server.protocol.activation.calls import Activation
 from server.protocol.conversations import Conversations
 from server.protocol.tool_call import Tool, ToolCall, has_skills
-from server.protocol.tools.admin import AdminTools
-from server.protocol.tools.check_tool_call import GuardRequests
-from server.protocol.tools.declared import DeclaredCalls
-from server.protocol.tools.run_skill import RunRequests
-from server.protocol.tools.skill_context import ContextRequests
+from server.protocol.tools.admin import AdminHandlers
+from server.protocol.tools.check_tool_call import GuardHandler
+from server.protocol.tools.declared import DeclaredToolHandler
+from server.protocol.tools.run_skill import RunHandlers
+from server.protocol.tools.skill_context import ContextHandlers
 from server.wire.arguments import read_arguments, string
 from server.wire.errors import InvalidRequestError
 from skills_core.errors import SkillsError
@@ -63,17 +63,17 @@ class ToolHandlers:
         """
         self._host = host
         self.conversations = Conversations(local=local)
-        guard = GuardRequests(host)
-        self._declared = DeclaredCalls(host, exchanges)
+        guard = GuardHandler(host)
+        self._declared = DeclaredToolHandler(host, exchanges)
         self._tools = {
             ACTIVATE: Tool(Activation(host, local=local).call, has_skills),
             READ: Tool(self._call_read, has_skills),
             FIND: Tool(self._call_find, has_skills),
-            **AdminTools(host).tools(),
-            **ContextRequests(host, local=local).tools(),
+            **AdminHandlers(host).tools(),
+            **ContextHandlers(host, local=local).tools(),
             **guard.tools(),
             **_script_tools(host, guard, exchanges),
-            **RunRequests(host, exchanges, runs).tools(),
+            **RunHandlers(host, exchanges, runs).tools(),
         }
 
     async def list(
@@ -154,18 +154,18 @@ class ToolHandlers:
         search = partial(call.view.search, query, policy)
         matches = await anyio.to_thread.run_sync(search, limiter=self._host.searching)
         logger.info("found: %s", ", ".join(match.for_log for match in matches[:_LOGGED]) or "nothing")
-        structured = found_object(matches)
+        structured = matches_object(matches)
         text = escape_json(structured) if matches else _nothing(query)
         return {**tool_result([text_block(text)]), "structuredContent": structured}
 
 
-def _script_tools(host: Host, guard: GuardRequests, exchanges: ExchangeRegistry) -> dict[str, Tool]:
+def _script_tools(host: Host, guard: GuardHandler, exchanges: ExchangeRegistry) -> dict[str, Tool]:
     if host.scripts is None:
         return {}
     # The modules that run programs are imported only where programs are run.
-    from server.protocol.tools.run_skill_script import ScriptCalls
+    from server.protocol.tools.run_skill_script import ScriptHandler
 
-    return ScriptCalls(host, host.scripts, guard, exchanges).tools()
+    return ScriptHandler(host, host.scripts, guard, exchanges).tools()
 
 
 def _nothing(query: str) -> str:

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from server.run.supervisor import RunSupervisor
     from skills_core.catalog import Catalog
 
-__all__ = ["RunRequests"]
+__all__ = ["RunHandlers"]
 
 
-class RunRequests:
+class RunHandlers:
     """The handler of both tools. What performs is imported by the supervisor, what else a run needs when one begins."""
 
     def __init__(self, host: Host, exchanges: ExchangeRegistry, supervisor: RunSupervisor) -> None:

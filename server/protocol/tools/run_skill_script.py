@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from server.exchange.registry import ExchangeRegistry
     from server.hosting.host import Host
     from server.protocol.tool_call import ToolCall
-    from server.protocol.tools.check_tool_call import GuardRequests
+    from server.protocol.tools.check_tool_call import GuardHandler
     from server.scripts.report import ScriptReport
     from skills_core.run.ports import User
     from skills_core.run.scripts.runner import ScriptSetup
 
-__all__ = ["ScriptCalls"]
+__all__ = ["ScriptHandler"]
 
 logger = logging.getLogger(__name__)
 
@@ -57,10 +57,10 @@ _MAX_TEXT = 100_000
 _MAX_STDIN = 1_000_000
 
 
-class ScriptCalls:
+class ScriptHandler:
     """The handler of the tool."""
 
-    def __init__(self, host: Host, setup: ScriptSetup, guard: GuardRequests, exchanges: ExchangeRegistry) -> None:
+    def __init__(self, host: Host, setup: ScriptSetup, guard: GuardHandler, exchanges: ExchangeRegistry) -> None:
         """Answer from `host`; scripts are run as `setup` says, where `guard` allows the call.
 
         Where it wants consent, the user is asked by `exchanges`.

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from skills_core.selection import Match
     from skills_core.skill import Skill
 
-__all__ = ["ContextRequests"]
+__all__ = ["ContextHandlers"]
 
 
-class ContextRequests:
+class ContextHandlers:
     """Answers both from the host."""
 
     def __init__(self, host: Host, *, local: bool) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.hosting.status_filter import ChoiceError, StatusChoice
+from server.hosting.status_filter import StatusFilter, StatusFilterError
 from skills_core import Environment, Library, Reason, Scope, State, explicit_sources
 from tests.conftest import MakeSkill, write_skill
 from tests.server.sessions import REPOSITORY, server_environment
@@ -155,7 +155,7 @@ def test_the_table_counts_shown_and_all_skills(four_states: tuple[Path, Path]) -
 
 NO_MODEL = "no model is set; name one with --model"
 NO_TOOL = "the tool {0} is not switched on; do so with --tool {0}"
-GONE = "what --workflow names is not there: /nowhere/at/all"
+GONE = "--workflow names files or folders that do not exist: /nowhere/at/all"
 NO_WORKFLOW = "no workflow is named; name a file or a folder with --workflow"
 MODEL = "http://127.0.0.1:9/v1#m"
 
@@ -254,7 +254,7 @@ def _read(terminal: int) -> bytes:
         return b""
 
 
-def chosen_names(choice: StatusChoice, library: Library) -> list[str]:
+def chosen_names(choice: StatusFilter, library: Library) -> list[str]:
     return [skill.name for skill in library.catalog.skills if choice.admits(skill)]
 
 
@@ -263,7 +263,7 @@ def test_tool_arguments_filter_like_command_line_options(skills: Path, make_skil
     make_skill("b/refunds")
     make_skill("broken", description="''")
     library = Library(explicit_sources([skills]), lambda: Environment(os="linux", has_bin=lambda _: True))
-    parse = StatusChoice.parse
+    parse = StatusFilter.parse
     assert chosen_names(parse({}), library) == ["broken", "refunds", "refunds"]
     assert chosen_names(parse({"state": "invalid"}), library) == ["broken"]
     assert chosen_names(parse({"reason": ["missing_description"], "scope": ["explicit"]}), library) == ["broken"]
@@ -288,11 +288,11 @@ def test_tool_arguments_filter_like_command_line_options(skills: Path, make_skil
 def test_invalid_tool_arguments_are_rejected_with_the_expected_values(
     arguments: dict[str, object], expected: str
 ) -> None:
-    with pytest.raises(ChoiceError, match=expected):
-        StatusChoice.parse(arguments)
+    with pytest.raises(StatusFilterError, match=expected):
+        StatusFilter.parse(arguments)
 
 
 @given(st.dictionaries(st.text(), st.none() | st.text() | st.lists(st.text() | st.integers())))
 def test_arbitrary_tool_arguments_are_accepted_or_rejected(arguments: dict[str, object]) -> None:
-    with suppress(ChoiceError):
-        StatusChoice.parse(arguments)
+    with suppress(StatusFilterError):
+        StatusFilter.parse(arguments)

@@ -24,7 +24,7 @@ import pytest
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ToolsListChanged
 
 from server.config.machine import Machine
-from server.hosting.host import Host, Pauses
+from server.hosting.host import Backoff, Host
 from server.hosting.verified_reader import VerifiedReader
 from server.hosting.views import COMMON_VIEW
 from skills_core import Change, Environment, Library, Source, State, explicit_sources
@@ -37,12 +37,12 @@ from tests.server.sessions import REPOSITORY, address, open_session, server_comm
 from tests.server.settings import make_settings
 
 EVERYTHING = [ToolsListChanged(), PromptsListChanged(), ResourcesListChanged()]
-QUICK = Pauses(0.001, 0.01)
+QUICK = Backoff(0.001, 0.01)
 
 
-def hosted(skills: Path, pauses: Pauses = QUICK) -> Host:
+def hosted(skills: Path, backoff: Backoff = QUICK) -> Host:
     library = Library(explicit_sources([skills]), lambda: Environment(os="linux", has_bin=lambda _: True))
-    return Host(library, make_settings(watch=WatchMode.OFF), pauses=pauses)
+    return Host(library, make_settings(watch=WatchMode.OFF), backoff=backoff)
 
 
 class Told:
@@ -164,7 +164,7 @@ async def test_an_edit_that_could_not_be_read_reaches_clients_when_the_fault_has
 
 
 def test_pauses_grow_up_to_a_limit() -> None:
-    pauses = list(islice(Pauses(0.5, 60), 12))
+    pauses = list(islice(Backoff(0.5, 60), 12))
     assert pauses[0] == 0.5
     assert all(later == min(2 * earlier, 60) for earlier, later in pairwise(pauses))
     assert pauses[-1] == 60

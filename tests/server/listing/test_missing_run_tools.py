@@ -14,7 +14,7 @@ from tests.server.cli.test_cli import run
 
 MODEL = "http://127.0.0.1:9/v1#m"
 NO_MODEL = "no model is set; name one with --model"
-GONE = "what --workflow names is not there: /nowhere/at/all"
+GONE = "--workflow names files or folders that do not exist: /nowhere/at/all"
 
 
 def warnings(skills: Path, *flags: str) -> list[str]:
@@ -27,19 +27,19 @@ def warnings(skills: Path, *flags: str) -> list[str]:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--tool", "run_skill"], [f"run_skill is not there: {NO_MODEL}"]),
-        (["--workflow", "docs/workflows"], [f"run_workflow is not there: {NO_MODEL}"]),
+        (["--tool", "run_skill"], [f"run_skill is not available: {NO_MODEL}"]),
+        (["--workflow", "docs/workflows"], [f"run_workflow is not available: {NO_MODEL}"]),
         (
             ["--workflow", "docs/workflows", "--model", MODEL],
-            ["run_workflow is not there: the tool run_workflow is not switched on; do so with --tool run_workflow"],
+            ["run_workflow is not available: the tool run_workflow is not switched on; do so with --tool run_workflow"],
         ),
         (
             ["--tool", "run_workflow", "--workflow", "/nowhere/at/all", "--model", MODEL],
-            [f"run_workflow is not there: {GONE}"],
+            [f"run_workflow is not available: {GONE}"],
         ),
         (
             ["--tool", "run_workflow", "--workflow", "docs/workflows", "--workflow", "/nowhere/at/all"],
-            [f"run_workflow is not there: {NO_MODEL}", GONE],
+            [f"run_workflow is not available: {NO_MODEL}", GONE],
         ),
         (
             [

@@ -17,7 +17,7 @@ from server.config.machine import current_environment
 from server.config.settings import OptionalTool
 from server.listing.offer import ListingBudget
 from server.listing.snapshot import Snapshot
-from server.protocol.tools.declared import DeclaredCalls
+from server.protocol.tools.declared import DeclaredToolHandler
 from server.wire.arguments import _IS, read_arguments
 from server.wire.errors import InvalidRequestError
 from skills_core import Library, explicit_sources
@@ -195,11 +195,11 @@ async def test_a_declared_tool_is_unknown_if_its_skill_disappears_during_the_cal
     async with in_memory(skills, watch=False, skill_tools=("numbers/*",)) as session:
         assert "numbers__double" in {tool.name for tool in (await session.client.list_tools()).tools}
 
-        def gone(_: DeclaredCalls) -> None:
+        def gone(_: DeclaredToolHandler) -> None:
             shutil.rmtree(folder)
             session.host.library.reload()
 
-        monkeypatch.setattr(DeclaredCalls, "_opened", gone)
+        monkeypatch.setattr(DeclaredToolHandler, "_opened", gone)
         result = await session.client.call_tool("numbers__double", {"n": 1})
         assert result.is_error
         assert "Unknown tool: numbers__double" in result.content[0].text
