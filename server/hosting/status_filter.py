@@ -79,7 +79,7 @@ def _members(kind: type[EnumT], key: str, values: Mapping[str, object]) -> tuple
     members: list[EnumT] = []
     for text in _texts(key, values):
         if text not in known:
-            raise StatusFilterError(f"{key}: there is no {text!r}; expected {_expected(text, known)}")
+            raise StatusFilterError(f"{key}: unknown value {text!r}; expected {_expected(text, known)}")
         members.append(known[text])
     return tuple(members)
 
@@ -95,5 +95,5 @@ def _texts(key: str, values: Mapping[str, object]) -> Sequence[str]:
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise StatusFilterError(f"{key} must be a list of strings")
     if len(texts) > MAX_VALUES or any(len(text) > MAX_PATTERN for text in texts):
-        raise StatusFilterError(f"{key} may have {MAX_VALUES} values of {MAX_PATTERN} characters")
+        raise StatusFilterError(f"{key} may have at most {MAX_VALUES} values of {MAX_PATTERN} characters")
     return texts

@@ -1,1 +1,1 @@
-"""The MCP surface: one module for each part of the protocol, put together by `server.protocol.server`."""
+"""The MCP surface: one module for each part of the protocol, assembled by `server.protocol.server`."""

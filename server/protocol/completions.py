@@ -1,4 +1,4 @@
-"""Completions: values for the template's variables, and for prompt arguments whose hint names choices."""
+"""Completions: values for the variables of the template, and for prompt arguments whose hint lists choices."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 __all__ = ["CompletionHandlers", "choices_of"]
 
 MAX_VALUES = 100
-"""Most values in one answer, as the protocol demands."""
+"""Most values in one answer, a limit of the protocol."""
 
 _GROUP = re.compile(r"[\[<]([^\[\]<>]*)[\]>]")
 
 
 def choices_of(skill: Skill, argument: str) -> tuple[str, ...]:
-    """Return the values that a skill's hint names for an argument.
+    """Return the choices that a skill's hint lists for an argument.
 
-    The bracketed groups of `argument-hint` (or `hint`) stand for the parameters of the body, in order:
-    `[filePath] [bullets|table]` names two choices for the second. Without as many groups as parameters, a group
-    is taken for the argument that it names first, as in `[format: bullets|table]`.
+    The bracketed groups of `argument-hint` (or `hint`) correspond to the parameters of the body, in order:
+    `[filePath] [bullets|table]` lists two choices for the second. If their numbers differ, a group has to name its
+    argument first, as in `[format: bullets|table]`.
     """
     groups = _GROUP.findall(skill.frontmatter.argument_hint or skill.frontmatter.hint or "")
     named = parameters_of(skill.body)
@@ -61,7 +61,7 @@ class CompletionHandlers:
     async def complete(
         self, ctx: ServerRequestContext[Any, Any], params: types.CompleteRequestParams
     ) -> dict[str, Any]:
-        """Handle `completion/complete`: what begins like the value first, then what contains it."""
+        """Handle `completion/complete`: return values that start with the text first, then those that contain it."""
         catalog = self._host.view(ctx).catalog
         name, value = params.argument.name, params.argument.value
         if isinstance(params.ref, types.PromptReference) and params.ref.name == WITH_SKILLS and offers_prompt(catalog):
@@ -80,7 +80,7 @@ class CompletionHandlers:
 
 
 def _template_values(catalog: Catalog, variable: str, skill: str | None) -> Iterable[str]:
-    """Return values as they stand in URIs, so that the expanded template can be read."""
+    """Return values as they are encoded in URIs, so that the expanded template can be read."""
     if variable == "skill":
         return (_tail(skill.root_uri, SCHEME) for skill in catalog.active)
     if variable != "path":

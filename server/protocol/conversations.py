@@ -1,8 +1,9 @@
-"""What each client's model was given, as far as a server can know: for short answers, and for news of changes.
+"""What each client's model has loaded, as far as the server can know: for short answers and news of changes.
 
-A connection is taken for one conversation: over stdio there is one, over HTTP one for each session of the handshake
-era. A request of the modern era over HTTP stands for itself, and remembers nothing. All of it is bounded; what is
-forgotten is sent again. Digests are kept, never skills or catalogs: a conversation may outlast thousands of them.
+Each connection counts as one conversation: over stdio there is one, over HTTP one for each session of the handshake
+era. A request of the modern era over HTTP is a conversation of its own. The memory is bounded; a skill that is
+forgotten is sent again. Conversations hold digests instead of skills and catalogs, since they may outlive thousands of
+these.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ __all__ = ["Conversation", "Conversations", "Delivery"]
 
 MAX_CONVERSATIONS = 1000
 MAX_LOADED = 200
-"""Most skills that are remembered of one conversation."""
+"""Most skills that are remembered in one conversation."""
 
 _MAX_FILES = 5
-# Files that are named when several have changed.
+# Most changed files that a line names.
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How a skill is to be handed over: its text, or a line that says that it has not changed.
+    """How to answer an activation: with the skill's text, or with a line that says that it has not changed.
 
-    `replaces` is the digest of an older text that the model was given.
+    `replaces` is the digest of an older text that the model has received.
     """
 
     text: bool
@@ -48,7 +49,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class _Outline:
-    """What a skill was: the digest of each file by its path, that of the instructions, and the folder."""
+    """The state of a skill: the digest of each file, that of the main file, and the folder."""
 
     folder: str
     main: str | None
@@ -56,7 +57,7 @@ class _Outline:
 
 
 class _Outlines:
-    """Makes outlines; equal ones are one object, as many models are given the same skill."""
+    """Creates outlines; equal ones share one object, since many models load the same skill."""
 
     def __init__(self) -> None:
         self._shared: weakref.WeakValueDictionary[str, _Outline] = weakref.WeakValueDictionary()
@@ -69,10 +70,10 @@ class _Outlines:
 
 @dataclass(slots=True)
 class _Loaded:
-    """A skill as the model was given it, and as it was when the model last heard of it.
+    """A skill as the model received it (`given`), and as the model last heard of it (`known`).
 
-    `content` is what `known` was made of, as long as some catalog has it. `values` is the digest of those that were
-    given for parameters. `short` tells that the model asked again since, and got the line.
+    `content` is the content that `known` was made of, while a catalog holds it. `values` is the digest of the parameter
+    values. `short` tells that the last answer was the line that says that the skill has not changed.
     """
 
     key: str
@@ -84,10 +85,10 @@ class _Loaded:
 
 
 class Conversation:
-    """What one model was given, as far as is known."""
+    """The skills that one model has loaded, as far as is known."""
 
     def __init__(self, outlines: _Outlines | None = None) -> None:
-        """Nothing yet; `outlines` are shared by all conversations of a server."""
+        """Begin empty; `outlines` are shared by all conversations of a server."""
         self._outlines = outlines or _Outlines()
         self._loaded: OrderedDict[str, _Loaded] = OrderedDict()
         self._catalog: weakref.ref[Catalog] | None = None
@@ -101,11 +102,10 @@ class Conversation:
         force: bool = False,
         keeps: bool = True,
     ) -> Delivery:
-        """Decide how to hand over `skill` with `values` for its parameters, and remember that.
+        """Decide how to answer an activation of `skill` with parameter `values`, and remember the answer.
 
-        `have` is the digest of the text that the model says it has, `keeps` tells that the client is not known to
-        drop what its model was given. After the line, the text is given to whoever asks again: nobody here can see
-        whether the model still has it.
+        `have` is the digest of the text that the model says it has; `keeps` is false for clients that are known to drop
+        earlier results. If asked again after "unchanged", send the text: the server cannot see the model's context.
         """
         before, now = self._loaded.get(skill.path), self._outlines.of(skill.content)
         given = _digest_of(sorted(values.items()))
@@ -120,7 +120,7 @@ class Conversation:
         return Delivery(not short, older if older != skill.digest and not short else None)
 
     def news(self, catalog: Catalog) -> list[str]:
-        """Return a line for each skill that the model was given and that has changed since; each change once."""
+        """Return a line for each loaded skill that has changed; each change is reported once."""
         if self._catalog is not None and self._catalog() is catalog:
             return []
         self._catalog = weakref.ref(catalog)
@@ -141,13 +141,13 @@ class Conversations:
     """The conversations of one server."""
 
     def __init__(self, *, local: bool) -> None:
-        """`local` tells that there is a single client, which is at the other end of the pipe."""
+        """`local` tells that there is a single client, over stdio."""
         self._local = local
         self._outlines = _Outlines()
         self._by_session: OrderedDict[str, Conversation] = OrderedDict()
 
     def of(self, ctx: ServerRequestContext[Any, Any]) -> Conversation:
-        """Return the conversation that a request belongs to; a new one where nothing ties requests together."""
+        """Return the conversation of a request; a new one if requests cannot be related."""
         session = "" if self._local else session_of(ctx)
         if session is None:
             return Conversation(self._outlines)
@@ -171,12 +171,12 @@ def _has_other_files(before: _Loaded | None, now: _Outline) -> bool:
 
 
 def _is_same(before: _Loaded, now: _Outline, values: str) -> bool:
-    # The text names the folder to clients that see it.
+    # The text names the folder to clients that share the disk.
     return before.values == values and before.given.folder == now.folder and _differing(before.given, now) == []
 
 
 def _changed(loaded: _Loaded, now: _Outline) -> list[str]:
-    """Say what has changed of a skill, if it is news and not back to what the model was given."""
+    """Describe the change of a skill, unless it is known, or the skill is again as the model received it."""
     files = _differing(loaded.given, now)
     if not files or not _differing(loaded.known, now):
         return []
@@ -191,7 +191,7 @@ def _which(loaded: _Loaded) -> str:
 
 
 def _differing(one: _Outline, other: _Outline) -> list[str]:
-    """Return the paths of the files that only one of both has, or that differ, in order."""
+    """Return the sorted paths of files that differ or that only one of both has."""
     if one is other:
         return []
     ours, theirs = dict(one.files), dict(other.files)

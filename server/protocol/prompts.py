@@ -1,6 +1,6 @@
-"""Requests for prompts: skills as slash commands, and the skills for a message.
+"""Requests for prompts: skills as slash commands, and the prompt `with_skills`.
 
-The first message of a skill's prompt is byte for byte what `activate_skill` returns for the same arguments; the second
+The first message of a skill's prompt is byte for byte the text of `activate_skill` for the same arguments; the second
 is the user's: the free text as binding context, or the literal `/name`.
 """
 
@@ -32,7 +32,7 @@ class PromptHandlers:
     """The handlers of `prompts/list` and `prompts/get`."""
 
     def __init__(self, host: Host, *, local: bool) -> None:
-        """Answer from `host`; `local` tells that clients see the same disk."""
+        """Answer from `host`; `local` tells that clients share the server's disk."""
         self._host = host
         self._local = local
         self._context = ContextHandlers(host, local=local)

@@ -1,7 +1,7 @@
-"""What was published lately, each event once: what a client that could not be told then has missed since.
+"""Recent events, each once, for clients that were unreachable when the events were published.
 
-One record serves all clients. A client that cannot be reached costs nothing while events come: it keeps the number of
-the last event that it was told of, and asks for those after it when it can be reached again.
+One record serves all clients of a view. An unreachable client costs nothing while events come: its connection keeps
+the number of the last event that was sent, and takes the events after it when the client is reachable again.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["RecentEvents"]
 
 MAX_EVENTS = 20_000
-"""Most events that are remembered; a client that missed more is told of everything that it listens to."""
+"""Most events that are remembered; a client that missed more is notified of everything that it listens to."""
 
 
 class RecentEvents:
-    """The events of one server in the order in which each happened last."""
+    """Events in the order of their last occurrence."""
 
     def __init__(self, limit: int = MAX_EVENTS) -> None:
         """Remember `limit` events."""
@@ -33,7 +33,7 @@ class RecentEvents:
         self.last = 0
 
     def add(self, event: ServerEvent) -> None:
-        """Take note that an event has happened; its number is `last`."""
+        """Record an event; its number is `last`."""
         self.last += 1
         self._numbers[event] = self.last
         self._numbers.move_to_end(event)
@@ -41,7 +41,7 @@ class RecentEvents:
             _, self._forgotten = self._numbers.popitem(last=False)
 
     def since(self, number: int, subscriptions: AbstractSet[str]) -> list[ServerEvent]:
-        """Return what has happened after the event `number`, of resources only those in `subscriptions`."""
+        """Return the events after event `number`; those of resources only if they are in `subscriptions`."""
         if number < self._forgotten:
             lists = (ToolsListChanged(), PromptsListChanged(), ResourcesListChanged())
             return [*lists, *map(ResourceUpdated, sorted(subscriptions))]

@@ -1,4 +1,4 @@
-"""Requests for resources: the list, the template, and the bytes."""
+"""Requests for resources: the list, the templates, and contents."""
 
 from __future__ import annotations
 

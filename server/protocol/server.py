@@ -1,6 +1,6 @@
-"""Put the MCP server together: the SDK's low-level server with our surfaces on it.
+"""Assemble the MCP server: the SDK's low-level server with a handler for each method.
 
-The one place that knows all surfaces. Each is a module of its own that answers from the host.
+This is the only module that knows all handlers.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _EVERYTHING_CHANGES = NotificationOptions(prompts_changed=True, resources_change
 class SkillServer(Server[Any]):
     """A server of the host's skills, for both protocol eras.
 
-    `listening` holds the modern era's event streams, `handshake` the other era's connections, `exchanges` the work that
-    talks with clients, `runs` what performs skills.
+    `listening` holds the event streams of the modern era, `handshake` the connections of the handshake era, `exchanges`
+    the calls that converse with clients, `runs` the service that runs skills.
     """
 
     def __init__(self, host: Host, *, local: bool) -> None:
-        """Build the server; `local` tells that clients see the same disk as the server."""
+        """Build the server; `local` tells that clients share the server's disk."""
         self._host = host
         self.listening = ModernClients(host)
         self.exchanges = ExchangeRegistry()
@@ -86,7 +86,7 @@ class SkillServer(Server[Any]):
 
     @property
     def server_info_stamp(self) -> dict[str, Any]:
-        """Who answers, for the `_meta` of each modern answer; nothing in it is nested, so a flat copy will do."""
+        """The server's identity for the `_meta` of modern answers; it is flat, so a shallow copy suffices."""
         return dict(self._server_info_stamp_source)
 
     def create_initialization_options(
@@ -95,6 +95,6 @@ class SkillServer(Server[Any]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """Say on every transport that lists change; the SDK's HTTP path passes no options of its own."""
+        """Declare on every transport that lists change; the SDK's HTTP transport passes no options of its own."""
         options = notification_options or _EVERYTHING_CHANGES
         return super().create_initialization_options(options, experimental_capabilities, extensions)

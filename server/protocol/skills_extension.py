@@ -57,7 +57,9 @@ class SkillsExtension:
         if found is None or found[1] is not found[0].content.main:
             raise InvalidRequestError(f"No skill is served at {params.uri[:500]}")
         if not found[0].content.published:
-            raise InvalidRequestError(f"The skill at {params.uri[:500]} is not published: {_why_not(found[0])}")
+            raise InvalidRequestError(
+                f"The skill at {params.uri[:500]} is not published: {_unpublished_reason(found[0])}"
+            )
         return _for_era(ctx, {"skill": skills.entry(found[0]), **view.envelope})
 
     async def read_directory(self, ctx: ServerRequestContext[Any, Any], params: _DirectoryParams) -> dict[str, Any]:
@@ -69,11 +71,11 @@ class SkillsExtension:
         return _for_era(ctx, pages.page(params.cursor))
 
 
-def _why_not(skill: Skill) -> str:
-    told = (found.message for found in skill.diagnostics if found.code is Reason.NOT_PUBLISHED)
-    return next(told, "the status of the server says why")
+def _unpublished_reason(skill: Skill) -> str:
+    messages = (found.message for found in skill.diagnostics if found.code is Reason.NOT_PUBLISHED)
+    return next(messages, "the status of the server says why")
 
 
 def _for_era(ctx: ServerRequestContext[Any, Any], result: dict[str, Any]) -> dict[str, Any]:
-    """Take the envelope off for clients of the handshake era; the SDK does so for its own methods only."""
+    """Remove the envelope for clients of the handshake era; the SDK does so for its own methods only."""
     return without_envelope(result) if ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS else result

@@ -48,13 +48,13 @@ __all__ = ["HandshakeClients", "ModernClients"]
 logger = logging.getLogger(__name__)
 
 MAX_SUBSCRIPTIONS = 2000
-"""Most resources that one connection may subscribe to."""
+"""Most resources that a connection may subscribe to."""
 
 MAX_URI = 4096
 
 BURST = 200
 REFILL_PER_SECOND = 20.0
-# There are clients that subscribe in a loop, a hundred thousand times a minute.
+# Some clients subscribe in a loop, a hundred thousand times a minute.
 
 
 _STDIO = ""
@@ -75,7 +75,7 @@ class _Connection:
     """One connection of the handshake era: the record of its view, its subscriptions, and the last event sent to it."""
 
     record: _ViewRecord
-    told: int
+    sent: int
     subscriptions: set[str] = field(default_factory=set)
     wake: anyio.Event = field(default_factory=anyio.Event)
     tokens: float = BURST
@@ -157,34 +157,34 @@ class HandshakeClients:
             connection = self._connections[key] = _Connection(record, record.recent.last)
             try:
                 while True:
-                    await self._tell(connection, key, ctx.session)
+                    await self._notify(connection, key, ctx.session)
                     await connection.wake.wait()
                     connection.wake = anyio.Event()
             finally:
                 del self._connections[key]
                 self._forget(key)
 
-    async def _tell(self, connection: _Connection, key: str, session: ServerSession) -> None:
+    async def _notify(self, connection: _Connection, key: str, session: ServerSession) -> None:
         """Notify a client of the events that it has missed, as long as it is reachable."""
         recent = connection.record.recent
-        while key in self._reachable and connection.told < recent.last:
+        while key in self._reachable and connection.sent < recent.last:
             last = recent.last
-            for event in recent.since(connection.told, connection.subscriptions):
+            for event in recent.since(connection.sent, connection.subscriptions):
                 await session.send_notification(_notification(event))
                 if key not in self._reachable:
-                    # What was on its way when the stream ended may be lost: it is told again on the next.
+                    # A notification that was being sent when the stream ended may be lost, so it is sent again.
                     return
-            connection.told = last
+            connection.sent = last
 
     async def on_subscribe(
         self, ctx: ServerRequestContext[Any, Any], params: types.SubscribeRequestParams
     ) -> types.EmptyResult:
-        """Handle `resources/subscribe`; a resource may be subscribed to before it is there."""
+        """Handle `resources/subscribe`; a client may subscribe to a resource before it exists."""
         connection = self._connections.get(_key(ctx))
         if connection is None:
             raise InvalidRequestError("send notifications/initialized before subscribing")
         connection.spend()
-        uri = _subscribable(str(params.uri), self._host.settings)
+        uri = _normalized_uri(str(params.uri), self._host.settings)
         if uri not in connection.subscriptions and len(connection.subscriptions) >= MAX_SUBSCRIPTIONS:
             raise InvalidRequestError(f"too many subscriptions; at most {MAX_SUBSCRIPTIONS} a connection")
         connection.subscriptions.add(uri)
@@ -193,18 +193,18 @@ class HandshakeClients:
     async def on_unsubscribe(
         self, ctx: ServerRequestContext[Any, Any], params: types.UnsubscribeRequestParams
     ) -> types.EmptyResult:
-        """Handle `resources/unsubscribe`; one that was not there is no fault."""
+        """Handle `resources/unsubscribe`; a missing subscription is not an error."""
         connection = self._connections.get(_key(ctx))
         if connection is not None:
-            connection.subscriptions.discard(_subscribable(str(params.uri), self._host.settings))
+            connection.subscriptions.discard(_normalized_uri(str(params.uri), self._host.settings))
         return types.EmptyResult()
 
 
-def _subscribable(uri: str, settings: Settings) -> str:
-    """Return a URI as resources are listed; it may be spelled otherwise, but must be one of ours.
+def _normalized_uri(uri: str, settings: Settings) -> str:
+    """Return the URI in the spelling of `resources/list`.
 
     Raises:
-        InvalidRequestError: it can name no file of a skill, and is not the status where that is switched on.
+        InvalidRequestError: it cannot name a file of a skill, nor the status, if that is switched on.
     """
     if uri == STATUS_URI and offers_status(settings):
         return uri
@@ -229,13 +229,13 @@ class ModernClients:
         """Serve one stream of events.
 
         Raises:
-            InvalidRequestError: the stream asks for too many resources, or for what is none.
+            InvalidRequestError: the stream subscribes to too many resources, or to a URI that cannot be one.
         """
         uris = params.notifications.resource_subscriptions or []
         if len(uris) > MAX_SUBSCRIPTIONS:
             raise InvalidRequestError(f"too many subscriptions; at most {MAX_SUBSCRIPTIONS} a stream")
         for uri in uris:
-            _subscribable(uri, self._host.settings)
+            _normalized_uri(uri, self._host.settings)
         view = self._host.view_name(ctx)
         handler = self._handlers.setdefault(view, ListenHandler(self._host.feed(view)))
         self._streams[view] += 1
@@ -253,7 +253,7 @@ class ModernClients:
 
 
 def _key(ctx: ServerRequestContext[Any, Any]) -> str:
-    """Return what tells connections apart: the session over HTTP; over stdio there is one only."""
+    """Return the key of a connection: the session over HTTP; over stdio there is only one connection."""
     headers = getattr(ctx.request, "headers", {})
     return str(headers.get("mcp-session-id", _STDIO))
 

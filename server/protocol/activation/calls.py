@@ -1,4 +1,4 @@
-"""Calls of `activate_skill`: a skill's text, or the line that says that it has not changed."""
+"""Calls of `activate_skill`: return a skill's text, or a line that says that it has not changed."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ __all__ = ["META_SKILL", "Activation", "invocable", "texts_of"]
 logger = logging.getLogger(__name__)
 
 META_SKILL = "skillserve/skill"
-"""The key in `_meta` of an activation under which a host finds what to keep: name, URI, digest."""
+"""The key in `_meta` of an activation under which hosts find the skill's name, URI and digest."""
 
 MAX_ARGUMENTS = 100_000
 """Most characters of all arguments together: a body may repeat each of them."""
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
-# A host that drops old results is asked to keep this one, by the protocol's own means.
+# These annotations ask a host that drops old results to keep this one.
 _KEEP = {"audience": ["assistant"], "priority": 1.0}
 
 
@@ -43,7 +43,7 @@ class Activation:
     """The handler of the tool."""
 
     def __init__(self, host: Host, *, local: bool) -> None:
-        """Answer from `host`; `local` tells that clients see the same disk."""
+        """Answer from `host`; `local` tells that clients share the server's disk."""
         self._host = host
         self._local = local
 
@@ -75,10 +75,10 @@ class Activation:
 
 
 def texts_of(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Return the values for a skill's parameters that a call gives; a null is none.
+    """Return the values of a call for a skill's parameters; null counts as absent.
 
     Raises:
-        InvalidRequestError: they are no object, or too long.
+        InvalidRequestError: the values are not an object, or too long.
     """
     values = arguments.get("arguments") or {}
     if not isinstance(values, dict):
@@ -86,16 +86,16 @@ def texts_of(arguments: Mapping[str, Any]) -> dict[str, str]:
     given = {str(key): value for key, value in values.items() if value is not None}
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in given.items()}
     if sum(len(name) + len(text) for name, text in texts.items()) > MAX_ARGUMENTS:
-        raise InvalidRequestError(f"arguments may have {MAX_ARGUMENTS} characters in all; put more into a file")
+        raise InvalidRequestError(f"arguments may have at most {MAX_ARGUMENTS} characters in all; put more into a file")
     return texts
 
 
 def invocable(catalog: Catalog, name: str) -> Skill:
-    """Return the skill that a model names.
+    """Return the skill that a model asks for.
 
     Raises:
-        UnknownSkillError: there is none.
-        InvalidRequestError: it is for users alone.
+        UnknownSkillError: there is no such skill.
+        InvalidRequestError: only users may call the skill.
     """
     skill = catalog.skill(name, catalog.offered)
     if not skill.model_invocable:

@@ -1,4 +1,4 @@
-"""For whom a text is rendered: what is known of the client that asks, and what settings say of its tools."""
+"""The recipient that a text is rendered for: what is known of the client, and its tool names in the settings."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 __all__ = ["ANY_CLIENT", "known_names", "recipient_called", "recipient_of"]
 
 ANY_CLIENT = "*"
-"""The table of tool names that is for every client."""
+"""The key of the table of tool names for all clients."""
 
 
 def recipient_of(ctx: ServerRequestContext[Any, Any], settings: Settings, *, local: bool) -> Recipient:
-    """Return who sent a request; `local` tells that clients see the same disk."""
+    """Return the sender of a request as a recipient; `local` tells that clients share the server's disk."""
     sent = ctx.session.client_params
     return _recipient(sent.client_info.name if sent is not None else "", client_of(ctx), settings, local=local)
 
 
 def recipient_called(name: str | None, settings: Settings, *, local: bool) -> Recipient | None:
-    """Return who calls itself `name`, or is the client or the preset of that key; None where nothing is known of it.
+    """Return the recipient by a client's name, or by the key of a client or preset; None if there is none.
 
-    Without a name it is any client.
+    Without a name, the recipient is an unknown client.
     """
     key = (name or "").strip().lower()
     profile = next((client for client in KNOWN_CLIENTS if client.key == key), profile_of(name, KNOWN_CLIENTS))
@@ -42,7 +42,7 @@ def recipient_called(name: str | None, settings: Settings, *, local: bool) -> Re
 
 
 def known_names(settings: Settings) -> list[str]:
-    """Return the keys that `recipient_called` knows, in order."""
+    """Return the keys that `recipient_called` knows, sorted."""
     keys = {client.key for client in KNOWN_CLIENTS} | {toolbox.key for toolbox in PRESETS}
     return sorted(keys | {table.lower() for table in settings.clients.tool_names if table != ANY_CLIENT})
 
@@ -50,7 +50,7 @@ def known_names(settings: Settings) -> list[str]:
 def _recipient(name: str, profile: ClientProfile, settings: Settings, *, local: bool) -> Recipient:
     tables = [table for table in settings.clients.tool_names if table == ANY_CLIENT or _fits(table, name, profile)]
     own: dict[str, str] = {}
-    # What is said of one client wins over what is said of many: the longer the name, the closer it fits.
+    # Specific tables override general ones; the longer the name, the more specific the table.
     for table in sorted(tables, key=lambda table: (table != ANY_CLIENT, len(table))):
         own |= settings.clients.tool_names[table]
     return Recipient(
@@ -66,13 +66,13 @@ def _recipient(name: str, profile: ClientProfile, settings: Settings, *, local: 
 def _script_tool(settings: Settings) -> str | None:
     if OptionalTool.RUN_SKILL_SCRIPT not in settings.tools.enabled:
         return None
-    # What runs programs is loaded only where programs are run.
+    # The modules that run programs are imported only where programs are run.
     from server.scripts.factory import offers_scripts  # noqa: PLC0415
 
     return OptionalTool.RUN_SKILL_SCRIPT.value if offers_scripts(settings) else None
 
 
 def _fits(table: str, name: str, profile: ClientProfile) -> bool:
-    """Tell whether a table is for a client: by its key, or by the beginning of the name that it sends."""
+    """Return whether a table applies to a client: it is named by the client's key, or by a prefix of its name."""
     folded = table.strip().lower()
     return folded == profile.key or (folded != "" and name.strip().lower().startswith(folded))

@@ -1,4 +1,4 @@
-"""Calls of the tools that settings switch on for those who look after a server."""
+"""Calls of the tools for operators: status and reload."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of `check_tool_call`: what the guard says of a call that a host is about to make."""
+"""Calls of `check_tool_call`: the guard's decision on a tool call that a host is about to make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of the tools that skills declare, by clients: through the same gate as in a run."""
+"""Calls of declared tools by clients: they pass the same gate as in a run."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ logger = logging.getLogger(__name__)
 
 
 class DeclaredToolHandler:
-    """The handler of all of them. What carries them out is imported when the first one is called."""
+    """The handler of all declared tools. The modules that execute them are imported at the first call."""
 
     def __init__(self, host: Host, exchanges: ExchangeRegistry) -> None:
-        """Answer from `host`; scripts run as its settings say, and users are asked by `exchanges`."""
+        """Answer from `host`; `exchanges` asks users for consent."""
         self._host = host
         self._exchanges = exchanges
         self._runner: ScriptRunner | None = None
 
     async def call(self, call: ToolCall) -> dict[str, Any]:
-        """Handle a call of any of them."""
+        """Handle a call."""
 
         async def work(exchange: ClientExchange) -> dict[str, Any]:
             return await self._execute(call, ClientUser(exchange, key, in_run=False))

@@ -1,7 +1,7 @@
-"""Calls of the tools: `activate_skill`, `read_skill_file` and `find_skills`, and those that settings switch on.
+"""Dispatch tool calls, and handle those of `read_skill_file` and `find_skills`.
 
-What a model gets wrong in a call is answered as a tool result that says what was expected, not as a protocol
-error, so that the model sees it.
+A mistake of the model is answered by a tool result that says what was expected, not by a protocol error, so that the
+model sees it.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ __all__ = ["ToolHandlers"]
 logger = logging.getLogger(__name__)
 
 _LOGGED = 3
-# Matches of a search that the log names.
+# Most matches of a search that are logged.
 
 
 class ToolHandlers:
     """The handlers of `tools/list` and `tools/call`."""
 
     def __init__(self, host: Host, exchanges: ExchangeRegistry, runs: RunSupervisor, *, local: bool) -> None:
-        """Answer from `host`; `local` tells that clients see the same disk.
+        """Answer from `host`; `local` tells that clients share the server's disk.
 
-        Runs are work of `exchanges`, and performed by the service of `runs`.
+        `exchanges` converses with clients during a call; `runs` has the service that runs skills.
         """
         self._host = host
         self.conversations = Conversations(local=local)
@@ -79,14 +79,14 @@ class ToolHandlers:
     async def list(
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
     ) -> dict[str, Any]:
-        """Handle `tools/list`, a single page with as much of the catalog as the client shows."""
+        """Handle `tools/list`: a single page, within the budget of the client."""
         if params is not None and params.cursor is not None:
             raise InvalidRequestError("invalid cursor: this list has one page; ask for it without a cursor")
         view = self._host.view(ctx)
         return view.tools(budget_for(client_of(ctx), view.settings))
 
     async def call(self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams) -> dict[str, Any]:
-        """Handle `tools/call`: the result of the tool, with news of skills that the model was given."""
+        """Handle `tools/call`: return the result of the tool, with news of skills that the model has loaded."""
         view = self._host.view(ctx)
         handle = self._handler(params.name, view)
         if handle is None:
@@ -103,7 +103,7 @@ class ToolHandlers:
             # The message repeats names that the authors of skills chose.
             result = tool_result([text_block(escape_tags(str(error)))], is_error=True)
         if "content" not in result:
-            return result  # no answer yet, but a question to the client
+            return result  # a question to the client, not an answer yet
         # The catalog may have changed during the call.
         news = conversation.news(self._host.view(ctx).catalog)
         return {**result, "content": [*result["content"], *map(text_block, news)]} if news else result
@@ -119,7 +119,7 @@ class ToolHandlers:
         name, path = string(call.arguments, "skill"), string(call.arguments, "path")
         catalog = call.view.catalog
         skill = catalog.skill(name, catalog.offered)
-        # Models pass on what they have seen: a relative path, or the file's URI.
+        # Models pass what they have seen: a relative path, or the file's URI.
         uri = path if path.startswith(skill.root_uri) else skill.file_uri(catalog.file_of(skill, path).path)
         owner, file, raw = await self._host.read(uri, call.ctx)
         if is_withheld_from_models(owner, file, raw):
@@ -148,14 +148,14 @@ class ToolHandlers:
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_MATCHES:
             raise InvalidRequestError(f"limit must be a whole number from 1 to {MAX_MATCHES}")
         if len(query) > MAX_QUERY or len(tags) > MAX_TAGS:
-            raise InvalidRequestError(f"query may have {MAX_QUERY} characters, tags {MAX_TAGS} items")
+            raise InvalidRequestError(f"query may have at most {MAX_QUERY} characters, tags at most {MAX_TAGS} items")
         policy = replace(TOP_TEN, top_k=limit, include_tags=tuple(tags))
         # A search may look at every skill, so it must not hold up the other requests.
         search = partial(call.view.search, query, policy)
         matches = await anyio.to_thread.run_sync(search, limiter=self._host.searching)
         logger.info("found: %s", ", ".join(match.for_log for match in matches[:_LOGGED]) or "nothing")
         structured = matches_object(matches)
-        text = escape_json(structured) if matches else _nothing(query)
+        text = escape_json(structured) if matches else _no_match(query)
         return {**tool_result([text_block(text)]), "structuredContent": structured}
 
 
@@ -168,5 +168,5 @@ def _script_tools(host: Host, guard: GuardHandler, exchanges: ExchangeRegistry) 
     return ScriptHandler(host, host.scripts, guard, exchanges).tools()
 
 
-def _nothing(query: str) -> str:
+def _no_match(query: str) -> str:
     return f"No skill matches {query[:200]!r}. Try the task, technology or file format in other words."

@@ -1,4 +1,4 @@
-"""What the model of a client is told of a run and of a workflow: all but what tools said, which the traces hold."""
+"""The results of runs as tool results. They leave out the results of tool calls, which traces contain."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def workflow_result(outcome: WorkflowOutcome) -> dict[str, Any]:
 
 
 def _result(outcome: RunOutcome | WorkflowOutcome, **shorter: object) -> dict[str, Any]:
-    """Return the output, what is wrong with it, and the fields, of which some are told in a shorter form."""
+    """Return the output, the problem if there is one, and all fields; `shorter` replaces some of them."""
     about = [escape_tags(f"[{outcome.problem}] {outcome.message} (run {outcome.run_id})")] if outcome.problem else []
     content = [text_block(text) for text in (outcome.output, *about) if text]
     failed = outcome.status is not RunStatus.COMPLETED

@@ -1,4 +1,4 @@
-"""Calls of `run_skill` and `run_workflow`: performed while the client waits, asked and told where it can be."""
+"""Calls of `run_skill` and `run_workflow`, which run while the client waits, and can ask it and report progress."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ __all__ = ["RunHandlers"]
 
 
 class RunHandlers:
-    """The handler of both tools. What performs is imported by the supervisor, what else a run needs when one begins."""
+    """The handler of both tools. The modules that a run needs are imported when one begins."""
 
     def __init__(self, host: Host, exchanges: ExchangeRegistry, supervisor: RunSupervisor) -> None:
-        """Perform the skills of `host` by the service of `supervisor`; runs are work of `exchanges`."""
+        """Run the skills of `host` by the service of `supervisor`; `exchanges` converses with clients."""
         self._host = host
         self._exchanges = exchanges
         self._supervisor = supervisor
 
     def tools(self) -> dict[str, Tool]:
-        """Return the tools that settings offer, by their names."""
+        """Return the tools that are available, by their names."""
         settings = self._host.settings
         skill = {RUN: Tool(self._run_skill, has_skills)} if offers_tool(settings) else {}
         workflow = {RUN_WORKFLOW: Tool(self._run_workflow, has_skills)} if offers_workflows(settings) else {}
@@ -47,8 +47,8 @@ class RunHandlers:
 
     async def _run_skill(self, call: ToolCall) -> dict[str, Any]:
         ctx, arguments, catalog = call.ctx, call.arguments, call.view.catalog
-        if _goes_on(arguments):
-            return await self._exchanges.handle_call(ctx, arguments, _nothing_begun)
+        if _resumes(arguments):
+            return await self._exchanges.handle_call(ctx, arguments, _no_new_work)
         skill = invocable(catalog, string(arguments, "name"))
         values, message = texts_of(arguments), string(arguments, "message", default="") or None
 
@@ -61,16 +61,16 @@ class RunHandlers:
             participants = participants_of(exchange, skill.key, self._host.settings, self._seen_by(call))
             return skill_result(await service.run_skill(RunRequest(skill, values, message), participants))
 
-        return await self._exchanges.handle_call(ctx, arguments, partial(_told, work))
+        return await self._exchanges.handle_call(ctx, arguments, partial(_with_faults_of_settings, work))
 
     async def _run_workflow(self, call: ToolCall) -> dict[str, Any]:
         ctx, arguments, catalog = call.ctx, call.arguments, call.view.catalog
-        if _goes_on(arguments):
-            return await self._exchanges.handle_call(ctx, arguments, _nothing_begun)
+        if _resumes(arguments):
+            return await self._exchanges.handle_call(ctx, arguments, _no_new_work)
         from server.protocol.tools.workflow_plans import listed, planned
 
         places, name = self._host.settings.runs.workflows, string(arguments, "name", default="")
-        # Workflows are read at each call: who edits one need not restart a server.
+        # Workflows are read at each call, so that edits need no restart.
         if not name:
             return await anyio.to_thread.run_sync(listed, places, catalog if self._host.views_differ else None)
         inputs = texts_of({"arguments": arguments.get("inputs")})
@@ -84,25 +84,25 @@ class RunHandlers:
             participants = participants_of(exchange, plan.workflow.name, self._host.settings, self._seen_by(call))
             return workflow_result(await service.run_workflow(plan, participants))
 
-        return await self._exchanges.handle_call(ctx, arguments, partial(_told, work))
+        return await self._exchanges.handle_call(ctx, arguments, partial(_with_faults_of_settings, work))
 
     def _seen_by(self, call: ToolCall) -> Callable[[], Catalog] | None:
         return (lambda: self._host.view(call.ctx).catalog) if self._host.views_differ else None
 
 
-def _goes_on(arguments: Mapping[str, Any]) -> bool:
-    """Tell whether a call comes back to a run that waits."""
+def _resumes(arguments: Mapping[str, Any]) -> bool:
+    """Return whether a call resumes a run that waits for its client."""
     return bool(arguments.get(CONTINUE) or arguments.get(CONFIRM))
 
 
-async def _nothing_begun(_: ClientExchange) -> dict[str, Any]:
-    raise AssertionError("a call that comes back begins nothing")
+async def _no_new_work(_: ClientExchange) -> dict[str, Any]:
+    raise AssertionError("a call that resumes a run starts no other")
 
 
-async def _told(
+async def _with_faults_of_settings(
     work: Callable[[ClientExchange], Awaitable[dict[str, Any]]], exchange: ClientExchange
 ) -> dict[str, Any]:
-    """Do the work; that settings cannot be used is an answer for the model too."""
+    """Do the work; return an error in the settings as the result, so that the model sees it."""
     try:
         return await work(exchange)
     except ConfigurationError as error:

@@ -1,4 +1,4 @@
-"""Calls of `run_skill_script`: a script that is run, or a further part of what one wrote."""
+"""Calls of `run_skill_script`: run a script, or return a further part of an earlier output."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ __all__ = ["ScriptHandler"]
 logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 3
-# Files that change at each attempt are being written to without pause.
+# Files that change at each attempt are being written continuously.
 
 _MAX_ARGS = 1000
 _MAX_TEXT = 100_000
@@ -61,9 +61,9 @@ class ScriptHandler:
     """The handler of the tool."""
 
     def __init__(self, host: Host, setup: ScriptSetup, guard: GuardHandler, exchanges: ExchangeRegistry) -> None:
-        """Answer from `host`; scripts are run as `setup` says, where `guard` allows the call.
+        """Run scripts of `host` as `setup` says, if `guard` allows the call.
 
-        Where it wants consent, the user is asked by `exchanges`.
+        If the guard requires consent, `exchanges` asks the user.
         """
         self._exchanges = exchanges
         self._host = host
@@ -82,7 +82,7 @@ class ScriptHandler:
         name, path = string(arguments, SKILL), string(arguments, PATH)
         args, stdin = _args(arguments), string(arguments, STDIN, default="")
         if len(stdin) > _MAX_STDIN:
-            raise InvalidRequestError(f"{STDIN} may have {_MAX_STDIN} characters")
+            raise InvalidRequestError(f"{STDIN} may have at most {_MAX_STDIN} characters")
         run = partial(self._reported, call, name, path, args, stdin.encode("utf-8", errors="replace"))
         decision = await self._guard.decide(RUN, arguments, call.view)
         if decision.verdict is Verdict.DENY:
@@ -118,7 +118,7 @@ class ScriptHandler:
                 continue
             hide = Secrets(variables).redact
             return report_of(skill, file.path, self._runner.setup.isolation.kind, result, hide)
-        raise InvalidRequestError(f"The files of the skill {name[:200]!r} change all the time; try again.")
+        raise InvalidRequestError(f"The files of the skill {name[:200]!r} keep changing; try again later.")
 
     def _further(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         name, stream = string(arguments, OUTPUT), string(arguments, STREAM, default=Stream.STDOUT)
@@ -137,15 +137,15 @@ class ScriptHandler:
 
 
 async def _ask(user: User, reason: str, arguments: dict[str, Any]) -> None:
-    """See that the user agrees.
+    """Ask the user for consent.
 
     Raises:
-        InvalidRequestError: the user does not, or nobody can be asked.
+        InvalidRequestError: the user declines, or cannot be asked.
     """
     question = confirmation_question(RUN, "a script", arguments, reason)
     agreed = None if question is None else await user.confirm(question)
     if not agreed:
-        why = "Nobody can be asked here, so it was not run." if agreed is None else "The user declined."
+        why = "This client cannot ask the user, so the script was not run." if agreed is None else "The user declined."
         raise InvalidRequestError(f"{reason} {why}")
 
 
@@ -154,12 +154,12 @@ def _args(arguments: Mapping[str, Any]) -> list[str]:
     if not isinstance(args, list) or not all(isinstance(each, str) for each in args):
         raise InvalidRequestError(f'{ARGS} must be a list of strings, such as ["--format", "csv", "sales.csv"]')
     if len(args) > _MAX_ARGS or sum(map(len, args)) > _MAX_TEXT:
-        raise InvalidRequestError(f"{ARGS} may have {_MAX_ARGS} items and {_MAX_TEXT} characters; use {STDIN} for more")
+        raise InvalidRequestError(f"{ARGS} may have at most {_MAX_ARGS} items and {_MAX_TEXT} characters; use {STDIN} for more")
     return args
 
 
 def _result(report: ScriptReport, out: OutputSlice, err: OutputSlice, kept: str | None) -> dict[str, Any]:
-    """Return the result: how the script ended, and a part of each stream, in a block of its own."""
+    """Return the result: how the script ended, and a part of each stream in a block of its own."""
     head = [f"{report.summary}."]
     blocks: list[dict[str, Any]] = []
     for stream, piece in ((Stream.STDOUT, out), (Stream.STDERR, err)):

@@ -33,10 +33,10 @@ __all__ = ["ContextHandlers"]
 
 
 class ContextHandlers:
-    """Answers both from the host."""
+    """The handlers of both."""
 
     def __init__(self, host: Host, *, local: bool) -> None:
-        """Answer from `host`; `local` tells that clients see the same disk."""
+        """Answer from `host`; `local` tells that clients share the server's disk."""
         self._host = host
         self._local = local
 
@@ -49,7 +49,7 @@ class ContextHandlers:
     async def prompt(
         self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], view: View
     ) -> dict[str, Any]:
-        """Return the result of `prompts/get`: each text as a message of the user."""
+        """Return the result of `prompts/get`, with each text as a message of the user."""
         found = await self._assembled(arguments, ctx, view)
         messages = [{"role": "user", "content": text_block(text)} for text in found.texts]
         return {"description": prompt_entry()["description"], "messages": messages, **COMPLETE}
@@ -61,11 +61,11 @@ class ContextHandlers:
     async def _assembled(
         self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], view: View, *, for_model: bool = False
     ) -> AssembledContext:
-        """Return the context; the answer to a tool may go to a model, which then calls what only users may."""
+        """Return the context; with `for_model`, refuse a call of a skill that only users may call."""
         message = string(arguments, MESSAGE)
         if len(message) > MAX_MESSAGE:
-            raise InvalidRequestError(f"message may have {MAX_MESSAGE} characters")
-        # Few clients ask for this, and each start would pay for it.
+            raise InvalidRequestError(f"message may have at most {MAX_MESSAGE} characters")
+        # Few clients need this, and importing it takes time at each start.
         from skills_core.context import ContextBounds, assemble_context
 
         bounds = ContextBounds(injected=self._host.settings.search.max_injected_chars)

@@ -1,4 +1,4 @@
-"""The workflows that clients may run: listed for a model, and made plans that can be run."""
+"""The workflows that clients may run: list them, and make plans of them."""
 
 from __future__ import annotations
 

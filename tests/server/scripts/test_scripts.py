@@ -179,7 +179,7 @@ class TestTool:
             refused = await session.client.call_tool(TOOL, {"skill": "a", "path": "a.py", "args": ["--force"]})
             assert refused.is_error
             assert "--force" in refused.content[0].text
-            assert ("Nobody can be asked" in refused.content[0].text) == (kind == "confirm_patterns")
+            assert ("cannot ask the user" in refused.content[0].text) == (kind == "confirm_patterns")
             assert not (await call(session, skill="a", path="a.py")).is_error
 
     async def test_an_activation_says_how_scripts_are_run(

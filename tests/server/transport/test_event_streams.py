@@ -175,7 +175,7 @@ async def test_an_edit_wakes_no_session_without_a_stream(make_skill: MakeSkill, 
             await notifications(stream, LIST_NOTIFICATIONS)
             connections = server.handshake._connections
             assert len(connections) == 20
-            behind = [each for each in connections.values() if each.told < each.record.recent.last]
+            behind = [each for each in connections.values() if each.sent < each.record.recent.last]
             assert len(behind) == 19
             assert not any(each.wake.is_set() for each in behind)
 
