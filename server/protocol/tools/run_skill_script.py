@@ -154,7 +154,8 @@ def _args(arguments: Mapping[str, Any]) -> list[str]:
     if not isinstance(args, list) or not all(isinstance(each, str) for each in args):
         raise InvalidRequestError(f'{ARGS} must be a list of strings, such as ["--format", "csv", "sales.csv"]')
     if len(args) > _MAX_ARGS or sum(map(len, args)) > _MAX_TEXT:
-        raise InvalidRequestError(f"{ARGS} may have at most {_MAX_ARGS} items and {_MAX_TEXT} characters; use {STDIN} for more")
+        message = f"{ARGS} may have at most {_MAX_ARGS} items and {_MAX_TEXT} characters; use {STDIN} for more"
+        raise InvalidRequestError(message)
     return args
 
 
