@@ -18,7 +18,7 @@ from server.listing.snapshot import Snapshot
 from skills_core import Catalog, Environment, Library, explicit_sources
 
 if TYPE_CHECKING:
-    from server.listing.offer import ListingBudget
+    from server.listing.order import ListingBudget
 
 SIZES = (20, 100, 1000, 10_000, 60_000)
 CLIENTS = (UNKNOWN, *(profile_of(name, KNOWN_CLIENTS) for name in ("claude-code", "claude-ai")))

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from skills_core.catalog_filter import visible_skills
 from skills_core.conflicts import NOTHING_SETTLED, Settlement
 from skills_core.errors import UnknownFileError, UnknownSkillError
-from skills_core.restriction import visible_skills
 from skills_core.skill import Skill, SkillFile, State
 from skills_core.uris import SCHEME, decode_path
 

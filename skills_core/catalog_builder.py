@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.catalog import Catalog, FoundSource, order_of
 from skills_core.conflicts import Candidate, settle
-from skills_core.decisions import Decider, apply_requirements, standing_of
+from skills_core.skill_states import Decider, apply_requirements, standing_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skills_core.catalog_builder import build_catalog, update_catalog
-from skills_core.decisions import is_trusted
 from skills_core.loading.discovery import LoadedSource, load_source, reload_source
+from skills_core.skill_states import is_trusted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from server.listing.offer import ListingBudget
+from server.listing.order import ListingBudget
 
 if TYPE_CHECKING:
     from server.clients.profile import ClientProfile

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcp.server.subscriptions import ServerEvent, SubscriptionBus
 
     from server.config.settings import Settings
-    from server.listing.offer import ListingBudget
+    from server.listing.order import ListingBudget
     from skills_core.catalog import Catalog
     from skills_core.library import Library
     from skills_core.run.scripts.runner import ScriptSetup

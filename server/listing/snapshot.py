@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from server.listing import declared, prompts, resources, skills, tools
 from server.listing.envelope import cacheable
-from server.listing.offer import ListingBudget, first_of
+from server.listing.order import ListingBudget, first_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from server.listing import admin, context, declared, guard, runs
-from server.listing.offer import ListingBudget, always_on, names_within, size_of
+from server.listing.order import ListingBudget, always_on, names_within, size_of
 from server.listing.schemas import SCORED, TEXT, TEXTS, hints, list_of, object_of
 from skills_core.rendering import RULE, entries_within, listing_order, render_catalog, render_entry
 

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 import anyio
 
 from server.config.settings import ConfigurationError
-from server.run.attached import AttachedRuns
-from server.run.skill_runner import SkillRunner
-from server.run.unfinished import (
+from server.run.failure_outcomes import (
     conflict_details,
     failed_outcome,
     unfinished_outcome,
     unfinished_workflow_outcome,
 )
+from server.run.sessions import AttachedRuns
+from server.run.skill_runner import SkillRunner
 from server.run.workflow_traces import WorkflowTrace
 from skills_core.errors import SkillsError, UnknownSkillError
 from skills_core.run.durable.engine import open_engine
@@ -41,7 +41,7 @@ from skills_core.run.workflow.run import run_workflow
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 
-    from server.run.attached import RunSession
+    from server.run.sessions import RunSession
     from server.run.skill_runner import RunnerConfig, RunParticipants
     from skills_core.catalog import Catalog
     from skills_core.run.durable.engine import Engine

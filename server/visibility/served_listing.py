@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import unescape
 
 from server.clients import budget_for
-from server.listing.offer import size_of
+from server.listing.order import size_of
 from server.listing.tools import ACTIVATE
 from server.visibility.entry_state import EntryState, Obstacle
 from skills_core.diagnostics import printable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from server.clients import ClientProfile
-    from server.listing.offer import ListingBudget
+    from server.listing.order import ListingBudget
     from server.listing.snapshot import Snapshot
     from skills_core.skill import Skill
 

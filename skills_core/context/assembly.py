@@ -17,7 +17,7 @@ from skills_core.context.section import section_of
 from skills_core.diagnostics import one_line
 from skills_core.rendering.escaping import escape_tags, escape_tags_and_marks
 from skills_core.rendering.recipient import UNKNOWN_RECIPIENT, Recipient
-from skills_core.selection.menu import MAX_MENU, menu_of
+from skills_core.selection.close_matches import MAX_MENU, menu_of
 from skills_core.selection.ranking import TOP_TEN
 
 if TYPE_CHECKING:

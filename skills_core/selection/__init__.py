@@ -2,12 +2,12 @@
 
 `policy` holds the input and output types and `lexical` adk-skill's score. The default ranking consists of `words` (the
 query), `fields` (the searched texts), `fulltext` (an SQLite index), `reasons` (which words matched where) and `ranking`
-(the search), with `fusion` to merge in a reranker's order. `menu` tells when the best matches are too close to choose.
+(the search), with `fusion` to merge in a reranker's order. `close_matches` tells when the best are too close to choose.
 """
 
+from skills_core.selection.close_matches import menu_of
 from skills_core.selection.fusion import Reranker
 from skills_core.selection.lexical import SkillIndex
-from skills_core.selection.menu import menu_of
 from skills_core.selection.policy import Band, Match, SelectionPolicy
 from skills_core.selection.ranking import TOP_TEN, SkillSearch
 

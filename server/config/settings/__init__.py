@@ -13,7 +13,7 @@ from server.config.settings.model import Settings
 from server.config.settings.project import ProjectDiscovery, ProjectSettings, ProjectSource
 from server.config.settings.runs import RunSettings
 from server.config.settings.scripts import ScriptSettings
-from server.config.settings.serving import (
+from server.config.settings.server import (
     AdminSettings,
     HttpSettings,
     LoggingSettings,

@@ -7,7 +7,7 @@ from msgspec import Struct
 from server.config.settings.project import ProjectSettings
 from server.config.settings.runs import RunSettings
 from server.config.settings.scripts import ScriptSettings
-from server.config.settings.serving import (
+from server.config.settings.server import (
     AdminSettings,
     HttpSettings,
     LoggingSettings,

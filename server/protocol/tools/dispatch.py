@@ -30,9 +30,9 @@ from server.protocol.tools.skill_context import ContextHandlers
 from server.wire.arguments import read_arguments, string
 from server.wire.errors import InvalidRequestError
 from skills_core.errors import SkillsError
-from skills_core.model_access import is_withheld_from_models
 from skills_core.rendering.escaping import escape_json, escape_tags
 from skills_core.selection import TOP_TEN
+from skills_core.withheld_files import is_withheld_from_models
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

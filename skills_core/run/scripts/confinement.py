@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 _KILL_SECONDS = 6.0
 # Most time that the supervisor takes to kill the descendants of its program.
 
-_SUPERVISOR = Path(__file__).with_name("supervisor.py")
+_SUBREAPER = Path(__file__).with_name("subreaper.py")
 _SUPERVISE = "import sys; exec(open(sys.argv[1], encoding='utf-8').read()); sys.exit(main(sys.argv[2:]))"
 
 
@@ -93,6 +93,6 @@ async def _group(isolation: Isolation) -> AsyncGenerator[Cgroup | None]:
 def _supervised(command: Command, python: Path | None) -> Command:
     if python is None or not HAS_SUBREAPER:
         return command
-    start = (str(python), "-I", "-S", "-c", _SUPERVISE, str(_SUPERVISOR))
+    start = (str(python), "-I", "-S", "-c", _SUPERVISE, str(_SUBREAPER))
     argv = (*start, str(os.getpid()), str(command.grace_seconds), *command.argv)
     return replace(command, argv=argv, grace_seconds=command.grace_seconds + _KILL_SECONDS)

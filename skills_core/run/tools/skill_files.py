@@ -10,9 +10,9 @@ import anyio.to_thread
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import read_file
 from skills_core.errors import FileRefusedError, ToolFailedError, did_you_mean, similar_to
-from skills_core.model_access import is_withheld_from_models
 from skills_core.run.tools.tool import Effect, Role, Tool
 from skills_core.run.tools.workspace.files import LINE_ARGUMENTS, select_lines
+from skills_core.withheld_files import is_withheld_from_models
 
 if TYPE_CHECKING:
     from skills_core.run.ports import JsonObject

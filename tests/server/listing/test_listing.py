@@ -10,7 +10,7 @@ import pytest
 from server.config.machine import current_environment
 from server.config.settings import Settings, Transport
 from server.listing.envelope import cacheable
-from server.listing.offer import ListingBudget
+from server.listing.order import ListingBudget
 from server.listing.snapshot import Snapshot
 from skills_core import Catalog, Library, explicit_sources
 from skills_core.watch_options import WatchMode

@@ -13,7 +13,7 @@ import anyio.to_thread
 import pytest
 
 from server.hosting.views import COMMON_VIEW
-from server.listing.offer import ListingBudget
+from server.listing.order import ListingBudget
 from skills_core import Change
 from tests.conftest import MakeSkill, write_skill
 from tests.server.sessions import Connect, ConnectHosted

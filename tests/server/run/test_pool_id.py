@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from server.config.settings import OptionalTool
+from server.run.failure_outcomes import conflict_details
 from server.run.pool_id import pool_id
-from server.run.unfinished import conflict_details
 from skills_core.run.durable.errors import RunConflictError
 from skills_core.run.tools.workspace_names import WorkspaceTool
 from tests.server.settings import make_settings

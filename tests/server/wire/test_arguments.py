@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from server.clients.added_arguments import ADDED_ARGUMENTS, without_additions
 from server.config.machine import current_environment
 from server.config.settings import OptionalTool
-from server.listing.offer import ListingBudget
+from server.listing.order import ListingBudget
 from server.listing.snapshot import Snapshot
 from server.protocol.tools.declared import DeclaredToolHandler
 from server.wire.arguments import _IS, read_arguments

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skills_core.model_access import is_withheld_from_models
+from skills_core.withheld_files import is_withheld_from_models
 
 if TYPE_CHECKING:
     from collections.abc import Callable

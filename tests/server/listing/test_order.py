@@ -13,7 +13,7 @@ import pytest
 from server.clients import KNOWN_CLIENTS, UNKNOWN, budget_for, profile_of
 from server.config.settings import ConfigurationError, Settings, Transport, load_settings
 from server.hosting.usage import MAX_REMEMBERED, Usage, read_counts
-from server.listing.offer import ListingBudget, size_of
+from server.listing.order import ListingBudget, size_of
 from server.listing.snapshot import Snapshot
 from server.listing.tools import MAX_INSTRUCTIONS
 from skills_core import Catalog, Environment, Library, explicit_sources
