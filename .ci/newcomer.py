@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Run the two commands of the README where there is nothing but Python, make, git and coreutils.
+"""Run the two commands of the README with nothing installed but Python, make, git and coreutils.
 
-They run on a clone of the last commit in a folder that only its owner may enter, with an empty home. Usage:
-`.ci/newcomer.py [--user NAME]`; with a user's name, which takes root, as that user.
+The commands run on a clone of the last commit, in a folder that only its owner can enter, with an empty home.
+Usage: `.ci/newcomer.py [--user NAME]`. `--user` runs the commands as that user, and requires root.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ PROGRAMS = (
     *("head", "id", "ln", "ls", "mkdir", "mkfifo", "mktemp", "mv", "nproc", "printf", "pwd", "readlink", "realpath"),
     *("rm", "rmdir", "sleep", "sort", "stat", "tail", "tee", "test", "touch", "tr", "true", "uname", "uniq", "wc"),
 )
-"""make, git, a shell, and of coreutils what people use."""
+"""make, git, a shell and the common programs of coreutils."""
 
 NETWORK = ("PIP_", "SSL_CERT_", "REQUESTS_CA_BUNDLE", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
-"""Variables by which packages are reached from here."""
+"""Prefixes of the variables that package downloads need."""
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -46,11 +46,11 @@ INITIALIZE = {
 }
 
 START_SECONDS = 600
-"""For the installation and the first start."""
+"""Timeout of the installation and the first start."""
 
 
 def main() -> int:
-    """Run both commands; return the exit code of the first that fails."""
+    """Run both commands; return the exit code of the first failure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--user", help="the user who runs the commands (default: the one who runs this)")
     parser.add_argument("--python", default=sys.executable, help="the interpreter (default: the one that runs this)")
@@ -64,7 +64,7 @@ def main() -> int:
             return subprocess.run(command, cwd=folder, env=environment, check=False, **owner).returncode
 
         if given.user:
-            # git takes a repository of another user's for unsafe, and root may read all of it.
+            # git refuses the repository of another user as unsafe; root can clone it.
             subprocess.run(["git", "clone", "--quiet", "--no-local", REPOSITORY, clone], check=True)
             subprocess.run(["chown", "-R", given.user, folder], check=True)
         elif run("git", "clone", "--quiet", str(REPOSITORY), str(clone)):
@@ -74,7 +74,7 @@ def main() -> int:
 
 @contextlib.contextmanager
 def private_folder(user: str | None) -> Iterator[Path]:
-    """Make a folder that its owner alone may enter, and remove it afterwards."""
+    """Create a folder that only its owner can enter; remove it afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="newcomer-"))
     folder.chmod(0o700)
     if user:
@@ -93,9 +93,9 @@ def prepare(folder: Path, python: Path) -> dict[str, str]:
     for name in PROGRAMS:
         found = shutil.which(name)
         if found is None:
-            sys.exit(f"newcomer: {name} is not here; install it first")
+            sys.exit(f"newcomer: {name} was not found; install it first")
         (programs / name).symlink_to(found)
-    # A link would hide where the interpreter's library is.
+    # Through a symbolic link the interpreter would not find its library.
     start = programs / "python3"
     start.write_text(f'#!/bin/sh\nexec "{python}" "$@"\n')
     start.chmod(0o755)
@@ -104,7 +104,7 @@ def prepare(folder: Path, python: Path) -> dict[str, str]:
 
 
 def serve(clone: Path, environment: dict[str, str], owner: dict[str, object]) -> int:
-    """Start `make serve`, let it answer once, and end it; return 0 if it answered."""
+    """Start `make serve`, request one response, and stop it; return 0 if it answered."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     command = ["make", "-C", str(clone), "serve", f"PORT={port}"]
@@ -123,7 +123,7 @@ def serve(clone: Path, environment: dict[str, str], owner: dict[str, object]) ->
 
 
 def first_answer(url: str, process: subprocess.Popen[bytes]) -> str:
-    """Return what the server calls itself in its first answer, or nothing if it ends or keeps silent."""
+    """Return the server's name from its first response; empty if it ends or does not answer in time."""
     head = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
     request = urllib.request.Request(url, json.dumps(INITIALIZE).encode(), head)
     end = time.monotonic() + START_SECONDS

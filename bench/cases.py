@@ -1,4 +1,4 @@
-"""What a run consists of and what comes out of it: frozen values, no work."""
+"""Inputs and results of a benchmark run, as frozen values."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from processes import Command
     from wire import Era
 
-# Times whose middle half spreads wider than this come from a machine that did other things as well.
+# A larger interquartile ratio means that the machine was busy with other work.
 STEADY = 1.5
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How often each thing is measured."""
+    """How many times each operation is measured."""
 
     calls: int = 300
     starts: int = 5
@@ -30,9 +30,9 @@ class Effort:
 
 @dataclass(frozen=True)
 class Case:
-    """One combination to measure, with the folder of skills and the two servers it is measured with.
+    """One combination to measure, with its folder of skills and its two servers.
 
-    With `edits_only` the floor, which knows no edits, has nothing to do.
+    With `edits_only` the floor is not started, because it does not watch files.
     """
 
     skills: int
@@ -51,7 +51,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Figure:
-    """One measurement of both servers; `spread` is the upper quartile over the lower, of the less steady one."""
+    """One measurement of both servers; `spread` is the larger ratio of upper to lower quartile."""
 
     name: str
     floor_ms: float
@@ -61,18 +61,18 @@ class Figure:
 
     @property
     def ratio(self) -> float:
-        """How many times the floor's time ours takes."""
+        """Our time divided by the floor's."""
         return self.ours_ms / self.floor_ms
 
     @property
     def steady(self) -> bool:
-        """Whether the medians can be relied on."""
+        """Whether the medians are reliable."""
         return self.spread <= STEADY
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """All that was measured in one case; `differing` names what the two servers answered differently."""
+    """All measurements of one case; `differing` names the operations with different results."""
 
     case: Case
     figures: list[Figure]
@@ -82,12 +82,12 @@ class Outcome:
 
     @property
     def complete(self) -> bool:
-        """Whether every figure is there and the two servers can be compared."""
+        """Whether no figure is missing and the two servers are comparable."""
         return not (self.differing or self.edits_missed)
 
 
 def figure(name: str, floor: list[float], ours: list[float]) -> Figure:
-    """Sum up the seconds both servers took."""
+    """Summarize the seconds that both servers took."""
     spread = max(_spread(floor), _spread(ours))
     return Figure(name, statistics.median(floor) * 1e3, statistics.median(ours) * 1e3, spread, len(ours))
 

@@ -1,4 +1,4 @@
-"""A client that speaks either era over either link: open, ask, listen."""
+"""A client for both protocol eras over both links: connect, send requests, receive notifications."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Client:
         self._capabilities = self._open()
 
     def timed(self, method: str, params: Message | None = None, timeout: float = CALL_TIMEOUT) -> Answer:
-        """Ask once; the answer carries its time. An error is raised, for no timing of one is wanted."""
+        """Send a request and return the timed answer; raise on an error, which must not be timed."""
         message = request(self._era, next(self._numbers), method, params or {})
         try:
             answer = self._link.exchange(message, timeout)
@@ -48,12 +48,12 @@ class Client:
         return answer
 
     def call(self, method: str, params: Message | None = None) -> Message:
-        """Ask once for the result alone."""
+        """Send a request and return its result."""
         result: Message = self.timed(method, params).reply["result"]
         return result
 
     def subscribe(self, uris: list[str]) -> None:
-        """Ask for every change notification there is, the way this era does."""
+        """Request every change notification, in the way of this era."""
         if self._era is Era.HANDSHAKE:
             self._link.listen(None)
             if self._capabilities.get("resources", {}).get("subscribe"):
@@ -68,7 +68,7 @@ class Client:
             raise BenchError(f"subscriptions/listen: {event and event.message}")
 
     def next_change(self, timeout: float) -> float | None:
-        """When the next change notification arrived, or None when none came in time."""
+        """Return when the next change notification arrived, or None at the timeout."""
         end = time.perf_counter() + timeout
         while event := self._link.next_event(end - time.perf_counter()):
             if event.message.get("method") in CHANGES:
@@ -76,7 +76,7 @@ class Client:
         return None
 
     def settle(self, quiet: float) -> None:
-        """Take events until none has come for so many seconds."""
+        """Discard events until none has arrived for `quiet` seconds."""
         while self._link.next_event(quiet):
             pass
 
@@ -93,7 +93,7 @@ class Client:
 
 @contextmanager
 def connected(command: Command, folder: Path, transport: str, era: Era) -> Iterator[Client]:
-    """Start a server, open a connection to it, and end both on the way out."""
+    """Start a server and connect to it; stop both on exit."""
     port = 0 if transport == "stdio" else free_port()
     with running(command, folder, port, piped=transport == "stdio") as process:
         link = StdioLink(process) if transport == "stdio" else HttpLink(process, port, era, START_TIMEOUT)

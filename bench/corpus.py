@@ -1,7 +1,7 @@
-"""Skills to measure with: as many as asked for, the same bytes on every run and machine.
+"""Generate skills to measure with: any number, the same bytes on every run and machine.
 
 Each skill has a SKILL.md of 2 to 7 KB with the frontmatter fields of the format, and six bundled files.
-Skill number i depends on i alone, so a small corpus is the beginning of a large one.
+Skill number i depends only on i, so a small corpus is a prefix of a large one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-# One string a list, for a literal list of words would fill a page with quotes and commas.
+# Strings that are split, because literal lists of so many words are hard to read.
 _VERBS = "audit build clean compare convert draft extract grade index merge migrate plan profile review test"
 _OBJECTS = (
     "access-logs api-schemas bug-reports changelogs contracts csv-tables dashboards docker-images invoices "
@@ -39,10 +39,10 @@ BUNDLED = (
 
 
 def write_corpus(root: Path, count: int, *, bundled: bool = True) -> None:
-    """Write skills 0 to count - 1 below `root`, which must not exist yet; without `bundled`, the SKILL.md alone."""
+    """Write skills 0 to count - 1 below the new folder `root`; without `bundled`, only their SKILL.md."""
     root.mkdir(parents=True)
     for number in range(count):
-        rng = Random(f"skill {number}")  # noqa: S311 - the same text each time is wanted, not secrecy
+        rng = Random(f"skill {number}")  # noqa: S311 - reproducible, not secret
         folder = root / skill_name(number)
         _write(folder / "SKILL.md", _skill_md(folder.name, rng))
         for path in BUNDLED if bundled else ():
@@ -50,7 +50,7 @@ def write_corpus(root: Path, count: int, *, bundled: bool = True) -> None:
 
 
 def skill_name(number: int) -> str:
-    """Name skill number i: unique, and valid by the format's rules."""
+    """Return a unique name for a skill that is valid by the rules of the format."""
     verb = VERBS[number % len(VERBS)]
     return f"{verb}-{OBJECTS[number // len(VERBS) % len(OBJECTS)]}-{number:05d}"
 

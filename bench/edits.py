@@ -1,4 +1,4 @@
-"""How long it takes until an edit on disk reaches a client that waits for notifications."""
+"""Measure the time from an edit on disk to the notification of a client."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 DEBOUNCE_MS = 250
 TIMEOUT = 10.0
-# One edit may be announced by several notifications; the next edit waits until no more are under way.
+# One edit can cause several notifications; wait for all of them before the next edit.
 QUIET = 1.0
 
 
 def edit_delays(client: Client, root: Path, names: list[str]) -> tuple[list[float], str]:
-    """Edit each skill once; return the milliseconds until the first notification, and why some are missing."""
+    """Edit each skill once; return the milliseconds until the first notification, and the error that ended it."""
     delays: list[float] = []
     try:
         client.subscribe([main_uri(name) for name in names])
@@ -39,11 +39,11 @@ def edit_delays(client: Client, root: Path, names: list[str]) -> tuple[list[floa
 
 
 def _delay(client: Client, path: Path, draft: Path) -> float:
-    """Swap in an edited SKILL.md by one atomic rename and wait for the first notification."""
+    """Replace SKILL.md by an atomic rename and wait for the first notification."""
     edited = path.read_bytes().replace(b'description: "', b'description: "Edited. ', 1)
     draft.write_bytes(edited + b"\nEdited.\n")
     start = time.perf_counter()
-    os.replace(draft, path)  # noqa: PTH105 - nothing but the rename itself belongs in the timing
+    os.replace(draft, path)  # noqa: PTH105 - time only the rename itself
     arrived = client.next_change(TIMEOUT)
     if arrived is None:
         raise BenchError(f"no notification within {TIMEOUT:g} s of an edit")
@@ -52,7 +52,7 @@ def _delay(client: Client, path: Path, draft: Path) -> float:
 
 @contextmanager
 def _restored(path: Path) -> Iterator[Path]:
-    """Put the file back as it was, for the cases that are measured after this one."""
+    """Restore the file on exit, for the following cases."""
     original = path.read_bytes()
     try:
         yield path

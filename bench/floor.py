@@ -1,11 +1,11 @@
-"""The floor: what the SDK and the transport cost when a server itself has nothing left to do.
+"""The floor: a server that measures the cost of the SDK and the transport alone.
 
     python -m floor DIR --answers FILE [--port PORT]
 
-A low-level server of the same SDK that gives answers recorded from the server under test, held as prebuilt
-dicts: they skip the first of the SDK's two dumps. OpenTelemetry's middleware is removed, and the input schema
-is given, for otherwise each modern tools/call over HTTP would run tools/list first. Before it serves, it reads,
-hashes and parses every skill, as a server that knows its skills must.
+A low-level server of the same SDK that returns answers recorded from the server under test, as prebuilt dicts:
+they skip the first of the SDK's two serializations. OpenTelemetry's middleware is removed, and the input schema is
+given, because otherwise each modern tools/call over HTTP would run tools/list first. At its start the floor reads,
+hashes and parses every skill, as any skill server must.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Answers:
-    """Recorded results; in fact the dicts of the file, which the SDK takes as well as its models.
+    """Recorded results: at run time the dicts of the file, which the SDK accepts in place of its models.
 
-    `pages` are those of `skills/list` by cursor, the first one under the empty text.
+    `pages` maps cursors to pages of `skills/list`; the first page has an empty cursor.
     """
 
     tools: ListToolsResult
@@ -73,14 +73,14 @@ def load_answers(path: Path) -> Answers:
 
 
 def load_skills(root: str) -> dict[str, tuple[dict[str, Any], dict[str, str]]]:
-    """Read all files: for each skill its frontmatter and the digest of every file."""
+    """Read all files; return the frontmatter and the digests of the files of each skill."""
     skills = {}
     for entry in sorted(os.scandir(root), key=lambda found: found.name):
         digests, frontmatter = {}, {}
         for folder, _, names in os.walk(entry.path):
             for name in names:
                 path = f"{folder}/{name}"
-                with open(path, "rb") as file:  # noqa: PTH123 - one Path object a file would slow the floor
+                with open(path, "rb") as file:  # noqa: PTH123 - a Path object for each file would slow the floor
                     content = file.read()
                 digests[path] = hashlib.sha256(content).hexdigest()
                 if name == "SKILL.md":
@@ -90,7 +90,7 @@ def load_skills(root: str) -> dict[str, tuple[dict[str, Any], dict[str, str]]]:
 
 
 def build(answers: Answers, skills: int) -> Server[Any]:
-    """Put the server together; every handler is one look-up."""
+    """Build the server; every handler is one look-up."""
 
     async def list_tools(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
         return answers.tools
@@ -115,7 +115,7 @@ def build(answers: Answers, skills: int) -> Server[Any]:
 
 
 def _add_skills_extension(server: Server[Any], answers: Answers) -> None:
-    """Add the methods of the Skills extension, by the same way of the SDK as the server under test does."""
+    """Add the methods of the Skills extension, by the same SDK interface as the server under test."""
 
     async def list_skills(_: ServerRequestContext[Any], params: PaginatedRequestParams) -> dict[str, Any]:
         return _found(answers.pages, params.cursor or "")
@@ -145,7 +145,7 @@ async def _serve_stdio(server: Server[Any]) -> None:
 
 
 def main() -> None:
-    """Serve over stdio, or over HTTP when a port is given."""
+    """Serve over stdio, or over HTTP if a port is given."""
     parser = argparse.ArgumentParser()
     parser.add_argument("dir")
     parser.add_argument("--answers", type=Path, required=True)

@@ -1,7 +1,7 @@
-"""Measure what the guard costs as a hook: whole processes, from start to exit, beside a bare interpreter.
+"""Measure the guard as a hook, from process start to exit, in comparison with a bare interpreter.
 
-A host runs one before each call of a tool. The two are started in turns, so that a busy machine slows both; what is
-told is the quotient of the medians, and how much later than the interpreter the answer is there.
+A host runs the hook before each tool call. The two processes are started alternately, so that a busy machine slows
+both. The results are the difference and the ratio of the medians.
 """
 
 from __future__ import annotations
@@ -27,15 +27,17 @@ CALLS = {"psql -c 'DROP TABLE users'": "deny", "ls -l": None}
 
 
 def main() -> int:
-    """Print the table; 1 when an answer is wrong."""
+    """Print the table; return 1 if an answer is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--skills", type=int, nargs="+", default=SIZES, help="generated skills beside the samples")
+    parser.add_argument(
+        "--skills", type=int, nargs="+", default=SIZES, help="generated skills in addition to the samples"
+    )
     parser.add_argument("--starts", type=int, default=20, help="starts of each process")
     options = parser.parse_args()
     print(f"{'skills':>12}{'interpreter':>14}{'guard':>10}{'beyond':>10}{'ratio':>8}")
     with tempfile.TemporaryDirectory(prefix="skillserve-bench-") as folder:
         work = Path(folder)
-        # A user's own files would be loaded too, and a test's environment may forbid to keep compiled modules.
+        # Keep the user's own files out, and let Python cache bytecode even if the environment forbids it.
         environment = {**os.environ, "HOME": folder, "USERPROFILE": folder, "XDG_CONFIG_HOME": folder}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         for count in options.skills:
@@ -43,7 +45,7 @@ def main() -> int:
             write_corpus(root, count)
             command = (*HOOK, str(root))
             if any(_answer(command, call, environment) != expected for call, expected in CALLS.items()):
-                print(f"the guard of {count} skills answers wrong", file=sys.stderr)
+                print(f"the guard with {count} generated skills gives a wrong answer", file=sys.stderr)
                 return 1
             _measure(f"samples+{count}", command, options.starts, environment)
     return 0
@@ -71,9 +73,9 @@ def _answer(command: tuple[str, ...], call: str, environment: dict[str, str]) ->
 
 
 def _run(command: tuple[str, ...], call: str, environment: dict[str, str]) -> bytes:
-    said = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": call}}
+    event = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": call}}
     done = subprocess.run(
-        command, input=json.dumps(said).encode(), capture_output=True, cwd=REPOSITORY, env=environment, check=True
+        command, input=json.dumps(event).encode(), capture_output=True, cwd=REPOSITORY, env=environment, check=True
     )
     return done.stdout
 

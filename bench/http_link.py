@@ -1,7 +1,6 @@
-"""A link over streamable HTTP: one kept-alive connection for requests, another for the stream of events.
+"""A link over streamable HTTP: a persistent connection for requests, and another for the event stream.
 
-HTTP is spoken on a plain socket (`http_wire`), one send a request, so that the client's share of a timing
-stays small.
+It uses a plain socket (`http_wire`) with one send for each request, to keep the client's share of a timing small.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ if TYPE_CHECKING:
     from processes import Process
 
 POLL = 0.002
-# uvicorn drops a connection that was idle for 5 s; renewing it earlier keeps that out of the timings.
+# uvicorn closes connections after 5 s of idling; reconnect earlier, outside of the timing.
 IDLE = 2.0
 ACCEPTED = range(200, 300)
 MIRRORED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 
 class HttpLink:
-    """Speaks to a server that listens on a loopback port, at the path `/mcp`."""
+    """A connection to a server on a loopback port, at the path `/mcp`."""
 
     def __init__(self, process: Process, port: int, era: Era, start_timeout: float) -> None:
         self._port = port
@@ -40,7 +39,7 @@ class HttpLink:
         self._used = time.perf_counter()
 
     def exchange(self, message: Message, timeout: float) -> Answer:
-        """Post a request and read its whole answer, be it JSON or an event stream."""
+        """Post a request and read its whole answer, which is JSON or an event stream."""
         if time.perf_counter() - self._used > IDLE:
             self._requests.close()
             self._requests = Connection(HOST, self._port)
@@ -56,11 +55,11 @@ class HttpLink:
         return Answer(start, self._used, reply, len(raw))
 
     def notify(self, message: Message) -> None:
-        """Post a notification, which is answered by a status alone."""
+        """Post a notification; the answer is only a status."""
         self.exchange(message, GRACE)
 
     def listen(self, message: Message | None) -> None:
-        """Open a second connection whose answer never ends: GET, or POST in the modern era."""
+        """Open a second connection for an endless event stream: by GET, or by POST in the modern era."""
         stream = self._stream = Connection(HOST, self._port)
         headers = self._headers(message)
         if message is None:
@@ -68,20 +67,20 @@ class HttpLink:
         stream.send("GET" if message is None else "POST", headers, b"" if message is None else encode(message))
         status, answered = stream.head()
         if status not in ACCEPTED or not answered.get("content-type", "").startswith("text/event-stream"):
-            raise BenchError(f"no stream of events: HTTP {status}")
+            raise BenchError(f"expected an event stream, got HTTP {status}")
         stream.timeout(None)
         self._reader = threading.Thread(target=self._read, args=(stream,), daemon=True)
         self._reader.start()
 
     def next_event(self, timeout: float) -> Event | None:
-        """Take the oldest event, waiting for one if need be."""
+        """Remove and return the oldest event, or wait for one."""
         try:
             return self._events.get(timeout=max(timeout, 0))
         except Empty:
             return None
 
     def close(self) -> None:
-        """Close both connections; a server that drains them could not end otherwise."""
+        """Close both connections, so that a server that drains them can stop."""
         self._requests.close()
         if self._stream is not None:
             self._stream.close()
@@ -95,7 +94,7 @@ class HttpLink:
                 return Connection(HOST, self._port)
             except OSError:
                 time.sleep(POLL)
-        raise BenchError("the server does not listen")
+        raise BenchError("the server did not start to listen")
 
     def _headers(self, message: Message | None) -> dict[str, str]:
         headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}

@@ -1,4 +1,4 @@
-"""As much of HTTP/1.1 and of event streams as a client of an MCP server needs, on a plain socket."""
+"""A minimal client of HTTP/1.1 and event streams for MCP, on a plain socket."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BUFFER = 1 << 16
 
 
 class Connection:
-    """One kept-alive connection."""
+    """One persistent connection."""
 
     def __init__(self, host: str, port: int) -> None:
         self._host = f"{host}:{port}"
@@ -27,17 +27,17 @@ class Connection:
         self._input = self._socket.makefile("rb", BUFFER)
 
     def timeout(self, seconds: float | None) -> None:
-        """Bound each wait for bytes; None waits for ever."""
+        """Limit each wait for bytes; None means no limit."""
         self._socket.settimeout(seconds)
 
     def send(self, method: str, headers: dict[str, str], body: bytes) -> None:
-        """Write a request in one piece."""
+        """Send a request with a single call."""
         lines = [f"{method} {PATH} HTTP/1.1", f"Host: {self._host}", f"Content-Length: {len(body)}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         self._socket.sendall("\r\n".join((*lines, "\r\n")).encode("ascii") + body)
 
     def head(self) -> tuple[int, dict[str, str]]:
-        """Read the status and the headers, their names in lower case."""
+        """Read the status and the headers; their names become lower case."""
         status = self._line()
         if not status:
             raise BenchError("the server closed the connection")
@@ -55,7 +55,7 @@ class Connection:
         return content
 
     def chunks(self) -> Iterator[bytes]:
-        """Read a chunked body piece by piece; a connection that is closed ends it."""
+        """Yield the chunks of a body until it ends or the connection closes."""
         with suppress(OSError, ValueError):
             while size := int(self._line(), 16):
                 yield self._input.read(size)
@@ -63,7 +63,7 @@ class Connection:
             self._line()
 
     def close(self) -> None:
-        """Close the connection, also under a thread that is reading from it."""
+        """Close the connection, even while a thread reads from it."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -73,7 +73,7 @@ class Connection:
 
 
 def sse_messages(raw: bytes) -> list[dict[str, Any]]:
-    """Read the JSON messages of complete events; comments and events without data are passed over."""
+    """Parse the JSON messages of complete events; skip comments and events without data."""
     messages = []
     for event in raw.replace(b"\r\n", b"\n").split(b"\n\n"):
         data = [line[5:] for line in event.split(b"\n") if line.startswith(b"data:")]

@@ -1,7 +1,7 @@
-"""What is measured, and how: the same for every size, transport and era.
+"""Measure a case: the same method for every size, transport and era.
 
-The two servers take turns, process by process and block of calls by block of calls, so that what else the
-machine does hits both alike. Every figure is a median.
+The two servers alternate, by process and by block of calls, so that other load on the machine affects both equally.
+Every figure is a median.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WARM_UP = 20
 
 
 def measure(case: Case, effort: Effort) -> Outcome:
-    """Measure one case: record the answers, start both servers over and over, time calls, then edit."""
+    """Measure one case: record the answers, then time cold starts, calls and edits."""
     if case.edits_only:
         return _edits(case, effort)
     with case.connect(case.ours) as client:
@@ -44,7 +44,7 @@ def measure(case: Case, effort: Effort) -> Outcome:
 
 
 def _edits(case: Case, effort: Effort) -> Outcome:
-    """Measure edits alone, of skills from all over the list."""
+    """Measure only edits, of skills that are spread over the whole list."""
     names = sorted(folder.name for folder in case.folder.iterdir())
     with case.connect(case.ours) as client:
         edits_ms, missed = edit_delays(
@@ -54,7 +54,7 @@ def _edits(case: Case, effort: Effort) -> Outcome:
 
 
 def _cold_start(case: Case, count: int) -> Figure:
-    """Time from starting a process to its first tools/list answer; the first pair only warms up."""
+    """Time from process start to the first tools/list answer; the first pair is a warm-up."""
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(count + 1):
         for command, taken in zip((case.floor, case.ours), times, strict=True):
@@ -64,12 +64,12 @@ def _cold_start(case: Case, count: int) -> Figure:
 
 
 def _same_answers(floor: Client, ours: Client, walks: Sequence[Walk]) -> bool:
-    """Whether both servers give the same results, without which their times say nothing."""
+    """Return whether both servers give the same results; otherwise their times are not comparable."""
     return all(floor.call(*call) == ours.call(*call) for walk in walks for call in walk)
 
 
 def _latency(name: str, floor: Client, ours: Client, walks: Sequence[Walk], calls: int) -> Figure:
-    """Time about so many calls of one kind on each server, in blocks, the order turned round each time."""
+    """Time about `calls` calls of one kind on each server, in blocks of alternating order."""
     length = len(walks[0])
     count, block = max(calls // length, min(calls, BLOCK)), max(BLOCK // length, 1)
     floor_times: list[float] = []
@@ -97,7 +97,7 @@ def _endless(walks: Sequence[Walk]) -> Iterator[Walk]:
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Keep the client's own collector out of the timings."""
+    """Disable the client's garbage collection during timings."""
     gc.collect()
     gc.disable()
     try:

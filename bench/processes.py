@@ -1,7 +1,7 @@
-"""Servers as child processes: started with a clean environment, and always ended again.
+"""Run servers as child processes with a clean environment, and always stop them.
 
-The environment is the same for every server: bytecode is cached (a start is not a compilation), and neither
-settings nor a home folder of whoever runs the bench can change what is measured.
+Every server gets the same environment: bytecode is cached, so that a start does not compile, and the settings and
+the home folder of the user who runs the bench have no effect.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ LOG_TAIL = 3000
 
 @dataclass(frozen=True)
 class Command:
-    """How to start a server; `{dir}` and `{port}` in the words are filled in for each start."""
+    """How to start a server; each start replaces `{dir}` and `{port}` in the words."""
 
     words: tuple[str, ...]
     cwd: Path
     home: Path
 
     def argv(self, folder: Path, port: int) -> list[str]:
-        """Fill in the words for one start."""
+        """Return the command line of one start."""
         return [word.replace("{dir}", str(folder)).replace("{port}", str(port)) for word in self.words]
 
     def environment(self) -> dict[str, str]:
-        """Take this process's environment, less what could make one run differ from another."""
+        """Return this process's environment without variables that could change the results."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("SKILLSERVE_", "XDG_"))}
         kept.pop("PYTHONDONTWRITEBYTECODE", None)
-        # What one server remembers of its use must not put the skills of the next into another order.
+        # The usage that one server records must not change the order of skills in the next.
         return {**kept, "HOME": str(self.home), "USERPROFILE": str(self.home), "SKILLSERVE_USAGE": "false"}
 
 
 class Process(subprocess.Popen[bytes]):
-    """A running server that knows when it was asked to start."""
+    """A running server, with the time of its start."""
 
     spawned: float
 
 
 @contextmanager
 def running(command: Command, folder: Path, port: int, *, piped: bool) -> Iterator[Process]:
-    """Start a server and end it on the way out; with `piped`, stdin and stdout are the connection."""
+    """Start a server and stop it on exit; with `piped`, stdin and stdout are the connection."""
     with tempfile.TemporaryFile() as log:
         spawned = time.perf_counter()
         process = Process(
@@ -79,7 +79,7 @@ def running(command: Command, folder: Path, port: int, *, piped: bool) -> Iterat
 
 
 def stop(process: Process) -> None:
-    """End a server the gentle way of its transport first, then by force; safe to call again."""
+    """Stop a server: gracefully in the way of its transport, then by force; safe to repeat."""
     if process.stdin is not None:
         with suppress(OSError):
             process.stdin.close()
@@ -97,7 +97,7 @@ def stop(process: Process) -> None:
 
 
 def free_port() -> int:
-    """Find a port of the loopback interface that nothing listens on."""
+    """Return an unused port of the loopback interface."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])

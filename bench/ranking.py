@@ -1,9 +1,9 @@
 """Compare the two rankings of skills on labelled queries, and time the default one.
 
-`queries.json` has skills that exist for this alone, with two queries each: an explicit one, which names what the skill
-does, and an indirect one in a user's own words; two for each sample skill, and for some public ones, which are asked
-where `--among` names their folder; queries for which there is no skill; and near-misses, whose words are those of a
-skill that is not meant. Every second skill and its queries are held out: nothing may be tuned on them.
+`queries.json` has skills that exist only for this benchmark. These, the sample skills and some public skills have two
+queries each: an explicit one, which names what the skill does, and an indirect one in a user's own words. Queries for
+public skills are used if `--among` names their folder. Further queries match no skill; near-misses have the words of a
+wrong skill. Every second skill and its queries are held out: the rankings must not be tuned on them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ EDITS = 20
 
 @dataclass(frozen=True)
 class Query:
-    """A text, the name of the skill that it is for, how it asks, and in which half it is."""
+    """A text, the name of the right skill, the kind of the query, and its half of the data."""
 
     text: str
     skill: str
@@ -49,9 +49,11 @@ class Query:
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--among", type=Path, nargs="*", default=[], help="folders of skills to hide the right ones in")
-    parser.add_argument("--skills", type=int, default=10_000, help="how many generated skills to time with; 0 for none")
-    parser.add_argument("--misses", action="store_true", help="name the queries of the first half that failed")
+    parser.add_argument("--among", type=Path, nargs="*", default=[], help="folders of further skills to search")
+    parser.add_argument(
+        "--skills", type=int, default=10_000, help="generated skills for the timings; 0 skips the timings"
+    )
+    parser.add_argument("--misses", action="store_true", help="print the failed queries of the first half")
     options = parser.parse_args()
     labelled = json.loads((HERE / "queries.json").read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
@@ -65,7 +67,7 @@ def main() -> None:
 
 
 def queries(labelled: Mapping[str, Any], present: Container[str]) -> Iterable[Query]:
-    """Return every labelled query for a skill that is present; skills take turns between the halves."""
+    """Yield the labelled queries for the skills that are present; skills alternate between the halves."""
     for number, skill in enumerate(labelled["skills"] + labelled["samples"] + labelled["elsewhere"]):
         if skill["name"] in present:
             for kind in KINDS:
@@ -73,7 +75,7 @@ def queries(labelled: Mapping[str, Any], present: Container[str]) -> Iterable[Qu
 
 
 def write_labelled(root: Path, skills: Sequence[dict[str, object]]) -> None:
-    """Write the skills as folders; JSON is YAML."""
+    """Write the skills as folders, with JSON values as YAML."""
     for skill in skills:
         folder = root / str(skill["name"])
         folder.mkdir()
@@ -82,7 +84,7 @@ def write_labelled(root: Path, skills: Sequence[dict[str, object]]) -> None:
 
 
 def load(roots: Sequence[Path]) -> tuple[Skill, ...]:
-    """Return all skills that are active on a machine that lacks nothing."""
+    """Return all skills that are active on a machine that meets every requirement."""
     return library(roots).catalog.active
 
 
@@ -92,7 +94,7 @@ def library(roots: Sequence[Path]) -> Library:
 
 
 def print_quality(skills: tuple[Skill, ...], labelled: Mapping[str, Any], *, misses: bool) -> None:
-    """Print how far in front each ranking puts the right skill, and how often a wrong one."""
+    """Print how high each ranking places the right skill, and how often a wrong one."""
     asked = list(queries(labelled, {skill.name for skill in skills}))
     print(f"{len(skills)} skills, {len(asked)} queries\n")
     print(f"{'ranking':8} {'half':9} {'kind':9} {'n':>3} {'recall@1':>9} {'recall@5':>9} {'MRR':>6} {'weak':>5}")
@@ -114,7 +116,7 @@ def print_quality(skills: tuple[Skill, ...], labelled: Mapping[str, Any], *, mis
 
 
 def _place(query: Query, found: Sequence[Match]) -> int:
-    """Return the place of the right skill, from 1; 0 where it was not found."""
+    """Return the rank of the right skill, from 1; 0 if it was not found."""
     return next((place for place, match in enumerate(found, 1) if match.skill.name == query.skill), 0)
 
 
@@ -127,7 +129,7 @@ def _print_row(name: str, half: str, kind: str, answers: Sequence[tuple[Query, l
 
 
 def _print_wrong(name: str, half: str, rank: Rank, nothing: Sequence[str], near: Sequence[Mapping[str, str]]) -> None:
-    """Print how often a skill is called good that is not, and how often the one whose words were borrowed is first."""
+    """Print how often a wrong skill is not marked weak, and how often near-misses rank the wrong skill first."""
     firm = sum(any(not match.weak for match in rank(text)) for text in nothing)
     print(f"{name:8} {half:9} no skill for it: {firm} of {len(nothing)} have a match that is not marked weak")
     lured = [found[0] for query in near if (found := rank(query["text"])) and found[0].skill.name == query["not"]]
@@ -149,7 +151,7 @@ def _print_misses(answers: Sequence[tuple[Query, list[Match]]]) -> None:
 
 
 def print_times(root: Path) -> None:
-    """Print what a query takes, and what it takes to follow an edit."""
+    """Print the times of queries and of index updates after edits."""
     served = library([root])
     search, index = SkillSearch(), SkillIndex()
     skills = served.catalog.offered
@@ -172,8 +174,10 @@ def print_times(root: Path) -> None:
         edits.append(_timed(lambda changed=changed: search.select(changed, "")))  # type: ignore[misc]
         (found,) = search.select(changed, f"zebra{number}")
         if found.skill.name != skill_name(number):
-            raise SystemExit(f"the index did not follow an edit of {skill_name(number)}; it found {found.skill.name}")
-    _print_times("follow an edit", edits)
+            raise SystemExit(
+                f"the index was not updated after an edit of {skill_name(number)}; it found {found.skill.name}"
+            )
+    _print_times("update after an edit", edits)
 
 
 def _timed(act: Callable[[], object]) -> float:

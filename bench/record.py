@@ -1,7 +1,7 @@
-"""What the servers are asked, and what ours answers to it, for the floor to answer the same.
+"""The requests of the benchmark, and a recording of our server's answers for the floor.
 
-A sample of skills is enough: each answer comes from the same code, and a short recording is quickly loaded,
-which matters to the floor's cold start.
+A sample of skills is enough, because the same code answers for each skill. A short recording loads quickly and does not
+distort the floor's cold start.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from wire import Message
 
     Call = tuple[str, Message]
-    # What makes up one timing: mostly a single call, for a list in pages one call a page.
+    # The calls of one timing: usually one; for a paginated list, one for each page.
     Walk = list[Call]
 
 SAMPLE = 20
-# In place of a cursor, for the page that needs none.
+# The key of the first page, which has no cursor.
 FIRST_PAGE = ""
 
 
 def operations(names: list[str], cursors: Iterable[str]) -> dict[str, list[Walk]]:
-    """Every kind of operation that is timed, each with the walks that are made in turn, all of one length."""
+    """Return the timed operations with their walks, which are used in rotation and have equal lengths."""
     return {
         "tools/list": [[("tools/list", {})]],
         "activate_skill": [[_activation(name)] for name in names],
@@ -41,7 +41,7 @@ def operations(names: list[str], cursors: Iterable[str]) -> dict[str, list[Walk]
 
 
 def record(client: Client) -> tuple[list[str], Message]:
-    """Ask a server everything once; return the names that were used, and its results."""
+    """Send every request once; return the names of the sampled skills and the results."""
     tools = client.call("tools/list")
     names = _sample(tools)
     reads = [main_uri(name) for name in names] + _bundled_uris(names)
@@ -62,7 +62,7 @@ def record(client: Client) -> tuple[list[str], Message]:
 
 
 def main_uri(name: str) -> str:
-    """Name the SKILL.md of a skill."""
+    """Return the URI of a skill's SKILL.md."""
     return f"skill://{name}/SKILL.md"
 
 
@@ -79,19 +79,19 @@ def _subfolder_uris(names: list[str]) -> list[str]:
 
 
 def _pages(client: Client) -> dict[str, Message]:
-    """Read the whole of `skills/list`: its pages by their cursors, in order."""
+    """Read all pages of `skills/list`; return them in order, by cursor."""
     pages: dict[str, Message] = {}
     cursor: str | None = FIRST_PAGE
     while cursor is not None:
         if cursor in pages:
-            raise BenchError("skills/list has no end: a cursor comes a second time")
+            raise BenchError("skills/list does not end: a cursor was returned twice")
         pages[cursor] = client.call(*_listing(cursor))
         cursor = pages[cursor].get("nextCursor")
     return pages
 
 
 def _sample(tools: Message) -> list[str]:
-    """Pick names from the tool's enum, spread over its whole length."""
+    """Return names that are spread over the whole enum of the tool."""
     try:
         schema = next(tool["inputSchema"] for tool in tools["tools"] if tool["name"] == "activate_skill")
         names: list[str] = schema["properties"]["name"]["enum"]

@@ -1,4 +1,4 @@
-"""The results, for a person's terminal and as JSON."""
+"""Render the results as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from cases import Effort, Figure, Outcome
 
 NAME, COLUMN = 36, 14
-# What the project wants of itself; nothing fails where it is missed, for times depend on the machine.
+# Goals of the project. Missing one is not a failure, because times depend on the machine.
 GOALS = "goals: skills/list within 1.30 of the floor; skills/get, reads and directory reads within 1.15"
-EDIT_GOAL = "goal: an edit of one file is told of within 30 ms of the debounce, however many skills there are"
+EDIT_GOAL = "goal: clients are notified within 30 ms after the debounce, for any number of skills"
 
 
 def table(outcome: Outcome) -> str:
-    """Lay out one case in fewer than 100 columns."""
+    """Render one case in fewer than 100 columns."""
     case = outcome.case
     lines = [
         f"{case.skills:,} skills, {case.transport}, {case.era} era ({case.era.protocol})",
@@ -32,7 +32,7 @@ def table(outcome: Outcome) -> str:
         f"  {EDIT_GOAL}" if case.edits_only else f"  {GOALS}",
     ]
     if not all(figure.steady for figure in outcome.figures):
-        lines.append("  ~ unsteady times: the machine was busy, do not rely on this ratio")
+        lines.append("  ~ unsteady times: the machine was busy, this ratio is not reliable")
     if outcome.edits_missed:
         lines.append(f"  edits: {outcome.edits_missed[:85]}")
     if outcome.differing:
@@ -41,7 +41,7 @@ def table(outcome: Outcome) -> str:
 
 
 def as_json(outcomes: list[Outcome], effort: Effort) -> dict[str, Any]:
-    """Every figure with the circumstances it was measured under."""
+    """Return every figure, with the machine, the versions and the effort of the measurement."""
     return {
         "machine": {"system": platform.system(), "architecture": platform.machine(), "cores": os.cpu_count()},
         "versions": {"python": platform.python_version(), "mcp": version("mcp")},
@@ -87,4 +87,4 @@ def _row(name: str, floor: str, ours: str, ratio: str) -> str:
 
 
 def _ms(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"  # noqa: PLR2004 - where decimals are noise
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"  # noqa: PLR2004 - from here on decimals are noise

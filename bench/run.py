@@ -1,7 +1,6 @@
-"""Measure the server beside the floor of its SDK and print a table for each combination.
+"""Compare the server with the floor of its SDK and print a table for each combination.
 
-Run from the repository: `make bench`, or `.venv/bin/python bench/run.py --help`. See bench/README.md for what
-the figures mean.
+Run from the repository: `make bench`, or `.venv/bin/python bench/run.py --help`. bench/README.md explains the figures.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ QUICK = Effort(calls=40, starts=1, edits=1)
 
 
 def main() -> int:
-    """Measure what the command line asks for; 1 when a figure is missing or says nothing."""
+    """Measure the requested combinations; return 1 if a figure is missing or not comparable."""
     options = _parser().parse_args()
-    # Ended from outside, leave the usual way, so that servers and folders go as well.
+    # Turn SIGTERM into a regular exit, so that servers are stopped and folders removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     effort = QUICK if options.quick else Effort()
     if options.calls is not None:
@@ -48,7 +47,7 @@ def main() -> int:
             except (BenchError, OSError) as error:
                 failed = True
                 notes = getattr(error, "__notes__", [])
-                print("\n".join((f"could not be measured: {error}", *notes)), file=sys.stderr)
+                print("\n".join((f"measurement failed: {error}", *notes)), file=sys.stderr)
             else:
                 print(table(outcomes[-1]), flush=True)
                 failed = failed or not outcomes[-1].complete
@@ -58,7 +57,7 @@ def main() -> int:
 
 
 def _cases(options: argparse.Namespace, work: Path) -> list[Case]:
-    """Write the skills and combine everything that was asked for."""
+    """Write the skills and return all requested combinations."""
     home, answers = work / "home", work / "answers.json"
     home.mkdir(exist_ok=True)
     sizes = options.skills or (QUICK_SIZES if options.quick else SIZES)
@@ -83,15 +82,17 @@ def _cases(options: argparse.Namespace, work: Path) -> list[Case]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    """Describe the command line."""
+    """Return the parser of the command line."""
     ours = (sys.executable, "-m", "server", "serve", "{dir}")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--skills", type=_sizes, metavar="N,N", help="how many skills (default: 100,1000)")
     parser.add_argument("--transport", nargs="+", choices=TRANSPORTS, default=TRANSPORTS)
     parser.add_argument("--era", nargs="+", type=Era, choices=list(Era), default=list(Era))
     parser.add_argument("--calls", type=_positive, metavar="N", help="timed calls of each kind (default: 300)")
-    parser.add_argument("--edits-only", action="store_true", help="nothing but the time until an edit is told of")
-    parser.add_argument("--quick", action="store_true", help="a small run that only shows that all of it works")
+    parser.add_argument(
+        "--edits-only", action="store_true", help="measure only the time from an edit to its notification"
+    )
+    parser.add_argument("--quick", action="store_true", help="a short run that only checks that everything works")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results here")
     parser.add_argument("--ours", type=_words, default=ours, metavar="CMD", help="stdio server, with {dir}")
     parser.add_argument(

@@ -1,7 +1,7 @@
-"""Measure `find_skills` under load: many clients over HTTP, each asking again as soon as it has its answer.
+"""Measure `find_skills` under load: many clients over HTTP, each of which sends requests without a pause.
 
-Beside it stands `read_skill_file` under the same load: what is told is the quotient of the medians. Clients and server
-share the machine, so with many clients a median is mostly the turn that each has to wait for.
+The result is the ratio to the median of `read_skill_file` under the same load. Clients and server share the machine,
+so with many clients a median is mostly queueing time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--skills", type=int, default=1000)
     parser.add_argument("--clients", type=int, nargs="+", default=(1, 8, 32))
-    parser.add_argument("--seconds", type=float, default=4.0, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=4.0, help="duration of each measurement")
     options = parser.parse_args()
     searches = [_call("find_skills", query=f"{verb} {what}") for verb in VERBS[:10] for what in OBJECTS[:10]]
     reads = [_call("read_skill_file", skill=skill_name(number), path="SKILL.md") for number in range(100)]
@@ -71,7 +71,7 @@ def _call(tool: str, **arguments: str) -> Params:
 def _under_load(
     connected: Callable[[], AbstractContextManager[Client]], count: int, calls: Sequence[Params], seconds: float
 ) -> list[float]:
-    """Return how long each call took, in milliseconds, of `count` clients that ask without a pause."""
+    """Return the milliseconds of each call, of `count` clients that call without a pause."""
     taken: list[float] = []
     until = time.monotonic() + seconds
 

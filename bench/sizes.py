@@ -1,4 +1,4 @@
-"""Measure what a client is sent before it asks for anything: the size of tools/list by catalog and client."""
+"""Measure the size of tools/list and the instructions, by size of the catalog and by client."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def main() -> None:
 
 
 def environment() -> Environment:
-    """Return a machine that lacks nothing."""
+    """Return an environment that meets every requirement."""
     return Environment(os="linux", has_bin=lambda _: True)
 
 
 def print_row(catalog: Catalog, client: ClientProfile) -> None:
-    """Print what one client is sent: sizes in bytes of JSON, lengths in characters."""
+    """Print the sizes for one client: `tools/list` in bytes of JSON, texts in characters."""
     settings = Settings()
     room = budget_for(client, settings)
     snapshot = Snapshot(catalog, settings)

@@ -1,10 +1,10 @@
-"""Two hundred clients follow a server for a minute while a skill is edited each second; twenty of them make trouble.
+"""Soak test: 200 clients, 20 of them hostile, use a server for a minute while a skill is edited each second.
 
-What must hold: each client that follows the protocol is told of each edit by one notification of each kind, before the
-next edit; the server logs no error, not at its stop either; and its memory is within five percent of what it was after
-ten seconds. The exit code is 1 where one of these does not hold.
+Requirements: each well-behaved client receives one notification of each kind for each edit, before the next
+edit; the server logs no error, including at its stop; and its memory stays within five percent of that after ten
+seconds. The exit code is 1 if a requirement is not met.
 
-SOAK_SECONDS says how long, 60 by default and at most 90; with connecting and stopping it ends within two minutes.
+SOAK_SECONDS sets the duration, 60 by default and at most 90; in total the test ends within two minutes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,17 @@ from typing import TYPE_CHECKING
 
 from corpus import skill_name, write_corpus
 from processes import Command, Process, free_port, running
-from soak_clients import EXPECTED, Ears, deaf, described, leaving, looping, modern_client, old_client, sdk_client
+from soak_clients import (
+    EXPECTED,
+    Inbox,
+    abandoning_sessions,
+    described,
+    handshake_client,
+    looping_subscriptions,
+    modern_client,
+    never_reading,
+    sdk_client,
+)
 from wire import BenchError, Era
 
 if TYPE_CHECKING:
@@ -43,17 +53,17 @@ STOPPING_SECONDS = 10.0
 TOTAL_SECONDS = 110.0
 EDIT_SECONDS = 1.0
 LOST_SECONDS = 20.0
-# So long a client may be late before what it waits for counts as lost: the machine may be busy with other work.
+# A notification that is later than this counts as lost; the bound allows for a busy machine.
 
 IDLE_SECONDS = 3
-# What is left each second is as many sessions after this as at the end.
+# Abandoned sessions expire after this, so that their number is constant from then on.
 
 ERROR = re.compile(r" (?:ERROR|CRITICAL) |^Traceback ")
 
 
 @dataclass
 class Findings:
-    """What was measured, and what does not hold."""
+    """The measurements, and the requirements that are not met."""
 
     edits: int = 0
     delays: list[float] = field(default_factory=list)
@@ -61,7 +71,7 @@ class Findings:
     faults: list[str] = field(default_factory=list)
 
     def judge_memory(self) -> tuple[int, int]:
-        """Return the memory after ten seconds and the highest later, in KB; a fault where it has grown."""
+        """Return the memory after ten seconds and the highest later, in KB; record growth as a fault."""
         settled = max((kilobytes for at, kilobytes in self.memory if at <= SETTLING_SECONDS), default=0)
         later = max((kilobytes for at, kilobytes in self.memory if at > SETTLING_SECONDS), default=0)
         if settled and later > settled * MAX_GROWTH:
@@ -70,13 +80,13 @@ class Findings:
 
 
 def main() -> int:
-    """Run the soak and print what was found; 1 where something does not hold."""
+    """Run the soak test and print the results; return 1 if a requirement is not met."""
     seconds = float(os.environ.get("SOAK_SECONDS", "60"))
     if not SETTLING_SECONDS < seconds <= MAX_SECONDS:
         print(f"SOAK_SECONDS: expected more than {SETTLING_SECONDS:g} and at most {MAX_SECONDS:g}", file=sys.stderr)
         return 2
     _allow_open_files()
-    # The SDK's clients complain of the stop, which is meant.
+    # The SDK's clients log errors when the server stops, which is intended.
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
     findings = Findings()
     started = time.monotonic()
@@ -84,14 +94,14 @@ def main() -> int:
         log = Path(folder) / "log"
         try:
             _soak(Path(folder), log, seconds, findings)
-        except Exception as error:  # noqa: BLE001 - whatever it is, nothing was shown to hold
-            findings.faults.append(f"the soak broke off: {_words(error)}")
-        said = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-    errors = [line for line in said.splitlines() if ERROR.search(line)]
+        except Exception as error:  # noqa: BLE001 - any error fails the test
+            findings.faults.append(f"the soak test was interrupted: {_words(error)}")
+        logged = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    errors = [line for line in logged.splitlines() if ERROR.search(line)]
     if errors:
         findings.faults.append(f"{len(errors)} errors in the log, first: {errors[0]}")
     settled, later = findings.judge_memory()
-    warned = sum(" WARNING " in line for line in said.splitlines())
+    warned = sum(" WARNING " in line for line in logged.splitlines())
     delays = sorted(findings.delays) or [0.0]
     print(f"{CLIENTS} clients, {HOSTILE} of them hostile; {seconds:g} s, {time.monotonic() - started:.0f} s in all")
     print(f"edits                      {findings.edits}")
@@ -119,61 +129,66 @@ def _soak(folder: Path, log: Path, seconds: float, findings: Findings) -> None:
 async def _bounded(process: Process, root: Path, port: int, seconds: float, findings: Findings) -> None:
     async with asyncio.timeout(TOTAL_SECONDS):
         await _until_listening(process, port)
-        ears = [Ears(f"client {number}") for number in range(CLIENTS - HOSTILE)]
-        ready = [asyncio.Event() for _ in ears]
+        inboxes = [Inbox(f"client {number}") for number in range(CLIENTS - HOSTILE)]
+        ready = [asyncio.Event() for _ in inboxes]
         uri = f"skill://{skill_name(0)}/SKILL.md"
-        good = [asyncio.create_task(_good(port, uri, each, is_ready, i)) for i, (each, is_ready) in _pairs(ears, ready)]
+        good = [
+            asyncio.create_task(_good(port, uri, each, is_ready, i)) for i, (each, is_ready) in _pairs(inboxes, ready)
+        ]
         async with asyncio.timeout(CONNECTING_SECONDS):
             await asyncio.gather(*(event.wait() for event in ready))
-        bad = [asyncio.create_task((deaf, leaving, looping)[i % 3](port, i)) for i in range(HOSTILE)]
+        bad = [
+            asyncio.create_task((never_reading, abandoning_sessions, looping_subscriptions)[i % 3](port, i))
+            for i in range(HOSTILE)
+        ]
         measuring = asyncio.create_task(_measure(process, findings))
         try:
-            await _edit(root, port, seconds, ears, findings)
+            await _edit(root, port, seconds, inboxes, findings)
         finally:
             measuring.cancel()
-        # With all streams open: a stop is part of what must leave no error.
+        # Stop with all streams open, because the stop must not log errors either.
         process.terminate()
         async with asyncio.timeout(STOPPING_SECONDS):
-            while process.poll() is None:  # noqa: ASYNC110 - a process tells nobody
+            while process.poll() is None:  # noqa: ASYNC110 - Popen has no event to wait for
                 await asyncio.sleep(0.05)
         for task in (*good, *bad):
             task.cancel()
         await asyncio.gather(*good, *bad, measuring, return_exceptions=True)
 
 
-def _pairs(ears: list[Ears], ready: list[asyncio.Event]) -> enumerate[tuple[Ears, asyncio.Event]]:
-    return enumerate(zip(ears, ready, strict=True))
+def _pairs(inboxes: list[Inbox], ready: list[asyncio.Event]) -> enumerate[tuple[Inbox, asyncio.Event]]:
+    return enumerate(zip(inboxes, ready, strict=True))
 
 
-async def _good(port: int, uri: str, ears: Ears, ready: asyncio.Event, number: int) -> None:
-    """Follow the protocol in one era or the other; a fault counts as one of the server."""
+async def _good(port: int, uri: str, inbox: Inbox, ready: asyncio.Event, number: int) -> None:
+    """Run a well-behaved client of either era; attribute its failure to the server."""
     era = Era.MODERN if number % 2 else Era.HANDSHAKE
     client: Coroutine[None, None, None]
     if number < SDK_CLIENTS:
-        client = sdk_client(port, uri, ears, ready, era)
+        client = sdk_client(port, uri, inbox, ready, era)
     else:
-        client = (modern_client if era is Era.MODERN else old_client)(port, uri, ears, ready)
+        client = (modern_client if era is Era.MODERN else handshake_client)(port, uri, inbox, ready)
     try:
         await client
-        ears.fault = "its stream ended"
-    except Exception as error:  # noqa: BLE001 - whatever it is, this client does not follow the edits any more
-        ears.fault = _words(error)
-    # Whoever waits for it need not wait for long.
+        inbox.fault = "its stream ended"
+    except Exception as error:  # noqa: BLE001 - any error ends this client
+        inbox.fault = _words(error)
+    # After a failure, do not keep the caller waiting for this client.
     ready.set()
 
 
-async def _edit(root: Path, port: int, seconds: float, ears: list[Ears], findings: Findings) -> None:
-    """Edit the first skill each second; each client must be told of all of it before the next edit."""
+async def _edit(root: Path, port: int, seconds: float, inboxes: list[Inbox], findings: Findings) -> None:
+    """Edit the first skill each second; each client must receive all notifications before the next edit."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     path, draft = root / skill_name(0) / "SKILL.md", root.parent / "draft.md"
     original = path.read_bytes()
     while (began := loop.time()) < end:
-        if deaf_ones := [each for each in ears if each.fault]:
-            findings.faults += [f"{each.name}: {each.fault}" for each in deaf_ones[:5]]
+        if failed := [each for each in inboxes if each.fault]:
+            findings.faults += [f"{each.name}: {each.fault}" for each in failed[:5]]
             return
-        for each in ears:
-            each.forget()
+        for each in inboxes:
+            each.clear()
         findings.edits += 1
         mark = f"Edit {findings.edits}."
         draft.write_bytes(original.replace(b'description: "', f'description: "{mark} '.encode(), 1))
@@ -181,20 +196,20 @@ async def _edit(root: Path, port: int, seconds: float, ears: list[Ears], finding
         draft.replace(path)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LOST_SECONDS):
-                await asyncio.gather(*(each.complete.wait() for each in ears))
-        lost = [each for each in ears if not each.complete.is_set()]
-        findings.delays += [each.at - edited for each in ears if each.complete.is_set()]
+                await asyncio.gather(*(each.complete.wait() for each in inboxes))
+        lost = [each for each in inboxes if not each.complete.is_set()]
+        findings.delays += [each.at - edited for each in inboxes if each.complete.is_set()]
         if lost:
-            missing = EXPECTED - lost[0].told
-            message = f"{mark} {len(lost)} clients were not told within {LOST_SECONDS:g} s; {lost[0].name} lacks"
+            missing = EXPECTED - lost[0].received
+            message = f"{mark} {len(lost)} clients were not notified within {LOST_SECONDS:g} s; {lost[0].name} lacks"
             findings.faults.append(f"{message} {', '.join(missing)} {lost[0].fault}")
             return
         era = Era.MODERN if findings.edits % 2 else Era.HANDSHAKE
         if mark not in await described(port, era):
-            findings.faults.append(f"{mark} a client was told of it, and its next request does not see it")
+            findings.faults.append(f"{mark} a request after the notification still returned the old description")
         await asyncio.sleep(max(began + EDIT_SECONDS - loop.time(), 0))
-    if repeated := sum((each.told - EXPECTED).total() for each in ears):
-        findings.faults.append(f"{repeated} notifications of the last edit came twice")
+    if repeated := sum((each.received - EXPECTED).total() for each in inboxes):
+        findings.faults.append(f"{repeated} notifications of the last edit were repeated")
 
 
 async def _measure(process: Process, findings: Findings) -> None:
@@ -206,7 +221,7 @@ async def _measure(process: Process, findings: Findings) -> None:
 
 
 def _resident(pid: int) -> int | None:
-    """Return the memory of a process in KB, None where this system does not say."""
+    """Return the memory of a process in KB; None if the process has ended or the system cannot report it."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     except OSError:
@@ -228,11 +243,11 @@ async def _until_listening(process: Process, port: int) -> None:
                 writer.close()
                 return
             await asyncio.sleep(0.05)
-    raise BenchError("the server ended at once")
+    raise BenchError("the server ended during its start")
 
 
 def _allow_open_files() -> None:
-    """Take as many descriptors as the system grants: each client needs one or two, and so does the server for it."""
+    """Raise the limit of open files: each client uses one or two descriptors, and as many in the server."""
     if os.name == "nt":
         return
     import resource  # noqa: PLC0415 - Windows has none

@@ -1,7 +1,7 @@
-"""The clients of the soak: some that follow the protocol, in both eras, and some that make trouble.
+"""The clients of the soak test: well-behaved ones of both eras, and hostile ones.
 
-A client that follows the protocol says after each edit, by `heard`, which notifications came. The others run until they
-are cancelled, and whatever the server answers them is right.
+Well-behaved clients record the notifications that they receive in an `Inbox`. Hostile clients run until they are
+cancelled, and accept any answer of the server.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from soak_http import Answer
 
 EXPECTED = Counter({"tools": 1, "prompts": 1, "resources": 1, "updated": 1})
-"""What an edit of a description is announced by, to a client that asked for all of it."""
+"""The notifications that an edit of a description causes in a client that subscribed to everything."""
 
 KINDS = {
     "notifications/tools/list_changed": "tools",
@@ -40,37 +40,37 @@ SDK_KINDS = {
 ALL_LISTS = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
 MANY = [f"skill://nothing-{number}/SKILL.md" for number in range(2000)]
 LOOP_SECONDS = 0.02
-# Pause of a client that loops: faster, and the client would need the processor that the server is measured on.
+# Pause of a looping_subscriptions client; without it the client would take processor time from the server.
 
-GONE = (OSError, EOFError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, BenchError, ValueError)
+DISCONNECTED = (OSError, EOFError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, BenchError, ValueError)
 
 
 @dataclass
-class Ears:
-    """What a client was told since the last edit, and when it had been told all of it."""
+class Inbox:
+    """The notifications that a client received since the last edit, and when they were complete."""
 
     name: str
-    told: Counter[str] = field(default_factory=Counter)
+    received: Counter[str] = field(default_factory=Counter)
     complete: asyncio.Event = field(default_factory=asyncio.Event)
     at: float = 0.0
     fault: str = ""
 
-    def hear(self, kind: str | None) -> None:
-        """Take note of a notification."""
+    def add(self, kind: str | None) -> None:
+        """Record a notification."""
         if kind is not None:
-            self.told[kind] += 1
-            if self.told >= EXPECTED and not self.complete.is_set():
+            self.received[kind] += 1
+            if self.received >= EXPECTED and not self.complete.is_set():
                 self.at = asyncio.get_running_loop().time()
                 self.complete.set()
 
-    def forget(self) -> None:
-        """Begin anew, for the next edit."""
-        self.told.clear()
+    def clear(self) -> None:
+        """Clear the inbox for the next edit."""
+        self.received.clear()
         self.complete.clear()
 
 
 async def open_session(port: int) -> str:
-    """Begin a session of the handshake era as clients do."""
+    """Open a session of the handshake era; return its id."""
     params = {"protocolVersion": Era.HANDSHAKE.protocol, "capabilities": {}, "clientInfo": CLIENT_INFO}
     answer = await send(port, "POST", request(Era.HANDSHAKE, 1, "initialize", params))
     session = answer.headers.get("mcp-session-id")
@@ -81,31 +81,31 @@ async def open_session(port: int) -> str:
     return session
 
 
-async def old_client(port: int, uri: str, ears: Ears, ready: asyncio.Event) -> None:
-    """Follow the protocol of the handshake era, until cancelled."""
+async def handshake_client(port: int, uri: str, inbox: Inbox, ready: asyncio.Event) -> None:
+    """Receive notifications in the handshake era until cancelled."""
     session = await open_session(port)
     stream = await send(port, "GET", session=session)
     await ask(port, request(Era.HANDSHAKE, 2, "resources/subscribe", {"uri": uri}), session)
-    await _listen(stream, ears, ready)
+    await _listen(stream, inbox, ready)
 
 
-async def modern_client(port: int, uri: str, ears: Ears, ready: asyncio.Event) -> None:
-    """Follow the protocol of the modern era, until cancelled."""
-    await _listen(await send(port, "POST", _listening([uri])), ears, ready)
+async def modern_client(port: int, uri: str, inbox: Inbox, ready: asyncio.Event) -> None:
+    """Receive notifications in the modern era until cancelled."""
+    await _listen(await send(port, "POST", _listening([uri])), inbox, ready)
 
 
-async def sdk_client(port: int, uri: str, ears: Ears, ready: asyncio.Event, era: Era) -> None:
-    """Follow the protocol by the SDK's client, until cancelled."""
+async def sdk_client(port: int, uri: str, inbox: Inbox, ready: asyncio.Event, era: Era) -> None:
+    """Receive notifications with the SDK's client until cancelled."""
 
-    async def on_message(message: Any) -> None:  # noqa: ANN401 - whatever the SDK hands over
-        ears.hear(SDK_KINDS.get(type(message).__name__))
+    async def on_message(message: Any) -> None:  # noqa: ANN401 - any message of the SDK
+        inbox.add(SDK_KINDS.get(type(message).__name__))
 
     mode = "legacy" if era is Era.HANDSHAKE else Era.MODERN.protocol
     url = f"http://127.0.0.1:{port}/mcp"
     async with Client(url, mode=mode, message_handler=on_message, cache=None) as client:
         if era is Era.HANDSHAKE:
             with warnings.catch_warnings():
-                # The SDK's client advises against what this era knows no other way to do.
+                # The SDK deprecates this method, but the handshake era has no other.
                 warnings.simplefilter("ignore", MCPDeprecationWarning)
                 await client.session.subscribe_resource(uri)
             ready.set()
@@ -121,7 +121,7 @@ async def sdk_client(port: int, uri: str, ears: Ears, ready: asyncio.Event, era:
 
 
 async def described(port: int, era: Era) -> str:
-    """Return the description of the tool that lists the skills, as a client that was told asks for it."""
+    """Return the description of the activation tool, as a client requests it after a notification."""
     session = await open_session(port) if era is Era.HANDSHAKE else None
     result = await ask(port, request(era, 3, "tools/list", {}), session)
     if session is not None:
@@ -129,23 +129,23 @@ async def described(port: int, era: Era) -> str:
     return str(result["tools"][0]["description"])
 
 
-async def deaf(port: int, number: int) -> None:
-    """Open streams and never read of them; open the next when the server has had enough."""
+async def never_reading(port: int, number: int) -> None:
+    """Open streams without reading from them; open another when the server closes one."""
     for attempt in itertools.count():
-        with suppress(*GONE):
+        with suppress(*DISCONNECTED):
             if (number + attempt) % 2:
                 stream = await send(port, "GET", session=await open_session(port))
             else:
                 stream = await send(port, "POST", _listening([]))
-            stream.reader._transport.pause_reading()  # type: ignore[attr-defined]  # noqa: SLF001 - asyncio offers no other way
+            stream.reader._transport.pause_reading()  # type: ignore[attr-defined]  # noqa: SLF001 - asyncio has no public way
             await stream.writer.wait_closed()
         await asyncio.sleep(1)
 
 
-async def leaving(port: int, number: int) -> None:
-    """Begin a session each second and leave it: without a word, within a request, or by cutting off its stream."""
+async def abandoning_sessions(port: int, number: int) -> None:
+    """Open a session each second and abandon it: idle, after a request, or by resetting its stream."""
     for attempt in itertools.count(number):
-        with suppress(*GONE):
+        with suppress(*DISCONNECTED):
             session = await open_session(port)
             if attempt % 3 == 1:
                 call = {"name": "find_skills", "arguments": {"query": "edit"}}
@@ -155,11 +155,11 @@ async def leaving(port: int, number: int) -> None:
         await asyncio.sleep(1)
 
 
-async def looping(port: int, number: int) -> None:
-    """Subscribe and unsubscribe without end, to more than is allowed and to what is not there."""
+async def looping_subscriptions(port: int, number: int) -> None:
+    """Subscribe and unsubscribe in a loop, beyond the limit and to resources that do not exist."""
     session = ""
     for attempt in itertools.count():
-        with suppress(*GONE):
+        with suppress(*DISCONNECTED):
             if number % 2:
                 (await send(port, "POST", _listening(MANY if attempt % 10 == 0 else MANY[:1]))).reset()
             else:
@@ -172,12 +172,12 @@ async def looping(port: int, number: int) -> None:
         await asyncio.sleep(LOOP_SECONDS)
 
 
-async def _listen(stream: Answer, ears: Ears, ready: asyncio.Event) -> None:
+async def _listen(stream: Answer, inbox: Inbox, ready: asyncio.Event) -> None:
     if not stream.headers.get("content-type", "").startswith("text/event-stream"):
         raise BenchError(f"no event stream: HTTP {stream.status}: {(await stream.body())[:300]!r}")
     ready.set()
     async for message in stream.messages():
-        ears.hear(KINDS.get(message.get("method", "")))
+        inbox.add(KINDS.get(message.get("method", "")))
 
 
 def _listening(uris: list[str]) -> Message:

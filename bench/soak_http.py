@@ -1,6 +1,6 @@
-"""As much of HTTP/1.1 and of event streams as hundreds of clients in one process need, on asyncio's streams.
+"""A minimal client of HTTP/1.1 and event streams on asyncio, for hundreds of clients in one process.
 
-One connection a request: what is tried is the server, not the client's pool.
+Each request has its own connection, because connection pools of clients are not under test.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 MODERN = Era.MODERN.protocol
 LIMIT = 1 << 22
-# Longest line that is read, and most bytes that asyncio keeps of a stream.
+# Limit of asyncio's buffer for a stream, and so of a line.
 
 
 @dataclass
 class Answer:
-    """The head of an answer, and the connection that its body comes on."""
+    """The head of an answer, and the connection to read its body from."""
 
     status: int
     headers: dict[str, str]
@@ -44,7 +44,7 @@ class Answer:
             self.close()
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the chunks of a body as they come; raises where it is cut off."""
+        """Yield the chunks of a body as they arrive; raise if it is truncated."""
         while size := int(await _line(self.reader), 16):
             yield await self.reader.readexactly(size)
             await self.reader.readexactly(2)
@@ -63,14 +63,14 @@ class Answer:
         self.writer.close()
 
     def reset(self) -> None:
-        """Cut the connection off, as a process does that dies."""
+        """Reset the connection, as the system does when a process dies."""
         raw = self.writer.get_extra_info("socket")
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
 
 
 async def send(port: int, method: str, message: Message | None = None, session: str | None = None) -> Answer:
-    """Send one request and read the head of its answer; a message with `_meta` is one of the modern era."""
+    """Send a request and read the head of its answer; a message with `_meta` is of the modern era."""
     body = encode(message) if message is not None else b""
     headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
     if session is not None:

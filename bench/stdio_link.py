@@ -1,7 +1,7 @@
-"""A link over a child's pipes: one JSON-RPC message a line.
+"""A link over a child's pipes: one JSON-RPC message for each line.
 
-A thread reads, so that each line is stamped when its last byte is there and waiting can be bounded on every
-operating system. While it waits for bytes and the caller waits for a line, neither holds the other up.
+A thread reads the lines, so that each gets the time of its last byte, and waits have a timeout on every operating
+system. While the thread waits for bytes and the caller for a line, neither blocks the other.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CHUNK = 1 << 20
 
 
 class StdioLink:
-    """Speaks to a server started with pipes as its stdin and stdout."""
+    """A connection to a server that has pipes as its stdin and stdout."""
 
     def __init__(self, process: Process) -> None:
         if process.stdin is None or process.stdout is None:
@@ -38,7 +38,7 @@ class StdioLink:
         self._reader.start()
 
     def exchange(self, message: Message, timeout: float) -> Answer:
-        """Send a request and wait for its reply; JSON is written before and read after the timing."""
+        """Send a request and wait for its reply; JSON is encoded before and parsed after the timing."""
         line = encode(message) + b"\n"
         start = time.perf_counter()
         self._write(line)
@@ -59,7 +59,7 @@ class StdioLink:
             self.notify(message)
 
     def next_event(self, timeout: float) -> Event | None:
-        """Take the oldest event, waiting for one if need be."""
+        """Remove and return the oldest event, or wait for one."""
         if self._events:
             return self._events.popleft()
         try:
@@ -69,7 +69,7 @@ class StdioLink:
         return Event(at, json.loads(raw))
 
     def close(self) -> None:
-        """Close the server's stdin, which asks it to end, and wait for the end of its output."""
+        """Close the server's stdin, which stops it, and wait for the end of its output."""
         with suppress(OSError):
             self._stdin.close()
         self._reader.join(GRACE)

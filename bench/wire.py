@@ -1,7 +1,7 @@
-"""What travels between the bench and a server: JSON-RPC messages of both protocol eras.
+"""JSON-RPC messages of both protocol eras, and the interface of the links that carry them.
 
-Knows nothing of processes, pipes or sockets: those are links (`stdio_link`, `http_link`), and what a link
-must be able to do stands here as a protocol. Standard library only, so that no SDK is part of a timing.
+Processes, pipes and sockets belong to the links (`stdio_link`, `http_link`). This module uses the standard library
+only, so that no SDK is part of a timing.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ _PREFIX = "io.modelcontextprotocol/"
 
 
 class BenchError(Exception):
-    """A server did not do what the bench needs of it; notes carry the end of its log."""
+    """A server did not behave as the bench requires; notes contain the end of its log."""
 
 
 class Era(StrEnum):
-    """The two generations of the protocol, by the way a connection begins."""
+    """The two generations of the protocol, which differ in how a connection begins."""
 
     HANDSHAKE = "handshake"
     MODERN = "modern"
 
     @property
     def protocol(self) -> str:
-        """The protocol version that stands for this era."""
+        """The protocol version that represents this era."""
         return "2026-07-28" if self is Era.MODERN else "2025-11-25"
 
 
 class Answer(NamedTuple):
-    """The reply to one request; its first byte went out at `start`, its last byte came in at `end`."""
+    """The reply to a request, whose first byte was sent at `start`; its last byte arrived at `end`."""
 
     start: float
     end: float
@@ -42,22 +42,22 @@ class Answer(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """How long the exchange of bytes took."""
+        """The duration of the exchange."""
         return self.end - self.start
 
 
 class Event(NamedTuple):
-    """A message the server sent on its own, and when it arrived (`time.perf_counter`)."""
+    """A message that the server sent without a request, and its time of arrival (`time.perf_counter`)."""
 
     at: float
     message: Message
 
 
 class Link(Protocol):
-    """A connection to one server, over whatever transport."""
+    """A connection to one server over any transport."""
 
     def exchange(self, message: Message, timeout: float) -> Answer:
-        """Send a request and wait for its reply; events that come in between are kept."""
+        """Send a request and wait for its reply; keep events that arrive before it."""
         ...
 
     def notify(self, message: Message) -> None:
@@ -65,16 +65,16 @@ class Link(Protocol):
         ...
 
     def listen(self, message: Message | None) -> None:
-        """Open the way for events: by this request, or by none where the era needs none."""
+        """Start to receive events, by sending `message` if the era needs a request."""
         ...
 
     def next_event(self, timeout: float) -> Event | None:
-        """The oldest event not yet taken, or None when none came in time."""
+        """Remove and return the oldest event; None at the timeout."""
         ...
 
 
 def request(era: Era, number: int, method: str, params: Message) -> Message:
-    """Build a request; in the modern era each one says its protocol version itself."""
+    """Build a request; in the modern era each one names its protocol version."""
     if era is Era.MODERN:
         envelope = {
             f"{_PREFIX}protocolVersion": era.protocol,
@@ -86,5 +86,5 @@ def request(era: Era, number: int, method: str, params: Message) -> Message:
 
 
 def encode(message: Message) -> bytes:
-    """Write a message as compact JSON, on one line as stdio needs it."""
+    """Encode a message as compact JSON on one line, as stdio requires."""
     return json.dumps(message, separators=(",", ":")).encode()

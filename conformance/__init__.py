@@ -1,1 +1,1 @@
-"""The official checks of others, run against this server: `make conformance`."""
+"""Third-party conformance checks of this server: `make conformance`."""

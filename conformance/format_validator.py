@@ -1,7 +1,7 @@
-"""Runs in the environment of the peers: the reference validator of the format, over the folders that are named.
+"""Run the reference validator of the format on the named folders; runs in the environment of the peers.
 
-Prints one JSON object: what `skills-ref validate` finds wrong, for each folder. A file on which it breaks down is no
-valid skill either.
+The output is a JSON object with the faults that `skills-ref validate` finds in each folder. A crash of the validator
+counts as a fault.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import json
 import sys
 from pathlib import Path
 
-from skills_ref import validate  # type: ignore[import-not-found] # is installed where this runs
+from skills_ref import validate  # type: ignore[import-not-found] # installed in the environment of the peers
 
 
 def _issues(folder: str) -> list[str]:
     try:
         found: list[str] = validate(Path(folder))
-    except Exception as error:  # noqa: BLE001 - whatever it is, the validator has no answer
-        return [f"broke down: {type(error).__name__}"]
+    except Exception as error:  # noqa: BLE001 - any error is a crash
+        return [f"crashed: {type(error).__name__}"]
     return found
 
 

@@ -1,4 +1,4 @@
-"""The inspector's command line: lists skills in the modern era, reads every file, verifies digests and frontmatter."""
+"""Verify skills with the inspector: it lists them, reads every file, and checks digests and frontmatter."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ VERIFY = ("--protocol-era", "modern", "--method", "skills/list", "--verify", "--
 BOUNDS = ("--skill-catalog-max-skills", "10000", "--skill-catalog-max-bytes", str(1 << 30))
 
 NONCONFORMANT = 7
-"""How it ends when it refuses a skill."""
+"""The inspector's exit code when it rejects a skill."""
 
 LEGAL = {"duplicate-name"}
-"""What the inspector remarks on and SEP-2640 allows: names are labels, URIs tell skills apart."""
+"""Issues that SEP-2640 allows: names are labels, and URIs identify skills."""
 
 
 class _Issue(TypedDict):
@@ -40,7 +40,7 @@ class _File(TypedDict, total=False):
 
 
 class _Report(TypedDict):
-    """What the inspector says of one skill, a line of JSON for each."""
+    """The inspector's report on a skill; it prints one as a line of JSON for each."""
 
     uri: str
     conformance: list[_Issue]
@@ -50,13 +50,13 @@ class _Report(TypedDict):
 
 
 async def inspect(folders: Sequence[Path], url: str | None, place: Place, must: Collection[str] = ()) -> Outcome:
-    """Have the skills of `folders` verified, at `url` or over stdio; `must` names URIs that have to be listed.
+    """Verify the skills of `folders`, at `url` or over stdio; `must` names URIs that must be listed.
 
     Raises:
-        CheckError: A program's answer cannot be read.
+        CheckError: A program's output cannot be parsed.
     """
     served = await published(folders, place)
-    # The inspector hands nothing of its environment to a server unless told, and the double dash keeps flags apart.
+    # The inspector passes only the variables of -e to a server; `--` separates its flags from the server's command.
     stdio = ["-e", f"PYTHONPATH={REPOSITORY}", "--", *skillserve("serve", folders, "--log-level", "error")]
     target = [url] if url else stdio
     finished = await run([str(NODE), str(INSPECTOR), "--cli", *VERIFY, *BOUNDS, *target], place)
@@ -77,7 +77,7 @@ def _reports(finished: Finished) -> list[_Report]:
 
 
 def _faults(uri: str, report: _Report | None, folder: Path | None) -> Iterator[str]:
-    """Say what is wrong with a skill that is listed, served from a folder, or has to be both."""
+    """Yield the faults of a skill that is listed, is served from a folder, or must be both."""
     if report is None or folder is None:
         yield f"{uri}: is {'not listed' if report is None else 'listed and not served'}"
         return
@@ -96,10 +96,10 @@ def _faults(uri: str, report: _Report | None, folder: Path | None) -> Iterator[s
 
 
 async def published(folders: Sequence[Path], place: Place) -> dict[str, Path]:
-    """Ask `skillserve status` which skills the extension lists: their URIs with their folders.
+    """Return the URIs and folders of the skills that the extension lists, according to `skillserve status`.
 
     Raises:
-        CheckError: It gave no answer.
+        CheckError: It printed no JSON.
     """
     finished = await run(skillserve("status", folders, "--json"), place)
     try:
@@ -114,7 +114,7 @@ async def published(folders: Sequence[Path], place: Place) -> dict[str, Path]:
 
 
 def files_below(folder: Path) -> set[str]:
-    """Return the paths of a skill's files as docs/reference/skill-folders.md has it: nothing hidden, no bytecode."""
+    """Return the paths of a skill's files by docs/reference/skill-folders.md: not hidden, no bytecode."""
     return {
         path.relative_to(folder).as_posix()
         for path in (Path(above) / name for above, _, names in os.walk(folder) for name in names)

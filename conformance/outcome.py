@@ -1,4 +1,4 @@
-"""What one check came to."""
+"""The result of a check."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ __all__ = ["Outcome"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How many of a check's parts held, and in words what did not.
+    """How many parts of a check passed, and a message for each that failed.
 
-    `exempt` counts the parts that ask for something no product has; they are in neither of the other two figures.
+    `exempt` counts the parts that do not apply to a product; `passed` and `total` exclude them.
     """
 
     passed: int
@@ -21,5 +21,5 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """Tell whether all of it held; a check without parts has shown nothing."""
+        """Return whether all parts passed; a check without parts fails."""
         return not self.faults and self.passed == self.total > 0

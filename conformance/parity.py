@@ -1,6 +1,6 @@
-"""Two validators on the same skills: `skillserve validate --strict`, and the reference validator of the format.
+"""Compare `skillserve validate --strict` with the reference validator of the format, on the same skills.
 
-Each case says what either finds. A difference that no case tells of is a fault, and so is one that has gone.
+Each case states the expected result of both validators; any other result of either is a fault.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ DOCUMENT = REPOSITORY / "docs" / "explanation" / "conformance.md"
 
 
 async def compare_validators(place: Place) -> Outcome:
-    """Have both validate every case.
+    """Run both validators on every case.
 
     Raises:
-        CheckError: One of them gave no answer.
+        CheckError: A validator printed no JSON.
     """
     cases = (*CASES, *generated(GENERATED))
     folders = {case: _write(case, place.folder("parity")) for case in cases}
@@ -41,19 +41,19 @@ async def compare_validators(place: Place) -> Outcome:
     good = 0
     for case, folder in folders.items():
         found = [
-            *_surprises("skillserve", ours[str(folder)], expected=case.valid),
-            *_surprises("the reference", theirs[str(folder)], expected=case.reference),
+            *_mismatches("skillserve", ours[str(folder)], expected=case.valid),
+            *_mismatches("the reference", theirs[str(folder)], expected=case.reference),
         ]
         good += not found
         faults += [f"{case.name}: {each}" for each in found]
     return Outcome(good, len(cases), tuple(faults))
 
 
-def _surprises(who: str, issues: list[str], *, expected: bool) -> Iterator[str]:
+def _mismatches(validator: str, issues: list[str], *, expected: bool) -> Iterator[str]:
     if expected and issues:
-        yield f"{who} refuses it: {issues[0]:.160}"
+        yield f"{validator} rejects it: {issues[0]:.160}"
     elif not expected and not issues:
-        yield f"{who} takes it"
+        yield f"{validator} accepts it"
 
 
 def _write(case: Case, root: Path) -> Path:

@@ -1,6 +1,6 @@
-"""Skills on which two validators may come apart: each rule of the reference validator, and each edge of it.
+"""Skills that two validators may judge differently: cases for each rule of the reference validator and its limits.
 
-A case says what `skillserve validate --strict` finds, and why the reference finds otherwise, if it does.
+A case states the expected result of `skillserve validate --strict`, and why that of the reference differs, if it does.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["CASES", "Case", "Difference", "generated"]
 
 
 class Difference(StrEnum):
-    """Why the two differ; docs/explanation/conformance.md says more of each."""
+    """Why the validators differ; docs/explanation/conformance.md explains each reason."""
 
     OTHER_FORMATS = "other formats"
     YAML_SUBSET = "subset of YAML"
@@ -37,7 +37,7 @@ class Difference(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One SKILL.md in a folder of its own; `link` tells that it is a link to a file elsewhere."""
+    """One SKILL.md in a folder of its own; with `link` it is a symbolic link to a file elsewhere."""
 
     name: str
     content: bytes
@@ -49,13 +49,13 @@ class Case:
 
     @property
     def reference(self) -> bool:
-        """Whether the reference validator takes it."""
+        """Whether the reference validator accepts it."""
         return self.valid is (self.why is None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A line or more of frontmatter about one field, and what becomes of a skill that is fine otherwise."""
+    """The lines of one field, and the result for a skill that is otherwise valid."""
 
     name: str
     yaml: str
@@ -269,18 +269,18 @@ def _table() -> Iterator[Case]:
 
 
 CASES = tuple(_table())
-"""Written by hand: what has to hold of each, and why where the two differ."""
+"""The cases that are written by hand."""
 
 
 def generated(count: int, seed: int = 2640) -> Iterator[Case]:
-    """Yield cases put together at random: fields that are fine or not, names, and lengths at the limit."""
-    chance = random.Random(seed)  # noqa: S311 - the same cases in each run
+    """Yield random cases: combinations of valid and invalid fields, names, and lengths near the limits."""
+    chance = random.Random(seed)  # noqa: S311 - reproducible cases
     for number in range(count):
         yield (_combined, _named, _measured)[number % 3](chance, f"generated-{number}")
 
 
 def _combined(chance: random.Random, name: str) -> Case:
-    """Combine fields: the whole is valid for either validator where each field is."""
+    """Combine fields; a validator accepts the skill if it accepts each field."""
     parts = [chance.choice(_DESCRIPTIONS), *(chance.choice(_FIELDS[f]) for f in chance.sample(list(_FIELDS), 3))]
     parts = [part for part in parts if part.valid or chance.random() < 1 / 3] or [_DESCRIPTIONS[-2]]
     texts = [part.yaml for part in parts]
@@ -295,7 +295,7 @@ def _combined(chance: random.Random, name: str) -> Case:
 
 
 def _named(chance: random.Random, name: str) -> Case:
-    """Make a name of any characters, in quotes; both have the same rules for it."""
+    """Generate a quoted name of any characters; both validators have the same rules for names."""
     length = chance.choice((1, 2, 3, 4, 63, 64, 65))
     letters = chance.choice(("abz019-", "abz-éß技", "aZ9-_. ", "aéÉ²٣ǅİﬁ-e\u0301"))
     text = "".join(chance.choice(letters) for _ in range(length)) or "a"
@@ -319,7 +319,7 @@ def _keeps_the_rules(text: str, folder: str) -> bool:
 
 
 def _measured(chance: random.Random, name: str) -> Case:
-    """Make texts at their limits, with blanks at either end."""
+    """Generate texts near their limits, with blanks at both ends."""
     description, compatibility = chance.randint(1022, 1026), chance.randint(498, 502)
     before, after = chance.randint(0, 2), chance.randint(0, 2)
     texts = [

@@ -1,4 +1,4 @@
-"""Other people's Python programs, in an environment of their own: FastMCP's client, and the format's validator."""
+"""Third-party Python programs in a separate environment: FastMCP's client and the format's validator."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PYTHON = HERE / ".venv/bin/python"
 SAMPLES = REPOSITORY / "sample_skills"
 
 FASTMCP_REFUSES: Mapping[str, str] = {
-    # The format has a string here; Claude Code also takes a list, and the sample shows that it is served as written.
+    # The format requires a string. Claude Code also accepts a list; the sample shows that lists are served verbatim.
     "skill://code-review/SKILL.md": "allowed-tools must be a string",
 }
-"""Samples that FastMCP's models refuse, with what they say. One of them makes its typed list refuse all."""
+"""Samples that FastMCP's models reject, with the error. A single one makes its typed list fail."""
 
 FASTMCP_ASKS_FOR = "/_manifest"
-"""Its helpers for downloads read a file that FastMCP's own servers make up; SEP-2640 has the manifest in the entry."""
+"""A file of FastMCP's own servers that its download helpers read; in SEP-2640 the entry has the manifest."""
 
 BEYOND_THE_FORMAT: Mapping[str, str] = {
     "code-review": "Unexpected fields in frontmatter: evaluation.",
@@ -34,45 +34,53 @@ BEYOND_THE_FORMAT: Mapping[str, str] = {
     "house-style": "Unexpected fields in frontmatter: triggers, user-invocable, version.",
     "incident-response": "Unexpected fields in frontmatter: tags.",
     "meeting-minutes": "Unexpected fields in frontmatter: disable-model-invocation, hint.",
-    # Its parser is strict YAML, which has no brackets: `tools: []`.
+    # Its parser, StrictYAML, rejects flow style: `tools: []`.
     "sql-guard": "Found ugly disallowed JSONesque flow mapping",
     "summarize-document": "Unexpected fields in frontmatter: argument-hint.",
     "windows-event-triage": "Unexpected fields in frontmatter: when.",
 }
-"""What the samples show beyond the plain format (see sample_skills/README.md): all that the validator may find."""
+"""Features of the samples beyond the plain format (see sample_skills/README.md), with the validator's message."""
 
 
-class _Got(TypedDict, total=False):
+class _SkillReport(TypedDict, total=False):
     get_refused: str
     unverified: list[str]
 
 
-class _Told(TypedDict, total=False):
-    """What fastmcp_client prints."""
+class _ClientReport(TypedDict, total=False):
+    """The output of fastmcp_client."""
 
     listed: list[str]
     list_refused: str
-    skills: dict[str, _Got]
+    skills: dict[str, _SkillReport]
     download_refused: str
 
 
 async def download_with_fastmcp(folder: Path, url: str, place: Place) -> Outcome:
-    """Have FastMCP's client list, get and download the skills of `folder`; compare the bytes with those on disk.
+    """List, get and download the skills of `folder` with FastMCP's client; compare the bytes with those on disk.
 
     Raises:
-        CheckError: A program's answer cannot be read.
+        CheckError: A program's output cannot be parsed.
     """
     served = await published([folder], place)
     target = place.folder(f"downloads-{folder.name}")
-    told: _Told = await _json_of("fastmcp_client.py", url, str(target), place=place)
-    refused = {uri: got["get_refused"] for uri, got in told["skills"].items() if "get_refused" in got}
+    report: _ClientReport = await _json_of("fastmcp_client.py", url, str(target), place=place)
+    refused = {uri: got["get_refused"] for uri, got in report["skills"].items() if "get_refused" in got}
     faults = [
-        *_differences("resources/list", set(told["skills"]), set(served)),
-        *(f"{uri}: unexpectedly refused: {why}" for uri, why in refused.items() if not _is_known(uri, why)),
-        *(f"{uri}: is no longer refused" for uri in FASTMCP_REFUSES if uri in served and uri not in refused),
-        *(f"{uri}: is not what its digest says" for got in told["skills"].values() for uri in got["unverified"]),
-        *_list_faults(told, set(served)),
-        *_helper_faults(told),
+        *_differences("resources/list", set(report["skills"]), set(served)),
+        *(f"{uri}: unexpectedly rejected: {why}" for uri, why in refused.items() if not _is_known(uri, why)),
+        *(
+            f"{uri}: is listed in FASTMCP_REFUSES, but was accepted"
+            for uri in FASTMCP_REFUSES
+            if uri in served and uri not in refused
+        ),
+        *(
+            f"{uri}: does not match its digest or size"
+            for got in report["skills"].values()
+            for uri in got["unverified"]
+        ),
+        *_list_faults(report, set(served)),
+        *_helper_faults(report),
     ]
     good = total = 0
     for uri, source in served.items():
@@ -89,27 +97,27 @@ def _is_known(uri: str, why: str) -> bool:
     return uri in FASTMCP_REFUSES and FASTMCP_REFUSES[uri] in why
 
 
-def _list_faults(told: _Told, served: set[str]) -> Iterator[str]:
+def _list_faults(report: _ClientReport, served: set[str]) -> Iterator[str]:
     known = [why for uri, why in FASTMCP_REFUSES.items() if uri in served]
-    if "listed" in told:
-        yield from _differences("skills/list", set(told["listed"]), served)
+    if "listed" in report:
+        yield from _differences("skills/list", set(report["listed"]), served)
         if known:
-            yield "skills/list is no longer refused"
-    elif not any(why in told["list_refused"] for why in known):
-        yield f"skills/list: unexpectedly refused: {told['list_refused']}"
+            yield "skills/list: accepted, in spite of FASTMCP_REFUSES"
+    elif not any(why in report["list_refused"] for why in known):
+        yield f"skills/list: unexpectedly rejected: {report['list_refused']}"
 
 
-def _helper_faults(told: _Told) -> Iterator[str]:
-    refused = told.get("download_refused")
+def _helper_faults(report: _ClientReport) -> Iterator[str]:
+    refused = report.get("download_refused")
     if refused is None:
-        yield "its helper for downloads works now: compare what it writes as well"
+        yield "the download helper succeeded, but was expected to fail: compare its files too"
     elif not refused.endswith(FASTMCP_ASKS_FOR):
-        yield f"its helper for downloads: {refused}"
+        yield f"the download helper failed: {refused}"
 
 
 def _differences(what: str, found: set[str], expected: set[str]) -> Iterator[str]:
     for uri in sorted(found ^ expected):
-        yield f"{what}: {uri} is {'missing' if uri in expected else 'too many'}"
+        yield f"{what}: {uri} is {'missing' if uri in expected else 'unexpected'}"
 
 
 def _same(original: Path, copy: Path) -> bool:
@@ -117,7 +125,7 @@ def _same(original: Path, copy: Path) -> bool:
 
 
 async def validate_format(place: Place) -> Outcome:
-    """Have the reference validator look at each sample.
+    """Run the reference validator on each sample.
 
     Raises:
         CheckError: It printed no JSON.
@@ -132,13 +140,13 @@ async def validate_format(place: Place) -> Outcome:
         valid += not issues
         faults += [f"{folder.name}: {issue}" for issue in issues if known is None or known not in issue]
         if known is not None and not any(known in issue for issue in issues):
-            faults.append(f"{folder.name}: no longer goes beyond the format")
+            faults.append(f"{folder.name}: is listed in BEYOND_THE_FORMAT, but the validator does not report it")
     exempt = len(BEYOND_THE_FORMAT)
     return Outcome(valid, len(folders) - exempt, tuple(faults), exempt)
 
 
 async def issues_of(folders: Iterable[Path], place: Place) -> dict[str, list[str]]:
-    """Return what the reference validator finds wrong with each folder.
+    """Return the faults that the reference validator finds in each folder.
 
     Raises:
         CheckError: It printed no JSON.
@@ -147,7 +155,7 @@ async def issues_of(folders: Iterable[Path], place: Place) -> dict[str, list[str
     return found
 
 
-async def _json_of(script: str, *words: str, place: Place) -> Any:  # noqa: ANN401 - what a program prints has no type
+async def _json_of(script: str, *words: str, place: Place) -> Any:  # noqa: ANN401 - any JSON
     finished = await run([str(PYTHON), str(HERE / script), *words], place)
     try:
         return json.loads(finished.out)

@@ -1,7 +1,7 @@
-"""Skills that stand in for the fixtures of the official suite, and one that comes and goes.
+"""Skills that replace the fixtures of the official suite, and a skill that is repeatedly added and removed.
 
-The suite asks a fixture server for prompts of fixed names. Skills are prompts here, so that what serves any other
-skill can answer for those too. Their names break the naming rules, as the suite's do.
+The suite expects a fixture server with prompts of fixed names. This server offers skills as prompts, so skills of these
+names provide them. Like the suite's names, they violate the naming rules.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ FIXTURES = {
 
 VISITOR = "comes-and-goes"
 INTERVAL = 0.3
-"""In seconds: several changes within the 1.5 s for which the suite waits, each far apart from the debounce."""
+"""In seconds: short enough for several changes in the suite's wait of 1.5 s, and longer than the debounce."""
 
 
 def write_fixtures(root: Path) -> None:
-    """Write the skills that the suite asks for by name."""
+    """Write the skills that the suite requests by name."""
     for name, body in FIXTURES.items():
         _write(root, name, body)
 
 
 @asynccontextmanager
 async def skills_coming_and_going(root: Path) -> AsyncGenerator[None]:
-    """Add a skill and take it away again, over and over, while the body runs."""
+    """Repeatedly add and remove a skill while the body runs."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_come_and_go, root)
         yield

@@ -1,4 +1,4 @@
-"""Programs as child processes, with an environment that is the same wherever they run, and always ended again."""
+"""Run programs as child processes with a reproducible environment, and always stop them."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ REPOSITORY = HERE.parent
 START = 60.0
 GRACE = 10.0
 PATIENCE = 180.0
-"""In seconds; only what hangs ever takes so long."""
+"""In seconds; only a hanging program takes so long."""
 
-OTHERS_SETTINGS = ("SKILLSERVE_", "XDG_", "MCP_", "FASTMCP_", "NODE_")
+REMOVED_PREFIXES = ("SKILLSERVE_", "XDG_", "MCP_", "FASTMCP_", "NODE_")
 
 
 class CheckError(Exception):
-    """A check could not be made, or its answer could not be read."""
+    """A check could not run, or its output could not be parsed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A temporary folder, in which everything runs and into which everything is written."""
+    """The temporary folder of a run: the working directory of programs, and the place of all files."""
 
     root: Path
 
     def folder(self, name: str) -> Path:
-        """Return a folder of that name, which is there afterwards."""
+        """Return a folder of that name; create it if it does not exist."""
         path = self.root / name
         path.mkdir(parents=True, exist_ok=True)
         return path
 
     def environment(self) -> dict[str, str]:
-        """Take this process's environment, less what could make one run differ from another."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(OTHERS_SETTINGS)}
+        """Return this process's environment without variables that could change the results."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(REMOVED_PREFIXES)}
         local = "127.0.0.1,localhost"
         # The inspector and others keep files in the home folder.
         own = {"HOME": str(self.folder("home")), "NO_COLOR": "1", "NO_PROXY": local, "no_proxy": local}
@@ -57,7 +57,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A program that has ended."""
+    """The exit code and the output of a program."""
 
     code: int
     out: str
@@ -65,7 +65,7 @@ class Finished:
 
 
 def skillserve(command: str, directories: Sequence[Path], *flags: str) -> list[str]:
-    """Return the words of a `skillserve` command over directories."""
+    """Return the command line of a `skillserve` command for directories."""
     return [sys.executable, "-m", "server", command, *map(str, directories), *flags]
 
 
@@ -82,7 +82,7 @@ async def run(words: Sequence[str], place: Place) -> Finished:
             )
     except TimeoutError as error:
         raise CheckError(f"did not end within {PATIENCE:.0f} s: {' '.join(words)}") from error
-    # Node writes lone surrogates as it likes; what is wrong shows in the comparison, not here.
+    # Node may print lone surrogates; the comparison of results reports them.
     return Finished(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
 
@@ -106,16 +106,16 @@ async def serve(directories: Sequence[Path], place: Place) -> AsyncGenerator[str
             finally:
                 await _end(process)
     except BaseExceptionGroup as group:
-        # Of the task group that reads the log: what went wrong is one thing.
+        # The task group that reads the log wraps a single error.
         if len(group.exceptions) == 1:
             raise group.exceptions[0] from None
         raise
 
 
 async def _address(process: Process, tasks: TaskGroup) -> str:
-    """Start reading the log, in the background; returns the address from its first lines."""
+    """Start to read the log in the background; return the address from its first lines."""
     if process.stderr is None:
-        raise CheckError("the server's log is no pipe")
+        raise CheckError("the server's stderr is not a pipe")
     try:
         with anyio.fail_after(START):
             address: str = await tasks.start(_read_log, process.stderr)
@@ -134,7 +134,7 @@ async def _end(process: Process) -> None:
 
 
 async def _read_log(stderr: ByteReceiveStream, *, task_status: TaskStatus[str]) -> None:
-    """Read on to the end, so that the server never waits for a reader; the address is in its first lines."""
+    """Report the address from the first lines, then read to the end so that the server never blocks."""
     text = ""
     started = False
     async for chunk in stderr:
@@ -151,6 +151,6 @@ async def _read_log(stderr: ByteReceiveStream, *, task_status: TaskStatus[str]) 
 
 
 def tail(text: str, length: int = 600) -> str:
-    """Return the end of what a program said."""
+    """Return the end of a program's output."""
     text = text.strip()
     return text if len(text) <= length else f"… {text[-length:]}"

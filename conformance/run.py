@@ -1,7 +1,7 @@
-"""Run the official checks of others against our server and print one line for each.
+"""Run third-party conformance checks against our server and print one line for each.
 
-Run from the repository: `make conformance`, or `.venv/bin/python -m conformance.run --only NAME...` once that has
-installed what is needed. See docs/explanation/conformance.md for what is checked.
+Run from the repository: `make conformance`, which installs the programs; then also
+`.venv/bin/python -m conformance.run --only NAME...`. docs/explanation/conformance.md describes the checks.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WIDTH = 42
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A folder of skills that checks are made on, as a server has it."""
+    """A folder of skills and the server that serves it."""
 
     folder: Path
     url: str
@@ -47,14 +47,14 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check with its name, and the name of the folder that has to be served for it."""
+    """A check, with the name of the folder that must be served for it."""
 
     name: str
     folder: str
     make: Callable[[Served], Awaitable[Outcome]]
 
-    def answers_to(self, name: str) -> bool:
-        """Tell whether `--only NAME` means this check; a scenario answers without its revision as well."""
+    def matches(self, name: str) -> bool:
+        """Return whether `--only NAME` selects this check; scenarios match without their revision too."""
         return name in {self.name, self.name.partition(" ")[0]}
 
 
@@ -80,11 +80,11 @@ CHECKS = (
     Check("fastmcp-strict", "strict", lambda it: download_with_fastmcp(it.folder, it.url, it.place)),
     Check("inspector-tricky", "tricky", lambda it: inspect([it.folder], it.url, it.place, MUST_BE_LISTED)),
 )
-"""In the order in which they are made; those on one folder stand together, so that one server does for them."""
+"""In the order of execution; checks of one folder are adjacent, so that they share a server."""
 
 
 def _prepared(name: str, place: Place) -> Path:
-    """Return a folder of skills by the name that checks have for it."""
+    """Prepare the folder of skills with this name and return it."""
     if name == "samples":
         return SAMPLES
     folder = place.folder(name)
@@ -93,7 +93,7 @@ def _prepared(name: str, place: Place) -> Path:
     elif name == "tricky":
         write_tricky(folder)
     else:
-        # The samples that the strictest reader takes: its list is refused as a whole where one of them is.
+        # Without the samples that FastMCP rejects, because a single one makes its typed list fail.
         shutil.copytree(SAMPLES, folder, dirs_exist_ok=True)
         for uri in FASTMCP_REFUSES:
             shutil.rmtree(folder / uri.removeprefix("skill://").removesuffix("/SKILL.md"))
@@ -101,7 +101,7 @@ def _prepared(name: str, place: Place) -> Path:
 
 
 async def run_all(checks: Sequence[Check], place: Place) -> bool:
-    """Make the checks and print a line for each; returns whether all of them hold."""
+    """Run the checks and print a line for each; return whether all passed."""
     good = True
     print(f"{'check':{WIDTH}}  {'passed':>9}", flush=True)
     for name, group in groupby(checks, key=lambda check: check.folder):
@@ -130,11 +130,11 @@ async def _line(check: Check, served: Served) -> bool:
 
 
 async def _main(checks: Sequence[Check], place: Place) -> int:
-    """Run until all is done or somebody ends it; either way no process is left."""
+    """Run all checks, or stop at a signal; in both cases no process remains."""
     good = False
     async with _until_terminated():
         good = await run_all(checks, place)
-    print("all hold" if good else "not all hold", flush=True)
+    print("all checks passed" if good else "some checks failed", flush=True)
     return int(not good)
 
 
@@ -153,27 +153,27 @@ async def _until_terminated() -> AsyncGenerator[None]:
 
 
 def main() -> int:
-    """Read the command line and make the checks; 1 when one of them does not hold, 2 when something is missing."""
+    """Run the checks that the command line selects; return 1 if one fails, 2 if a program is missing."""
     parser = argparse.ArgumentParser(
         "conformance", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="make these checks alone")
-    parser.add_argument("--list", action="store_true", help="print the names of all checks and do nothing")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="run only these checks")
+    parser.add_argument("--list", action="store_true", help="print the names of all checks and exit")
     options = parser.parse_args()
     if options.list:
         print("\n".join(check.name for check in CHECKS))
         return 0
     for name in options.only or ():
-        if not any(check.answers_to(name) for check in CHECKS):
-            parser.error(f"there is no check {name!r}; --list names them")
+        if not any(check.matches(name) for check in CHECKS):
+            parser.error(f"there is no check {name!r}; --list prints all names")
     missing = [path for path in (NODE, SUITE, INSPECTOR, PYTHON) if not path.exists()]
     if missing:
         print(f"{missing[0]} is missing: run `make conformance`, which installs it", file=sys.stderr)
         return 2
     names = options.only
-    checks = [each for each in CHECKS if names is None or any(map(each.answers_to, names))]
+    checks = [each for each in CHECKS if names is None or any(map(each.matches, names))]
     with tempfile.TemporaryDirectory(prefix="skillserve-conformance-") as scratch:
-        # Resolved, as the server's own answers name folders by where links lead.
+        # Resolved, because the server reports folders with links resolved.
         return anyio.run(_main, checks, Place(Path(scratch).resolve()))
 
 

@@ -1,7 +1,7 @@
-"""Which scenarios of the official conformance suite are run, at which revisions of the protocol, and what is exempt.
+"""The scenarios of the official conformance suite, their revisions of the protocol, and the exemptions.
 
 The suite was written for SDKs: most of its scenarios call tools and read resources of a fixture server, which no
-product has. Those are left out. Where a fixture can be had as a skill, it is one: see `playground`.
+product has. These scenarios are not run. Skills replace fixtures where possible: see `playground`.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ __all__ = ["NOT_FOR_A_PRODUCT", "SCENARIOS", "Exemption", "Scenario"]
 HANDSHAKE = "2025-11-25"
 MODERN = "2026-07-28"
 EXTENSION = ""
-"""Scenarios of an extension belong to no revision; the suite runs them in the modern era."""
+"""Scenarios of an extension have no revision; the suite runs them in the modern era."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A scenario, the revisions to run it at, and what it needs of the server.
+    """A scenario, the revisions to run it at, and what it requires of the server.
 
-    `fixtures` asks for the skills that stand in for the suite's own prompts; `edits` for skills that come and go
-    meanwhile, as the suite can only wait for changes that a tool of its fixture server would make.
+    With `fixtures` the server has the skills that replace the suite's prompts. With `edits` a skill is added and
+    removed meanwhile, because the suite waits for changes that a tool of its fixture server would make.
     """
 
     name: str
@@ -58,9 +58,9 @@ SCENARIOS = (
 
 @dataclass(frozen=True, slots=True)
 class Exemption:
-    """A part of another's check that must fail, what it then says, and why it is not for this product."""
+    """A third-party check that must fail: a part of its message, and why it does not apply to this product."""
 
-    says: str
+    message: str
     why: str
 
 
@@ -68,15 +68,15 @@ NOT_FOR_A_PRODUCT: Mapping[str, Mapping[str, Exemption]] = {
     "server-stateless": {
         "sep-2575-server-rejects-undeclared-capability": Exemption(
             "does not list the diagnostic tool 'test_missing_capability'",
-            "calls a fixture's tool that needs the client's sampling; nothing here asks for a client's capability",
+            "calls a fixture's tool that needs the client's sampling; no tool here needs a capability by default",
         ),
         "sep-2575-missing-capability-http-400": Exemption(
             "does not list the diagnostic tool 'test_missing_capability'",
-            "looks at the HTTP status of the same call",
+            "checks the HTTP status of the same call",
         ),
         "sep-2575-http-server-no-independent-requests-on-stream": Exemption(
             "does not list the diagnostic tool 'test_streaming_elicitation'",
-            "calls a fixture's tool that asks the user something; nothing here does",
+            "calls a fixture's tool that asks the user a question; no tool here does by default",
         ),
         "sep-2575-server-no-log-without-loglevel": Exemption(
             "does not list the diagnostic tool 'test_logging_tool'",
@@ -84,5 +84,5 @@ NOT_FOR_A_PRODUCT: Mapping[str, Mapping[str, Exemption]] = {
         ),
     },
 }
-"""By scenario and check. The suite itself reports each as "Not testable", and as a failure. One that passes, is not
-made or fails with another text is a fault, so that nothing hides behind this table."""
+"""By scenario and check. The suite reports each as "Not testable" and as a failure. An exempt check that passes, is
+missing or fails with another message is a fault, so that the table cannot hide other faults."""

@@ -1,6 +1,6 @@
-"""JSON as `json_text` writes it and as Node does, for the same JSON.
+"""Compare the JSON text of `json_text` with that of Node, for the same values.
 
-Patterns of skills over the arguments of a tool call are matched against this text, so each character counts.
+Patterns of skills are matched against this text of a tool call's arguments, so every character matters.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["compare_with_node"]
 GENERATED = 5000
 
 SHOWN = 10
-"""Faults that are told of; one mistake in a rule shows in hundreds of values."""
+"""Faults that are reported; a wrong rule affects hundreds of values."""
 
 _PROGRAM = """
 const lines = require("fs").readFileSync(process.argv[1], "utf8").trimEnd().split("\\n");
@@ -53,14 +53,14 @@ _NUMBERS = (
     *("1e400", "-1E+400", "1e-400", "5e-324", "2.5e-324", "1" + "0" * 400),
     *(str(2**1024 - 2**970), str(2**1024 - 2**970 - 1)),
 )
-"""As JSON, where they may be written in more ways than Python has."""
+"""As JSON, because Python cannot write numbers in all of these ways."""
 
 
 async def compare_with_node(place: Place) -> Outcome:
-    """Have both write every case.
+    """Compare both texts of every case.
 
     Raises:
-        CheckError: Node did not write a line for each.
+        CheckError: Node did not write a line for each case.
     """
     cases = (*_edges(), *_generated(GENERATED))
     file = place.folder("stringify") / "cases.jsonl"
@@ -78,11 +78,11 @@ async def compare_with_node(place: Place) -> Outcome:
 
 
 def _edges() -> Iterator[str]:
-    """Yield, as JSON, numbers as they may be written, all powers of two and of ten, and the deepest values."""
+    """Yield, as JSON, various notations of numbers, all powers of two and ten, and the deepest values."""
     yield from _NUMBERS
     powers = (*(2.0**power for power in range(-1074, 1024)), *(float(f"1e{power}") for power in range(-323, 309)))
     yield json.dumps(powers)
-    # The doubles beside a power of two are where shortest digits are hardest to find.
+    # Shortest digits are hardest to find for the neighbors of powers of two.
     yield from (json.dumps([-each, _beside(each, -1), _beside(each, 1)]) for each in powers)
     yield "[" * MAX_DEPTH + "]" * MAX_DEPTH
     yield '{"a":' * (MAX_DEPTH - 1) + "{}" + "}" * (MAX_DEPTH - 1)
@@ -96,12 +96,12 @@ def _beside(number: float, steps: int) -> float:
 
 def _double(bits: int) -> float:
     number: float = struct.unpack("<d", struct.pack("<q", bits))[0]
-    # JSON lacks the others.
+    # JSON has no infinity and no NaN.
     return number if abs(number) < float("inf") else 0.0
 
 
 def _generated(count: int, seed: int = 262) -> Iterator[str]:
-    chance = random.Random(seed)  # noqa: S311 - the same cases in each run
+    chance = random.Random(seed)  # noqa: S311 - reproducible cases
     for _ in range(count):
         yield json.dumps(_value(chance, 4))
 

@@ -1,6 +1,6 @@
-"""Skills as nobody would write them on purpose: layouts, file names, bytes and YAML on which readers come apart.
+"""Skills with unusual layouts, file names, bytes and YAML, which programs read differently.
 
-Each frontmatter is a skill of its own, so that one refusal tells what was refused.
+Each frontmatter is a separate skill, so that a rejection identifies its cause.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LAYOUT: Mapping[str, bytes] = {
     "100% #1?/SKILL.md": _skill("percent"),
     "Folder With Blanks/other name/SKILL.md": _skill("blanks"),
     "ünïcödé/日本/SKILL.md": _skill("beyond-ascii"),
-    # FastMCP's client refuses backslashes in URIs, so that this one need not be listed.
+    # FastMCP's client rejects backslashes in URIs, so this skill need not be listed.
     "backslash/SKILL.md": _skill("backslash"),
     "backslash/back\\slash.txt": b"backslash\n",
     "bytes/SKILL.md": _skill("bytes"),
@@ -102,7 +102,7 @@ UNVERIFIABLE: Mapping[str, str] = {
     "twice": "a: 1\na: 2\n",
     "tagged": "a: !foo bar\n",
 }
-"""What JSON has no value for, or what parsers read differently. It need not be listed; if it is, it must hold."""
+"""Values that JSON lacks or parsers read differently. These skills need not be listed, but must verify if they are."""
 
 WHOLE: Mapping[str, bytes] = {
     "crlf": b"---\r\nname: crlf\r\ndescription: |\r\n  One.\r\n  Two.\r\na: >\r\n  x\r\n  y\r\n---\r\nBody.\r\n",
@@ -150,12 +150,12 @@ MUST_BE_LISTED = (
 
 
 def write_tricky(root: Path) -> None:
-    """Write all of it below `root`."""
+    """Write all skills below `root`."""
     files = dict(LAYOUT)
     files |= {f"file-names/{name}": name.encode() for name in FILE_NAMES}
     files["file-names/SKILL.md"] = _skill("file-names")
     if sys.platform == "linux":
-        # The one system here whose file systems take names that are no text.
+        # Only file systems of Linux accept names that are not valid text.
         files["file-names/" + os.fsdecode(b"latin-1-\xe9.txt")] = b"no text\n"
     files |= {f"{name}/SKILL.md": _skill(name, yaml) for name, yaml in {**FRONTMATTERS, **UNVERIFIABLE}.items()}
     files |= {f"{name}/SKILL.md": content for name, content in {**WHOLE, **WHOLE_UNVERIFIABLE}.items()}

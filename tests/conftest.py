@@ -1,4 +1,4 @@
-"""Fixtures that all tests share: skill folders on a real disk."""
+"""Fixtures for all tests: skill folders on disk, forked processes and a model endpoint."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from hypothesis import HealthCheck, settings
 
 from tests.fork_server.client import ForkServer, forking
 
-# How long an example takes says how busy the machine is.
+# The time of an example depends on the load of the machine, so it has no deadline.
 settings.register_profile("untimed", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
-# Processes are started by the hundred: each would compile the product anew where the environment forbids to keep that.
+# Tests start hundreds of processes; without cached bytecode each of them would compile the product again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# A shell that starts the tests in the background lets them ignore these, and so would each process that they start.
-# What is handled here is again the system's own affair there.
+# A shell that runs the tests in the background makes them ignore these signals, and their processes would inherit that.
+# A signal with a handler gets the default action in a new process.
 for _name in ("SIGINT", "SIGHUP"):
     if hasattr(signal, _name) and signal.getsignal(getattr(signal, _name)) is signal.SIG_IGN:
         signal.signal(getattr(signal, _name), lambda *_: None)
@@ -34,7 +34,7 @@ MakeSkill = Callable[..., Path]
 
 @pytest.fixture(scope="session")
 def fork_server() -> Iterator[ForkServer]:
-    """An interpreter that forks the product's processes, where the system can."""
+    """An interpreter that forks the product's processes, on systems with fork."""
     server = ForkServer()
     yield server
     server.close()
@@ -61,12 +61,12 @@ def write_skill(
     fields: str = "",
     files: dict[str, bytes] | None = None,
 ) -> Path:
-    """Write the skill `name` below `root`; `fields` are further lines of frontmatter."""
+    """Write the skill `name` below `root`; `fields` are additional lines of frontmatter."""
     folder = root / name
     folder.mkdir(parents=True, exist_ok=True)
     extra = fields.rstrip("\n") + "\n" if fields else ""
     text = f"---\nname: {folder.name}\ndescription: {description}\n{extra}---\n\n{body}\n"
-    # As editors do: a server that looks in between sees the old text or the new one, not the beginning of it.
+    # Replace the file atomically, as editors do: a server sees the old text or the new one, never a part.
     half = root / f".{folder.name}.half"
     half.write_text(text, encoding="utf-8", newline="\n")
     half.replace(folder / "SKILL.md")
@@ -93,8 +93,8 @@ def make_skill(skills: Path) -> MakeSkill:
 
 @pytest.fixture
 def endpoint() -> Iterator[Any]:
-    """A model's endpoint that plays a script, a `tests.model_endpoint.ModelEndpoint`."""
-    from tests.model_endpoint import open_endpoint  # noqa: PLC0415 - it imports what only runs want
+    """A `tests.model_endpoint.ModelEndpoint`, which answers from a script."""
+    from tests.model_endpoint import open_endpoint  # noqa: PLC0415 - only tests of runs need its imports
 
     with open_endpoint() as opened:
         yield opened

@@ -1,4 +1,4 @@
-"""A model's endpoint on loopback that speaks OpenAI's chat completions and plays a script, over real HTTP."""
+"""A scripted model endpoint on loopback, with OpenAI's chat completions over real HTTP."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skills_core.testing.script import Call
 
 @dataclass(frozen=True)
 class Raw:
-    """An answer as it is on the wire."""
+    """A literal HTTP response."""
 
     body: bytes
     status: int = 200
@@ -30,7 +30,7 @@ class Raw:
 
 @dataclass(frozen=True)
 class Hang:
-    """No answer until the client goes, or until `go` is set: then it is answered with `then`."""
+    """Delay the answer `then` until `go` is set or the client disconnects."""
 
     go: threading.Event = field(default_factory=threading.Event)
     then: str = ""
@@ -41,20 +41,20 @@ Answer = str | Call | list[Call] | Raw | Hang
 
 @dataclass
 class ModelEndpoint:
-    """What was asked, and the script: answers in their order, the last of them for all that is asked after it."""
+    """The received requests and the script: answers in order; the last answer is repeated."""
 
     address: str
     script: list[Answer] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     gone: threading.Event = field(default_factory=threading.Event)
-    """Set when a client went away while it waited for an answer."""
+    """Set when a client disconnected while it waited for an answer."""
     asked: threading.Event = field(default_factory=threading.Event)
     scripts: dict[str, list[Answer]] = field(default_factory=dict)
-    """Scripts of single models, by their names; an answer is chosen by how often that model has spoken already."""
+    """Scripts by the name of the model; the number of assistant messages in the request selects the answer."""
 
     reply: Callable[[dict[str, Any]], Answer] | None = None
-    """What answers instead of the scripts, where a test sets it."""
+    """A function that answers instead of the scripts."""
 
     @property
     def model(self) -> str:
@@ -85,7 +85,7 @@ class ModelEndpoint:
 
 
 def completion(answer: str | Call | Sequence[Call], number: int) -> dict[str, Any]:
-    """Return an answer as OpenAI's chat completions have it, with 100 tokens in and 10 out."""
+    """Return a chat completion of OpenAI, with 100 input and 10 output tokens."""
     message: dict[str, Any] = {"role": "assistant", "content": answer if isinstance(answer, str) else None}
     if not isinstance(answer, str):
         calls = [answer] if isinstance(answer, Call) else answer
@@ -113,7 +113,7 @@ def completion(answer: str | Call | Sequence[Call], number: int) -> dict[str, An
 
 @contextlib.contextmanager
 def open_endpoint() -> Iterator[ModelEndpoint]:
-    """Serve an endpoint of its own as long as the block lasts."""
+    """Run an endpoint for the duration of the block."""
     endpoint = ModelEndpoint("")
     app = Starlette(routes=[Route("/v1/chat/completions", endpoint.chat, methods=["POST"])])
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=1)

@@ -1,4 +1,4 @@
-"""Root is refused nothing, so what happens to users whom permissions bind is tried without the powers of root."""
+"""Drop the capabilities of root, which overrides file permissions, to test the effect of permissions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from contextlib import contextmanager
 __all__ = ["CAN_BE_BOUND", "be_bound_by_permissions", "bound_by_permissions"]
 
 CAN_BE_BOUND = sys.platform != "win32" and (os.geteuid() != 0 or sys.platform == "linux")
-"""Whether a process of the tests can be refused a file by its permissions."""
+"""Whether file permissions can apply to a process of the tests."""
 
-_VERSION_3 = 0x20080522  # of <linux/capability.h>, as is the form of the sets: effective, permitted, inheritable, twice
+_VERSION_3 = 0x20080522  # <linux/capability.h>; the sets are effective, permitted and inheritable, twice
 
 
 def be_bound_by_permissions() -> None:
-    """Give up the powers of root in this thread, and in those that it starts; it stays the same user."""
+    """Drop the capabilities of root in this thread and the threads that it starts; the user id stays."""
     if CAN_BE_BOUND and os.geteuid() == 0:
         _, permitted, inheritable = _capabilities()
         _set_capabilities((0, 0), permitted, inheritable)
@@ -25,7 +25,7 @@ def be_bound_by_permissions() -> None:
 
 @contextmanager
 def bound_by_permissions() -> Iterator[None]:
-    """Do without the powers of root in this thread as long as the block lasts."""
+    """Drop the capabilities of root in this thread for the duration of the block."""
     if os.geteuid() != 0:
         yield
         return

@@ -1,4 +1,4 @@
-"""What tests ask about processes that they did not start themselves."""
+"""Observe processes that the tests did not start themselves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["becomes", "is_alive", "sleepers"]
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process is there that has not ended."""
+    """Return whether the process exists and has not ended."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -19,14 +19,14 @@ def is_alive(pid: int) -> bool:
 
 
 def sleepers(marker: str) -> list[int]:
-    """Return the processes that sleep for so long."""
+    """Return the processes that run `sleep` with this argument."""
     found = psutil.process_iter(["cmdline"])
     return [process.pid for process in found if f"sleep {marker}" in " ".join(process.info["cmdline"] or ())]
 
 
 async def becomes(true: Callable[[], bool]) -> bool:
-    """Wait until something is so that another process makes so, but not for ever."""
+    """Wait up to a minute for a condition that another process causes; return whether it holds."""
     with anyio.move_on_after(60):
-        while not true():  # noqa: ASYNC110 - no event tells
+        while not true():  # noqa: ASYNC110 - there is no event
             await anyio.sleep(0.02)
     return true()

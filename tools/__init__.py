@@ -1,1 +1,1 @@
-"""Programs for those who work on skillserve; they are not part of the product."""
+"""Programs for developers of skillserve; they are not part of the product."""

@@ -1,1 +1,1 @@
-"""Settings, sources, trust and the facts about this machine: everything that is read before a library is opened."""
+"""Settings, sources, trust and facts about this machine: everything that a command reads before it opens a library."""

@@ -1,4 +1,4 @@
-"""From flags to settings and a library, alike for every command."""
+"""Turn flags into settings and a library, in the same way for every command."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 def settings_with_logs(machine: Machine, **flags: object) -> Settings:
-    """Return the settings with `flags` on top, and let logs go to stderr.
+    """Return the settings, overridden by `flags`, and start logging to stderr.
 
     A flag that is false, None or empty counts as not given.
 
@@ -49,25 +49,25 @@ def settings_with_logs(machine: Machine, **flags: object) -> Settings:
     """
     settings, result = settings_in_project(machine, user_settings(machine, flags), flags)
     log_to_stderr(settings.logging)
-    _tell(result)
+    _log_notices(result)
     return settings
 
 
 def log_to_stderr(settings: LoggingSettings) -> None:
-    """Let logs go to stderr, as much as the settings say."""
+    """Log to stderr at the level of the settings."""
     logging.basicConfig(
         stream=sys.stderr,
         level=settings.level.upper(),
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     if settings.level is LogLevel.INFO:
-        # What the libraries find worth telling at this level is about themselves.
+        # At this level these libraries log details of their own operation only.
         for library in ("uvicorn", "mcp"):
             logging.getLogger(library).setLevel(logging.WARNING)
 
 
 def open_library(directories: Sequence[Path] | None, settings: Settings, machine: Machine) -> Library:
-    """Load the skills of `directories`, or of the usual places where none is given.
+    """Load the skills in `directories`, or in the default sources if there are none.
 
     Raises:
         InvalidSourceError: a directory is missing, or is a file.
@@ -76,7 +76,7 @@ def open_library(directories: Sequence[Path] | None, settings: Settings, machine
 
 
 def open_catalog(directories: Sequence[Path] | None, settings: Settings, machine: Machine) -> Catalog:
-    """Do as `open_library` does, once and without the files beside those that make skills.
+    """Load the same skills as `open_library`, once, without listing their other files.
 
     Raises:
         InvalidSourceError: a directory is missing, or is a file.
@@ -91,7 +91,7 @@ def _environment(settings: Settings, machine: Machine) -> ServedEnvironment:
 
 
 def open_quietly(directories: Sequence[Path] | None, **flags: object) -> Library:
-    """Load skills to look at them: flags are as for `settings_with_logs`, and nothing is logged.
+    """Load skills to inspect them, without configuring logs; `flags` are those of `settings_with_logs`.
 
     Raises:
         ConfigurationError: a setting cannot be used.
@@ -101,7 +101,7 @@ def open_quietly(directories: Sequence[Path] | None, **flags: object) -> Library
 
 
 def open_with_settings(directories: Sequence[Path] | None, **flags: object) -> tuple[Library, Settings]:
-    """Do as `open_quietly` does, and return the settings too.
+    """Load the same library as `open_quietly`; return it with its settings.
 
     Raises:
         ConfigurationError: a setting cannot be used.
@@ -113,27 +113,27 @@ def open_with_settings(directories: Sequence[Path] | None, **flags: object) -> t
 
 
 def settings_of(machine: Machine, flags: Mapping[str, object]) -> Settings:
-    """Return the settings with `flags` on top, of which one that is false, None or empty counts as not given.
+    """Return the settings, overridden by `flags`.
 
-    They are named as options are; a list stands for a tuple. What a file of the project says counts if the project is
-    trusted and is told on stderr if not.
+    Flags have the names of options; a list stands for a tuple, and a flag that is false, None or empty counts as not
+    given. The file of the project applies if the project is trusted; otherwise a warning on stderr names it.
 
     Raises:
         ConfigurationError: a setting cannot be used.
     """
     settings, result = settings_in_project(machine, user_settings(machine, flags), flags)
-    _tell(result)
+    _log_notices(result)
     return settings
 
 
-def _tell(result: ProjectFileResult) -> None:
+def _log_notices(result: ProjectFileResult) -> None:
     for notice in result.notices:
-        # Where nothing else is logged, this goes to stderr all the same.
+        # Without configured logs, Python still writes warnings to stderr.
         logger.warning("%s", notice)
 
 
 def user_settings(machine: Machine, flags: Mapping[str, object]) -> Settings:
-    """Return the settings as if there was no project; `flags` and errors are those of `settings_of`."""
+    """Return the settings without those of the project; `flags` and errors are those of `settings_of`."""
     jdai = machine.jdai.read(trusted=False)
     return load_settings(_given(flags), os.environ, machine.places.config_home, jdai)
 
@@ -141,7 +141,7 @@ def user_settings(machine: Machine, flags: Mapping[str, object]) -> Settings:
 def settings_in_project(
     machine: Machine, own: Settings, flags: Mapping[str, object]
 ) -> tuple[Settings, ProjectFileResult]:
-    """Return the settings of the user, which are `own`, in the project: with what that may say if it is trusted.
+    """Return the user's settings `own`, extended by the settings of the project if it is trusted.
 
     Raises:
         ConfigurationError: a setting of a trusted project cannot be used.
@@ -158,7 +158,7 @@ def settings_in_project(
 
 
 def _given(flags: Mapping[str, object]) -> dict[str, object]:
-    """Return the flags that were given, as settings."""
+    """Return the given flags as values of settings."""
     given = {
         name: tuple(flag) if isinstance(flag, list) else flag
         for name, flag in flags.items()

@@ -1,4 +1,4 @@
-"""Files of settings: where the user's own is, and what one says, unchecked but for its form."""
+"""Locate and parse `skillserve.toml`; the values are checked elsewhere."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ FILE_NAME: Final = "skillserve.toml"
 
 
 class ConfigurationError(Exception):
-    """A setting cannot be used; the message names it, what is wrong, and where it came from."""
+    """A setting cannot be used; the message names the setting, its fault and its origin."""
 
 
 def own_file(config_home: Path) -> Path:
-    """Return where the user's own settings are."""
+    """Return the path of the user's own settings file."""
     return config_home / "skillserve" / FILE_NAME
 
 
 def read_settings_file(file: Path) -> dict[str, Any]:
-    """Return what a file of settings says, unchecked but for its form, with what it names made absolute.
+    """Return the unchecked values of a settings file, with their paths made absolute.
 
-    Paths of sources, of workflows, of the file of MCP servers and of the record of runs are relative to the file: from
-    the working directory, a repository would put its own programs, steps and interrupted runs in the place of those
-    that the user meant.
+    Paths of sources, workflows, the file of MCP servers and the record of runs are relative to the settings file. If
+    they were relative to the working directory, a repository could substitute its own programs, workflows and
+    interrupted runs for those of the user.
 
     Raises:
-        ConfigurationError: it cannot be read, or is no TOML.
+        ConfigurationError: the file cannot be read, or is not valid TOML.
     """
     try:
         raw = read_bounded(file)
@@ -41,12 +41,12 @@ def read_settings_file(file: Path) -> dict[str, Any]:
         raise ConfigurationError(str(error)) from None
     if raw is None:
         return {}
-    import tomllib  # noqa: PLC0415 - few have such a file, and each start would pay for it
+    import tomllib  # noqa: PLC0415 - few users have this file, and the import slows each start
 
     try:
         found = tomllib.loads(raw.decode("utf-8"))
     except RecursionError:
-        raise ConfigurationError(f"{file}: it nests too deep") from None
+        raise ConfigurationError(f"{file}: it is nested too deeply") from None
     except ValueError as error:
         raise ConfigurationError(f"{file}: {error}") from None
     if "project" in found:
@@ -79,7 +79,7 @@ def _source(source: object, folder: Path) -> object:
 
 
 def _located(path: object, folder: Path) -> object:
-    """Return a path made absolute: relative to `folder`, or to the user's home after `~`."""
+    """Return an absolute path: relative to `folder`, or to the user's home if it begins with `~`."""
     if not isinstance(path, str) or not path:
         return path
-    return str(folder / os.path.expanduser(path))  # noqa: PTH111 - without a home ~ stays
+    return str(folder / os.path.expanduser(path))  # noqa: PTH111 - keeps ~ if there is no home

@@ -99,8 +99,8 @@ class JdaiFiles:
     def _untrusted_files(self) -> Iterator[Diagnostic]:
         for path in filter(os.path.lexists, self.of_project):
             shown = printable(str(self._project))
-            message = f"the project {shown} is not trusted, so this file does not count"
-            advice = f"if you trust what is in it, run: skillserve trust {shown}"
+            message = f"the project {shown} is not trusted, so this file is ignored"
+            advice = f"if you trust its contents, run: skillserve trust {shown}"
             yield Diagnostic(Severity.WARNING, Reason.UNTRUSTED, f"{message}; {advice}", printable(str(path)))
 
 
@@ -134,7 +134,7 @@ def _read(path: Path, problems: _Problems) -> JsonObject:
         raw = read_bounded(path)
     except FileRefusedError as error:
         problems.unread |= error.fault is Fault.TRANSIENT
-        problems.add(path, f"{error.message}; the file is left out")
+        problems.add(path, f"{error.message}; the file is ignored")
         return {}
     if raw is None:
         return {}
@@ -142,7 +142,7 @@ def _read(path: Path, problems: _Problems) -> JsonObject:
         value = json.loads(raw.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         line = error.lineno if isinstance(error, json.JSONDecodeError) else None
-        problems.add(path, "this is no JSON, so the file is ignored", line)
+        problems.add(path, "this is not valid JSON, so the file is ignored", line)
         return {}
     if not isinstance(value, dict):
         problems.add(path, "expected a JSON object; the file is ignored")
@@ -165,7 +165,7 @@ def _merged(lower: JsonObject, higher: JsonObject, depth: int = 0) -> JsonObject
 
 
 def _hides(higher: JsonObject, key: str) -> bool:
-    """Return whether `higher` has, as nested objects, a key that a lower file writes with dots."""
+    """Return whether `higher` has, as nested objects, the dotted key of a lower file."""
     if "." not in key:
         return False
     value: JsonValue = higher

@@ -1,4 +1,4 @@
-"""Read the machine and the user's files on behalf of the core, which does no such access itself."""
+"""Read facts of the machine and the user's files for the core, which accesses neither itself."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class ServedEnvironment:
-    """The environment of a server's skills: its machine as it is at each reading, with what the settings choose."""
+    """The environment of a server's skills: the state of the machine at each read, and the choices of the settings."""
 
     machine: Machine
     trust_workspace: bool = False
@@ -95,7 +95,7 @@ class ServedEnvironment:
     disabled: tuple[str, ...] = ()
 
     def read(self) -> Environment:
-        """Return the environment as it is now."""
+        """Return the current environment."""
         environment = self.machine.environment(trust_workspace=self.trust_workspace)
         return replace(environment, enabled=self.enabled, disabled=self.disabled)
 

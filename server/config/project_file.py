@@ -79,16 +79,16 @@ class ProjectFile:
         names = _names_in(raw)
         helped = [name for name in names if tuple(name.split(".")) in _ALLOWED and self._can_be_trusted]
         unhelped = [name for name in names if name not in helped]
-        notice = f"{self._ignored(self.path)}: it sets {', '.join(names) or 'nothing that is known'}."
+        notice = f"{self._ignored(self.path)}: it sets {', '.join(names) or 'no known setting'}."
         notice += self._trust(", ".join(helped)) if helped else ""
         notice += f" {self._elsewhere(unhelped)}" if unhelped else ""
         return ProjectFileResult(None, tuple(names), (notice, *notices))
 
     def trusted(self, overridden: Collection[SettingPath]) -> ProjectFileResult:
-        """Return what counts once the project is trusted, but for settings that are `overridden` by the user.
+        """Return the settings of a trusted project, except those that are `overridden` by the user.
 
         Raises:
-            ConfigurationError: the file cannot be read, or a setting that would count has a value that does not fit.
+            ConfigurationError: the file cannot be read, or an accepted setting has an invalid value.
         """
         kept: dict[str, Any] = {}
         ignored: list[str] = []
@@ -125,7 +125,7 @@ class ProjectFile:
                 continue
             path = source.get("path")
             if isinstance(path, str) and path and not self._is_inside(path):
-                left_out.append(f"discovery.sources.{number} (it lies outside of the project)")
+                left_out.append(f"discovery.sources.{number} (it is outside the project)")
                 continue
             # Keys that only the user may set are removed; unknown keys stay, and cause the usual error.
             odd = [key for key in _NOT_OF_PROJECT if key in source]
@@ -140,16 +140,16 @@ class ProjectFile:
             return False
 
     def _ignored(self, path: Path) -> str:
-        return f"{one_line(str(path))} is ignored, as the project {one_line(str(self._project))} is not trusted"
+        return f"{one_line(str(path))} is ignored because the project {one_line(str(self._project))} is not trusted"
 
     def _trust(self, what: str) -> str:
         if not self._can_be_trusted:
             return ""
-        return f" If you trust the project, this lets {what} count: `skillserve trust {one_line(str(self._project))}`."
+        return f" If you trust the project, run `skillserve trust {one_line(str(self._project))}` to apply {what}."
 
     def _elsewhere(self, names: Iterable[str]) -> str:
         own = one_line(str(self._own))
-        return f"No project sets {', '.join(names)}: say it in {own}, by a flag or by a variable of the environment."
+        return f"A project cannot set {', '.join(names)}: use {own}, a flag or an environment variable."
 
 
 def _setting_path(path: SettingPath) -> SettingPath:

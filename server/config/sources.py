@@ -1,4 +1,4 @@
-"""From settings to the sources of a library: directories that were named, or the usual places and what was added."""
+"""Derive the sources of a library from settings: the named directories, or the default and the configured sources."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _NAMES_IN_FOLDER: Final = DEFAULT_BOUNDS.entries // DEFAULT_BOUNDS.folders
 
 
 def sources_of(directories: Sequence[Path] | None, settings: Settings, places: Places) -> tuple[Source, ...]:
-    """Return the sources in order of precedence: just `directories`, or without them what `places` and settings say.
+    """Return the sources in order of precedence: `directories`, or without any those of `places` and the settings.
 
-    What the file of a trusted project says counts for the sources of the project, and for directories in it.
+    The settings of a trusted project apply to the sources of the project, and to directories in it.
 
     Raises:
         InvalidSourceError: a directory is missing, or is a file.
     """
     project = project_of(places.working_directory, places.home)
-    said = (settings.project or ProjectSettings()).discovery
+    overrides = (settings.project or ProjectSettings()).discovery
     own = settings.discovery
-    conventions = _first(said.conventions, own.conventions)
+    conventions = _or_default(overrides.conventions, own.conventions)
     if directories:
         named = explicit_sources(
             directories,
@@ -51,10 +51,12 @@ def sources_of(directories: Sequence[Path] | None, settings: Settings, places: P
             gitignore=own.gitignore,
         )
         inside = real_path(project)
-        return tuple(_as_said(each, said, own) if each.root.is_relative_to(inside) else each for each in named)
+        return tuple(
+            _named_in_project(each, overrides, own) if each.root.is_relative_to(inside) else each for each in named
+        )
     added = [
-        *(_own(each, own) for each in own.sources),
-        *(_of_project(each, said, own, project) for each in said.sources),
+        *(_user_source(each, own) for each in own.sources),
+        *(_project_source(each, overrides, own, project) for each in overrides.sources),
     ]
     usual = default_sources(
         places,
@@ -63,70 +65,70 @@ def sources_of(directories: Sequence[Path] | None, settings: Settings, places: P
         conventions=conventions is Conventions.PROJECT,
         may_leave=own.trust_workspace or settings.project is not None,
     )
-    found = (source if source in added else _as_set(source, own, said) for source in usual)
+    found = (source if source in added else _with_settings(source, own, overrides) for source in usual)
     return tuple(replace(source, project=None) for source in found) if own.trust_workspace else tuple(found)
 
 
-def _as_said(named: Source, said: ProjectDiscovery, settings: DiscoverySettings) -> Source:
-    """Return a directory of the project that was named on the command line, as the project has its skills."""
+def _named_in_project(named: Source, overrides: ProjectDiscovery, settings: DiscoverySettings) -> Source:
+    """Return a named directory of the project with the settings of the project."""
     return replace(
         named,
-        strictness=_first(said.strictness, settings.strictness),
-        kinds=_kinds(_first(said.conventions, settings.conventions) is not Conventions.OFF),
-        gitignore=_first(said.gitignore, settings.gitignore),
+        strictness=_or_default(overrides.strictness, settings.strictness),
+        kinds=_kinds(_or_default(overrides.conventions, settings.conventions) is not Conventions.OFF),
+        gitignore=_or_default(overrides.gitignore, settings.gitignore),
     )
 
 
-def _own(configured: SourceSettings, settings: DiscoverySettings) -> Source:
-    """Return a source of the user's configuration; what it does not say is as for all others."""
+def _user_source(configured: SourceSettings, settings: DiscoverySettings) -> Source:
+    """Return a source of the user's configuration; missing values are those for all sources."""
     return Source(
         real_path(Path(configured.path)),
         configured.scope,
         configured.strictness or settings.strictness,
         _bounds(settings, configured.scan_depth, configured.scan_folders),
-        follow_symlinks=_first(configured.follow_symlinks, settings.follow_symlinks),
-        kinds=_kinds(_first(configured.conventions, settings.conventions is not Conventions.OFF)),
-        gitignore=_first(configured.gitignore, settings.gitignore),
+        follow_symlinks=_or_default(configured.follow_symlinks, settings.follow_symlinks),
+        kinds=_kinds(_or_default(configured.conventions, settings.conventions is not Conventions.OFF)),
+        gitignore=_or_default(configured.gitignore, settings.gitignore),
     )
 
 
-def _of_project(
-    configured: ProjectSource, said: ProjectDiscovery, settings: DiscoverySettings, project: Path
+def _project_source(
+    configured: ProjectSource, overrides: ProjectDiscovery, settings: DiscoverySettings, project: Path
 ) -> Source:
-    """Return a source of the project; what it does not say is as for all others of the project."""
-    conventions = _first(said.conventions, settings.conventions) is not Conventions.OFF
+    """Return a source of the project's configuration; missing values are those for all sources of the project."""
+    conventions = _or_default(overrides.conventions, settings.conventions) is not Conventions.OFF
     return Source(
         real_path(Path(configured.path)),
-        # Scopes are by what users choose and order skills: a project has no part in that.
+        # Users select and order skills by scope; a project must not influence that.
         Scope.WORKSPACE,
-        _first(configured.strictness, _first(said.strictness, settings.strictness)),
-        _bounds(settings, said.scan_depth, said.scan_folders),
+        _or_default(configured.strictness, _or_default(overrides.strictness, settings.strictness)),
+        _bounds(settings, overrides.scan_depth, overrides.scan_folders),
         follow_symlinks=settings.follow_symlinks,
         project=project,
-        kinds=_kinds(_first(configured.conventions, conventions)),
-        gitignore=_first(configured.gitignore, _first(said.gitignore, settings.gitignore)),
+        kinds=_kinds(_or_default(configured.conventions, conventions)),
+        gitignore=_or_default(configured.gitignore, _or_default(overrides.gitignore, settings.gitignore)),
     )
 
 
-def _as_set(source: Source, settings: DiscoverySettings, said: ProjectDiscovery) -> Source:
-    """Return one of the usual sources as the settings have it, or those of the project if it is the project's."""
+def _with_settings(source: Source, settings: DiscoverySettings, overrides: ProjectDiscovery) -> Source:
+    """Return a default source with the user's settings, or with those of the project if it belongs to the project."""
     if source.project is None:
-        said = ProjectDiscovery()
-    is_strict = _first(said.strictness, settings.strictness) is Strictness.STRICT
+        overrides = ProjectDiscovery()
+    is_strict = _or_default(overrides.strictness, settings.strictness) is Strictness.STRICT
     return replace(
         source,
         strictness=Strictness.STRICT if is_strict else source.strictness,
-        bounds=_bounds(settings, said.scan_depth, said.scan_folders),
+        bounds=_bounds(settings, overrides.scan_depth, overrides.scan_folders),
         follow_symlinks=settings.follow_symlinks,
-        gitignore=_first(said.gitignore, settings.gitignore),
+        gitignore=_or_default(overrides.gitignore, settings.gitignore),
     )
 
 
 def _bounds(settings: DiscoverySettings, depth: int | None, folders: int | None) -> ScanBounds:
-    """Return the bounds of a source for which others than usual may be set; the names in it grow with its folders."""
-    folders = _first(folders, settings.scan_folders)
+    """Return the bounds of a source, with the values for all sources in place of None."""
+    folders = _or_default(folders, settings.scan_folders)
     return ScanBounds(
-        _first(depth, settings.scan_depth), folders, max(DEFAULT_BOUNDS.entries, folders * _NAMES_IN_FOLDER)
+        _or_default(depth, settings.scan_depth), folders, max(DEFAULT_BOUNDS.entries, folders * _NAMES_IN_FOLDER)
     )
 
 
@@ -134,5 +136,5 @@ def _kinds(conventions: bool) -> frozenset[SkillKind]:  # noqa: FBT001 - it is a
     return frozenset(SkillKind) if conventions else frozenset({SkillKind.FOLDER, SkillKind.DOCUMENT})
 
 
-def _first(said: Value | None, usual: Value) -> Value:
-    return usual if said is None else said
+def _or_default(value: Value | None, default: Value) -> Value:
+    return default if value is None else value

@@ -56,7 +56,9 @@ class TrustFile:
                     return tuple(sorted(map(Path, folders)))
         except (ValueError, RecursionError):
             pass
-        message = "this is no list of trusted folders, so none is trusted; remove it and run `skillserve trust` again"
+        message = (
+            "this is not a list of trusted folders, so none is trusted; remove it and run `skillserve trust` again"
+        )
         raise TrustError(f"{self.path}: {message}")
 
     def add(self, folder: Path) -> None:

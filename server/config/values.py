@@ -1,7 +1,7 @@
-"""What settings need beside msgspec: types of fields, secrets that no text shows, errors that tell value and place.
+"""Extend msgspec for settings: types of fields, secrets that no text shows, errors with the value and its path.
 
-msgspec converts and checks. Its own errors tell neither the value, nor the key in a table, nor what an enum offers; so
-where it refuses, what is within the value is tried by itself.
+msgspec converts and validates. Its errors name neither the value, nor the key in a table, nor the members of an enum;
+so after a failure each part of the value is validated on its own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SHOWN = 80
 
 
 class InvalidValueError(ValueError):
-    """A value does not fit its field; `path` leads to it, from the field's name on."""
+    """A value is not valid for its field; `path` leads to the value, beginning with the name of the field."""
 
     def __init__(self, message: str, path: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -58,10 +58,10 @@ class SecretStr:
 
 
 def read(kind: type[Kind], value: object) -> Kind:
-    """Read a value as one of a type; text is read as what it spells, as the environment has nothing else.
+    """Convert a value to a type; text may spell a value of another type, because environment variables are text.
 
     Raises:
-        InvalidValueError: it is not of that type, or a field in it is unknown, missing, or does not fit.
+        InvalidValueError: the value is not of that type, or a field in it is unknown, missing or invalid.
     """
     try:
         return convert(value, kind, strict=False, dec_hook=_secret)
@@ -87,11 +87,11 @@ def _shown(value: object) -> str:
     try:
         return repr(value)[:_SHOWN]
     except ValueError:
-        return "a number of thousands of digits"
+        return "a number with thousands of digits"
 
 
 def _parts(value: object, kind: Any) -> Iterator[tuple[str, object, Any]]:  # noqa: ANN401 - of any type
-    """Yield what a value consists of: the step to each part, the part, and what type it is to be."""
+    """Yield the parts of a value: the step to each part, the part, and its expected type."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is tuple and isinstance(value, (list, tuple)):
         yield from ((str(number), part, arguments[0]) for number, part in enumerate(value))
@@ -109,7 +109,7 @@ def _parts(value: object, kind: Any) -> Iterator[tuple[str, object, Any]]:  # no
 
 
 def _expected(kind: Any) -> str:  # noqa: ANN401 - of any type
-    """Return in words what fits."""
+    """Describe the values that a type accepts."""
     if get_origin(kind) in {Union, UnionType}:
         (kind,) = (each for each in get_args(kind) if each is not NoneType)
     bare, *rules = get_args(kind) if get_origin(kind) is Annotated else (kind,)
@@ -121,5 +121,5 @@ def _expected(kind: Any) -> str:  # noqa: ANN401 - of any type
 def _limits(rule: Meta) -> str:
     bounds = [f"at least {rule.ge}"] * (rule.ge is not None) + [f"at most {rule.le}"] * (rule.le is not None)
     numbers = f" of {' and '.join(bounds)}" * bool(bounds)
-    pattern = f" that the pattern {rule.pattern} matches" * bool(rule.pattern)
+    pattern = f" that matches the pattern {rule.pattern}" * bool(rule.pattern)
     return numbers + " that is not empty" * bool(rule.min_length) + pattern

@@ -1,12 +1,11 @@
-"""Start the product's processes by forking an interpreter that has imported it already.
+"""Start the product's processes by forking an interpreter that has already imported it.
 
-Nine tenths of what a test run took were the imports of the processes that tests start. `client` lives in the process
-that runs the tests: it takes the place of the function by which `subprocess` starts a program, and hands each
-`python -m server …` to `main`, an interpreter of its own that has imported the packages and forks. The child is a
-process like any other: its pid, pipes, sockets, signals, working directory and environment are as real as before,
-it is a child of the process that asked for it, and it runs `server/__main__.py` from its first line.
+Without this, imports in the processes that tests start take nine tenths of a test run. `client` runs in the process of
+the tests: it replaces the function by which `subprocess` starts a program, and passes each `python -m server …` to
+`main`, a separate interpreter that has imported the packages and forks. The result is an ordinary process: it has its
+own pid, pipes, sockets, signals, working directory and environment, is a child of the process that requested it, and
+runs `server/__main__.py` from the first line.
 
-Tests marked `cold_start` start their processes from nothing, and so does every test where the system cannot do this
-(it takes a Linux), or where a process is asked for in a way that a fork cannot give (another user, a
-`preexec_fn`, other settings of the interpreter).
+Tests marked `cold_start` start their processes without a fork. So do all tests on systems other than Linux,
+and requests that a fork cannot fulfill: another user, a `preexec_fn`, other settings of the interpreter.
 """

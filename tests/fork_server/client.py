@@ -1,4 +1,4 @@
-"""The side of the tests: decides what can be forked, and asks for it."""
+"""The client in the process of the tests: decides which processes can be forked, and requests them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["ForkServer", "forking"]
 
 MAIN = Path(__file__).with_name("main.py")
 TESTS = MAIN.parents[1]
-PR_SET_CHILD_SUBREAPER = 36  # of <linux/prctl.h>
+PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 INTERPRETER_VARIABLES = ("PYTHON", "LC_", "LANG", "LD_")
-"""What an interpreter reads when it starts: a fork has it from its parent."""
+"""Prefixes of variables that an interpreter reads when it starts; a fork inherits their effect."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """What `subprocess` asks of the system: the first arguments of `_posixsubprocess.fork_exec`, in their order."""
+    """A request of `subprocess`: the first arguments of `_posixsubprocess.fork_exec`, in their order."""
 
     arguments: Sequence[str | bytes]
     executables: Sequence[bytes]
@@ -66,7 +66,7 @@ class Start:
         return [os.fsdecode(word) for word in self.arguments[1:]]
 
     def can_be_forked(self) -> bool:
-        """Whether a fork of an interpreter of ours is the process that is asked for."""
+        """Return whether a fork of our interpreter is equivalent to the requested process."""
         plain = self.close_fds and self.restore_signals and self.before_exec is None
         same_user = self.gid is None and self.gids is None and self.uid is None and self.umask < 0
         return (
@@ -82,7 +82,7 @@ class Start:
 
 
 def _is_ours(words: list[str]) -> bool:
-    """Whether these words run the product, or a program of the tests."""
+    """Return whether these words run the product or a program of the tests."""
     if words[:1] == ["-m"]:
         return words[1] == "server" or words[1].startswith("tests.")
     return bool(words) and TESTS in Path(words[0]).parents and words[0] != str(MAIN)
@@ -97,7 +97,7 @@ def _of_interpreter(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 class ForkServer:
-    """An interpreter that has imported the product, started when it is first asked for."""
+    """An interpreter that has imported the product; it starts with the first request."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -105,7 +105,7 @@ class ForkServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, wanted: Start) -> int:
-        """Fork the process that is `wanted`; returns its pid. It is a child of this process."""
+        """Fork the requested process as a child of this process; return its pid."""
         request = json.dumps(
             {
                 "words": wanted.words,
@@ -124,7 +124,7 @@ class ForkServer:
                 connection.sendall(request)
                 answer = connection.recv(4, socket.MSG_WAITALL)
         if len(answer) < 4:
-            raise RuntimeError("the fork server of the tests ended; its standard error says why")
+            raise RuntimeError("the fork server of the tests ended; its stderr has the reason")
         return int(struct.unpack("!I", answer)[0])
 
     def _open(self) -> socket.socket:
@@ -140,7 +140,7 @@ class ForkServer:
         return ours
 
     def close(self) -> None:
-        """End the interpreter; what it forked goes on."""
+        """Stop the interpreter; the processes that it forked continue."""
         if self._connection is not None and self._process is not None:
             self._connection.close()
             self._process.wait()
@@ -148,9 +148,9 @@ class ForkServer:
 
 @contextmanager
 def _adopting_orphans() -> Generator[None]:
-    """Make the child of a child that ends a child of this process.
+    """Adopt the orphans of ended child processes for the duration of the block.
 
-    Only for the moment: at all other times orphans belong to the system, which buries them.
+    Outside of the block the system adopts and reaps them.
     """
     libc = ctypes.CDLL(None)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -162,7 +162,7 @@ def _adopting_orphans() -> Generator[None]:
 
 @contextmanager
 def forking(server: ForkServer) -> Generator[None]:
-    """Let `server` start the processes that it can start."""
+    """Start processes by `server` for the duration of the block, if it can fork them."""
     by_exec: Any = getattr(subprocess, "_fork_exec", None)
     if sys.platform != "linux" or by_exec is None:
         yield

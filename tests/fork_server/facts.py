@@ -1,4 +1,4 @@
-"""A program that prints what a process can know of how it was started, and ends with the exit code that it is given."""
+"""Print the observable state of a new process, and exit with the given code."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import sys
 
 
 def facts() -> dict[str, object]:
-    """Return all that must not depend on whether this process was forked."""
+    """Return the state that must be the same in forked and in started processes."""
     return {
         "name": __name__,
         "arguments": sys.argv[1:],
-        "directory": os.getcwd(),  # noqa: PTH109 - as the system says it
+        "directory": os.getcwd(),  # noqa: PTH109 - the literal answer of the system
         "environment": dict(os.environ),
         "path": sys.path,
         "flags": list(sys.flags),
@@ -22,7 +22,7 @@ def facts() -> dict[str, object]:
         "group": os.getpgrp() == os.getpid(),
         "signals": {number: str(signal.getsignal(number)) for number in range(1, 32)},
         "blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
-        "files": sorted(int(name) for name in os.listdir("/proc/self/fd"))[:-1],  # noqa: PTH208 - but that of the listing
+        "files": sorted(int(name) for name in os.listdir("/proc/self/fd"))[:-1],  # noqa: PTH208 - without that of the listing
         "streams": [
             (stream.encoding, stream.errors, stream.isatty(), stream.line_buffering)
             for stream in (sys.stdin, sys.stdout, sys.stderr)

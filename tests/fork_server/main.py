@@ -1,7 +1,7 @@
-"""An interpreter that imports the product once, and forks a process of it for each request.
+"""An interpreter that imports the product once and forks a process for each request.
 
-A request is a length and a JSON object, with the three standard streams beside it; the answer is a pid. The child of a
-fork ends at once, so that its own child, the process that was asked for, falls to the process that asked.
+A request is a length and a JSON object, with the descriptors of the standard streams; the answer is a pid. It forks
+twice and ends the first child at once, so that the client adopts the second child, the requested process.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any
 
 LATER = ("dbos", "pydantic_ai.direct", "pydantic_ai.models.openai", "pydantic_ai.models.anthropic", "uvicorn", "rich")
-"""What the product imports only when it needs it."""
+"""Packages that the product imports only on demand."""
 
 
 def import_product() -> None:
-    """Import what any of the product's processes may import."""
-    from server.transport.lazy_sdk import defer_packages  # noqa: PLC0415 - this is where it counts
+    """Import all modules that a process of the product may import."""
+    from server.transport.lazy_sdk import defer_packages  # noqa: PLC0415 - not at the import of this module
 
     defer_packages()
     for name in ("skills_core", "server"):
@@ -41,7 +41,7 @@ def import_product() -> None:
 
 
 def next_request(connection: socket.socket) -> dict[str, Any]:
-    """Fork for each request; returns in the new process alone."""
+    """Fork for each request; return in the new process only."""
     while True:
         head, streams, _, _ = socket.recv_fds(connection, 4, 3)
         if len(head) < 4:
@@ -68,7 +68,7 @@ def next_request(connection: socket.socket) -> dict[str, Any]:
 
 
 def run(words: list[str]) -> None:
-    """Run a module or a script as the interpreter's command line does."""
+    """Run a module or a script in the way of the interpreter's command line."""
     if words[0] == "-m":
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
     else:
@@ -76,7 +76,7 @@ def run(words: list[str]) -> None:
 
 
 def become(request: dict[str, Any]) -> None:
-    """Take over the session, the directory, the environment and the streams of `request`."""
+    """Apply the session, directory, environment and streams of `request` to this process."""
     if request["new_session"]:
         os.setsid()
     os.chdir(request["directory"])
@@ -100,7 +100,7 @@ def become(request: dict[str, Any]) -> None:
 
 
 def leave(end: SystemExit) -> None:
-    """End as the interpreter does, but for clearing away its modules: that would copy all that forks share."""
+    """Exit like the interpreter, but without clearing modules, which would copy the pages that forks share."""
     if not isinstance(end.code, int | None):
         sys.stderr.write(f"{end.code}\n")
     threading._shutdown()  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""A process that is forked is like one that is started."""
+"""Forked processes behave like started ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 @pytest.mark.parametrize("new_session", [False, True])
 @pytest.mark.parametrize("program", [["-m", "tests.fork_server.facts"], [str(PROGRAM)]], ids=["module", "script"])
-def test_a_forked_process_finds_everything_as_a_started_one_does(
+def test_a_forked_process_has_the_same_state_as_a_started_one(
     *, program: list[str], new_session: bool, tmp_path: Path, fork_server: ForkServer
 ) -> None:
     def run() -> tuple[int, Any, str]:
@@ -57,7 +57,7 @@ def test_a_forked_process_is_ended_by_signals_and_waited_for_like_any_other(fork
         assert process.wait(60) == -signal.SIGKILL
 
 
-def test_what_a_fork_cannot_give_is_started_from_nothing(fork_server: ForkServer) -> None:
+def test_processes_that_a_fork_cannot_replace_are_started(fork_server: ForkServer) -> None:
     with forking(fork_server):
         command = [sys.executable, "-c", "import sys; print('server' in sys.modules)"]
         assert subprocess.run(command, capture_output=True, check=True, text=True).stdout == "False\n"

@@ -1,8 +1,8 @@
-"""An image built from the Dockerfile serves skills, and the container files keep the rules of a safe image.
+"""An image built from the Dockerfile serves skills, and the container files follow the rules for safe images.
 
-No container engine is needed. `build` carries out the Dockerfile's own steps in a scratch folder that stands in for
-the image's root: absolute paths are moved below it, and the base image is this machine's Python. What comes out is
-started as the image says, by a user without rights, in a tree that nobody may write to.
+No container engine is needed. `build` executes the Dockerfile's steps in a scratch folder that represents the image's
+root: absolute paths are moved below it, and this machine's Python replaces the base image. The result is started with
+the image's own command, by an unprivileged user, in a read-only tree.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from mcp import Client
 
 from server.config.settings import Settings
 
-# The image is made once for all of them.
+# All tests share one image.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("image")]
 
 REPOSITORY = Path(__file__).parents[2]
@@ -46,12 +46,12 @@ SERVICE: dict[str, Any] = yaml.safe_load((REPOSITORY / "compose.yaml").read_byte
 
 BUILT = {"RUN", "COPY", "ENV", "WORKDIR"}
 DECLARED = {"USER", "EXPOSE", "VOLUME", "LABEL", "HEALTHCHECK", "ENTRYPOINT", "CMD"}
-# Nothing is done for these while building: the tests look at them.
+# The build skips these; tests check them.
 
 
 @dataclass(frozen=True)
 class Step:
-    """One instruction: its flags without dashes, and what follows them."""
+    """One instruction: its flags without dashes, and the rest of its text."""
 
     keyword: str
     flags: dict[str, str]
@@ -59,7 +59,7 @@ class Step:
 
     @property
     def words(self) -> list[str]:
-        """The words of an exec form (a JSON array), otherwise those that a shell would see."""
+        """The words of an exec form (a JSON array), or of a shell command."""
         words: list[str] = json.loads(self.text) if self.text.startswith("[") else shlex.split(self.text)
         return words
 
@@ -75,13 +75,13 @@ class Stage:
 
 
 def parse(text: str) -> list[Stage]:
-    """Split a Dockerfile into stages; an instruction or a form that `build` could not walk is refused."""
+    """Split a Dockerfile into stages; reject instructions and forms that `build` does not support."""
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     stages: list[Stage] = []
     for line in re.sub(r"\\\n\s*", " ", "\n".join(lines)).splitlines():
         keyword, rest = line.strip().split(maxsplit=1)
-        assert keyword in BUILT | DECLARED | {"FROM"}, f"{keyword} is not known here"
-        assert "<<" not in rest, "heredocs are not known here"
+        assert keyword in BUILT | DECLARED | {"FROM"}, f"{keyword} is not supported here"
+        assert "<<" not in rest, "heredocs are not supported here"
         flags = {}
         while flag := re.match(r"--([\w-]+)=(\S+)\s+", rest):
             flags[flag[1]] = flag[2]
@@ -100,7 +100,7 @@ SERVED = FINAL.last("CMD").words[1]
 
 
 def ignored(path: str) -> bool:
-    """Whether .dockerignore keeps `path` out of the build: the last pattern that fits it or a parent decides."""
+    """Return whether .dockerignore excludes `path`: the last pattern that matches it or a parent decides."""
     candidates = [path, *map(str, PurePosixPath(path).parents)][:-1]
     verdict = False
     for line in (REPOSITORY / ".dockerignore").read_text(encoding="utf-8").splitlines():
@@ -112,15 +112,14 @@ def ignored(path: str) -> bool:
     return verdict
 
 
-# --- Walking it -------------------------------------------------------------------------------------------------
+# --- Building the image -----------------------------------------------------------------------------------------
 
 
 @functools.cache
 def this_machine() -> tuple[str, dict[str, Any]]:
-    """Return a Python that stands in for the base image's, and the arguments that start it as the image's user.
+    """Return a Python that replaces that of the base image, and the arguments to start it as the image's user.
 
-    Only root can become another user; and where no Python is open to others (one below /root), or no temporary folder,
-    it stays root.
+    Only root can switch to that user, and stays root if that user can use no Python or no temporary folder.
     """
     own: str = getattr(sys, "_base_executable", sys.executable)
     if os.geteuid() == 0:
@@ -137,14 +136,14 @@ def this_machine() -> tuple[str, dict[str, Any]]:
 
 @dataclass
 class Image:
-    """A stage while it is built, and what it became."""
+    """A stage during and after its build."""
 
     root: Path
     environment: dict[str, str] = field(default_factory=dict)
     folder: str = "/"
 
     def move(self, text: str) -> str:
-        """Move the absolute paths in `text` below the root; URLs, relative paths and devices are left alone."""
+        """Move the absolute paths in `text` below the root; keep URLs, relative paths and devices."""
         return re.sub(r"(?<![\w./*$})])/(?=[a-z])(?!dev/)", f"{self.root}/", text)
 
     def path(self, text: str) -> Path:
@@ -152,7 +151,7 @@ class Image:
 
 
 def build(scratch: Path) -> Image:
-    """Walk all stages. Each is built at the same path, as each is built at / in an image, and then put aside."""
+    """Build all stages. Each is built at the same path, as each is built at / in an image, and then moved away."""
     finished: dict[str, Image] = {}
     for stage in STAGES[:-1]:
         built = _build_stage(stage, scratch / "root", finished)
@@ -183,7 +182,7 @@ def _from(base: str, root: Path, finished: dict[str, Image]) -> Image:
         return replace(finished[base], root=root, environment=dict(finished[base].environment))
     programs = root / "usr/local/bin"
     programs.mkdir(parents=True)
-    # A script, not a link: Python finds its library from the path that it was called by.
+    # A script, not a link: Python derives the path of its library from its own path.
     python = programs / "python"
     python.write_text(f'#!/bin/sh\nexec {shlex.quote(this_machine()[0])} "$@"\n')
     python.chmod(0o755)
@@ -191,8 +190,8 @@ def _from(base: str, root: Path, finished: dict[str, Image]) -> Image:
 
 
 def _run(step: Step, image: Image) -> None:
-    """Run a command as the engine does. Of this machine it sees what pip needs to reach an index."""
-    assert not step.flags, f"RUN {step.flags} is not walked"
+    """Run a command like an engine. It inherits this machine's environment, which pip needs to reach an index."""
+    assert not step.flags, f"RUN {step.flags} is not supported here"
     here = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
     shell, environment = ["/bin/sh", "-c", image.move(step.text)], {**here, **image.environment}
     done = subprocess.run(shell, cwd=image.path("."), env=environment, umask=0o022, capture_output=True, check=False)
@@ -200,7 +199,7 @@ def _run(step: Step, image: Image) -> None:
 
 
 def _copy(step: Step, image: Image, finished: dict[str, Image]) -> None:
-    assert set(step.flags) <= {"from"}, f"COPY {step.flags} is not walked"
+    assert set(step.flags) <= {"from"}, f"COPY {step.flags} is not supported here"
     *sources, target = step.words
     into = target.endswith("/") or image.path(target).is_dir()
     for source in sources:
@@ -210,19 +209,19 @@ def _copy(step: Step, image: Image, finished: dict[str, Image]) -> None:
         origin = REPOSITORY / source
         for file in [origin] if origin.is_file() else sorted(origin.rglob("*")):
             if file.is_file() and not ignored(file.relative_to(REPOSITORY).as_posix()):
-                # The content of a folder goes to the target, a file goes into a target that is a folder.
+                # COPY copies the content of a folder to the target, and a file into a target that is a folder.
                 inner = file.relative_to(origin) if file != origin else Path(file.name if into else "")
                 copy = image.path(target) / inner
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(file, copy)
 
 
-# --- Running what came out --------------------------------------------------------------------------------------
+# --- Running the image ------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def sealed(root: Path) -> Iterator[None]:
-    """Make the whole tree read-only, and see that it is the same afterwards."""
+    """Make the whole tree read-only, and check that it is unchanged afterwards."""
     modes = {path: path.lstat().st_mode for path in (root, *root.rglob("*")) if not path.is_symlink()}
     for path, mode in modes.items():
         path.chmod(mode & ~0o222)
@@ -241,7 +240,7 @@ def sealed(root: Path) -> Iterator[None]:
 
 @contextmanager
 def mounted(image: Image, skills: Path | None) -> Iterator[None]:
-    """Put a copy of `skills` in the place of the folder that the server is told to serve."""
+    """Copy `skills` into the folder that the image serves."""
     target = image.root / SERVED.lstrip("/")
     assert list(target.iterdir()) == []
     if skills:
@@ -253,7 +252,7 @@ def mounted(image: Image, skills: Path | None) -> Iterator[None]:
 
 @contextmanager
 def container(image: Image, skills: Path | None, **settings: str) -> Iterator[str]:
-    """Start the image as an engine does, give the server's address when it is healthy, and stop it."""
+    """Start the image like an engine, yield the server's address when it is healthy, and stop it."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -270,7 +269,7 @@ def container(image: Image, skills: Path | None, **settings: str) -> Iterator[st
             _until_healthy(process, image, options)
             yield f"http://127.0.0.1:{port}"
             process.terminate()
-            # An engine kills after ten seconds.
+            # An engine kills a container after ten seconds.
             assert process.wait(10) in {0, -signal.SIGTERM}
         except BaseException as error:
             process.kill()
@@ -293,7 +292,7 @@ def image() -> Iterator[Image]:
         pytest.skip("the steps of a Dockerfile need a POSIX shell")
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder).resolve()
-        # The image's user has to get through; pytest's own folders are closed to all others.
+        # The image's user must be able to enter; pytest's folders are closed to other users.
         scratch.chmod(0o755)
         if os.environ.get("CI") != "true":
             _need_an_index(scratch)
@@ -306,10 +305,10 @@ def _need_an_index(scratch: Path) -> None:
     try:
         subprocess.run(probe, check=True, capture_output=True, timeout=20)
     except (subprocess.SubprocessError, OSError):
-        pytest.skip("pip reaches no package index from here")
+        pytest.skip("pip cannot reach a package index")
 
 
-async def test_the_image_serves_mounted_skills_to_a_client_and_stops_when_told(image: Image) -> None:
+async def test_the_image_serves_mounted_skills_to_a_client_and_stops_at_sigterm(image: Image) -> None:
     with container(image, SAMPLES) as address, anyio.fail_after(20):
         async with Client(f"{address}/mcp") as client:
             assert "activate_skill" in {tool.name for tool in (await client.list_tools()).tools}
@@ -330,7 +329,7 @@ def test_the_compose_service_refuses_a_web_page_that_points_its_name_at_this_mac
             assert (client.get(f"{address}/mcp", headers={"Host": host}).status_code == 421) is refused
 
 
-def test_the_image_holds_what_the_constraints_pin_and_no_tool_to_install_more(image: Image) -> None:
+def test_the_image_contains_only_pinned_packages_and_no_installer(image: Image) -> None:
     (library,) = (image.root / "opt/skillserve/lib").glob("python*/site-packages")
     installed = {f"{found.name}=={found.version}".lower() for found in distributions(path=[str(library)])}
     pinned = (REPOSITORY / "constraints.txt").read_text(encoding="utf-8").lower().splitlines()
@@ -351,13 +350,13 @@ def test_the_user_and_its_group_are_numbers_and_not_root() -> None:
     assert [int(number) > 0 for number in FINAL.last("USER").text.split(":")] == [True, True]
 
 
-def test_every_stage_stands_on_one_slim_python_with_a_version() -> None:
+def test_every_stage_is_based_on_one_versioned_slim_python() -> None:
     (base,) = {stage.base for stage in STAGES} - {stage.name for stage in STAGES}
     assert re.fullmatch(r"python:3\.\d+-slim\S*", base)
 
 
 @pytest.mark.parametrize("file", ["Dockerfile", "compose.yaml"])
-def test_nothing_is_taken_by_the_tag_latest(file: str) -> None:
+def test_no_image_has_the_tag_latest(file: str) -> None:
     assert "latest" not in (REPOSITORY / file).read_text(encoding="utf-8")
 
 
@@ -373,7 +372,7 @@ def test_the_port_is_the_same_in_settings_image_health_check_and_compose() -> No
     assert SERVICE["ports"] == [f"127.0.0.1:{port}:{port}"]
 
 
-def test_every_path_that_is_copied_exists_and_is_let_through_to_the_build() -> None:
+def test_every_copied_path_exists_and_is_not_ignored() -> None:
     copies = [step for stage in STAGES for step in stage.steps if step.keyword == "COPY" and "from" not in step.flags]
     copied = [path for step in copies for path in step.words[:-1]]
     assert {"server", "skills_core", "constraints.txt", "pyproject.toml"} <= set(copied)
@@ -381,7 +380,7 @@ def test_every_path_that_is_copied_exists_and_is_let_through_to_the_build() -> N
 
 
 @pytest.mark.parametrize("path", [".git/config", ".venv/bin/python", ".env", "server/.env", "server/__pycache__/x.pyc"])
-def test_what_the_image_is_not_made_of_is_kept_out_of_the_build(path: str) -> None:
+def test_files_that_the_image_does_not_need_are_excluded_from_the_build(path: str) -> None:
     assert ignored(path)
 
 
@@ -392,14 +391,14 @@ def test_settings_are_read_from_the_folder_that_the_server_starts_in() -> None:
     assert f"{home.partition('=')[2]}/skillserve" == folder
 
 
-def test_no_step_takes_files_from_the_network_or_bakes_in_a_secret() -> None:
+def test_no_step_downloads_files_or_embeds_a_secret() -> None:
     steps = [step for stage in STAGES for step in stage.steps]
     assert not [step for step in steps if re.search(r"\b(curl|wget)\b|https?://(?!127\.)|secret", step.text)]
     assert {step.keyword for step in steps}.isdisjoint({"ADD", "ARG"})
     assert not [step for step in steps if re.search("(TOKEN|SECRET|PASSWORD|KEY)=", step.text)]
 
 
-def test_compose_takes_from_the_container_every_right_that_it_does_not_need() -> None:
+def test_compose_drops_all_privileges_of_the_container() -> None:
     assert SERVICE["read_only"] is True
     assert SERVICE["cap_drop"] == ["ALL"]
     assert SERVICE["security_opt"] == ["no-new-privileges:true"]

@@ -1,4 +1,4 @@
-"""Every way in which a client can be connected, behind one fixture."""
+"""Fixtures that connect clients over each transport in each era."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from tests.server.sessions import (
 from tests.server.settings import make_settings
 
 BOTH: list[tuple[Transport, Era]] = [("stdio", "handshake"), ("http", "modern")]
-"""Enough for what is said: each transport and each era once."""
+"""Each transport and each era once: enough for tests of message contents."""
 EVERY: list[tuple[Transport, Era]] = [*BOTH, ("stdio", "modern"), ("http", "handshake")]
-"""For how it is said, with the mark `every_way`: requests, streams and notifications differ with both."""
+"""All combinations, for tests with the mark `every_way`: of requests, streams and notifications."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -57,7 +57,7 @@ def era(client_way: tuple[Transport, Era]) -> Era:
 
 @pytest.fixture
 def connect(skills: Path, transport: Transport, era: Era) -> Connect:
-    """Connect to a server process for the folder `skills`, over each transport in each era."""
+    """Connect to a server process that serves `skills`, over each transport in each era."""
 
     @asynccontextmanager
     async def connect(
@@ -82,16 +82,16 @@ def connect(skills: Path, transport: Transport, era: Era) -> Connect:
 
 @asynccontextmanager
 async def _nothing_blocks() -> AsyncGenerator[None]:
-    """Fail whatever in the product waits for a disk or a lock on the event loop."""
+    """Fail if the product blocks the event loop, for example by waiting for a disk or a lock."""
     with blockbuster_ctx(scanned_modules=["server", "skills_core"]) as blocking:
-        # One look at a file of this machine takes less than handing it to a thread.
+        # The stat of a local file takes less time than the switch to a thread.
         blocking.functions["os.stat"].can_block_in("server/hosting/verified_reader.py", "_from_memory")
         yield
 
 
 @pytest.fixture
 def in_memory() -> ConnectHosted:
-    """Connect to a server in this process, for rules that no transport can change."""
+    """Connect to a server in this process, for rules that do not depend on the transport."""
 
     @asynccontextmanager
     async def connect(skills: Path, *, watch: bool = True, **settings: Any) -> AsyncGenerator[HostedSession]:

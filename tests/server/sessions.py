@@ -1,4 +1,4 @@
-"""Real clients to real servers: how a test connects, and what it is told."""
+"""Connect real clients to real servers, and record the notifications that they receive."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def server_environment(**settings: str) -> dict[str, str]:
 
 @dataclass
 class Session:
-    """A connected client, with what the server told it about changes."""
+    """A connected client, with the changes that the server announced to it in `told`."""
 
-    client: Any  # an mcp.Client; what a test asks of its answers is checked at run time
+    client: Any  # an mcp.Client; Any, because tests check the types of its answers at run time
     era: Era
     told: list[str] = field(default_factory=list)
     _news: anyio.Event = field(default_factory=anyio.Event)
@@ -69,17 +69,17 @@ class Session:
         self._news = anyio.Event()
 
     async def until_told(self, what: str) -> None:
-        """Wait until the server has told of `what`."""
+        """Wait until the server has announced `what`."""
         await self.until_all_told([what])
 
     async def until_all_told(self, all_of: Iterable[str], times: int = 1) -> None:
-        """Wait until the server has told of each so many times."""
+        """Wait until the server has announced each of these at least `times` times."""
         with anyio.fail_after(60):
             while any(self.told.count(what) < times for what in all_of):
                 await self._news.wait()
 
     async def until_enum(self, names: list[str]) -> None:
-        """Wait until the activation tool offers these names, asking again whenever something is told."""
+        """Wait until the activation tool offers these names; check again after each notification."""
         with anyio.fail_after(60):
             news = self._news
             while await self.enum() != names:
@@ -87,9 +87,9 @@ class Session:
                 news = self._news
 
     async def told_before(self, file: Path, uri: str) -> list[str]:
-        """Return all that was told before, and with, a change of `file`, whose `uri` is subscribed to.
+        """Return the other notifications up to, and with, a change of `file`, whose `uri` is subscribed.
 
-        That change is made here, twice: the second is announced after all that the first was announced with.
+        This method changes the file twice: the second announcement follows all notifications of the first change.
         """
         news = f"updated {uri}"
         for text in (b"1", b"2"):
@@ -99,7 +99,7 @@ class Session:
         return sorted(each for each in self.told if each != news)
 
     async def enum(self) -> list[str]:
-        """Return the names that the activation tool offers now."""
+        """Return the names that the activation tool currently offers."""
         tools = {tool.name: tool for tool in (await self.client.list_tools()).tools}
         if "activate_skill" not in tools:
             return []
@@ -119,7 +119,7 @@ Connect = Callable[..., AbstractAsyncContextManager[Session]]
 
 @asynccontextmanager
 async def http_server(skills: Path, **settings: str) -> AsyncGenerator[str]:
-    """Run a server process on a free port; yields its URL."""
+    """Run a server process on a free port; yield its URL."""
     command = server_command(skills, "--transport", "http", "--port", "0")
     async with await anyio.open_process(
         command, cwd=REPOSITORY, env=server_environment(**settings), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
@@ -146,7 +146,7 @@ async def address(stderr: AsyncIterator[bytes]) -> str:
 async def open_session(
     target: Any, era: Era, subscribe: tuple[str, ...] = (), *, client_name: str = "test"
 ) -> AsyncGenerator[Session]:
-    """Connect a client, and listen for everything that it can be told."""
+    """Connect a client, and subscribe to all notifications."""
     session: Session
 
     async def on_message(message: object) -> None:
@@ -158,11 +158,11 @@ async def open_session(
         session = Session(client, era)
         if era == "handshake":
             with warnings.catch_warnings():
-                # The SDK's client advises against what this era knows no other way to do.
+                # The SDK deprecates this method, but the handshake era has no other.
                 warnings.simplefilter("ignore", MCPDeprecationWarning)
                 for uri in subscribe:
                     await client.session.subscribe_resource(uri)
-            # Over HTTP the standing stream opens beside the first requests.
+            # Over HTTP the event stream opens in parallel with the first requests.
             await anyio.sleep(0.2)
             yield session
             return
@@ -177,7 +177,7 @@ async def open_session(
 
 @dataclass
 class HostedSession(Session):
-    """A session with a server in this process, whose library a test can reload by hand."""
+    """A session with a server in this process; a test can reload its library directly."""
 
     host: Host = field(kw_only=True)
 

@@ -1,1 +1,1 @@
-"""Write the pages of `docs/reference` from the product itself: `make reference`."""
+"""Generate pages of `docs/reference` from the code: `make reference`."""

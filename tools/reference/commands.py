@@ -1,4 +1,4 @@
-"""The reference of commands, from the command line's own help."""
+"""Generate the reference of commands from the help of the command line."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _HEAD: Final = f"""# Commands
 
 <!-- Generated from the command line by `make reference`; do not edit. -->
 
-Arguments and options of all commands, as `--help` prints them. Options that are settings can also be set
-[by a variable or in a file](settings.md).
+Arguments and options of all commands, with the help texts of `--help`. Options that are settings can also be set
+[by an environment variable or in a file](settings.md).
 
 | Exit code | Meaning |
 |---|---|
-| 0 | The command is done. |
+| 0 | The command succeeded. |
 | {EXIT_NO} | The answer is no: a skill is invalid or unknown, nothing was found, no server answered, a run failed. |
-| {EXIT_USAGE} | Wrong use: an unknown option, a setting that cannot be used, a directory that does not exist. |
+| {EXIT_USAGE} | Wrong use: an unknown option, an invalid setting, a directory that does not exist. |
 
-A command that a signal ends has the exit code 128 plus the number of the signal.
+The exit code of a command that a signal ends is 128 plus the number of the signal.
 """
 
 _EXIT_CODES: Final = {
-    "guard": f"Exit codes: 0 if stdout has the answer, or none because the host decides; {BLOCKED} blocks the call.",
+    "guard": f"Exit codes: 0 if stdout has the decision, or is empty if the host decides; {BLOCKED} blocks the call.",
 }
 
 
@@ -66,17 +66,17 @@ def _command(command: Any, name: str) -> Iterator[str]:  # noqa: ANN401
 
 
 def _text(words: str | None) -> str:
-    """Return a help text on one line, with what Markdown would take for a tag as it stands."""
+    """Return a help text on one line, escaped so that Markdown shows `<` literally."""
     return " ".join((words or "").split()).replace("<", "&lt;")
 
 
 def _plain(names: str) -> str:
-    """Return what stands for a value without Python's word for several, which the help text mentions."""
+    """Return the placeholder of a value without `list`; the help text says that the option can be repeated."""
     return re.sub(r"<list\[(.*)\]>", r"<\1>", names)
 
 
 def _code(text: str) -> str:
-    """Return code for a cell; programs disagree on how Markdown escapes the mark that divides cells, so HTML does."""
+    """Return code for a table cell; as HTML if it contains `|`, which Markdown programs escape differently."""
     return f"<code>{_cell(html.escape(text, quote=False))}</code>" if "|" in text else f"`{text}`"
 
 

@@ -1,4 +1,4 @@
-"""Which pages are generated, and by what."""
+"""The generated pages and their generators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fixes in the table of reason codes, from the advice of the commands; the other cells are written by hand."""
+"""Update the fixes in the table of reason codes from the advice of the commands; the other cells are manual."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ def reason_codes_page(page: Path) -> str:
 
 def _with_advice(row: re.Match[str]) -> str:
     fix = ADVICE.get(Reason(row[1]))
-    # Code in a table cannot hold the character that divides its cells.
+    # Code in a table cell cannot contain `|`.
     return row[0] if fix is None else row[0].removesuffix(f"{row[2]} |") + fix.replace("|", "`&#124;`") + " |"

@@ -1,4 +1,4 @@
-"""The reference of settings, from the model and the docstrings below its fields."""
+"""Generate the reference of settings from the model and the docstrings below its fields."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _HEAD: Final = """# Settings
 
 <!-- Generated from server/config/settings by `make reference`; do not edit. -->
 
-A setting can stand in several places; the first that has it wins:
+A setting can be given in several places; the first place that has it wins:
 
 1. a flag on the command line,
-2. a variable of the environment (an empty one counts as not set; lists are separated by commas, switches are `true` or
+2. an environment variable (an empty one counts as not set; lists are separated by commas, switches are `true` or
    `false`),
-3. your own `skillserve.toml`, in `$XDG_CONFIG_HOME/skillserve`, that is usually `~/.config/skillserve`
+3. your own `skillserve.toml`, in `$XDG_CONFIG_HOME/skillserve`, which is usually `~/.config/skillserve`
    (`%APPDATA%\\skillserve` on Windows),
 4. for `watch.mode` and `watch.debounce_ms`, JD.AI's `skills.json`,
 5. the default.
@@ -51,15 +51,15 @@ pinned = ["release-notes"]
 path = "~/team/skills"
 ```
 
-Every command reads all of them. A section, a key or a value that cannot be used ends the command with exit code 2 and a
-message that names it and where it stands.
+Every command reads all settings. An unknown section or key, or an invalid value, ends the command with exit code 2 and
+a message that names the setting and its origin.
 """
 
 _PROJECT: Final = """## The file of a project
 
-A `skillserve.toml` in the working directory is the project's. It counts once you
-[trust the project](../guides/choose-sources.md#trust-a-project), for the project's own skills alone, and only
-with these keys: {keys}. A source in it may have {source_keys}. Everything else in it is ignored, and named on stderr.
+A `skillserve.toml` in the working directory belongs to the project. Once you
+[trust the project](../guides/choose-sources.md#trust-a-project), these of its keys apply, to the project's own skills
+only: {keys}. A source in it may have {source_keys}. All other keys in it are ignored and named on stderr.
 """
 
 
@@ -81,7 +81,7 @@ def settings_page() -> str:
 
 
 def docstrings_of(kind: type) -> dict[str, str]:
-    """Return the strings below the fields of a struct, which Python does not keep."""
+    """Return the strings below the fields of a struct, parsed from its source because Python discards them."""
     definition, *_ = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     body = definition.body if isinstance(definition, ast.ClassDef) else []
     found = {}
@@ -113,7 +113,7 @@ def _entry(setting: Setting, text: str, kind: Type, *, has_flag: bool) -> Iterat
 def _sources() -> Iterator[str]:
     texts, kinds = docstrings_of(SourceSettings), _types_of(SourceSettings)
     defaults: Mapping[str, Any] = {field.name: field.default for field in fields(SourceSettings)}
-    yield "Keys of a table `[[discovery.sources]]`; where there is no default, the setting of `[discovery]` counts:\n"
+    yield "Keys of a table `[[discovery.sources]]`; without a default, the setting of `[discovery]` applies:\n"
     yield "| Key | Value | Default | Meaning |\n|---|---|---|---|"
     for key, text in texts.items():
         default = "required" if defaults[key] is NODEFAULT else _shown(defaults[key])

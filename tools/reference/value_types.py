@@ -1,4 +1,4 @@
-"""In words, what values a setting takes."""
+"""Describe in words which values a setting accepts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SIMPLE: Final[dict[type[Type], str]] = {
 
 
 def described(kind: Type) -> str:  # noqa: PLR0911 - one for each kind
-    """Return the words for a type."""
+    """Describe the values of a type."""
     match kind:
         case UnionType(types=parts):
             (some,) = (each for each in parts if not isinstance(each, NoneType))

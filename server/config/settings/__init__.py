@@ -1,10 +1,10 @@
 """Settings: one frozen model, built once from flags, environment, `skillserve.toml` and defaults, in that order.
 
-Everything below receives values; nothing else in the product reads the environment for settings. Each section has its
-struct, and its fields are documented by the strings below them: `docs/reference/settings.md` is made of these.
+No other module reads the environment for settings; it receives values. Each section is
+a struct; the strings below its fields document them, and `docs/reference/settings.md` is generated from these strings.
 
-The `skillserve.toml` in the working directory may have come with a repository. It is not one of these layers: what it
-may say of the project's own skills, once the project is trusted, is all in `ProjectSettings`; see `project_file`.
+The `skillserve.toml` in the working directory may be part of a repository, so it is not one of these layers. If the
+project is trusted, the file can set the values of `ProjectSettings` for the project's own skills; see `project_file`.
 """
 
 from server.config.files import ConfigurationError

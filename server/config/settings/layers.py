@@ -69,7 +69,7 @@ def from_file(file: Path) -> Layer:
     """Return the values of the user's own file.
 
     Raises:
-        ConfigurationError: it cannot be read, or has a section or a key that is unknown.
+        ConfigurationError: the file cannot be read, or has an unknown section or key.
     """
     found = {path: Given(value, str(file)) for path, value in entries(read_settings_file(file))}
     for path in found:
@@ -83,14 +83,14 @@ def from_environment(environment: Mapping[str, str]) -> Layer:
     found: dict[SettingPath, Given] = {}
     for path, setting in BY_PATH.items():
         variable = setting.variable
-        # Compose files set variables to nothing.
+        # Compose files set variables to an empty text.
         if variable and (text := environment.get(variable)):
             found[path] = Given(_parsed(text, setting.default), f"the environment variable {variable}")
     return found
 
 
 def from_flags(flags: Mapping[str, object]) -> Layer:
-    """Return the values of the command line, given by option."""
+    """Return the values of the command line; `flags` maps options to values."""
     given = ((BY_OPTION[name], flag) for name, flag in flags.items() if flag is not None and flag != ())
     return {setting.path: Given(flag, setting.flag) for setting, flag in given}
 

@@ -37,4 +37,4 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     admin: AdminSettings = AdminSettings()
     logging: LoggingSettings = LoggingSettings()
     project: ProjectSettings | None = None
-    """What the file of the project says; None unless the project is trusted. This is not a section of the user's."""
+    """The settings of the project's file; None unless the project is trusted. The user's file has no such section."""

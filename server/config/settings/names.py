@@ -50,7 +50,7 @@ _FLAGS: Final = {
     "tools": "--tool",
     "workflows": "--workflow",
 }
-# Flags that are not `--` and the option with hyphens.
+# Flags that do not follow the rule: `--`, then the option with hyphens.
 
 _FILE_ONLY: Final = frozenset({"client_budgets", "confirm_patterns", "danger_patterns", "sources", "tool_names"})
 # Options whose values a variable cannot hold: tables, and patterns that may contain commas.

@@ -25,7 +25,7 @@ class ProjectSource(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class ProjectDiscovery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where skills of the project are looked for, and how they are read; None keeps the user's setting."""
+    """Where the project's skills are searched, and how they are read; None keeps the user's setting."""
 
     strictness: Strictness | None = None
     conventions: Conventions | None = None

@@ -26,7 +26,7 @@ class ScriptSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     output_bytes: Annotated[int, Meta(ge=1, le=1_000_000_000)] = 10_000_000
     """Number of bytes on stdout and stderr together after which a script is ended."""
     environment: tuple[str, ...] = ()
-    """Names of variables that scripts inherit from the server, beside a fixed list. Variables that begin with
+    """Names of variables that scripts inherit from the server, in addition to a fixed list. Variables that begin with
     `SKILLSERVE_` are never passed on."""
     index: SecretStr | None = None
     """URL of the package index for scripts that need Python packages; it may hold credentials. By default it is the
@@ -34,8 +34,8 @@ class ScriptSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     package_urls: bool = False
     """Whether scripts may name indexes, URLs and paths of their own for the packages that they need."""
     uv_environment: tuple[str, ...] = ()
-    """Names of variables that uv inherits, beside a fixed list, when it fetches packages for scripts. Set it for
-    proxies, certificates or credentials of an index."""
+    """Names of variables that uv inherits, in addition to a fixed list, when it fetches packages for scripts. Set it
+    for proxies, certificates or credentials of an index."""
     network: bool = False
     """Whether scripts in a sandbox can use the network; without a sandbox they always can."""
     workspace: str | None = None
@@ -57,5 +57,5 @@ class ScriptSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 def _check_names(key: str, names: tuple[str, ...]) -> None:
     for name in names:
         if name.upper().startswith(HIDDEN_PREFIX) or not name or "=" in name or "\0" in name:
-            message = f"{name[:80]!r}: expected a variable's name; none that begins with {HIDDEN_PREFIX}"
+            message = f"{name[:80]!r}: expected a variable's name that does not begin with {HIDDEN_PREFIX}"
             raise InvalidValueError(message, (key,))

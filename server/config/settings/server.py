@@ -1,4 +1,4 @@
-"""How a server runs: transport, HTTP, administration, logs and the watching of files."""
+"""How a server runs: transport, HTTP, administration, logs and file watching."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 _HEADER_TEXT = r"[\x21-\x7e]{16,1024}"
-# Fits into a header, and is too long to guess.
+# A value that fits into a header and is too long to guess.
 
 
 class Transport(StrEnum):
@@ -33,7 +33,7 @@ class Transport(StrEnum):
 
 
 class LogLevel(StrEnum):
-    """How much goes to stderr."""
+    """The least severe messages that go to stderr."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -42,7 +42,7 @@ class LogLevel(StrEnum):
 
 
 class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The protocol, whatever carries it."""
+    """Settings of the protocol that apply to every transport."""
 
     transport: Transport = Transport.STDIO
     """What carries messages: `stdio` for one client that starts the server, `http` for many clients of a server that
@@ -62,11 +62,12 @@ class HttpSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     path: Annotated[str, Meta(pattern=r"^/[A-Za-z0-9_./-]*$")] = "/mcp"
     """Path of the MCP endpoint. Change it when a proxy in front forwards another path."""
     allowed_hosts: tuple[str, ...] = ()
-    """`Host` headers to accept, beside those of loopback. Name the public host name here when other machines or a
-    proxy reach the server. If it is empty and `host` is not a loopback address, every `Host` header is accepted."""
+    """`Host` headers to accept, in addition to those of loopback. Name the public host name here when other machines
+    or a proxy reach the server. If it is empty and `host` is not a loopback address, all `Host` headers are accepted.
+    """
     allowed_origins: tuple[str, ...] = ()
-    """`Origin` headers to accept, beside those of the allowed hosts. Set it for web applications on other hosts that
-    connect from a browser."""
+    """`Origin` headers to accept, in addition to those of the allowed hosts. Set it for web applications on other hosts
+    that connect from a browser."""
     session_idle_seconds: Annotated[int, Meta(ge=1, le=86_400)] = 600
     """Seconds after which an idle session of the handshake era is closed. A session is idle while it has no request in
     progress and no open event stream. Reduce it when many clients connect and never close their sessions."""
@@ -82,7 +83,7 @@ class AdminSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def __post_init__(self) -> None:
         if self.token is not None and not re.fullmatch(_HEADER_TEXT, self.token.get_secret_value()):
             # A pattern in the type would put the value into its message.
-            raise InvalidValueError("expected from 16 to 1024 characters of ASCII, without spaces", ("token",))
+            raise InvalidValueError("expected 16 to 1024 printable ASCII characters without spaces", ("token",))
 
 
 class LoggingSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -108,5 +109,5 @@ class WatchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def options(self) -> WatchOptions:
-        """The same for the watcher, in seconds."""
+        """The options of the watcher, in seconds."""
         return WatchOptions(self.mode, self.debounce_ms / 1000, self.poll_ms / 1000)

@@ -25,14 +25,14 @@ __all__ = [
 
 _TOOL_NAME = r"[A-Za-z0-9_./:#@-]{1,64}"
 _CLIENT_NAME = r"[^<>\x00-\x1f\x7f]{1,64}"
-# These names stand in texts for models, and must not be able to say anything of their own there.
+# These names become part of texts for models; the patterns keep instructions out of them.
 
 _MAX_TOOL_NAMES = 200
 # Maximum number of clients, and of names for each.
 
 
 class Conventions(StrEnum):
-    """Where convention files such as `AGENTS.md` are skills: nowhere, in directories that are named, in the project."""
+    """Where convention files such as `AGENTS.md` are skills: nowhere, in named directories, or also in the project."""
 
     OFF = "off"
     NAMED = "named"
@@ -40,12 +40,12 @@ class Conventions(StrEnum):
 
 
 class SourceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A directory of skills that the user adds to the default ones; None takes the setting for all sources."""
+    """A directory of skills that the user adds to the default ones; None inherits the setting of all sources."""
 
     path: NonEmpty
     """The directory, absolute or relative to the file. A default directory can be named to change its settings."""
     scope: Scope = Scope.MANAGED
-    """The scope, which decides on precedence; configured sources come first among those of the same scope."""
+    """The scope, which determines precedence; configured sources precede the other sources of their scope."""
     strictness: Strictness | None = None
     """Strictness for this source."""
     follow_symlinks: bool | None = None
@@ -61,11 +61,11 @@ class SourceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class DiscoverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where skills are looked for, and how strictly they are read."""
+    """Where skills are searched, and how strictly they are read."""
 
     strictness: Strictness = Strictness.LENIENT
-    """What a breach of the format's rules costs: with `lenient` a warning, with `required` the skill if its name or
-    description is missing, with `strict` the skill. Use `strict` for skills that you publish."""
+    """How violations of the format's rules are handled: `lenient` warns, `required` also rejects a skill without a name
+    or description, `strict` rejects every skill with a violation. Use `strict` for skills that you publish."""
     follow_symlinks: bool = False
     """Whether symbolic links to skill folders, and links that stay within their source, are followed. Switch it on if
     you link skills from a checkout."""
@@ -83,11 +83,11 @@ class DiscoverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Where convention files such as `AGENTS.md` are skills: `off` nowhere, `named` in directories on the command line
     and in configured sources, `project` also everywhere in the project."""
     sources: tuple[SourceSettings, ...] = ()
-    """Directories of skills to add to the default ones, as paths or as tables `[[discovery.sources]]`. They count where
-    the command line names no directory."""
+    """Directories of skills to add to the default ones, as paths or as tables `[[discovery.sources]]`. They apply only
+    if the command line names no directory."""
     precedence: tuple[Scope, ...] = ()
-    """Scopes in order of precedence, highest first; scopes that are left out follow in their default order. It counts
-    where the command line names no directory. Set it if skills of another scope should win when names clash."""
+    """Scopes in order of precedence, highest first; scopes that are left out follow in their default order. It applies
+    only if the command line names no directory. Set it if skills of another scope should win when names clash."""
 
     def __post_init__(self) -> None:
         for source in self.sources:
@@ -105,30 +105,30 @@ class CatalogSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     pinned: tuple[str, ...] = ()
     """Names of skills that stand first in the catalog, in this order. Pin the skills that a model must always see."""
     usage: bool = True
-    """Whether the server counts how often each skill is used, in a file of the user's, to list those used most before
-    others. Switch it off for an order that never changes, or where nothing may be written."""
+    """Whether the server counts in a file how often each skill is used, and lists frequently used skills first. Switch
+    it off for an order that never changes, or where nothing may be written."""
     budget: Annotated[int, Meta(ge=500)] = 32_000
     """Longest catalog in the description of `activate_skill`, in characters; four are about one token. Clients that
-    are known to cut get no more than they show. Reduce it to save context."""
+    are known to truncate it get a shorter catalog. Reduce it to save context."""
     entry_limit: Annotated[int, Meta(ge=20, le=MAX_ENTRY)] = MAX_ENTRY
     """Longest entry of one skill in the catalog, in characters. A smaller limit shows more skills to clients that
-    cut."""
+    truncate the catalog."""
     enum_limit: PositiveInt = 1000
-    """Number of names in the enum of `activate_skill`; further active skills can be activated all the same. Reduce it
+    """Number of names in the enum of `activate_skill`; further active skills can be activated too. Reduce it
     for clients that reject large schemas."""
 
 
 class ClientSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How texts are adapted to single clients."""
+    """How texts are adapted to individual clients."""
 
     budgets: dict[str, PositiveInt] = field(default_factory=dict)
-    """Longest catalog for single clients, in characters, by the client's key. It overrides `[catalog] budget` and what
-    is known of the client. Set it if a client shows more, or less, than `visibility` says."""
+    """Longest catalog for individual clients, in characters, by the client's key. It overrides `[catalog] budget` and
+    the known limit of the client. Set it if a client shows more, or less, than `visibility` reports."""
     adapt: bool = True
-    """Whether an activation tells the model what the tools and files that a skill names are called in its client."""
+    """Whether an activation lists the client's own names for the tools and files that the skill mentions."""
     tool_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """What tools that skills name are called in a client: one table for each client, by the beginning of its name, by
-    its key or by `*` for all. Set it for clients that are not known, or for tools of your own."""
+    """A client's own names for the tools that skills mention: one table for each client, by the beginning of its name,
+    by its key or by `*` for all. Set it for unknown clients, or for tools of your own."""
 
     def __post_init__(self) -> None:
         if max(len(self.tool_names), *map(len, self.tool_names.values()), 0) > _MAX_TOOL_NAMES:
@@ -144,16 +144,16 @@ class ClientSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 raise InvalidValueError(message, ("tool_names",))
 
     def __hash__(self) -> int:
-        # Tables have no hash of their own.
+        # Tables are not hashable.
         return hash(self.adapt)
 
 
 class SearchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Search for skills, and skills that are put before a message."""
+    """Search for skills, and skills that are inserted before a message."""
 
     reranker: Annotated[str, Meta(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None = None
     """A function that reorders search results, as `package.module:name`. Its code runs in the server. Set it to add a
     ranking of your own, for example by embeddings."""
     max_injected_chars: Annotated[int, Meta(ge=1, le=1_000_000)] = 2000
-    """Longest part of a skill's body that `with_skills` and `skill_context` put before a message, in Unicode code
-    points. Raise it if skills are cut off in the middle."""
+    """Longest part of a skill's body that `with_skills` and `skill_context` insert before a message, in Unicode
+    code points. Raise it if skills are truncated."""

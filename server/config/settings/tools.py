@@ -1,4 +1,4 @@
-"""Which tools clients get beside those for skills, and which tool calls the guard stops."""
+"""Which tools clients get in addition to those for skills, and which tool calls the guard stops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["GuardSettings", "OptionalTool", "ToolSettings"]
 
 
 class OptionalTool(StrEnum):
-    """Tools that are offered only where settings name them."""
+    """Tools that are offered only if the settings name them."""
 
     SKILLS_STATUS = "skills_status"
     RELOAD_SKILLS = "reload_skills"
@@ -25,7 +25,7 @@ class OptionalTool(StrEnum):
 
 
 class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Tools that are off until they are switched on."""
+    """Tools that are off by default."""
 
     enabled: tuple[OptionalTool, ...] = ()
     """Optional tools to offer. `run_skill` and `run_workflow` also need a model, `run_workflow` workflows as well."""
@@ -41,11 +41,10 @@ class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class GuardSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Patterns of the user's for tool calls, which count beside those of skills."""
+    """The user's own patterns for tool calls, in addition to those of skills."""
 
     danger_patterns: tuple[str, ...] = ()
-    """Regular expressions for tool calls that are denied, whatever skills say; written as in a skill's own
-    `danger_patterns`."""
+    """Regular expressions for tool calls that are always denied, with the syntax of a skill's `danger_patterns`."""
     confirm_patterns: tuple[str, ...] = ()
     """Regular expressions for tool calls that the user has to confirm."""
 

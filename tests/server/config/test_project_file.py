@@ -292,7 +292,7 @@ def test_no_project_sets_what_is_not_in_the_list_and_what_was_left_out_is_told(
     assert world.settings() == expected[0]
     (told,) = caplog.messages
     assert str(world.project / "skillserve.toml") in told
-    assert f"No project sets {name}: say it in {world.home / '.config' / 'skillserve' / 'skillserve.toml'}" in told
+    assert f"A project cannot set {name}: use {world.home / '.config' / 'skillserve' / 'skillserve.toml'}" in told
     assert "0123456789abcdef" not in told
     assert world.active() == expected[1]
 
@@ -305,11 +305,8 @@ def test_what_trust_would_change_is_told_with_the_command(world: World, caplog: 
     assert world.settings() == Settings()
     about_settings, about_jdai = caplog.messages
     assert "is not trusted: it sets discovery.sources, discovery.strictness, http.port." in about_settings
-    assert (
-        f"this lets discovery.sources, discovery.strictness count: `skillserve trust {world.project}`."
-        in about_settings
-    )
-    assert "No project sets http.port: say it in " in about_settings
+    assert f"run `skillserve trust {world.project}` to apply discovery.sources, discovery.strictness." in about_settings
+    assert "A project cannot set http.port: use " in about_settings
     assert f"{world.project / '.jdai' / 'skills.json'} is ignored" in about_jdai
 
 
@@ -341,7 +338,7 @@ def test_nobody_is_told_to_trust_the_folder_that_all_projects_lie_in(
     at_home = Machine(Places(world.home, world.home, world.places.config_home))
     assert settings_of(at_home, {}) == Settings()
     (told,) = caplog.messages
-    assert "No project sets discovery.strictness: say it in " in told
+    assert "A project cannot set discovery.strictness: use " in told
     assert "skillserve trust" not in told
 
 
@@ -419,7 +416,7 @@ def test_a_source_out_of_a_trusted_project_is_left_out_and_told(
     assert project is not None
     assert [source.path for source in project.discovery.sources] == [str(world.project / "in")]
     assert (
-        "No project sets discovery.sources.0 (it lies outside of the project), "
+        "A project cannot set discovery.sources.0 (it is outside the project), "
         "discovery.sources.1.follow_symlinks, discovery.sources.1.scope: " in caplog.text
     )
     assert world.active() == expected
@@ -486,7 +483,7 @@ def test_a_server_in_a_strange_repository_stays_at_stdio_and_says_what_it_ignore
         timeout=60,
         check=True,
     )
-    assert "No project sets http.host, http.port, server.transport: say it in " in done.stderr
+    assert "A project cannot set http.host, http.port, server.transport: use " in done.stderr
 
 
 @posix
