@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import chain, count
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from skills_core.diagnostics import printable
@@ -96,11 +96,10 @@ def settle(candidates: Sequence[Candidate], before: Settlement | None = None) ->
     for rank, place, name in claims:
         if name not in winners or rank < winners[name][0]:
             winners[name] = (rank, place)
-    kept = [each for each in candidates if each.rank == winners[each.content.name][0]]
     shadowing = {(rank, place): winners[name] for rank, place, name in claims if rank != winners[name][0]}
+    kept = {position: each for each in candidates if (position := each.position) not in shadowing}
     paths = _Paths(kept)
-    placements = dict(zip((each.position for each in kept), _place(kept, paths.given), strict=True))
-    return Settlement(claims, paths.room, placements, shadowing)
+    return Settlement(claims, paths.room, _placements(kept, paths.path_of), shadowing)
 
 
 def _same_room(candidates: Sequence[Candidate], room: Mapping[Spot, bool]) -> bool:
@@ -115,24 +114,26 @@ def _is_room(outer: SkillContent, inside: str) -> bool:
     return not any(file == inside or file.startswith(inside + "/") for file in outer.files)
 
 
-def _place(candidates: Sequence[Candidate], paths: Sequence[str]) -> list[Placement]:
-    """Return the placement of each candidate, in their order."""
-    names = Counter(candidate.content.name for candidate in candidates)
-    taken = set(paths)
+def _placements(candidates: Mapping[Position, Candidate], path_of: Mapping[Position, str]) -> dict[Position, Placement]:
+    """Return the placement of each candidate, given the paths."""
+    names = Counter(candidate.content.name for candidate in candidates.values())
+    taken = set(path_of.values())
     keys: set[str] = set()
-    placements: list[Placement] = []
-    for candidate, path in zip(candidates, paths, strict=True):
-        name = candidate.content.name
+    placements: dict[Position, Placement] = {}
+    for position, candidate in candidates.items():
+        name, path = candidate.content.name, path_of[position]
         # A name that breaks the rules may equal another skill's path.
         is_unique = names[name] == 1 and (name == path or name not in taken)
         key = _unused(name if is_unique else printable(path), keys)
         keys.add(key)
-        placements.append(Placement(key, path, shares_name=names[name] > 1))
+        placements[position] = Placement(key, path, shares_name=names[name] > 1)
     return placements
 
 
 def _unused(key: str, keys: set[str]) -> str:
-    return next(each for each in chain([key], (f"{key}~{number}" for number in count(2))) if each not in keys)
+    if key not in keys:
+        return key
+    return next(each for number in count(2) if (each := f"{key}~{number}") not in keys)
 
 
 class _Paths:
@@ -143,15 +144,14 @@ class _Paths:
     gets a path below that of the skill that encloses it.
     """
 
-    def __init__(self, candidates: Sequence[Candidate]) -> None:
-        self._by_folder = {(each.rank, each.content.place): each for each in candidates}
-        self._path_of: dict[tuple[int, str], str] = {}
-        self._holder: dict[str, tuple[int, str]] = {}
-        self._occupied: set[str] = set()
+    def __init__(self, candidates: Mapping[Position, Candidate]) -> None:
+        self.path_of: dict[Position, str] = {}
         self.room: dict[Spot, bool] = {}
-        for candidate in sorted(candidates, key=self._order):
+        self._candidates = candidates
+        self._holder: dict[str, Position] = {}
+        self._occupied: set[str] = set()
+        for candidate in sorted(candidates.values(), key=self._order):
             self._place(candidate)
-        self.given = [self._path_of[each.rank, each.content.place] for each in candidates]
 
     def _order(self, candidate: Candidate) -> tuple[int, bool, int, str]:
         """Return the sort key: rank, then skills that keep their own path, then enclosing before nested skills."""
@@ -164,29 +164,29 @@ class _Paths:
         folder = candidate.content.place
         while folder:
             folder = parent(folder)
-            if (candidate.rank, folder) in self._by_folder:
-                yield self._by_folder[candidate.rank, folder].content
+            if (candidate.rank, folder) in self._candidates:
+                yield self._candidates[candidate.rank, folder].content
 
     def _place(self, candidate: Candidate) -> None:
-        place = (candidate.rank, candidate.content.place)
+        position = candidate.position
         enclosing = list(self._enclosing(candidate))
         path = next(path for path in self._choices(candidate, enclosing) if self._is_free(path, candidate, enclosing))
-        self._path_of[place] = path
-        self._holder[path] = place
+        self.path_of[position] = path
+        self._holder[path] = position
         self._occupied.update(_prefixes(path))
 
     def _is_free(self, path: str, candidate: Candidate, enclosing: Sequence[SkillContent]) -> bool:
         """Tell whether no skill has a path at or below `path`, and only enclosing skills have one above it."""
         if path in self._occupied:
             return False
-        around = {(candidate.rank, each.place) for each in enclosing}
-        if any(above in self._holder and self._holder[above] not in around for above in _prefixes(path)):
+        holders = [self._holder[above] for above in _prefixes(path) if above in self._holder]
+        if holders and not {(candidate.rank, each.place) for each in enclosing}.issuperset(holders):
             return False
         return not enclosing or self._has_room(path, candidate, enclosing[0])
 
     def _has_room(self, path: str, candidate: Candidate, outer: SkillContent) -> bool:
         """Tell whether `path` is the candidate's own path below `outer`, or is not taken by files of `outer`."""
-        base = self._path_of[candidate.rank, outer.place] + "/"
+        base = self.path_of[candidate.rank, outer.place] + "/"
         inside = path.removeprefix(base)
         real = candidate.content.place.removeprefix(f"{outer.place}/")
         if not path.startswith(base) or inside == real:
@@ -200,7 +200,7 @@ class _Paths:
         outer = enclosing[0] if enclosing else None
         folder = candidate.content.place.removeprefix(f"{outer.place}/" if outer and outer.place else "")
         above, _, last = folder.rpartition("/")
-        base = "/".join(part for part in (self._path_of[candidate.rank, outer.place] if outer else "", above) if part)
+        base = "/".join(part for part in (self.path_of[candidate.rank, outer.place] if outer else "", above) if part)
         name = candidate.content.name if _is_segment(candidate.content.name) else last or "skill"
         prefix = f"{candidate.source.scope}-{candidate.rank + 1}"
         yield _joined(base, name)
