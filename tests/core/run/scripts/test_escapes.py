@@ -148,16 +148,21 @@ assert traced == 0
 """
 SHARED = """
 import mmap
+reader, writer = os.pipe()
 for _ in range(16):
     if os.fork() == 0:
         memory = mmap.mmap(-1, 64 << 20)
         for offset in range(0, len(memory), 4096):
             memory[offset] = 1
+        os.write(writer, b'.')
+        os.close(writer)
         time.sleep(600)
-time.sleep(1)
-for _ in range(16):
-    if os.waitpid(-1, os.WNOHANG)[0]:
-        raise SystemExit
+os.close(writer)
+done = b''
+while piece := os.read(reader, 16):
+    done += piece
+if len(done) < 16:
+    raise SystemExit
 """
 SETUID = "assert 'NoNewPrivs:\\t0' in open('/proc/self/status').read()"
 
