@@ -50,8 +50,15 @@ def _any_of(words: tuple[str, ...]) -> str:
     return "|".join(f"[{_INVISIBLE}]*".join(word) for word in words)
 
 
+def _not_before(characters: str) -> str:
+    """Return a pattern that fails if the next visible character is one of these; some invisible ones are letters."""
+    return rf"(?!(?:(?!\s)[{_INVISIBLE}])*(?![{_INVISIBLE}])[{characters}])"
+
+
 # A longer name is not ours: one that continues with a letter, a digit or `_`, and after a common word `-` or `.`.
-_NAME = rf"(?:(?:{_any_of(_OWN_WORDS)})(?!\w)|(?:{_any_of(_COMMON_WORDS)})(?![\w.-]))"
+_OWN_NAME = rf"(?:{_any_of(_OWN_WORDS)})" + _not_before(r"\w")
+_COMMON_NAME = rf"(?:{_any_of(_COMMON_WORDS)})" + _not_before(r"\w.-")
+_NAME = rf"(?:{_OWN_NAME}|{_COMMON_NAME})"
 # A `<` at the end of a text counts too, because our own text that follows may complete the tag.
 _OUR_TAG = re.compile(rf"<(?={_IGNORABLE}(?:/{_IGNORABLE})?(?:{_NAME}|\Z))", re.IGNORECASE)
 

@@ -118,7 +118,14 @@ def test_escaped_json_has_none_of_our_tags_and_the_same_value(value: dict[str, o
 @pytest.mark.parametrize("unseen", UNSEEN)
 @pytest.mark.parametrize("tag", sorted(TAGS))
 def test_invisible_characters_hide_no_tag(tag: str, unseen: str) -> None:
-    for text in (f"<{unseen}{tag}>", f"</{unseen}{tag}>", f"<{unseen}/{tag}>", f"<{unseen.join(tag)}>"):
+    for text in (
+        f"<{unseen}{tag}>",
+        f"</{unseen}{tag}>",
+        f"<{unseen}/{tag}>",
+        f"<{unseen.join(tag)}>",
+        f"<{tag}{unseen}>",
+        f"<{tag}{unseen}\nx>",
+    ):
         assert escape_tags(text) == f"&lt;{text[1:]}"
     assert escape_tags_and_marks(f"[{unseen}/{unseen.join('skill')}]").startswith("[\\")
 
