@@ -102,7 +102,7 @@ class Catalog:
     def restricted(self, admits: Callable[[Skill], bool]) -> Catalog:
         """Return the catalog of the skills that a caller may see; the same one if `admits` holds for all skills.
 
-        What is left says nothing of the others: see `restriction` for the skills that are hidden with a hidden one. A
+        What is left says nothing of the others; `catalog_filter` tells which skills are hidden with a hidden one. A
         source whose skills are all hidden is hidden as well; the others count the skills that are left. As soon as
         one skill is hidden there are no `problems`, since they name paths whatever skill these would belong to.
         """

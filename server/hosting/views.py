@@ -2,8 +2,9 @@
 
 A `ViewRule` names the view of each request and decides which skills a view shows. Each view has a snapshot of its own
 part of the catalog, built when a request of the view comes and the catalog has changed since; a search index of its
-own, so that no score depends on skills outside the view; and a feed of events, which is published to only while it
-has listeners. Without a rule there is one view, which shows the whole catalog.
+own, which need not follow the skills of another view, and whose scores depend on no skill outside the view; and a feed
+of events, which is published to only while it has listeners. Without a rule there is one view, which shows the whole
+catalog.
 """
 
 from __future__ import annotations
