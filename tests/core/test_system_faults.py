@@ -105,9 +105,8 @@ def places(catalog: Catalog) -> set[tuple[Path, str]]:
 
 
 def legible(catalog: Catalog) -> set[tuple[Path, str]]:
-    """Return the places of the skills that were read without faults."""
-    unread = {Reason.UNREADABLE, Reason.PERMISSION_DENIED}
-    return {(skill.source.root, skill.content.place) for skill in catalog.skills if skill.reason not in unread}
+    """Return the places of the skills whose main file was read; a link that is refused is not read."""
+    return {(skill.source.root, skill.content.place) for skill in catalog.skills if skill.digest is not None}
 
 
 def manifests(catalog: Catalog) -> dict[tuple[Path, str], frozenset[tuple[str, str]]]:
@@ -154,6 +153,9 @@ OTHER_SPELLING = [("write", "skill.md", CONTENTS[0]), ("write", "a/SKILL.md", CO
 @example(before=OTHER_SPELLING, meanwhile=[("recreate root", None, True)], faults=first(0, 1), follow=False, told=False)
 @example(before=OTHER_SPELLING, meanwhile=[("recreate root", None, True)], faults=first(2, 2), follow=False, told=False)
 @example(before=BESIDE_A_LINK, meanwhile=[], faults=first(2, 1), follow=False, told=False)
+@example(
+    before=BESIDE_A_LINK[1:], meanwhile=[("recreate root", None, True)], faults=first(10, 2), follow=False, told=False
+)
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     before=st.lists(OPERATIONS, min_size=1, max_size=8),
