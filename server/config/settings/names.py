@@ -116,6 +116,13 @@ def fault_of(path: SettingPath) -> str:
         return f"{shown}: expected the table [{name}]"
     import difflib  # noqa: PLC0415 - for errors alone
 
-    keys = [".".join(known) for known in BY_PATH]
-    near = [known for known in keys if known.endswith(f".{name}")] or difflib.get_close_matches(shown, keys, 1, 0.0)
-    return f"{shown}: unknown; the closest known name is {near[0]}"
+    names = {".".join(known): ".".join(known) for known in BY_PATH}
+    if not section:
+        names |= {option: ".".join(setting.path) for option, setting in BY_OPTION.items()}
+        names |= {known: f"[{known}]" for known in SECTIONS}
+    near = [known for known in names if known.endswith(f".{name}")] or difflib.get_close_matches(shown, names, 1)
+    if near:
+        return f"{shown}: unknown; the closest known name is {names[near[0]]}"
+    known_here = [key for known_section, key in BY_PATH if [known_section] == section]
+    expected = ", ".join(known_here or (f"[{known}]" for known in SECTIONS))
+    return f"{shown}: unknown; expected one of {expected}"
