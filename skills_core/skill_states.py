@@ -65,11 +65,7 @@ class Decider:
             detail = next((each.message for each in instructions.diagnostics if each.code is fault), "")
             return Standing(State.INVALID, fault, detail)
         if not self.trusted[candidate.rank]:
-            project = printable(str(source.project))
-            detail = (
-                f"the project {project} is not trusted; if you trust what is in it, run: skillserve trust {project}"
-            )
-            return Standing(State.EXCLUDED, Reason.UNTRUSTED, detail)
+            return Standing(State.EXCLUDED, Reason.UNTRUSTED, _untrusted(printable(str(source.project))))
         winner = settlement.shadowing.get(candidate.position)
         if winner is not None:
             rank, place = winner
