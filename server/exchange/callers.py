@@ -21,7 +21,7 @@ class Caller:
     """The sender of a request.
 
     `modern` is the protocol era, `session` the session id of the handshake era over HTTP, `principal` the user of a
-    login. Clients with equal values are told apart by their resume tokens alone, which cannot be guessed.
+    login. Only their resume tokens, which cannot be guessed, distinguish clients with equal values.
     """
 
     modern: bool

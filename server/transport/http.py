@@ -85,7 +85,7 @@ def build_app(server: SkillServer, host: Host, *, streams: bool = False) -> Even
     security = _security(settings)
 
     async def health(_: Request) -> JSONResponse:
-        # Whoever asks here may not be allowed to know how many skills there are.
+        # The route has no caller and so no view: the number would reveal skills that some callers may not see.
         counts = {} if host.views_differ else {"skills": len(host.everything.active)}
         return JSONResponse({"status": "ok", **counts})
 

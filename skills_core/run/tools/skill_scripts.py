@@ -136,9 +136,9 @@ def _slice_text(kept: str, stream: Stream, text: str, offset: int, characters: i
 
 def _continuation_hints(outputs: OutputCache[OutputText], texts: OutputText) -> list[str]:
     """Return hints for the streams of a failed script that the model has not received whole."""
-    told = Stream.STDERR if texts.stderr else Stream.STDOUT
+    reported = Stream.STDERR if texts.stderr else Stream.STDOUT
     sizes = {Stream.STDOUT: len(texts.stdout), Stream.STDERR: len(texts.stderr)}
-    left = [stream for stream, size in sizes.items() if size > (MAX_ERROR if stream is told else 0)]
+    left = [stream for stream, size in sizes.items() if size > (MAX_ERROR if stream is reported else 0)]
     if not left:
         return []
     kept = outputs.keep(texts)
