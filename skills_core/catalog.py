@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from skills_core.catalog_filter import visible_skills
 from skills_core.conflicts import NOTHING_SETTLED, Settlement
 from skills_core.errors import UnknownFileError, UnknownSkillError
-from skills_core.skill import Skill, SkillFile, State
+from skills_core.skill import Skill, SkillFile, State, is_same_skill
 from skills_core.uris import SCHEME, decode_path
 
 if TYPE_CHECKING:
@@ -117,6 +117,16 @@ class Catalog:
         )
         return Catalog(skills, (), sources)
 
+    def is_same(self, other: Catalog) -> bool:
+        """Tell whether everything that was derived from this catalog holds for the other."""
+        if (self.problems, self.sources) != (other.problems, other.sources):
+            return False
+        if len(self.skills) != len(other.skills):
+            return False
+        pairs = zip(self.skills, other.skills, strict=True)
+        # Nearly all skills are the same objects, so a call for each would take most of the time.
+        return all(old is new or is_same_skill(old, new) for old, new in pairs)
+
     def get(self, name: str) -> Skill | None:
         """Return the active skill whose key or path is `name`, None if there is none."""
         return self._by_key.get(name) or self._by_path.get(name)
@@ -144,6 +154,10 @@ class Catalog:
     def at(self, path: str) -> Skill | None:
         """Return the active skill with this path, None if there is none."""
         return self._by_path.get(path)
+
+    def shows(self, skill: Skill) -> bool:
+        """Tell whether an active skill has the path of `skill`, which may be of a catalog that shows more."""
+        return skill.path in self._by_path
 
     def offer(self, key: str) -> Skill | None:
         """Return the active skill with this key if a model may activate it, else None."""

@@ -1,6 +1,6 @@
 """Make the catalog of what was loaded, or the next one after a reload.
 
-Both ask `decisions`. A full build decides on every skill, which takes some hundred milliseconds for ten thousand. An
+Both ask `skill_states`. A full build decides on every skill, which takes some hundred milliseconds for ten thousand. An
 update decides only on the skills that changed and on those with gates; it is possible where nothing changed that other
 skills depend on, as in the most frequent edit, that of a skill's text. Its result equals that of a full build.
 """
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.catalog import Catalog, FoundSource, order_of
 from skills_core.conflicts import Candidate, settle
+from skills_core.skill import is_same_skill
 from skills_core.skill_states import Decider, apply_requirements, standing_of
 
 if TYPE_CHECKING:
@@ -170,10 +171,5 @@ def _place_of(skill: Skill) -> tuple[Path, str]:
 
 
 def _same_or_new(old: Skill | None, new: Skill) -> Skill:
-    """Return `old` if `new` equals it, so that catalogs can be compared by identity."""
-    return old if old is not None and old == new and _same_on_disk(old.content, new.content) else new
-
-
-def _same_on_disk(old: SkillContent, new: SkillContent) -> bool:
-    """Tell whether equal files also have the same fingerprints, so that they can be served from memory."""
-    return old is new or all(old.files[path].fingerprint == file.fingerprint for path, file in new.files.items())
+    """Return `old` if `new` is the same, so that most comparisons of catalogs are by identity."""
+    return old if old is not None and is_same_skill(old, new) else new

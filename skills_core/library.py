@@ -112,7 +112,7 @@ class Library:
             after = update_catalog(before, (self._loaded, loaded), (self._known, known))
             change = Change.between(before, after)
             self._loaded, self._known = loaded, known
-            if not _is_same(before, after):
+            if not after.is_same(before):
                 self._catalog = after
             return change
 
@@ -145,12 +145,6 @@ def load_catalog(sources: Iterable[Source], environment: Environment) -> Catalog
     """Load a catalog once, without reading any files but the main file of each skill."""
     seen = (source if is_trusted(source, environment) else source.preview for source in sources)
     return build_catalog([load_source(source, main_only=True) for source in seen], environment)
-
-
-def _is_same(before: Catalog, after: Catalog) -> bool:
-    if (before.problems, before.sources) != (after.problems, after.sources):
-        return False
-    return len(before.skills) == len(after.skills) and all(map(is_, before.skills, after.skills))
 
 
 def _alike(before: Iterable[Skill], after: Iterable[Skill]) -> int:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skills_core.gates import Credential
     from skills_core.sources import Source
 
-__all__ = ["Skill", "SkillContent", "SkillFile", "State"]
+__all__ = ["Skill", "SkillContent", "SkillFile", "State", "is_same_skill"]
 
 _ID_DIGITS = 12
 
@@ -191,3 +191,16 @@ class Skill:
     def within_source(self, path: str) -> str:
         """Return a file's path relative to the root of the source."""
         return f"{self.content.folder}/{path}" if self.content.folder else path
+
+
+def is_same_skill(old: Skill, new: Skill) -> bool:
+    """Tell whether two skills are equal and their files have the same fingerprints.
+
+    Then everything that was derived from the one, or is kept in memory for it, holds for the other.
+    """
+    if old is new:
+        return True
+    before, after = old.content, new.content
+    return old == new and (
+        before is after or all(before.files[path].fingerprint == file.fingerprint for path, file in after.files.items())
+    )

@@ -100,7 +100,7 @@ class _Index:
 
 
 class _Feed(InMemorySubscriptionBus):
-    """The events of one view, and the view that its listeners were told of last; None while there are none."""
+    """The events of one view, and the view that was announced to its listeners last; None without listeners."""
 
     def __init__(self, announced: Callable[[], View]) -> None:
         """Begin with no listeners; `announced` gives the view of the catalog that was announced last."""
@@ -175,7 +175,7 @@ class Views:
         return self._entry(name).view
 
     def feed(self, name: ViewName) -> SubscriptionBus:
-        """Return the events of a view; as long as it has listeners, they are told what each reload changes for them."""
+        """Return the events of a view; while it has listeners, each reload publishes what it changes for them."""
         return self._entry(name).feed
 
     def change_in(self, name: ViewName, change: Change) -> Change:
@@ -226,7 +226,8 @@ class Views:
         whole = self._library.catalog
         if entry.whole is not whole:
             catalog = self._catalog(name, whole)
-            if not _are_alike(entry.view.catalog, catalog):
+            # Another catalog of the library differs; what a view shows of it may be the same as before.
+            if self._rule is None or not catalog.is_same(entry.view.catalog):
                 entry.view = self._view(name, catalog, entry.view.index, entry.view.budgets)
             entry.whole = whole
         return entry
@@ -252,18 +253,3 @@ class Views:
 
     def _catalog(self, name: ViewName, whole: Catalog) -> Catalog:
         return whole if self._rule is None else whole.restricted(partial(self._rule.shows, name))
-
-
-def _are_alike(before: Catalog, after: Catalog) -> bool:
-    """Tell whether two catalogs of a view are the same, so that all that was derived from the first can stay."""
-    if (before.problems, before.sources) != (after.problems, after.sources):
-        return False
-    return len(before.skills) == len(after.skills) and all(map(_look_alike, before.skills, after.skills))
-
-
-def _look_alike(old: Skill, new: Skill) -> bool:
-    """Tell whether two skills are equal, and their files look the same on the disk, so that no read is done twice."""
-    if old is new:
-        return True
-    files = new.content.files
-    return old == new and all(files[path].fingerprint == file.fingerprint for path, file in old.content.files.items())

@@ -70,11 +70,10 @@ class RunParticipants:
     catalog: Callable[[], Catalog] | None = None
 
     def disclosing(self, guard: Guard) -> Guard:
-        """Return the guard as its reasons may be told to the client."""
+        """Return the guard with reasons that disclose only what the client may see."""
         if self.catalog is None:
             return guard
-        seen = self.catalog()
-        return guard.disclosing(lambda skill: seen.at(skill.path) is not None)
+        return guard.disclosing(self.catalog().shows)
 
 
 class SkillRunner:

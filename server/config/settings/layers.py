@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
@@ -117,11 +117,7 @@ def _section(name: str, merged: Layer) -> Any:  # noqa: ANN401 - of the section'
         return read(type(getattr(DEFAULTS, name)), values)
     except InvalidValueError as error:
         origin = merged[name, error.path[0]].origin
-        raise ConfigurationError(f"{origin}: {_dotted((name, *error.path))}: {error.message}") from None
-
-
-def _dotted(path: Iterable[str]) -> str:
-    return ".".join(path)
+        raise ConfigurationError(f"{origin}: {'.'.join((name, *error.path))}: {error.message}") from None
 
 
 def _parsed(text: str, default: object) -> object:
