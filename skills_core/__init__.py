@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     )
     from skills_core.diagnostics import Diagnostic, Reason, Severity
     from skills_core.errors import (
+        AmbiguousSkillError,
         FileRefusedError,
         InvalidFrontmatterError,
         InvalidSkillError,
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
     from skills_core.sources import ScanBounds, Scope, Source, Strictness, explicit_sources
 
 __all__ = [
+    "AmbiguousSkillError",
     "AssembledContext",
     "Band",
     "ByName",
@@ -175,8 +177,9 @@ _HOMES = {
     ),
     "diagnostics": "Diagnostic Reason Severity",
     "errors": (
-        "FileRefusedError InvalidFrontmatterError InvalidSkillError InvalidSkillsRootError InvalidSourceError "
-        "MissingFieldError SkillIoError SkillsError SkillYamlError UnknownFileError UnknownSkillError"
+        "AmbiguousSkillError FileRefusedError InvalidFrontmatterError InvalidSkillError InvalidSkillsRootError "
+        "InvalidSourceError MissingFieldError SkillIoError SkillYamlError SkillsError UnknownFileError "
+        "UnknownSkillError"
     ),
     "format.frontmatter": "Evaluation Frontmatter ToolDeclaration",
     "format.gate": "Gate",

@@ -7,11 +7,11 @@ from collections import Counter
 from copy import copy
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from skills_core.catalog_filter import visible_skills
 from skills_core.conflicts import NOTHING_SETTLED, Settlement
-from skills_core.errors import UnknownFileError, UnknownSkillError
+from skills_core.errors import AmbiguousSkillError, UnknownFileError, UnknownSkillError
 from skills_core.skill import Skill, SkillFile, State, is_same_skill
 from skills_core.uris import SCHEME, decode_path
 
@@ -55,6 +55,7 @@ class Catalog:
     offered: tuple[Skill, ...] = field(init=False, compare=False)
     _by_key: MappingProxyType[str, Skill] = field(init=False, compare=False)
     _by_path: MappingProxyType[str, Skill] = field(init=False, compare=False)
+    _keys_of: MappingProxyType[str, tuple[str, ...]] = field(init=False, compare=False)
     _paths: tuple[str, ...] = field(init=False, compare=False)
     _depth: int = field(init=False, compare=False)
 
@@ -67,6 +68,7 @@ class Catalog:
         object.__setattr__(self, "offered", tuple(sorted(offered, key=_order_of_offer)))
         object.__setattr__(self, "_by_key", MappingProxyType({skill.key: skill for skill in active}))
         object.__setattr__(self, "_by_path", MappingProxyType({skill.path: skill for skill in active}))
+        object.__setattr__(self, "_keys_of", MappingProxyType(_keys_by_name(active)))
         object.__setattr__(self, "_paths", tuple(sorted(self._by_path)))
         object.__setattr__(self, "_depth", max((skill.path.count("/") + 1 for skill in active), default=0))
 
@@ -82,7 +84,7 @@ class Catalog:
     ) -> Catalog:
         """Return the catalog with the first skill of each pair replaced by the second.
 
-        Both must have the same name, place, key, path and state, and the same position in `offered`.
+        Both must have the same names, place, key, path and state, and the same position in `offered`.
         """
         catalog = copy(self)
         for name in ("skills", "active", "conditional"):
@@ -128,28 +130,37 @@ class Catalog:
         return all(old is new or is_same_skill(old, new) for old, new in pairs)
 
     def get(self, name: str) -> Skill | None:
-        """Return the active skill whose key or path is `name`, None if there is none."""
-        return self._by_key.get(name) or self._by_path.get(name)
+        """Return the active skill whose key or path is `name`, or the only one with this name or `skillKey`."""
+        found = self._by_key.get(name) or self._by_path.get(name)
+        if found is None and len(keys := self._keys_of.get(name, ())) == 1:
+            return self._by_key[keys[0]]
+        return found
 
     def skill(self, name: str, suggested: Iterable[Skill] | None = None) -> Skill:
-        """Return the active skill with `name` as its key, its path, or the URI of its SKILL.md.
+        """Return the active skill that `get` finds, or whose SKILL.md has the URI `name`.
 
-        The error suggests similar names from `suggested`, by default from all active skills: an error must not reveal
-        a skill to a caller who may not see it.
+        The error suggests names from `suggested`, by default from all active skills: an error must not reveal a skill
+        to a caller who may not see it.
 
         Raises:
             UnknownSkillError: no active skill has this name.
+            AmbiguousSkillError: several active skills have this name or `skillKey`.
         """
         found = self.get(name)
         if found is None and name.startswith(SCHEME):
             at = self.file(name)
             found = at[0] if at is not None and at[1] is at[0].content.main else None
-        if found is None:
-            other = next((skill for skill in self.skills if skill.name == name), None)
-            because = f"it is {other.state} ({other.reason}: {other.detail})" if other is not None else ""
-            known = self._by_key if suggested is None else (each.key for each in suggested)
-            raise UnknownSkillError(name, known, because)
-        return found
+        return found if found is not None else self._refuse(name, self.active if suggested is None else suggested)
+
+    def _refuse(self, name: str, suggested: Iterable[Skill]) -> NoReturn:
+        known = {skill.key: skill for skill in suggested}
+        choices = {key: known[key].description for key in self._keys_of.get(name, ()) if key in known}
+        if len(choices) > 1:
+            raise AmbiguousSkillError(name, choices)
+        inactive = (skill for skill in self.skills if skill.state is not State.ACTIVE and name in skill.content.names)
+        other = None if name in self._keys_of else next(inactive, None)
+        because = f"it is {other.state} ({other.reason}: {other.detail})" if other is not None else ""
+        raise UnknownSkillError(name, known, because)
 
     def at(self, path: str) -> Skill | None:
         """Return the active skill with this path, None if there is none."""
@@ -159,9 +170,9 @@ class Catalog:
         """Tell whether an active skill has the path of `skill`, which may be of a catalog that shows more."""
         return skill.path in self._by_path
 
-    def offer(self, key: str) -> Skill | None:
-        """Return the active skill with this key if a model may activate it, else None."""
-        skill = self._by_key.get(key)
+    def offer(self, name: str) -> Skill | None:
+        """Return the active skill that `get` finds if a model may activate it, else None."""
+        skill = self.get(name)
         return skill if skill is not None and skill.model_invocable else None
 
     def file(self, uri: str) -> tuple[Skill, SkillFile] | None:
@@ -218,6 +229,16 @@ class Catalog:
 def order_of(skill: Skill) -> tuple[str, str, str]:
     """Return the sort key of the skills of a catalog: name, path, and root of the source."""
     return skill.name, skill.path, str(skill.source.root)
+
+
+def _keys_by_name(skills: Iterable[Skill]) -> dict[str, tuple[str, ...]]:
+    """Return the keys of the skills with each name or `skillKey` that is not simply the key of its only skill."""
+    keys: dict[str, list[str]] = {}
+    for skill in skills:
+        for name in skill.content.names:
+            if name != skill.key:
+                keys.setdefault(name, []).append(skill.key)
+    return {name: tuple(found) for name, found in keys.items()}
 
 
 def _order_of_offer(skill: Skill) -> tuple[bool, str]:

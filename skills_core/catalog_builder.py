@@ -147,7 +147,7 @@ def _look_alike_to_others(old: SkillContent, new: SkillContent) -> bool:
     """Tell whether two contents agree in what other skills and the order of the catalog depend on."""
     before, after = old.instructions.frontmatter, new.instructions.frontmatter
     return (
-        old.name == new.name
+        old.names == new.names
         and before.requires == after.requires
         and bool(before.gates) == bool(after.gates)
         and before.model_invocable == after.model_invocable

@@ -35,12 +35,13 @@ def visible_skills(skills: tuple[Skill, ...], admits: Callable[[Skill], bool]) -
     more = {id(skill) for skill in skills if not admits(skill)}
     if not more:
         return skills
-    named, hidden, places = _by_name(skills), frozenset[int](), _Places(())
+    named, provided = _by_name(skills), _by_names(skills)
+    hidden, places = frozenset[int](), _Places(())
     while more:
         hidden |= more
         places = _Places(skill for skill in skills if id(skill) in hidden)
         left = (skill for skill in skills if id(skill) not in hidden)
-        more = {id(skill) for skill in left if places.enclose(skill) or _depends(skill, named, hidden)}
+        more = {id(skill) for skill in left if places.enclose(skill) or _depends(skill, named, provided, hidden)}
     return tuple(_without_trace(skill, places, named, hidden) for skill in skills if id(skill) not in hidden)
 
 
@@ -100,16 +101,28 @@ def _by_name(skills: Iterable[Skill]) -> dict[str, list[Skill]]:
     return named
 
 
-def _depends(skill: Skill, named: dict[str, list[Skill]], hidden: frozenset[int]) -> bool:
+def _by_names(skills: Iterable[Skill]) -> dict[str, list[Skill]]:
+    """Return the skills by each name that a `requires` may use."""
+    provided: dict[str, list[Skill]] = {}
+    for skill in skills:
+        for name in skill.content.names:
+            provided.setdefault(name, []).append(skill)
+    return provided
+
+
+def _depends(
+    skill: Skill, named: dict[str, list[Skill]], provided: dict[str, list[Skill]], hidden: frozenset[int]
+) -> bool:
     """Tell whether the state of a skill follows from a hidden one."""
     if skill.state is State.SHADOWED:
         return any(id(other) in hidden for other in named[skill.name] if _keeps_name(other))
-    required = [other for name in skill.frontmatter.requires for other in named.get(name, ())]
+    required = [other for name in skill.frontmatter.requires for other in provided.get(name, ())]
     if skill.reason in _OF_REQUIREMENTS:
         return any(id(other) in hidden for other in required)
     if skill.state is not State.ACTIVE:
         return False
-    served = {other.name for other in required if other.state is State.ACTIVE and id(other) not in hidden}
+    visible = (other for other in required if other.state is State.ACTIVE and id(other) not in hidden)
+    served = {name for other in visible for name in other.content.names}
     return any(name not in served for name in skill.frontmatter.requires)
 
 

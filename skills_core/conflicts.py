@@ -47,6 +47,11 @@ class Candidate(NamedTuple):
         return self.content.name
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names by which others may call the skill: its name, then its `skillKey` if that differs."""
+        return self.content.names
+
+    @property
     def requires(self) -> tuple[str, ...]:
         """The names of the skills that it requires."""
         return self.content.instructions.frontmatter.requires

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skills_core.diagnostics import one_line
 from skills_core.system_faults import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from skills_core.diagnostics import Diagnostic, Reason
 
 __all__ = [
+    "AmbiguousSkillError",
     "EntryRefusedError",
     "FileRefusedError",
     "FileUnavailableError",
@@ -44,6 +46,10 @@ __all__ = [
 
 _MAX_COMPARED = 300
 # Each comparison takes ten microseconds or more.
+
+_MAX_CHOICES = 10
+_CHOICE_LENGTH = 200
+# How many skills of one name an error lists, and how many characters of their descriptions.
 
 
 def similar_to(name: str, known: Iterable[str]) -> tuple[str, ...]:
@@ -213,6 +219,19 @@ class UnknownSkillError(SkillsError):
         self.similar = similar_to(name, known)
         why = f": {because}" if because else f".{did_you_mean(self.similar)}"
         super().__init__(f"There is no active skill {name[:200]!r}{why}")
+
+
+class AmbiguousSkillError(UnknownSkillError):
+    """Several active skills have this name; `choices` maps their full names to their descriptions."""
+
+    def __init__(self, name: str, choices: Mapping[str, str]) -> None:
+        self.name = name
+        self.choices = choices
+        self.similar = tuple(choices)[:_MAX_CHOICES]
+        listed = [f"- {key[:200]}: {one_line(choices[key][:_CHOICE_LENGTH])}" for key in self.similar]
+        rest = [f"- and {len(choices) - len(listed)} more"] if len(choices) > len(listed) else []
+        head = f"{len(choices)} skills are named {name[:200]!r}. Use the full name of the one that you mean:"
+        SkillsError.__init__(self, "\n".join([head, *listed, *rest]))
 
 
 class UnknownFileError(SkillsError):

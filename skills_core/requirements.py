@@ -1,89 +1,167 @@
 """Requirements between skills: a skill is served only if all skills named in its `requires` are served.
 
-Source: the capability format. A skill is excluded if it requires, directly or through others, a skill that is missing,
-not served or part of a cycle; the detail names the chain. Pure: names in, exclusions out.
+Source: the capability format. A name is provided by every skill that has it as its name or `skillKey`; where several
+do, one that is served is enough. A skill is excluded if it requires, directly or through others, a skill that is
+missing, not served or part of a cycle; the detail names the chain. Pure: names in, exclusions out.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from skills_core.diagnostics import Reason
 from skills_core.gates import Exclusion
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["unmet_requirements"]
+__all__ = ["Requiring", "unmet_requirements"]
 
 _MAX_CHAIN = 10
 # Names of a chain that a detail shows.
 
 
-def unmet_requirements(requires: Mapping[str, Sequence[str]], unserved: Mapping[str, str]) -> dict[str, Exclusion]:
-    """Return the exclusions of skills with unmet requirements, by name.
+class Requiring(NamedTuple):
+    """The names that a skill has, the one to show first, and the names that it requires."""
 
-    `requires` maps the name of each skill that is otherwise served to the names it requires; `unserved` maps other
-    names to why they are not served.
+    names: tuple[str, ...]
+    requires: tuple[str, ...]
+
+
+class _Cause(NamedTuple):
+    """The unmet requirement of a skill: the name, and the number of the skill that has it, None if there is none."""
+
+    name: str
+    skill: int | None
+
+
+_Numbers: TypeAlias = dict[str, list[int]]
+# The numbers of skills, by a name that they have or require.
+
+
+def unmet_requirements(served: Sequence[Requiring], unserved: Mapping[str, str]) -> dict[int, Exclusion]:
+    """Return the exclusions of skills with unmet requirements, by their numbers in `served`.
+
+    `served` are the skills that are otherwise served; `unserved` maps other names to why they are not served.
     """
-    causes = _unavailable(requires)
-    circular = _circular({name: needed for name, needed in requires.items() if name not in causes})
-    for name in circular:
-        causes[name] = next(needed for needed in requires[name] if needed in circular)
-    causes |= _unavailable({name: needed for name, needed in requires.items() if name not in causes})
-    return {name: _exclusion(name, causes, circular, unserved) for name in causes}
+    providers, dependents = _by_name(served)
+    satisfied = _satisfied(served, dependents)
+    rest = set(range(len(served))) - satisfied
+    if not rest:
+        return {}
+    causes = _missing(served, rest, providers, dependents)
+    # Each of the others requires another one of them: they are on cycles, or lead to one.
+    edges = {number: _blocking(served[number], providers, satisfied, causes) for number in rest - causes.keys()}
+    causes |= {number: blocking[0] for number, blocking in edges.items()}
+    circular = _circular({number: {each.skill for each in blocking} for number, blocking in edges.items()})
+    for number in circular:
+        causes[number] = next(each for each in edges[number] if each.skill in circular)
+    return {number: _exclusion(number, served, causes, circular, unserved) for number in sorted(rest)}
 
 
-def _unavailable(requires: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return the skills that depend on an unserved skill, each with the first one found that it requires."""
-    dependents: dict[str, list[str]] = {}
-    causes: dict[str, str] = {}
-    for name, needed in requires.items():
-        for each in needed:
-            dependents.setdefault(each, []).append(name)
-    waiting = [each for each in dependents if each not in requires]
+def _by_name(served: Sequence[Requiring]) -> tuple[_Numbers, _Numbers]:
+    """Return the skills that have each name, and those that require it."""
+    providers: _Numbers = defaultdict(list)
+    dependents: _Numbers = defaultdict(list)
+    for number, skill in enumerate(served):
+        for name in set(skill.names):
+            providers[name].append(number)
+        for name in set(skill.requires):
+            dependents[name].append(number)
+    return providers, dependents
+
+
+def _satisfied(served: Sequence[Requiring], dependents: _Numbers) -> set[int]:
+    """Return the skills whose requirements are met: those that require nothing, and then those that require them."""
+    open_names = [len(set(skill.requires)) for skill in served]
+    waiting = [number for number, count in enumerate(open_names) if not count]
+    satisfied = set(waiting)
+    met: set[str] = set()
     while waiting:
-        missing = waiting.pop()
-        for name in dependents.get(missing, ()):
-            if name not in causes:
-                causes[name] = missing
-                waiting.append(name)
+        for name in set(served[waiting.pop()].names) - met:
+            met.add(name)
+            for number in dependents.get(name, ()):
+                open_names[number] -= 1
+                if not open_names[number]:
+                    satisfied.add(number)
+                    waiting.append(number)
+    return satisfied
+
+
+def _missing(
+    served: Sequence[Requiring], rest: Iterable[int], providers: _Numbers, dependents: _Numbers
+) -> dict[int, _Cause]:
+    """Return the skills of `rest` that require a name which no skill has, directly or through others."""
+    causes: dict[int, _Cause] = {}
+    left = Counter({name: len(numbers) for name, numbers in providers.items()})
+    needed = dict.fromkeys(name for number in sorted(rest) for name in served[number].requires)
+    waiting = [_Cause(name, None) for name in needed if not left[name]]
+    while waiting:
+        cause = waiting.pop()
+        for number in dependents.get(cause.name, ()):
+            if number in causes:
+                continue
+            causes[number] = cause
+            for name in set(served[number].names):
+                left[name] -= 1
+                if not left[name]:
+                    waiting.append(_Cause(name, number))
     return causes
 
 
-def _circular(requires: Mapping[str, Sequence[str]]) -> frozenset[str]:
-    """Return the skills on cycles, or between cycles: what is left when all others are removed.
+def _blocking(
+    skill: Requiring, providers: _Numbers, satisfied: set[int], missing: Mapping[int, _Cause]
+) -> list[_Cause]:
+    """Return the skills that may be on a cycle with this one: those that have its unmet names and miss none."""
+    return [
+        _Cause(name, number)
+        for name in skill.requires
+        if satisfied.isdisjoint(providers[name])
+        for number in providers[name]
+        if number not in missing
+    ]
 
-    Skills that require nothing that is left are removed repeatedly, then skills that nothing left requires.
+
+def _circular(requires: Mapping[int, set[int | None]]) -> frozenset[int]:
+    """Return the skills on cycles, or between cycles: what is left when skills that nothing left requires are removed.
+
+    Each skill requires one of the others.
     """
-    forward = {name: {each for each in needed if each in requires} for name, needed in requires.items()}
-    backward: dict[str, set[str]] = {name: set() for name in forward}
-    for name, needed in forward.items():
-        for each in needed:
-            backward[each].add(name)
-    for edges, others in ((forward, backward), (backward, forward)):
-        waiting = [name for name, needed in edges.items() if not needed]
-        while waiting:
-            name = waiting.pop()
-            if name not in edges:
-                continue
-            del edges[name]
-            for other in others.pop(name, ()):
-                if other in edges:
-                    edges[other].discard(name)
-                    if not edges[other]:
-                        waiting.append(other)
-    return frozenset(forward)
+    count = Counter(each for needed in requires.values() for each in needed)
+    waiting = [number for number in requires if not count[number]]
+    left = set(requires)
+    while waiting:
+        number = waiting.pop()
+        left.discard(number)
+        for each in requires[number]:
+            count[each] -= 1
+            if each is not None and not count[each]:
+                waiting.append(each)
+    return frozenset(left)
 
 
 def _exclusion(
-    name: str, causes: Mapping[str, str], circular: frozenset[str], unserved: Mapping[str, str]
+    number: int,
+    served: Sequence[Requiring],
+    causes: Mapping[int, _Cause],
+    circular: frozenset[int],
+    unserved: Mapping[str, str],
 ) -> Exclusion:
-    chain = [name]
-    while chain[-1] in causes and len(chain) <= _MAX_CHAIN and causes[chain[-1]] not in chain:
-        chain.append(causes[chain[-1]])
-    last = chain[-1]
-    if name in circular:
-        return Exclusion(Reason.CIRCULAR_REQUIREMENT, f"requires itself: {' → '.join([*chain, causes[last]])}")
-    why = "is part of a circular requirement" if last in circular else unserved.get(last, "does not exist")
-    return Exclusion(Reason.UNMET_REQUIREMENT, f"requires {' → '.join(chain[1:])}, which {why}")
+    names, seen, last = [served[number].names[0]], {number}, number
+    why = "is not served either"
+    while len(names) <= _MAX_CHAIN:
+        cause = causes[last]
+        if cause.skill is None:
+            names.append(cause.name)
+            why = unserved.get(cause.name, "does not exist")
+            break
+        if cause.skill in seen:
+            why = "is part of a circular requirement"
+            break
+        names.append(cause.name)
+        last = cause.skill
+        seen.add(last)
+    if number in circular:
+        return Exclusion(Reason.CIRCULAR_REQUIREMENT, f"requires itself: {' → '.join([*names, causes[last].name])}")
+    return Exclusion(Reason.UNMET_REQUIREMENT, f"requires {' → '.join(names[1:])}, which {why}")

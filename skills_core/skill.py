@@ -95,6 +95,11 @@ class SkillContent:
         """The skill's key in configuration: `metadata.jdai.skillKey`, else its name."""
         return self.instructions.frontmatter.skill_key or self.name
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that others may use for the skill: its name, then its key in configuration if that differs."""
+        return (self.name,) if self.skill_key == self.name else (self.name, self.skill_key)
+
 
 @dataclass(frozen=True, slots=True)
 class Skill:

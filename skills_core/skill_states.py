@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from skills_core.conflicts import Candidate
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.gates import Environment, Exclusion, evaluate_gate, primary_credential
-from skills_core.requirements import unmet_requirements
+from skills_core.requirements import Requiring, unmet_requirements
 from skills_core.skill import Skill, State
 from skills_core.sources import Scope
 
@@ -96,23 +96,21 @@ def apply_requirements(candidates: Sequence[Candidate], standings: Sequence[Stan
 
     `candidates` are those that compete for names.
     """
-    pairs = [*zip(candidates, standings, strict=True)]
     if not any(candidate.requires for candidate in candidates):
         return [*standings]
-    # Where several share a name, one that is served will do.
-    active = {candidate.name: candidate.requires for candidate, standing in pairs if standing.state is State.ACTIVE}
+    pairs = [*zip(candidates, standings, strict=True)]
+    active = [number for number, (_, standing) in enumerate(pairs) if standing.state is State.ACTIVE]
     unserved = {
-        candidate.name: f"is {standing.state} ({standing.detail})"
+        name: f"is {standing.state} ({standing.detail})"
         for candidate, standing in pairs
-        if candidate.name not in active
+        if standing.state is not State.ACTIVE
+        for name in candidate.names
     }
-    unmet = unmet_requirements(active, unserved)
-    return [
-        Standing(State.EXCLUDED, unmet[candidate.name].reason, unmet[candidate.name].detail)
-        if standing.state is State.ACTIVE and candidate.name in unmet
-        else standing
-        for candidate, standing in pairs
-    ]
+    requiring = [Requiring(candidates[number].names, candidates[number].requires) for number in active]
+    result = [*standings]
+    for position, exclusion in unmet_requirements(requiring, unserved).items():
+        result[active[position]] = Standing(State.EXCLUDED, exclusion.reason, exclusion.detail)
+    return result
 
 
 def standing_of(skill: Skill, *, before_requirements: bool = False) -> Standing:

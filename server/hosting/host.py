@@ -11,6 +11,7 @@ import anyio
 import anyio.to_thread
 
 from server.config.settings import OptionalTool
+from server.hosting.collision_log import log_collisions
 from server.hosting.reranker import load_reranker
 from server.hosting.server_guard import ServerGuard
 from server.hosting.usage import Usage
@@ -242,6 +243,7 @@ def _script_setup(settings: Settings) -> ScriptSetup | None:
 
 
 def _log(change: Change) -> None:
+    log_collisions(change.after, change.before)
     for skill in change.removed:
         logger.info("removed: %s (%s)", one_line(skill.key), one_line(skill.path))
     for skill in (*change.added, *(after for _, after in change.updated)):

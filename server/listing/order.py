@@ -31,10 +31,9 @@ def first_of(catalog: Catalog, pinned: tuple[str, ...], used: Mapping[str, int])
     most used first. The cost depends on the number of returned skills, not on the size of the catalog.
     """
     by_use = sorted(used, key=lambda key: (-used[key], key))
-    named = [skill for key in (*pinned, *by_use) if (skill := catalog.offer(key)) is not None]
-    known = set(pinned)
-    front = [skill for skill in named if skill.key in known]
-    return tuple({skill.path: skill for skill in (*front, *always_on(catalog), *named)}.values())
+    first = [skill for name in pinned if (skill := catalog.offer(name)) is not None]
+    often = [skill for key in by_use if (skill := catalog.offer(key)) is not None]
+    return tuple({skill.path: skill for skill in (*first, *always_on(catalog), *often)}.values())
 
 
 def always_on(catalog: Catalog) -> tuple[Skill, ...]:

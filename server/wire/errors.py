@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from server.wire.paging import InvalidCursorError
 from skills_core.errors import (
+    AmbiguousSkillError,
     EntryRefusedError,
     FileRefusedError,
     FileUnavailableError,
@@ -58,6 +59,7 @@ CODES: dict[type[SkillsError], int] = {
     InvalidRequestError: INVALID_PARAMS,
     InvalidCursorError: INVALID_PARAMS,
     UnknownSkillError: INVALID_PARAMS,
+    AmbiguousSkillError: INVALID_PARAMS,
     UnknownFileError: INVALID_PARAMS,
     FileRefusedError: INVALID_PARAMS,
     NestedTooDeepError: INVALID_PARAMS,

@@ -88,16 +88,22 @@ class ContextCoordinator(Generic[ToolT]):
         policy = self._config.policy
         match strategy:
             case ByName(name):
-                named = [skill for skill in self._skills if name in {skill.key, skill.path}]
-                # An inactive skill may have the same name as an active one.
-                named.sort(key=lambda skill: skill.state is not State.ACTIVE)
-                return [Match(skill, NAMED_SCORE, Band.HIGH) for skill in named[:1]]
+                return [Match(skill, NAMED_SCORE, Band.HIGH) for skill in self._named(name)]
             case ByQuery(query):
                 return self._ranking(query, policy)
             case ByTag(tag):
                 return self._ranking("", replace(policy, include_tags=(tag,), top_k=1, min_score=0.0))
             case _:
                 assert_never(strategy)
+
+    def _named(self, name: str) -> list[Skill]:
+        """Return the skill whose key or path is `name`, else the only active one with that name or `skillKey`."""
+        named = [skill for skill in self._skills if name in {skill.key, skill.path}]
+        named.sort(key=lambda skill: skill.state is not State.ACTIVE)
+        if named:
+            return named[:1]
+        keyed = [skill for skill in self._skills if skill.state is State.ACTIVE and name in skill.content.names]
+        return keyed if len(keyed) == 1 else []
 
     def _bind_tools(self, strategy: Strategy, match: Match, *, fallback: bool) -> SkillContext[ToolT] | Rejected:
         skill = match.skill

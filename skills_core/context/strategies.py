@@ -36,7 +36,7 @@ ToolT_co = TypeVar("ToolT_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class ByName:
-    """Select the skill whose key or path is `name`, even one that models may not choose."""
+    """Select the skill whose key, path or `skillKey` is `name`, even one that models may not choose."""
 
     name: str
 

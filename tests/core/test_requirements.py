@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core import Environment, Reason, State, render_activation
-from skills_core.requirements import unmet_requirements
+from skills_core import Environment, Exclusion, Reason, State, render_activation
+from skills_core.requirements import Requiring, unmet_requirements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,8 +55,14 @@ CASES: dict[str, tuple[dict[str, list[str]], dict[str, tuple[Reason, str]]]] = {
 def test_the_requirements_of_a_skill_decide_its_state(
     requires: dict[str, list[str]], expected: dict[str, tuple[Reason, str]]
 ) -> None:
-    found = unmet_requirements(requires, {"off": "is excluded (no git)"})
+    found = unmet(requires, {"off": "is excluded (no git)"})
     assert {name: (exclusion.reason, exclusion.detail) for name, exclusion in found.items()} == expected
+
+
+def unmet(requires: dict[str, list[str]], unserved: dict[str, str]) -> dict[str, Exclusion]:
+    """Return the exclusions of skills of which each has a name of its own."""
+    served = [Requiring((name,), tuple(needed)) for name, needed in requires.items()]
+    return {served[number].names[0]: each for number, each in unmet_requirements(served, unserved).items()}
 
 
 NAMES = st.sampled_from("abcdefg")
@@ -82,12 +88,63 @@ def test_a_skill_is_served_if_all_its_requirements_are_served_and_none_is_circul
         for name in requires
         if any(each not in requires or each in reaches(requires, each) for each in {name} | reaches(requires, name))
     }
-    assert unmet_requirements(requires, {}).keys() == bad
+    assert unmet(requires, {}).keys() == bad
+
+
+SKILLS = st.lists(
+    st.builds(
+        Requiring,
+        st.lists(NAMES, min_size=1, max_size=2).map(tuple),
+        st.lists(NAMES, max_size=3).map(tuple),
+    ),
+    max_size=8,
+)
+
+
+@given(SKILLS)
+def test_of_several_skills_with_a_name_one_that_is_served_is_enough(skills: list[Requiring]) -> None:
+    served: set[int] = set()
+    for _ in skills:
+        names = {name for number in served for name in skills[number].names}
+        served = {number for number, skill in enumerate(skills) if names.issuperset(skill.requires)}
+    assert unmet_requirements(skills, {}).keys() == set(range(len(skills))) - served
+
+
+def test_a_chain_that_is_cut_says_nothing_of_its_end() -> None:
+    requires = {f"s{number}": [f"s{number + 1}"] for number in range(20)}
+    assert unmet(requires, {})["s0"].detail.endswith("→ s10, which is not served either")
+    assert unmet(requires, {})["s15"].detail.endswith("→ s20, which does not exist")
+
+
+def test_each_of_two_skills_with_a_name_has_its_own_requirements(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path / "one", "twin", fields="requires: [absent]")
+    write_skill(tmp_path / "two", "twin")
+    write_skill(tmp_path, "user", fields="requires: [twin]")
+    states = {skill.key: (skill.state, skill.reason) for skill in load(tmp_path).catalog.skills}
+    assert states == {
+        "one/twin": (State.EXCLUDED, UNMET),
+        "two/twin": (State.ACTIVE, None),
+        "user": (State.ACTIVE, None),
+    }
+
+
+def test_a_skill_may_be_required_by_its_stable_key(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path, "user", fields="requires: [reviews]")
+    other = write_skill(tmp_path, "code-review", fields="metadata: {jdai: {skillKey: reviews}}")
+    library = load(tmp_path)
+    assert [skill.key for skill in library.catalog.active] == ["code-review", "user"]
+    (other / "SKILL.md").write_text((other / "SKILL.md").read_text().replace("skillKey: reviews", "skillKey: other"))
+    library.reload([other / "SKILL.md"])
+    assert [skill.key for skill in library.catalog.active] == ["code-review"]
 
 
 def test_a_chain_of_ten_thousand_skills_is_decided_with_short_details() -> None:
     requires = {f"s{number}": [f"s{number + 1}"] for number in range(10_000)}
-    found = unmet_requirements(requires, {})
+    found = unmet(requires, {})
     assert len(found) == 10_000
     assert all(len(exclusion.detail) < 200 for exclusion in found.values())
 

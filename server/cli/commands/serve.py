@@ -28,7 +28,7 @@ from server.config.bootstrap import open_library, settings_with_logs
 from server.config.machine import Machine, current_places, state_home
 from server.config.settings import LogLevel, OptionalTool, Transport
 from server.transport.lazy_sdk import defer_packages
-from skills_core.diagnostics import one_line
+from skills_core.diagnostics import Reason, one_line
 from skills_core.watch_options import WatchMode
 
 if TYPE_CHECKING:
@@ -173,7 +173,10 @@ def _log_unknown_names(library: Library, settings: Settings) -> None:
 
 
 def _log_inactive(library: Library) -> None:
+    from server.hosting.collision_log import log_collisions
+
+    log_collisions(library.catalog)
     for skill in library.catalog.skills:
-        if skill.reason is not None:
+        if skill.reason not in {None, Reason.SHADOWED}:
             why = one_line(f"{skill.key}: {skill.reason}: {skill.detail}")
             logging.getLogger("server").info("%s: %s", skill.state, why)

@@ -29,7 +29,7 @@ def show(
 ) -> None:
     """Show the fields, files and diagnostics of a skill."""
     catalog = open_quietly(directories, follow_symlinks=follow_symlinks).catalog
-    found = [skill for skill in catalog.skills if name in {skill.key, skill.name, skill.path}]
+    found = [skill for skill in catalog.skills if name in {skill.key, skill.path, *skill.content.names}]
     if not found:
         similar = similar_to(name, (skill.key for skill in catalog.skills))
         fail(f"there is no skill {name[:200]!r}{did_you_mean(similar, '; did')}", EXIT_NO)
