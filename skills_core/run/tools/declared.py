@@ -115,6 +115,7 @@ def _tool(
         f"skill {skill.key}",
         perform,
         Role(own=True),
+        declaration.name,
     )
 
 

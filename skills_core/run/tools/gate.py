@@ -11,7 +11,7 @@ import copy
 import logging
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 import anyio.lowlevel
@@ -44,6 +44,8 @@ MAX_QUESTION = 2000
 """Most characters of arguments in a question to the user."""
 
 _MAX_NAME = 100
+
+_SEVERITY: Final = {Verdict.ALLOW: 0, Verdict.CONFIRM: 1, Verdict.DENY: 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,16 +173,17 @@ class ToolGate:
         return _Admission(None, guard=decision)
 
     def _decide(self, tool: Tool, arguments: JsonObject) -> Decision:
-        """Return the guard's decision. A command is also checked as a shell line, and the stricter decision counts.
+        """Return the strictest decision of the guard on the forms of the call that patterns may be written for.
 
-        Patterns are written for `rm -rf`; in JSON, the list of words has quotes and commas in between.
+        Those are each name of the tool, and a command as a shell line: patterns are written for `rm -rf`, and in JSON
+        the list of words has quotes and commas in between.
         """
-        decision, words = self._guard.decide(tool.name, arguments), arguments.get(tool.role.command or "")
-        if decision.verdict is Verdict.DENY or not isinstance(words, list) or tool.role.command is None:
-            return decision
-        line = shlex.join(map(str, words))
-        as_shell = self._guard.decide(tool.name, {**arguments, tool.role.command: line})
-        return decision if as_shell.verdict is Verdict.ALLOW else as_shell
+        forms, command = [arguments], tool.role.command
+        if command is not None and isinstance(words := arguments.get(command), list):
+            forms.append({**arguments, command: shlex.join(map(str, words))})
+        names = dict.fromkeys([tool.name, tool.declared_name or tool.name])
+        decisions = [self._guard.decide(name, form) for name in names for form in forms]
+        return max(decisions, key=lambda decision: _SEVERITY[decision.verdict])
 
     async def _confirm(self, tool: Tool, arguments: JsonValue, decision: Decision) -> _Admission:
         question = confirmation_question(tool.name, tool.origin, arguments, decision.reason)

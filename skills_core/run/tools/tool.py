@@ -68,8 +68,9 @@ class Tool:
 
     `perform` executes a call whose arguments fit the schema, and returns text for the model. It raises
     `ToolFailedError` with a text for the model if the call fails. `origin` says in words where the tool comes from:
-    `workspace`, `skill NAME`, `server NAME`. A tool that `waits_for_user` has only the run's
-    deadline. One that is `built_in` comes with every run, without a setting that switches it on.
+    `workspace`, `skill NAME`, `server NAME`. `declared_name` is the tool's name in its skill if it is offered
+    under another; the guard matches patterns against both. A tool that `waits_for_user` has only the run's deadline.
+    One that is `built_in` comes with every run, without a setting that switches it on.
     """
 
     name: str
@@ -79,5 +80,6 @@ class Tool:
     origin: str
     perform: Perform
     role: Role = Role()
+    declared_name: str = ""
     waits_for_user: bool = False
     built_in: bool = False

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from skills_core.diagnostics import Reason, Severity
+from skills_core.guard import Rule, Verdict
 from skills_core.run.outcome import CallDecision
 from skills_core.run.scripts.runner import ScriptRunner
 from skills_core.run.tools.declared import declared_tools
@@ -48,6 +49,25 @@ async def test_a_declared_tool_runs_its_script(skill: Any, runner: ScriptRunner,
     assert (call.decision, call.text) == (CallDecision.DONE, '{"result": 42, "key": "r1/4", "set": "yes"}')
     call = await gate.call("double", {"n": "21"}, 5)
     assert (call.decision, "arguments.n" in call.text) == (CallDecision.INVALID_ARGUMENTS, True)
+
+
+@pytest.mark.parametrize("prefix", ["", "numbers__"])
+async def test_patterns_match_a_tool_by_the_name_that_its_skill_declares(
+    skill: Any, runner: ScriptRunner, make_gate: Any, prefix: str
+) -> None:
+    (tool,) = declared_tools(skill(), runner, prefix=prefix).tools
+    for verdict, decision in ((Verdict.DENY, CallDecision.DENIED), (Verdict.CONFIRM, CallDecision.NOBODY_TO_ASK)):
+        gate = make_gate(tool, rules=[Rule(r'^double \{"n":14\}$', verdict)])
+        assert (await gate.call(tool.name, {"n": 14}, 1)).decision is decision
+        assert (await gate.call(tool.name, {"n": 15}, 2)).decision is CallDecision.DONE
+
+
+async def test_patterns_match_a_tool_also_by_the_name_that_clients_call(
+    skill: Any, runner: ScriptRunner, make_gate: Any
+) -> None:
+    (tool,) = declared_tools(skill(), runner, prefix="numbers__").tools
+    gate = make_gate(tool, rules=[Rule("^double ", Verdict.CONFIRM), Rule("^numbers__double ", Verdict.DENY)])
+    assert (await gate.call(tool.name, {"n": 14}, 1)).decision is CallDecision.DENIED
 
 
 async def test_arguments_are_never_more_than_json_on_stdin(skill: Any, runner: ScriptRunner, make_gate: Any) -> None:
