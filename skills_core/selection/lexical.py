@@ -50,15 +50,18 @@ class SkillIndex:
     skills: tuple[Skill, ...] = ()
     _words: dict[int, tuple[SkillContent, _SkillTokens]] = field(default_factory=dict, repr=False)
 
+    def __post_init__(self) -> None:
+        """Tokenize the contents that `_words` does not hold."""
+        for skill in self.skills:
+            # Keyed by identity; the entry holds the content, so its id cannot be reused.
+            if id(skill.content) not in self._words:
+                self._words[id(skill.content)] = skill.content, _analyse(skill)
+
     def extended(self, skills: Iterable[Skill]) -> SkillIndex:
         """Return an index of `skills`, tokenizing only contents that this index does not hold."""
         chosen = tuple(skills)
-        words: dict[int, tuple[SkillContent, _SkillTokens]] = {}
-        for skill in chosen:
-            # Keyed by identity; the entry holds the content, so its id cannot be reused.
-            known = self._words.get(id(skill.content))
-            words[id(skill.content)] = known or (skill.content, _analyse(skill))
-        return SkillIndex(chosen, words)
+        held = {id(skill.content) for skill in chosen} & self._words.keys()
+        return SkillIndex(chosen, {key: self._words[key] for key in held})
 
     def select(self, query: str, policy: SelectionPolicy | None = None) -> list[Match]:
         """Return the best matches, best first; ties are ordered by name, then by path.

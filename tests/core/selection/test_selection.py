@@ -37,6 +37,12 @@ def index(library: Library) -> SkillIndex:
     return SkillIndex().extended(library.catalog.active)
 
 
+def test_an_index_that_is_made_of_skills_selects_as_one_that_is_extended_by_them(
+    library: Library, index: SkillIndex
+) -> None:
+    assert SkillIndex(library.catalog.active).select("gas leak", ANY) == index.select("gas leak", ANY) != []
+
+
 @pytest.mark.parametrize(
     ("query", "scores"),
     [
