@@ -209,7 +209,7 @@ def _read(reader: FieldReader) -> Frontmatter:
         version=reader.text("version"),
         tags=reader.texts("tags"),
         references=reader.texts("references"),
-        trigger=reader.flag("trigger"),
+        trigger=reader.flag("trigger", unclear=True),
         hint=reader.text("hint"),
         gates=_read_gates(reader, read_provider_gate(provider, always_includes_os=host == "jdai")),
         evaluation=_read_evaluation(reader.within("evaluation")) if "evaluation" in fields else None,

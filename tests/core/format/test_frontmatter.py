@@ -115,8 +115,6 @@ def test_a_field_is_typed(yaml: str, field: str, value: Any) -> None:
         ("tags: [[a]]", "tags", ()),
         ("tags: [a, null]", "tags", ()),
         ("references: true", "references", ()),
-        ("trigger: 1", "trigger", False),
-        ("trigger: sometimes", "trigger", False),
         ("hint: {a: b}", "hint", None),
         ("when: linux", "gates", ()),
         ("when:\n  os: [linux]", "gates", ()),
@@ -153,8 +151,9 @@ def test_a_wrong_type_is_diagnosed_at_its_line_and_leaves_the_default(
 
 
 @pytest.mark.parametrize("value", ["yes", "on", "y", "1", "no", "[true]", "{a: b}", "'true!'"])
-def test_an_unclear_value_of_disable_model_invocation_withholds_the_skill(value: str) -> None:
-    instructions = read(f"disable-model-invocation: {value}")
+@pytest.mark.parametrize("field", ["disable-model-invocation", "trigger"])
+def test_an_unclear_value_of_an_opt_out_withholds_the_skill_from_models(field: str, value: str) -> None:
+    instructions = read(f"{field}: {value}")
     assert not instructions.frontmatter.model_invocable
     assert told(instructions) == [(Severity.WARNING, Reason.INVALID_FIELD, 4)]
     (diagnostic,) = instructions.diagnostics
