@@ -244,6 +244,23 @@ _CLINE = ClientProfile(
     toolbox="cline",
 )
 
+_AGENVOY_STDIO = Evidence("pardnchiu/Agenvoy internal/toolAdapter/mcp/stdio.go at 78782e8", "2026-07-01")
+_AGENVOY_CLIENT = Evidence("pardnchiu/Agenvoy internal/toolAdapter/mcp/client.go at 78782e8: only tools", "2026-07-01")
+_AGENVOY = ClientProfile(
+    key="agenvoy",
+    title="Agenvoy",
+    names=("agenvoy",),
+    named=_AGENVOY_STDIO,
+    # Counted in bytes of UTF-8.
+    result=Limit(
+        1_048_576, Evidence("pardnchiu/Agenvoy internal/toolAdapter/mcp/register.go at 78782e8: 1 MiB", "2026-07-01")
+    ),
+    model_reads=Fact(value=False, evidence=_AGENVOY_CLIENT),
+    prompts=Fact(value=False, evidence=_AGENVOY_CLIENT),
+    list_changed=Fact(value=False, evidence=_AGENVOY_STDIO),
+    toolbox="agenvoy",
+)
+
 _INSPECTOR = ClientProfile(
     key="inspector",
     title="MCP Inspector",
@@ -291,6 +308,7 @@ KNOWN_CLIENTS: tuple[ClientProfile, ...] = (
     _OPENCODE,
     _WINDSURF,
     _CLINE,
+    _AGENVOY,
     _INSPECTOR,
     _FAST_AGENT,
     _CHATGPT,
