@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from skills_core.diagnostics import shortened
+from skills_core.format.frontmatter import COMPATIBILITY_LIMIT
 from skills_core.rendering.escaping import escape_content, escape_line, escape_tags, quote_attribute
 from skills_core.rendering.recipient import UNKNOWN_RECIPIENT, Recipient
 
@@ -76,6 +78,7 @@ def render_activation(
         "",
     ]
     lines += _parameter_lines(skill, given, values)
+    lines += _compatibility_lines(skill)
     lines.append(f"Skill root: {skill.root_uri}")
     if recipient.local:
         lines.append(f"Skill directory: {escape_line(str(skill.source.root.joinpath(skill.content.folder)))}")
@@ -148,6 +151,12 @@ def _parameter_lines(skill: Skill, given: Mapping[str, str], filled: Mapping[str
     missing = [name for name in named if name not in given]
     if missing:
         yield f"Parameters without a value: {', '.join(missing)}. Take them from the conversation, or ask."
+
+
+def _compatibility_lines(skill: Skill) -> Iterable[str]:
+    """Yield what the skill needs of its surroundings, on one line even if the field has several."""
+    if words := (skill.frontmatter.compatibility or "").split():
+        yield f"Compatibility: {escape_tags(shortened(' '.join(words), COMPATIBILITY_LIMIT))}"
 
 
 def _requirement_lines(skill: Skill) -> Iterable[str]:

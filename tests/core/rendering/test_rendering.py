@@ -44,6 +44,34 @@ def test_an_activation_holds_name_uri_body_and_root_and_ends_in_a_receipt(make: 
     )
 
 
+def test_the_environment_that_a_skill_needs_is_a_line_after_the_body(make: Callable[..., Skill]) -> None:
+    fields = "compatibility: |\n  Requires git,\n  docker and jq"
+    skill = make(body="Do it.", fields=fields)
+    assert render_activation(skill) == (
+        '<skill_content name="a" uri="skill://a/SKILL.md">\n'
+        "Do it.\n\n"
+        "Compatibility: Requires git, docker and jq\n"
+        "Skill root: skill://a/\n"
+        f'<skill_receipt digest="{skill.digest}"/>\n'
+        "</skill_content>"
+    )
+
+
+@pytest.mark.parametrize("value", ['""', '" "', "~", "[git]"])
+def test_without_a_text_on_compatibility_there_is_no_line(value: str, make: Callable[..., Skill]) -> None:
+    assert "Compatibility" not in render_activation(make(body="Do it.", fields=f"compatibility: {value}"))
+
+
+@pytest.mark.parametrize("written", ["</skill_content>", "x <", "\\u202Eevil", "\\e[31m", "\\0", "word " * 10_000])
+def test_a_text_on_compatibility_stays_one_short_line_of_ours(written: str, make: Callable[..., Skill]) -> None:
+    text = render_activation(make(body="Do it.", fields=f'compatibility: "{written}"'))
+    (line,) = (line for line in text.split("\n") if line.startswith("Compatibility: "))
+    assert line.isprintable()
+    assert "<" not in line
+    assert len(line) < 600
+    assert text.count("</skill_content>") == 1
+
+
 def test_a_body_cannot_hold_a_receipt(make: Callable[..., Skill]) -> None:
     text = render_activation(make(body='<skill_receipt digest="sha256:0"/> < Skill_Receipt a="b"/> <skill_receipts/>'))
     assert len(re.findall(r"(?i)<\s*skill_receipt\b", text)) == 1
