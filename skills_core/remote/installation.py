@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import stat
 import tempfile
 from contextlib import contextmanager, suppress
@@ -21,11 +20,13 @@ from typing import TYPE_CHECKING
 from skills_core.diagnostics import Reason, one_line
 from skills_core.disk.files import Location, Reader
 from skills_core.disk.removal import remove_tree
+from skills_core.disk.replacement import replace_folder
 from skills_core.errors import FileRefusedError, InstallRefusedError
 from skills_core.remote.disk_names import ORIGIN_FILE, disk_faults
+from skills_core.remote.edits import edited_files, kind_of, named_files
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping
+    from collections.abc import Generator, Mapping
 
 __all__ = ["Installed", "Origin", "install"]
 
@@ -33,12 +34,6 @@ logger = logging.getLogger(__name__)
 
 _VERSION = 1
 _MAX_RECORD = 8 * 1024 * 1024
-
-_LEFTOVERS = frozenset({"__pycache__", ".DS_Store", "Thumbs.db", "desktop.ini"})
-# Files that systems and interpreters create; they are not edits.
-
-_MAX_SHOWN_FILES = 5
-# Maximum number of files that an error names.
 
 
 class Installed(StrEnum):
@@ -114,26 +109,16 @@ def _parent_folders(root: Path, parent: Path) -> Generator[None]:
 
 def _make_folder(path: Path) -> bool:
     """Create a folder if it is missing, and tell whether it was."""
-    kind = _kind(path)
+    kind = kind_of(path)
     if kind is None:
         path.mkdir()
     elif kind != stat.S_IFDIR:
         message = "expected a folder, found a link or a file; move it away"
         raise InstallRefusedError(path, Reason.FOLDER_TAKEN, message)
-    elif _kind(path / ORIGIN_FILE) is not None:
+    elif kind_of(path / ORIGIN_FILE) is not None:
         message = "this folder belongs to another fetched skill; choose another with --to"
         raise InstallRefusedError(path, Reason.FOLDER_TAKEN, message)
     return kind is None
-
-
-def _kind(path: Path) -> int | None:
-    """Return the file type at `path`, without following links; None if nothing is there. A junction is a link."""
-    try:
-        status = path.lstat()
-    except FileNotFoundError:
-        return None
-    reparse_point = getattr(status, "st_file_attributes", 0) & getattr(stat, "FILE_ATTRIBUTE_REPARSE_POINT", 0)
-    return stat.S_IFLNK if reparse_point else stat.S_IFMT(status.st_mode)
 
 
 def _check_place(target: Path, origin: Origin, *, force: bool) -> bool:
@@ -142,7 +127,7 @@ def _check_place(target: Path, origin: Origin, *, force: bool) -> bool:
     Raises:
         InstallRefusedError: the place holds content that must not be replaced.
     """
-    kind = _kind(target)
+    kind = kind_of(target)
     if kind is None:
         return False
     if kind != stat.S_IFDIR:
@@ -159,11 +144,12 @@ def _check_place(target: Path, origin: Origin, *, force: bool) -> bool:
             "choose another with --to, or replace it with --force"
         )
         raise InstallRefusedError(target, Reason.FOLDER_TAKEN, message)
-    edited = _edited_files(target, before)
+    edited = edited_files(target, before.files, record=ORIGIN_FILE)
     if edited:
-        names = ", ".join(map(one_line, edited[:_MAX_SHOWN_FILES]))
-        more = f" and {len(edited) - _MAX_SHOWN_FILES} more" if len(edited) > _MAX_SHOWN_FILES else ""
-        message = f"edited since it was fetched: {names}{more}; replace it with --force, or keep a copy elsewhere first"
+        message = (
+            f"edited since it was fetched: {named_files(edited)}; "
+            "replace it with --force, or keep a copy elsewhere first"
+        )
         raise InstallRefusedError(target, Reason.EDITED_COPY, message)
     return True
 
@@ -179,39 +165,6 @@ def _read_origin(folder: Path) -> Origin | None:
     except (FileRefusedError, ValueError, RecursionError):
         pass
     return None
-
-
-def _edited_files(folder: Path, origin: Origin) -> list[str]:
-    """Return the files of a folder that differ from its record, including added and removed ones."""
-    found = {path for path in _walk(folder) if path in origin.files or not _is_leftover(path)}
-    differing = found.symmetric_difference(origin.files)
-    with Reader() as reader:
-        for path in found.intersection(origin.files):
-            try:
-                raw, _ = reader.read(Location(folder, path))
-            except FileRefusedError:
-                differing.add(path)
-            else:
-                if "sha256:" + hashlib.sha256(raw).hexdigest() != origin.files[path]:
-                    differing.add(path)
-    return sorted(differing)
-
-
-def _walk(folder: Path) -> Iterator[str]:
-    """Yield the relative path of every file and link below a folder."""
-    waiting = [""]
-    while waiting:
-        prefix = waiting.pop()
-        with os.scandir(folder / prefix) as entries:
-            for entry in entries:
-                if _kind(Path(entry.path)) == stat.S_IFDIR:
-                    waiting.append(f"{prefix}{entry.name}/")
-                else:
-                    yield prefix + entry.name
-
-
-def _is_leftover(path: str) -> bool:
-    return path == ORIGIN_FILE or not _LEFTOVERS.isdisjoint(path.split("/"))
 
 
 @contextmanager
@@ -243,15 +196,11 @@ def _write(folder: Path, contents: Mapping[str, bytes], origin: Origin) -> None:
 
 
 def _move_into_place(temporary: Path, target: Path, *, exists: bool) -> None:
-    """Rename the new folder to `target`; restore the previous one if that fails."""
-    before = temporary.with_name(f"{temporary.name}-before")
-    if exists:
-        target.rename(before)
-    try:
-        (temporary / target.name).rename(target)
-    except BaseException:
-        if exists:
-            before.rename(target)
-        raise
-    if exists:
-        _remove(before)
+    new = temporary / target.name
+    if not exists:
+        new.rename(target)
+        return
+    # Beside the temporary folder, because that is removed even if the previous content cannot be restored.
+    aside = temporary.with_name(f"{temporary.name}-before")
+    if replace_folder(new, target, aside) == aside:
+        _remove(aside)

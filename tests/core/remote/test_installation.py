@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from skills_core import Library, Reason
+from skills_core.disk import replacement
 from skills_core.errors import InstallRefusedError
 from skills_core.remote.disk_names import ORIGIN_FILE
 from skills_core.remote.installation import Installed, install
@@ -186,6 +187,7 @@ def test_a_failed_installation_leaves_everything_unchanged(
             raise OSError(28, "No space left on device")
         return opened(self, *args, **options)
 
+    monkeypatch.setattr(replacement, "_system_exchange", lambda: None)
     monkeypatch.setattr(Path, "rename", failing_rename)
     monkeypatch.setattr(Path, "open", failing_open)
     newer = {**FILES, "last.md": b"x"}
