@@ -201,6 +201,19 @@ def test_each_key_of_a_source_is_documented() -> None:
     assert [name for name in SourceSettings.__struct_fields__ if f"`{name}`" not in table] == []
 
 
+PROMISE = re.compile(r"^\| .* \| \*\*(met|differs|planned)\*\* \|", re.MULTILINE)
+COUNTS = re.compile(r"^\| \[[^]]*\]\((seeds/[\w-]+\.md)\)[^|]*\| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", re.MULTILINE)
+
+
+def test_the_table_of_source_documents_counts_the_promises_of_each_page() -> None:
+    folder = REPOSITORY / "docs/reference"
+    table = {page: [*map(int, counts)] for page, *counts in COUNTS.findall((folder / "seeds.md").read_text("utf-8"))}
+    assert {folder / page for page in table} == {*(folder / "seeds").glob("*.md")}
+    for page, counts in table.items():
+        marks = PROMISE.findall((folder / page).read_text(encoding="utf-8"))
+        assert counts == [*map(marks.count, ("met", "differs", "planned")), len(marks)], page
+
+
 SETTINGS_FILES = [
     example
     for page in sorted((REPOSITORY / "docs").rglob("*.md"))
