@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 
 from server.config.settings import OptionalTool
-from server.hosting.collision_log import log_collisions
+from server.hosting.catalog_log import log_change
 from server.hosting.reranker import load_reranker
 from server.hosting.server_guard import ServerGuard
 from server.hosting.usage import Usage
@@ -150,7 +150,7 @@ class Host:
                 try:
                     change = await anyio.to_thread.run_sync(self.library.reload, paths)
                     if change:
-                        _log(change)
+                        log_change(change)
                     await self._views.announce()
                     self._failed = False
                 finally:
@@ -240,12 +240,3 @@ def _script_setup(settings: Settings) -> ScriptSetup | None:
     offered = offers_scripts(settings)
     logger.log(logging.INFO if offered else logging.WARNING, "scripts: %s", one_line(setup.statement))
     return setup if offered else None
-
-
-def _log(change: Change) -> None:
-    log_collisions(change.after, change.before)
-    for skill in change.removed:
-        logger.info("removed: %s (%s)", one_line(skill.key), one_line(skill.path))
-    for skill in (*change.added, *(after for _, after in change.updated)):
-        why = f": {skill.reason}: {skill.detail}" if skill.reason else ""
-        logger.info("%s: %s %s%s", skill.state, one_line(skill.key), skill.digest or "", one_line(why))

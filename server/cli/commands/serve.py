@@ -28,7 +28,7 @@ from server.config.bootstrap import open_library, settings_with_logs
 from server.config.machine import Machine, current_places, state_home
 from server.config.settings import LogLevel, OptionalTool, Transport
 from server.transport.lazy_sdk import defer_packages
-from skills_core.diagnostics import Reason, one_line
+from skills_core.diagnostics import one_line
 from skills_core.watch_options import WatchMode
 
 if TYPE_CHECKING:
@@ -144,12 +144,13 @@ def _require_streams(settings: Settings) -> None:
 def _run(library: Library, settings: Settings, machine: Machine) -> None:
     _require_streams(settings)
     defer_packages()
+    from server.hosting.catalog_log import log_catalog
     from server.hosting.usage import Usage, usage_file
     from server.transport.serving import serve as run
 
     gc.freeze()
     gc.enable()
-    _log_inactive(library)
+    log_catalog(library.catalog)
     _log_unknown_names(library, settings)
     usage = Usage(usage_file(state_home()) if settings.catalog.usage else None)
     try:
@@ -170,13 +171,3 @@ def _log_unknown_names(library: Library, settings: Settings) -> None:
     for key in settings.clients.budgets:
         if key not in known:
             logger.warning("clients.budgets: unknown client %s; expected one of %s", one_line(key), ", ".join(known))
-
-
-def _log_inactive(library: Library) -> None:
-    from server.hosting.collision_log import log_collisions
-
-    log_collisions(library.catalog)
-    for skill in library.catalog.skills:
-        if skill.reason not in {None, Reason.SHADOWED}:
-            why = one_line(f"{skill.key}: {skill.reason}: {skill.detail}")
-            logging.getLogger("server").info("%s: %s", skill.state, why)

@@ -1,6 +1,7 @@
-"""Log which skills have the same name, once for each group of skills.
+"""Log the skills that are not served and the names that several skills have, at the start and after each change.
 
-Rule: agentskills.io asks for a warning when a skill is shadowed. The operator reads it, so that it names every place.
+Rule: agentskills.io asks for a line about each invalid and each shadowed skill. The operator reads the log, so that it
+names every place.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from skills_core.catalog import Catalog
+    from skills_core.library import Change
     from skills_core.skill import Skill
 
-__all__ = ["log_collisions"]
+__all__ = ["log_catalog", "log_change"]
 
 logger = logging.getLogger(__name__)
 
@@ -26,12 +28,32 @@ _MAX_PLACES = 10
 # The places that one warning names.
 
 
-def log_collisions(catalog: Catalog, before: Catalog | None = None) -> None:
-    """Warn of each group of skills with one name, unless `before` had the same group in the same states."""
-    known = frozenset(_collisions(before)) if before is not None else frozenset[str]()
+def log_catalog(catalog: Catalog) -> None:
+    """Log the skills of a new catalog that are not active."""
     for message in _collisions(catalog):
+        logger.warning("%s", message)
+    for skill in catalog.skills:
+        # A collision names the skills that are shadowed.
+        if skill.state not in {State.ACTIVE, State.SHADOWED}:
+            _log_skill(skill)
+
+
+def log_change(change: Change) -> None:
+    """Log what a reload changed; a collision only if it is new."""
+    known = frozenset(_collisions(change.before))
+    for message in _collisions(change.after):
         if message not in known:
             logger.warning("%s", message)
+    for skill in change.removed:
+        logger.info("removed: %s (%s)", one_line(skill.key), one_line(skill.path))
+    for skill in (*change.added, *(after for _, after in change.updated)):
+        _log_skill(skill)
+
+
+def _log_skill(skill: Skill) -> None:
+    level = logging.WARNING if skill.state is State.INVALID else logging.INFO
+    why = f": {skill.reason}: {skill.detail}" if skill.reason else ""
+    logger.log(level, "%s: %s %s%s", skill.state, one_line(skill.key), skill.digest or "", one_line(why))
 
 
 def _collisions(catalog: Catalog) -> Iterator[str]:

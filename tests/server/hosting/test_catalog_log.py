@@ -1,4 +1,4 @@
-"""The log warns of skills with one name, and names every place."""
+"""The log warns of invalid skills and of skills with one name, and names every place."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from server.hosting.collision_log import log_collisions
+import pytest
+
+from server.hosting.catalog_log import log_catalog, log_change
 from skills_core import Environment, Library, explicit_sources
 from tests.conftest import write_skill
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
+
+@pytest.fixture(autouse=True)
+def _warnings(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
 
 
 def library_of(*roots: Path) -> Library:
@@ -37,24 +42,23 @@ def test_two_skills_of_one_source_are_warned_of_with_their_full_names(
 ) -> None:
     write_skill(tmp_path / "a", "twin")
     write_skill(tmp_path / "b", "twin", fields="when: {requires: {bins: [absent]}}")
-    log_collisions(library_of(tmp_path).catalog)
+    log_catalog(library_of(tmp_path).catalog)
     assert caplog.messages == [
         f"2 skills are named twin: {tmp_path}/a/twin (active as a/twin), {tmp_path}/b/twin (excluded)"
     ]
 
 
 def test_a_reload_warns_only_of_what_is_new(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING)
     write_skill(tmp_path / "a", "twin")
     write_skill(tmp_path / "b", "twin")
     library = library_of(tmp_path)
     write_skill(tmp_path / "a", "other")
     change = library.reload()
-    log_collisions(change.after, change.before)
+    log_change(change)
     assert caplog.messages == []
     write_skill(tmp_path / "b", "other")
     change = library.reload()
-    log_collisions(change.after, change.before)
+    log_change(change)
     [message] = caplog.messages
     assert message.startswith("2 skills are named other: ")
 
@@ -64,8 +68,20 @@ def test_a_warning_of_many_skills_is_short_and_holds_no_control_characters(
 ) -> None:
     for number in range(15):
         write_skill(tmp_path / f"p\x1b[31m{number:02}", "twin")
-    log_collisions(library_of(tmp_path).catalog)
+    log_catalog(library_of(tmp_path).catalog)
     [message] = caplog.messages
     assert message.startswith("15 skills are named twin: ")
     assert message.endswith(", 5 more")
     assert message.isprintable()
+
+
+def test_an_invalid_skill_is_warned_of_at_the_start_and_when_it_becomes_invalid(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_skill(tmp_path, "bad", description="")
+    library = library_of(tmp_path)
+    log_catalog(library.catalog)
+    write_skill(tmp_path, "worse", description="")
+    log_change(library.reload())
+    assert [message.partition(" sha256:")[0] for message in caplog.messages] == ["invalid: bad", "invalid: worse"]
+    assert all("missing_description: description is missing" in message for message in caplog.messages)
