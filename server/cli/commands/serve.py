@@ -167,6 +167,11 @@ def _log_unknown_names(library: Library, settings: Settings) -> None:
     for name in settings.catalog.pinned:
         if library.catalog.offer(name) is None:
             logger.warning("catalog.pinned: no skill %s is offered to models", one_line(name))
+    names = {name for skill in library.catalog.skills for name in skill.content.names}
+    for setting in ("enabled", "disabled"):
+        for choice in getattr(settings.catalog, setting):
+            if ":" not in choice and choice not in names:
+                logger.warning("catalog.%s: there is no skill %s", setting, one_line(choice))
     known = [client.key for client in (*KNOWN_CLIENTS, UNKNOWN)]
     for key in settings.clients.budgets:
         if key not in known:

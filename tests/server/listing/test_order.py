@@ -139,11 +139,11 @@ def test_a_name_that_is_longer_than_all_the_room_hides_no_other(skills: Path) ->
     assert tool["inputSchema"]["properties"]["name"]["enum"] == shown(tool["description"]) == ["short"]
 
 
-def test_names_in_settings_that_name_nothing_are_told(tmp_path: Path) -> None:
+def test_the_log_warns_of_names_in_settings_that_name_nothing(tmp_path: Path) -> None:
     write_skill(tmp_path, "a")
     own = tmp_path / "config" / "skillserve" / "skillserve.toml"
     own.parent.mkdir(parents=True)
-    own.write_text("[clients.budgets]\nclaude_code = 4000\n")
+    own.write_text('[clients.budgets]\nclaude_code = 4000\n[catalog]\ndisabled = ["a", "nothere", "tag:none"]\n')
     command = [*server_command(tmp_path), "--pin", "a", "--pin", "nope"]
     done = subprocess.run(
         command,
@@ -156,7 +156,9 @@ def test_names_in_settings_that_name_nothing_are_told(tmp_path: Path) -> None:
     )
     assert "clients.budgets: unknown client claude_code; expected one of claude-code, " in done.stderr
     assert "catalog.pinned: no skill nope is offered to models" in done.stderr
-    assert "no skill a " not in done.stderr
+    assert "catalog.disabled: there is no skill nothere" in done.stderr
+    assert "catalog.disabled: there is no skill a" not in done.stderr
+    assert "tag:none" not in done.stderr
 
 
 def test_entries_are_counted_as_clients_in_javascript_do(skills: Path) -> None:
