@@ -1,6 +1,7 @@
 """Read one skill or raise an exception, for programs that do not handle diagnostics.
 
-Each reason that makes a skill invalid has its class of errors, as in adk-skill; a catalog has the same as data.
+A file is read as a library reads it, by the rules of `loading.file_kinds`. Each reason that makes a skill invalid has
+its class of errors, as in adk-skill; a catalog has the same as data.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.disk.files import Location, Reader
 from skills_core.disk.folders import find_main, list_folder, reason_for
-from skills_core.disk.names import MAIN_FILE, MAIN_FILE_LOWERCASE
+from skills_core.disk.names import MAIN_FILE
 from skills_core.errors import (
     FileRefusedError,
     InvalidFrontmatterError,
@@ -25,8 +26,9 @@ from skills_core.errors import (
     SkillYamlError,
 )
 from skills_core.format.instructions import parse_instructions
+from skills_core.loading.file_kinds import kind_of_file, parse_single_file, strictness_for
 from skills_core.loading.reading import MAX_MAIN_SIZE
-from skills_core.sources import Strictness
+from skills_core.sources import SkillKind, Strictness, real_path
 from skills_core.system_faults import Fault, fault_of, is_absence, system_message
 
 if TYPE_CHECKING:
@@ -55,6 +57,11 @@ ERROR_OF: Mapping[Reason, type[InvalidSkillError]] = MappingProxyType(
 )
 """The class of errors for each reason that makes a skill invalid, at any strictness."""
 
+_NOT_A_SKILL = (
+    "this is neither a folder with a SKILL.md nor a file that is a skill (SKILL.md, *.skill.md, *.md below .skills, or"
+    " a convention file such as AGENTS.md)"
+)
+
 _FIELD_OF = {
     **dict.fromkeys((Reason.MISSING_NAME, Reason.INVALID_NAME, Reason.NAME_TOO_LONG, Reason.NAME_MISMATCH), "name"),
     **dict.fromkeys((Reason.MISSING_DESCRIPTION, Reason.DESCRIPTION_TOO_LONG), "description"),
@@ -63,24 +70,26 @@ _FIELD_OF = {
 
 
 def read_skill(path: str | os.PathLike[str], strictness: Strictness = Strictness.REQUIRED) -> Instructions:
-    """Read a skill by the path of its folder or its SKILL.md; links below the folder are not followed.
+    """Read a skill by the path of its folder or its file; links below the folder are not followed.
 
+    The file is a SKILL.md, a `*.skill.md`, a Markdown file below `.skills` or a convention file such as `AGENTS.md`.
     By default, name and description are required; see `Strictness`. Other findings are in the result's `diagnostics`.
 
     Raises:
         InvalidSkillsRootError: there is no such folder.
-        SkillIoError: there is no SKILL.md, or it cannot be read.
+        SkillIoError: there is no such file, no SKILL.md in the folder, or it cannot be read.
         SkillYamlError: the frontmatter is not valid YAML, or parsers disagree on it.
         MissingFieldError: name or description is missing.
         InvalidFrontmatterError: there is no frontmatter, or it breaks a rule.
     """
     named = Path(path)
-    by_file = named.name in {MAIN_FILE, MAIN_FILE_LOWERCASE} and not _is_folder(named)
+    above = real_path(named.parent) if _is_folder(named.parent) else named.parent
+    by_file = not _is_folder(named) and kind_of_file(above.parts, named.name) is not None
     folder = named.parent if by_file else named
     if not _is_folder(folder):
         missing = not os.path.lexists(folder)
         reason = Reason.MISSING_DIRECTORY if missing else Reason.NOT_A_DIRECTORY
-        raise _error(reason, "there is no such folder" if missing else "this is not a folder with a SKILL.md", named)
+        raise _error(reason, "there is no such file or folder" if missing else _NOT_A_SKILL, named)
     root = folder.resolve()
     with Reader() as reader:
         main = named.name if by_file else _main_of(reader, root)
@@ -93,9 +102,11 @@ def read_skill(path: str | os.PathLike[str], strictness: Strictness = Strictness
 
 
 def parse_skill(
-    content: bytes | str, path: str | os.PathLike[str], strictness: Strictness = Strictness.REQUIRED
+    content: bytes | str, path: str | os.PathLike[str] = MAIN_FILE, strictness: Strictness = Strictness.REQUIRED
 ) -> Instructions:
-    """Parse the content of a SKILL.md; `path` is its actual or intended path, whose folder has the skill's name.
+    """Parse the content of a skill's file; `path` is its actual or intended path, and decides how it is read.
+
+    A SKILL.md has the name of its folder, if `path` names one. All but convention files need frontmatter.
 
     Raises:
         SkillIoError: the content is not UTF-8.
@@ -105,11 +116,25 @@ def parse_skill(
     """
     raw = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
     where = Path(path)
-    instructions = parse_instructions(raw, printable(where.parent.name), printable(str(where)), strictness)
+    instructions = _parse(raw, where, strictness)
     if instructions.fault is None:
         return instructions
     first = next(each for each in instructions.diagnostics if each.code is instructions.fault)
     raise ERROR_OF[first.code](where, first, _FIELD_OF.get(first.code), instructions.diagnostics)
+
+
+def _parse(raw: bytes, where: Path, strictness: Strictness) -> Instructions:
+    """Parse a file by the kind that its path makes it."""
+    shown, folder = printable(str(where)), Path(os.path.normpath(where.parent))
+    kind = kind_of_file(folder.parts, where.name)
+    strictness = strictness_for(strictness, folder.parts, kind)
+    if kind is SkillKind.FOLDER and folder.name not in {"", ".."}:
+        return parse_instructions(raw, printable(folder.name), shown, strictness)
+    found = None
+    if kind is SkillKind.DOCUMENT or kind is SkillKind.CONVENTION:
+        found = parse_single_file(raw, kind, printable(where.name), shown, strictness)
+    # A file that a library would pass over is an error here.
+    return found or parse_instructions(raw, printable(where.stem), shown, strictness, in_folder=False)
 
 
 def _is_folder(path: Path) -> bool:

@@ -45,7 +45,7 @@ class Strictness(StrEnum):
 
 
 class SkillKind(StrEnum):
-    """What makes a skill: a folder with a SKILL.md, a document below `.skills`, or a convention file."""
+    """What makes a skill: a SKILL.md in a folder, a document (`*.skill.md`, or below `.skills`), a convention file."""
 
     FOLDER = "folder"
     DOCUMENT = "document"

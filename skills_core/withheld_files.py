@@ -28,9 +28,9 @@ def is_withheld_from_models(skill: Skill, file: SkillFile, raw: bytes) -> bool:
     if file is skill.content.main:
         return not skill.model_invocable
     name = posixpath.basename(file.path)
-    # A document may refer to another document; in a folder only a SKILL.md makes a skill.
-    of_document = skill.content.kind is SkillKind.DOCUMENT and name.endswith(".md")
-    if name not in {MAIN_FILE, MAIN_FILE_LOWERCASE} and not of_document:
+    # The references of a single file may be single files too; in a folder only a SKILL.md makes a skill.
+    may_be_single = skill.content.kind is not SkillKind.FOLDER and name.lower().endswith(".md")
+    if name not in {MAIN_FILE, MAIN_FILE_LOWERCASE} and not may_be_single:
         return False
     instructions = parse_instructions(raw, name, file.path, Strictness.LENIENT)
     # Unreadable frontmatter may hold the field.

@@ -275,7 +275,7 @@ def _read_tools(reader: FieldReader) -> tuple[ToolDeclaration, ...]:
 
 def _check_name(name: str, folder: str | None, reader: FieldReader) -> None:
     if not name:
-        message = f"name is missing; the folder's name {folder!r} is used instead" if folder else "name is missing"
+        message = f"name is missing; expected {folder!r}, the name of its folder" if folder else "name is missing"
         reader.add(Severity.WARNING, Reason.MISSING_NAME, message, "name")
         return
     length = name_length(name)

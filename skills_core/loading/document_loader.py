@@ -1,4 +1,4 @@
-"""Load one Markdown file as a skill: a document below `.skills`, or a convention file."""
+"""Load one Markdown file as a skill: a document or a convention file."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Severity, capped, printable
 from skills_core.errors import FileRefusedError
-from skills_core.format.document import has_frontmatter
-from skills_core.format.instructions import invalid_instructions, parse_convention, parse_instructions
+from skills_core.format.instructions import invalid_instructions
 from skills_core.loading.documents import strictness_at
+from skills_core.loading.file_kinds import default_name, parse_single_file
 from skills_core.loading.reading import MAX_MAIN_SIZE, SkillReading, UnreadPaths, is_unchanged
 from skills_core.skill import SkillContent, SkillFile
-from skills_core.sources import SkillKind
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from skills_core.disk.files import Reader
     from skills_core.disk.scan import Tree
     from skills_core.format.instructions import Instructions
-    from skills_core.sources import Source
+    from skills_core.sources import SkillKind, Source
 
 __all__ = ["load_document"]
 
@@ -65,18 +64,15 @@ def _load_main(
     listed = reading.tree[reading.folder].file(main)
     if before is not None and reading.keep(main, listed[1] if listed else None):
         return _known(before)
-    name, shown = printable(main.rpartition(".")[0]), reading.shown(main)
     try:
         raw = reading.read(main, MAX_MAIN_SIZE)
     except FileRefusedError as error:
         if reading.keep_last_read(main, error) and before is not None:
             return _known(before)
         diagnostic = reading.diagnose(Severity.ERROR, error.reason, error.message, main)
-        return invalid_instructions(name, (diagnostic,), error.reason)
-    if kind is SkillKind.CONVENTION:
-        return parse_convention(raw, main, shown) if raw.strip() else None
-    strictness = strictness_at(reading.source, reading.within_source(main))
-    return parse_instructions(raw, name, shown, strictness, in_folder=False) if has_frontmatter(raw) else None
+        return invalid_instructions(printable(default_name(main)), (diagnostic,), error.reason)
+    strictness = strictness_at(reading.source, reading.folder, kind)
+    return parse_single_file(raw, kind, printable(main), reading.shown(main), strictness)
 
 
 def _known(before: SkillContent | SkillFile) -> Instructions | None:

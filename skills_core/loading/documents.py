@@ -1,7 +1,6 @@
-"""Find single Markdown files that are skills: convention files (`AGENTS.md` and others), and documents below `.skills`.
+"""Find single Markdown files that are skills; `file_kinds` decides by their paths how they are read.
 
-Rules: adk-skill's. A convention file needs no frontmatter; below `.skills`, a file without frontmatter is supporting
-text. Files in the folder of a skill belong to that skill.
+Files in the folder of a skill belong to that skill.
 """
 
 from __future__ import annotations
@@ -10,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from skills_core.disk.folders import find_main
 from skills_core.disk.names import DOCUMENTS_FOLDER
-from skills_core.format.conventions import CONVENTIONS
-from skills_core.sources import SkillKind, Strictness
+from skills_core.loading.file_kinds import kind_of_file, strictness_for
+from skills_core.sources import SkillKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from skills_core.disk.folders import Listing
-    from skills_core.sources import Source
+    from skills_core.sources import Source, Strictness
 
 __all__ = ["find_documents", "may_be_document", "strictness_at"]
 
@@ -31,40 +30,43 @@ _BUILD_FOLDERS = frozenset({"target", "dist", "build", "coverage"})
 # Build output, which may hold copies of convention files.
 
 
-def strictness_at(source: Source, path: str) -> Strictness:
-    """Return the strictness for `path`: below `.skills`, name and description are required."""
-    if source.strictness is Strictness.LENIENT and _is_below_documents(source, path):
-        return Strictness.REQUIRED
-    return source.strictness
+def strictness_at(source: Source, folder: str, kind: SkillKind) -> Strictness:
+    """Return the strictness for a skill of this kind in a folder of the source."""
+    return strictness_for(source.strictness, _folders(source, folder), kind)
 
 
 def find_documents(source: Source, tree: Mapping[str, Listing], folder: str) -> Iterator[tuple[str, SkillKind]]:
     """Yield the names and kinds of the files in one folder of the tree that may be skills."""
     parts = {part.lower() for part in folder.split("/")}
-    below = _is_below_documents(source, folder)
-    if source.kinds <= {SkillKind.FOLDER} or not parts.isdisjoint(_SUPPORTING_FOLDERS if below else _BUILD_FOLDERS):
+    folders = _folders(source, folder)
+    is_below = DOCUMENTS_FOLDER in folders
+    if source.kinds <= {SkillKind.FOLDER} or not parts.isdisjoint(_SUPPORTING_FOLDERS if is_below else _BUILD_FOLDERS):
         return
-    found = [(name, kind) for name, _ in tree[folder].files if (kind := _kind(source, folder, name, below=below))]
+    found = [
+        (name, kind)
+        for name, _ in tree[folder].files
+        if (kind := kind_of_file(folders, name)) is not None and _is_wanted(source, folder, name, kind, below=is_below)
+    ]
     if found and not _is_in_skill(tree, folder):
         yield from found
 
 
 def may_be_document(path: Path) -> bool:
     """Tell whether the file at an absolute path may be a skill by itself, if its folder is a source."""
-    return path.name.upper() in CONVENTIONS or (DOCUMENTS_FOLDER in path.parts and path.name.lower().endswith(".md"))
+    return kind_of_file(path.parts[:-1], path.name) in {SkillKind.DOCUMENT, SkillKind.CONVENTION}
 
 
-def _kind(source: Source, folder: str, name: str, *, below: bool) -> SkillKind | None:
-    if below:
-        is_document = SkillKind.DOCUMENT in source.kinds and name.lower().endswith(".md")
-        return SkillKind.DOCUMENT if is_document else None
-    if SkillKind.CONVENTION not in source.kinds or name.upper() not in CONVENTIONS:
-        return None
-    return None if folder and name.upper() == _AT_ROOT_ONLY else SkillKind.CONVENTION
+def _is_wanted(source: Source, folder: str, name: str, kind: SkillKind, *, below: bool) -> bool:
+    if kind is SkillKind.DOCUMENT:
+        # One outside of `.skills` is named `*.skill.md`, and belongs to every source that is searched for single files.
+        return kind in source.kinds or not below
+    if kind is SkillKind.CONVENTION:
+        return kind in source.kinds and not (folder and name.upper() == _AT_ROOT_ONLY)
+    return False
 
 
-def _is_below_documents(source: Source, path: str) -> bool:
-    return DOCUMENTS_FOLDER in source.root.parts or DOCUMENTS_FOLDER in path.split("/")
+def _folders(source: Source, folder: str) -> tuple[str, ...]:
+    return (*source.root.parts, *folder.split("/"))
 
 
 def _is_in_skill(tree: Mapping[str, Listing], folder: str) -> bool:

@@ -18,6 +18,7 @@ from skills_core.loading.documents import strictness_at
 from skills_core.loading.publication import publication_fault
 from skills_core.loading.reading import MAX_MAIN_SIZE, SkillReading, UnreadPaths, is_unchanged
 from skills_core.skill import SkillContent
+from skills_core.sources import SkillKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,7 +110,7 @@ def _load_main(reading: SkillReading, main: str, before: SkillContent | None) ->
             return known
         diagnostic = reading.diagnose(Severity.ERROR, error.reason, error.message, main)
         return invalid_instructions(reading.folder_name, (diagnostic,), error.reason)
-    strictness = strictness_at(reading.source, reading.folder)
+    strictness = strictness_at(reading.source, reading.folder, SkillKind.FOLDER)
     return parse_instructions(raw, reading.folder_name, reading.shown(main), strictness)
 
 

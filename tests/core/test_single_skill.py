@@ -115,6 +115,9 @@ def test_the_error_for_a_path_without_a_skill_says_what_is_missing(tmp_path: Pat
         "nowhere/SKILL.md": (InvalidSkillsRootError, Reason.MISSING_DIRECTORY),
         "nul\0": (InvalidSkillsRootError, Reason.MISSING_DIRECTORY),
         "notes.txt": (InvalidSkillsRootError, Reason.NOT_A_DIRECTORY),
+        "nul\0/AGENTS.md": (InvalidSkillsRootError, Reason.MISSING_DIRECTORY),
+        "nowhere/AGENTS.md": (InvalidSkillsRootError, Reason.MISSING_DIRECTORY),
+        "AGENTS.md": (SkillIoError, Reason.MISSING_SKILL_FILE),
         "empty": (SkillIoError, Reason.MISSING_SKILL_FILE),
         "empty/SKILL.md": (SkillIoError, Reason.MISSING_SKILL_FILE),
     }
@@ -169,3 +172,76 @@ def test_any_content_gives_a_skill_or_one_of_the_errors(content: str | bytes, st
         assert became.description
     else:
         assert became in KINDS
+
+
+AGENTS = "# Project Agent Instructions\nAlways prefer rg over grep.\n"
+DOCUMENT = "---\nname: repo-search\ndescription: Search the codebase quickly\n---\nUse ripgrep first.\n"
+
+
+def test_a_convention_file_is_read_as_a_library_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text(AGENTS)
+    for skill in (
+        read_skill(tmp_path / "AGENTS.md"),
+        parse_skill(AGENTS, "AGENTS.md"),
+        parse_skill(AGENTS, "a/b/agents.MD"),
+    ):
+        assert (skill.name, skill.description) == ("agents", "Project Agent Instructions")
+        assert skill.frontmatter.tags == ("convention", "agents-md")
+        assert skill.body == AGENTS.strip()
+    assert parse_skill(DOCUMENT, "CLAUDE.md").name == "repo-search"
+    with pytest.raises(InvalidFrontmatterError) as caught:
+        parse_skill(" \n", "AGENTS.md")
+    assert caught.value.reason is Reason.EMPTY
+
+
+@pytest.mark.parametrize(
+    "file", [".skills/search.md", ".skills/AGENTS.md", ".skills/a/b/search.MD", "a/search.skill.md"]
+)
+def test_a_document_needs_name_and_description_at_any_strictness(file: str, tmp_path: Path) -> None:
+    (tmp_path / file).parent.mkdir(parents=True)
+    for text, kind in [
+        (DOCUMENT, None),
+        ("---\nname: x\n---\nBody.\n", MissingFieldError),
+        ("---\ndescription: x\n---\nBody.\n", MissingFieldError),
+        ("# Missing frontmatter", InvalidFrontmatterError),
+        ("", InvalidFrontmatterError),
+    ]:
+        (tmp_path / file).write_text(text)
+        for strictness in (Strictness.LENIENT, Strictness.REQUIRED):
+            if kind is None:
+                skill = read_skill(tmp_path / file, strictness)
+                assert skill == parse_skill(text, tmp_path.resolve() / file, strictness)
+                assert (skill.name, skill.diagnostics) == ("repo-search", ())
+            else:
+                with pytest.raises(kind):
+                    read_skill(tmp_path / file, strictness)
+                with pytest.raises(kind):
+                    parse_skill(text, f"x/{file}", strictness)
+
+
+def test_a_skill_is_parsed_without_a_path() -> None:
+    skill = parse_skill(DOCUMENT)
+    assert (skill.name, skill.body, skill.diagnostics) == ("repo-search", "Use ripgrep first.", ())
+    assert parse_skill(DOCUMENT, strictness=Strictness.STRICT) == skill
+    with pytest.raises(MissingFieldError, match=r"name is missing$") as caught:
+        parse_skill("---\ndescription: d\n---\n")
+    assert caught.value.path.as_posix() == "SKILL.md"
+
+
+def test_a_missing_name_is_an_error_that_names_what_is_expected() -> None:
+    with pytest.raises(MissingFieldError, match="name is missing; expected 'a', the name of its folder"):
+        parse_skill("---\ndescription: d\n---\n", "a/SKILL.md")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege")
+def test_a_document_is_recognised_by_its_real_folder_and_its_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / ".skills").mkdir()
+    (tmp_path / ".skills" / "search.md").write_text(DOCUMENT)
+    (tmp_path / "linked").symlink_to(tmp_path / ".skills")
+    assert read_skill(tmp_path / "linked" / "search.md").name == "repo-search"
+    (tmp_path / ".skills" / "other.md").symlink_to("search.md")
+    with pytest.raises(SkillIoError):
+        read_skill(tmp_path / ".skills" / "other.md")
+    (tmp_path / "notes.md").write_text(DOCUMENT)
+    with pytest.raises(InvalidSkillsRootError, match="neither a folder"):
+        read_skill(tmp_path / ".skills" / ".." / "notes.md")

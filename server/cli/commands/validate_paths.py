@@ -48,7 +48,7 @@ def resolve_target(path: Path) -> ValidationTarget:
         return ValidationTarget(path, path.parent, only="")
     if may_be_document(path.absolute()):
         return ValidationTarget(path, path.parent, only=path.name)
-    message = "this is no folder, no SKILL.md, no document below .skills and no convention file"
+    message = "this is no folder, no SKILL.md, no *.skill.md, no document below .skills and no convention file"
     return ValidationTarget(path, None, error=Diagnostic(Severity.ERROR, Reason.NOT_A_DIRECTORY, message, where))
 
 

@@ -210,7 +210,7 @@ def test_a_file_may_become_a_skill_and_cease_to_be_one(tmp_path: Path, load: Cal
 
 
 PLACES = ["", "a", "a/b", ".skills", ".skills/x", "a/references", "dist"]
-FILES = ["SKILL.md", "AGENTS.md", "claude.md", "SOUL.md", "doc.md", "data.json"]
+FILES = ["SKILL.md", "x.skill.md", "Y.SKILL.md", "AGENTS.md", "claude.md", "SOUL.md", "doc.md", "data.json"]
 TEXTS = ["plain\n", "", DOCUMENT.format(name="one"), DOCUMENT.format(name="two"), "---\nname: x\n---\n"]
 REFERRING = DOCUMENT.format(name="three").replace("---\nUse", "references: [data.json]\n---\nUse")
 

@@ -205,15 +205,18 @@ def test_single_documents_and_convention_files_can_be_validated(tmp_path: Path) 
     paths["bad"].write_text("---\nname: bad\n---\n", encoding="utf-8")
     paths["text"].write_text("# Supporting text\n", encoding="utf-8")
     (tmp_path / "AGENTS.md").write_text("# How we work\n", encoding="utf-8")
-    found = validate_json(*paths.values(), tmp_path / "AGENTS.md")["results"]
+    (tmp_path / "a.skill.md").write_text("# No frontmatter\n", encoding="utf-8")
+    found = validate_json(*paths.values(), tmp_path / "AGENTS.md", tmp_path / "a.skill.md")["results"]
     assert [(Path(each["path"]).name, each["valid"]) for each in found] == [
         ("good.md", True),
         ("bad.md", False),
         ("text.md", False),
         ("AGENTS.md", True),
+        ("a.skill.md", False),
     ]
     assert [each["code"] for each in found[1]["diagnostics"]] == ["missing_description"]
     assert [each["code"] for each in found[2]["diagnostics"]] == ["missing_skill_file"]
+    assert [each["code"] for each in found[4]["diagnostics"]] == ["missing_frontmatter"]
 
 
 def test_any_other_file_is_a_usage_error(tmp_path: Path) -> None:

@@ -1,0 +1,63 @@
+"""Decide by a file's path how it is read: as the main file of a folder, a document, or a convention file.
+
+Rules: adk-skill's. A file named `*.skill.md`, and each Markdown file below `.skills`, is a document: it needs
+frontmatter with name and description. A convention file (`AGENTS.md` and others) needs none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skills_core.disk.names import DOCUMENTS_FOLDER, MAIN_FILE, MAIN_FILE_LOWERCASE
+from skills_core.format.conventions import CONVENTIONS
+from skills_core.format.document import has_frontmatter
+from skills_core.format.instructions import parse_convention, parse_instructions
+from skills_core.sources import SkillKind, Strictness
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skills_core.format.instructions import Instructions
+
+__all__ = ["default_name", "is_named_as_skill", "kind_of_file", "parse_single_file", "strictness_for"]
+
+_SKILL_SUFFIX = ".skill.md"
+
+
+def kind_of_file(folders: Sequence[str], name: str) -> SkillKind | None:
+    """Return the kind of skill that a file is by the names of its folders and its own; None for any other file."""
+    if name in {MAIN_FILE, MAIN_FILE_LOWERCASE}:
+        return SkillKind.FOLDER
+    if is_named_as_skill(name) or (DOCUMENTS_FOLDER in folders and name.lower().endswith(".md")):
+        return SkillKind.DOCUMENT
+    return SkillKind.CONVENTION if name.upper() in CONVENTIONS else None
+
+
+def is_named_as_skill(name: str) -> bool:
+    """Tell whether a file is named `*.skill.md`; case does not matter."""
+    return name.lower().endswith(_SKILL_SUFFIX)
+
+
+def default_name(name: str) -> str:
+    """Return the name of a skill whose file, called `name`, does not tell it."""
+    return name[: -len(_SKILL_SUFFIX)] if is_named_as_skill(name) else name.rpartition(".")[0]
+
+
+def strictness_for(strictness: Strictness, folders: Sequence[str], kind: SkillKind | None) -> Strictness:
+    """Return the strictness for a file: documents, and all skills below `.skills`, need name and description."""
+    if strictness is Strictness.LENIENT and (kind is SkillKind.DOCUMENT or DOCUMENTS_FOLDER in folders):
+        return Strictness.REQUIRED
+    return strictness
+
+
+def parse_single_file(raw: bytes, kind: SkillKind, name: str, path: str, strictness: Strictness) -> Instructions | None:
+    """Parse a document or a convention file called `name`; diagnostics name it as `path`.
+
+    Returns None if the file is not a skill: an empty convention file, and a document without frontmatter that is not
+    named `*.skill.md`.
+    """
+    if kind is SkillKind.CONVENTION:
+        return parse_convention(raw, name, path) if raw.strip() else None
+    if not has_frontmatter(raw) and not is_named_as_skill(name):
+        return None
+    return parse_instructions(raw, default_name(name), path, strictness, in_folder=False)
