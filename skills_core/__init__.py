@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         Rejected,
         Rejection,
         Resolution,
+        SkillBlock,
         SkillCall,
         SkillContext,
         Strategy,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
         inject,
         match_skill_call,
         request_of,
+        select_block,
         stack_activations,
         triggered_by,
     )
@@ -77,6 +79,13 @@ if TYPE_CHECKING:
     from skills_core.format.instructions import Instructions
     from skills_core.gates import Credential, Environment, Exclusion, SkillEntry, evaluate_gate
     from skills_core.library import Change, Library
+    from skills_core.programs.injector import Injector
+    from skills_core.programs.project import (
+        discover_instruction_files,
+        discover_skill_files,
+        load_skills,
+        project_sources,
+    )
     from skills_core.rendering import render_activation, render_catalog, render_request
     from skills_core.rendering.recipient import Recipient
     from skills_core.selection import Band, Match, Reranker, SelectionPolicy, SkillIndex, SkillSearch
@@ -106,6 +115,7 @@ __all__ = [
     "Frontmatter",
     "Gate",
     "Injection",
+    "Injector",
     "Instructions",
     "InvalidFrontmatterError",
     "InvalidSkillError",
@@ -128,6 +138,7 @@ __all__ = [
     "SelectionPolicy",
     "Severity",
     "Skill",
+    "SkillBlock",
     "SkillCall",
     "SkillContent",
     "SkillContext",
@@ -153,16 +164,21 @@ __all__ = [
     "assemble_context",
     "by_full_text",
     "by_shared_words",
+    "discover_instruction_files",
+    "discover_skill_files",
     "evaluate_gate",
     "explicit_sources",
     "inject",
+    "load_skills",
     "match_skill_call",
     "parse_skill",
+    "project_sources",
     "read_skill",
     "render_activation",
     "render_catalog",
     "render_request",
     "request_of",
+    "select_block",
     "stack_activations",
     "triggered_by",
 ]
@@ -171,9 +187,9 @@ _HOMES = {
     "catalog": "Catalog FoundSource",
     "context": (
         "AssembledContext ByName ByQuery ByTag ContextBounds ContextCoordinator CoordinatorConfig Injection Message "
-        "MissingTools Ranking Rejected Rejection Resolution SkillCall SkillContext Strategy TextPart ToolRegistry "
-        "Triggered activation_of always_on assemble_context by_full_text by_shared_words inject match_skill_call "
-        "request_of stack_activations triggered_by"
+        "MissingTools Ranking Rejected Rejection Resolution SkillBlock SkillCall SkillContext Strategy TextPart "
+        "ToolRegistry Triggered activation_of always_on assemble_context by_full_text by_shared_words inject "
+        "match_skill_call request_of select_block stack_activations triggered_by"
     ),
     "diagnostics": "Diagnostic Reason Severity",
     "errors": (
@@ -186,6 +202,8 @@ _HOMES = {
     "format.instructions": "Instructions",
     "gates": "Credential Environment Exclusion SkillEntry evaluate_gate",
     "library": "Change Library",
+    "programs.injector": "Injector",
+    "programs.project": "discover_instruction_files discover_skill_files load_skills project_sources",
     "rendering": "render_activation render_catalog render_request",
     "rendering.recipient": "Recipient",
     "selection": "Band Match Reranker SelectionPolicy SkillIndex SkillSearch",

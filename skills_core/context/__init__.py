@@ -8,7 +8,15 @@ select one skill together with its tools. `blocks` formats skills as text.
 from skills_core.context.assembly import AssembledContext, ContextBounds, assemble_context
 from skills_core.context.calls import SkillCall, activation_of, match_skill_call, request_of, stack_activations
 from skills_core.context.coordinator import ContextCoordinator
-from skills_core.context.injection import MAX_INJECTED_CHARS, Injection, Message, TextPart, inject
+from skills_core.context.injection import (
+    MAX_INJECTED_CHARS,
+    Injection,
+    Message,
+    SkillBlock,
+    TextPart,
+    inject,
+    select_block,
+)
 from skills_core.context.rankings import Ranking, by_full_text, by_shared_words
 from skills_core.context.strategies import (
     ByName,
@@ -41,6 +49,7 @@ __all__ = [
     "Rejected",
     "Rejection",
     "Resolution",
+    "SkillBlock",
     "SkillCall",
     "SkillContext",
     "Strategy",
@@ -55,6 +64,7 @@ __all__ = [
     "inject",
     "match_skill_call",
     "request_of",
+    "select_block",
     "stack_activations",
     "triggered_by",
 ]

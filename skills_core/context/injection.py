@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from skills_core.context.rankings import Ranking
     from skills_core.selection.policy import Match
 
-__all__ = ["MAX_INJECTED_CHARS", "Injection", "Message", "TextPart", "inject"]
+__all__ = ["MAX_INJECTED_CHARS", "Injection", "Message", "SkillBlock", "TextPart", "inject", "select_block"]
 
 MAX_INJECTED_CHARS = 2000
 """Default maximum code points of a body that are injected."""
@@ -51,6 +51,26 @@ class Injection:
     match: Match | None
 
 
+@dataclass(frozen=True, slots=True)
+class SkillBlock:
+    """The best match for a query, and its block of text."""
+
+    match: Match
+    text: str
+
+    def before(self, text: str) -> str:
+        """Return the block and `text`, separated by an empty line."""
+        return f"{self.text}\n\n{text}"
+
+
+def select_block(
+    query: str, ranking: Ranking, policy: SelectionPolicy = _POLICY, max_injected_chars: int = MAX_INJECTED_CHARS
+) -> SkillBlock | None:
+    """Return the block of the best match for a query; None if the query is blank or nothing matches."""
+    match = next(iter(ranking(query, policy)), None) if query.strip() else None
+    return SkillBlock(match, prompt_block(match.skill, max_injected_chars)) if match is not None else None
+
+
 def inject(
     message: Message, ranking: Ranking, policy: SelectionPolicy = _POLICY, max_injected_chars: int = MAX_INJECTED_CHARS
 ) -> Injection:
@@ -58,15 +78,12 @@ def inject(
 
     A message of another role, without text or without a match is returned unchanged.
     """
-    if message.role != "user" or not message.text.strip():
+    block = select_block(message.text, ranking, policy, max_injected_chars) if message.role == "user" else None
+    if block is None:
         return Injection(message, None)
-    match = next(iter(ranking(message.text, policy)), None)
-    if match is None:
-        return Injection(message, None)
-    block = prompt_block(match.skill, max_injected_chars)
     parts = list(message.parts)
     for at, part in enumerate(parts):
         if isinstance(part, TextPart):
-            parts[at] = TextPart(f"{block}\n\n{part.text}")
+            parts[at] = TextPart(block.before(part.text))
             break
-    return Injection(replace(message, parts=tuple(parts)), match)
+    return Injection(replace(message, parts=tuple(parts)), block.match)

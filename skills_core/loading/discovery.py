@@ -11,7 +11,7 @@ from skills_core.disk.files import Reader
 from skills_core.disk.folders import Listing, find_main
 from skills_core.disk.gitignore import FILE_NAME, UNUSABLE_RULES
 from skills_core.disk.links import LinkIndex
-from skills_core.disk.scan import Tree, parent, rescan, scan
+from skills_core.disk.scan import Tree, join, parent, rescan, scan
 from skills_core.loading.document_loader import load_document
 from skills_core.loading.documents import find_documents
 from skills_core.loading.folder_loader import load_content
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skills_core.disk.files import Location
     from skills_core.sources import Source
 
-__all__ = ["LoadedSource", "load_source", "reload_source"]
+__all__ = ["LoadedSource", "find_skill_files", "load_source", "reload_source"]
 
 _PROBLEMS = {
     Reason.SYMLINK: "symbolic links are not followed; name the link's target as a source, or set follow_symlinks",
@@ -77,6 +77,17 @@ class LoadedSource:
         elif root.is_relative_to(real):
             yield ""
         yield from self.links.paths_of(real)
+
+
+def find_skill_files(source: Source) -> Iterator[str]:
+    """Yield the paths in `source` of all files that a load reads as skills; a missing root has none."""
+    tree = scan(source, fingerprints=False)
+    for folder, listing in tree.items():
+        main = find_main(listing) if SkillKind.FOLDER in source.kinds else None
+        if main is not None:
+            yield join(folder, main)
+        for name, _ in find_documents(source, tree, folder):
+            yield join(folder, name)
 
 
 def load_source(source: Source, *, main_only: bool = False) -> LoadedSource:

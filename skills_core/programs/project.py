@@ -1,0 +1,100 @@
+"""The skills of a project: the files that are skills, and a catalog of them.
+
+Names and order follow adk-skill's discovery and index; what is a skill follows `loading`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from skills_core.library import Library
+from skills_core.loading.discovery import find_skill_files
+from skills_core.sources import Scope, Source, Strictness, explicit_sources, real_path
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator
+
+    from skills_core.catalog import Catalog
+    from skills_core.gates import Environment
+
+__all__ = ["discover_instruction_files", "discover_skill_files", "load_skills", "project_sources"]
+
+_HIDDEN_FOLDERS: Final = (
+    (".jdai/skills", Strictness.STRICT),
+    (".agents/skills", Strictness.LENIENT),
+    (".claude/skills", Strictness.LENIENT),
+)
+"""Folders of skills in a project that a scan of the project leaves out, because they are hidden."""
+
+
+def project_sources(
+    root: str | os.PathLike[str], extras: Iterable[str | os.PathLike[str]] = (), *, conventions: bool = True
+) -> tuple[Source, ...]:
+    """Return the sources of a project, in order of precedence: `root`, its hidden folders of skills, and `extras`.
+
+    Extras that are no directories are skipped, and so is a hidden folder that is a link out of `root`. With
+    `conventions`, convention files (`AGENTS.md` and others) below `root` are skills.
+
+    Raises:
+        InvalidSourceError: `root` is no directory, or cannot be accessed.
+    """
+    (whole,) = explicit_sources([root], conventions=conventions)
+    hidden = (
+        Source(real_path(whole.root / folder), Scope.WORKSPACE, strictness, optional=True)
+        for folder, strictness in _HIDDEN_FOLDERS
+    )
+    inside = (source for source in hidden if source.root.is_relative_to(whole.root))
+    more = (Source(real_path(Path(extra)), optional=True) for extra in extras)
+    sources: dict[Path, Source] = {}
+    for source in (whole, *inside, *more):
+        sources.setdefault(source.root, source)
+    return tuple(sources.values())
+
+
+def discover_skill_files(
+    root: str | os.PathLike[str], extras: Iterable[str | os.PathLike[str]] = ()
+) -> tuple[Path, ...]:
+    """Return the paths of all files in a project that make a skill, sorted, each once; none of them is read.
+
+    They are the main files of skill folders, and documents (`*.skill.md`, and Markdown files below `.skills`, of which
+    those without frontmatter turn out to be no skills when they are read). See `project_sources` for the parameters.
+
+    Raises:
+        InvalidSourceError: `root` is no directory, or cannot be accessed.
+    """
+    return _sorted(project_sources(root, extras, conventions=False))
+
+
+def discover_instruction_files(
+    root: str | os.PathLike[str], extras: Iterable[str | os.PathLike[str]] = ()
+) -> tuple[Path, ...]:
+    """Return the paths that `discover_skill_files` returns, and those of the project's convention files.
+
+    Raises:
+        InvalidSourceError: `root` is no directory, or cannot be accessed.
+    """
+    return _sorted(project_sources(root, extras))
+
+
+def load_skills(
+    root: str | os.PathLike[str], environment: Environment, extras: Iterable[str | os.PathLike[str]] = ()
+) -> Catalog:
+    """Load the skills of a project once, with conditions evaluated against `environment`.
+
+    A program that follows changes makes a `Library` of `project_sources` instead.
+
+    Raises:
+        InvalidSourceError: `root` is no directory, or cannot be accessed.
+    """
+    return Library(project_sources(root, extras), lambda: environment).catalog
+
+
+def _sorted(sources: Iterable[Source]) -> tuple[Path, ...]:
+    return tuple(sorted({path for source in sources for path in _paths(source)}))
+
+
+def _paths(source: Source) -> Iterator[Path]:
+    for path in find_skill_files(source):
+        yield source.root / path

@@ -1,0 +1,140 @@
+"""Programs find and load the skills of a project: adk-skill's discovery and index, by this product's rules."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from skills_core import (
+    Environment,
+    InvalidSourceError,
+    State,
+    discover_instruction_files,
+    discover_skill_files,
+    explicit_sources,
+    load_skills,
+    project_sources,
+)
+from skills_core.loading.discovery import load_source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+DOCUMENT = "---\nname: {0}\ndescription: Does {0}.\n---\nDo {0}.\n"
+ANY = Environment(os="linux", has_bin=lambda _: True)
+
+
+def put(root: Path, path: str, text: str | None = None) -> None:
+    file = root / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    name = path.rpartition("/")[2].partition(".")[0].lower()
+    file.write_text(DOCUMENT.format(name) if text is None else text, encoding="utf-8")
+
+
+def below(root: Path, paths: Iterable[Path]) -> list[str]:
+    return [path.relative_to(root.resolve()).as_posix() for path in paths]
+
+
+def test_skill_files_are_those_of_skills_and_of_hidden_folders_sorted(tmp_path: Path) -> None:
+    for path in (".skills/a.md", ".skills/nested/b.md", "x.skill.md", "y/SKILL.md", "z/skill.md"):
+        put(tmp_path, path)
+    for path in (".claude/skills/c/SKILL.md", ".agents/skills/d/SKILL.md", ".jdai/skills/e/SKILL.md"):
+        put(tmp_path, path)
+    for path in (".skills/notes.txt", ".skills/references/r.md", "AGENTS.md", "y/inner.skill.md", "readme.md"):
+        put(tmp_path, path)
+    found = discover_skill_files(tmp_path)
+    assert below(tmp_path, found) == [
+        ".agents/skills/d/SKILL.md",
+        ".claude/skills/c/SKILL.md",
+        ".jdai/skills/e/SKILL.md",
+        ".skills/a.md",
+        ".skills/nested/b.md",
+        "x.skill.md",
+        "y/SKILL.md",
+        "z/skill.md",
+    ]
+    assert all(path.is_absolute() for path in found)
+
+
+def test_instruction_files_are_those_and_the_convention_files(tmp_path: Path) -> None:
+    for path in ("AGENTS.md", "pkg/CLAUDE.md", "SOUL.MD", "pkg/SOUL.md", "pkg/readme.md", "target/GEMINI.md"):
+        put(tmp_path, path)
+    put(tmp_path, ".skills/a.md")
+    assert below(tmp_path, discover_instruction_files(tmp_path)) == [
+        ".skills/a.md",
+        "AGENTS.md",
+        "SOUL.MD",
+        "pkg/CLAUDE.md",
+    ]
+    assert below(tmp_path, discover_skill_files(tmp_path)) == [".skills/a.md"]
+
+
+def test_extras_are_added_once_and_those_that_are_no_folders_are_skipped(tmp_path: Path) -> None:
+    root, shared = tmp_path / "root", tmp_path / "shared"
+    put(root, "x.skill.md")
+    put(shared, "s/SKILL.md")
+    put(shared, "AGENTS.md")
+    extras = [shared, shared / "s" / "..", tmp_path / "nowhere", root / "x.skill.md", root]
+    expected = ["root/x.skill.md", "shared/s/SKILL.md"]
+    assert below(tmp_path, discover_skill_files(root, extras)) == expected
+    assert below(tmp_path, discover_instruction_files(root, extras)) == expected
+
+
+def test_a_root_that_is_no_folder_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for root in (tmp_path / "nowhere", tmp_path / "file", ""):
+        for function in (discover_skill_files, discover_instruction_files, project_sources):
+            with pytest.raises(InvalidSourceError):
+                function(root)
+        with pytest.raises(InvalidSourceError):
+            load_skills(root, ANY)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege")
+def test_a_hidden_folder_that_leads_out_of_the_project_is_skipped(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    put(outside, "s/SKILL.md")
+    (root / ".claude").mkdir(parents=True)
+    (root / ".claude" / "skills").symlink_to(outside)
+    assert discover_skill_files(root) == ()
+    assert load_skills(root, ANY).skills == ()
+    assert below(tmp_path, discover_skill_files(root, [outside])) == ["outside/s/SKILL.md"]
+
+
+def test_skills_are_loaded_in_one_call_with_the_projects_own_before_the_extras(tmp_path: Path) -> None:
+    root, shared = tmp_path / "root", tmp_path / "shared"
+    put(root, ".skills/a.md")
+    put(root, "AGENTS.md", "# How we work\n")
+    put(shared, "a/SKILL.md", DOCUMENT.format("a"))
+    put(shared, "b/SKILL.md", DOCUMENT.format("b").replace("description", "when: {os: windows}\ndescription"))
+    catalog = load_skills(root, ANY, [shared])
+    assert [(skill.name, skill.source.root.name, skill.state) for skill in catalog.skills] == [
+        ("a", "root", State.ACTIVE),
+        ("a", "shared", State.SHADOWED),
+        ("agents", "root", State.ACTIVE),
+        ("b", "shared", State.EXCLUDED),
+    ]
+    assert catalog.skill("a").body == "Do a."
+
+
+PLACES = ["", "a", "a/b", ".skills", ".skills/x", ".skills/references", "dist", "node_modules"]
+FILES = ["SKILL.md", "skill.md", "x.skill.md", "AGENTS.md", "SOUL.md", "doc.md"]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(paths=st.lists(st.tuples(st.sampled_from(PLACES), st.sampled_from(FILES)), max_size=8))
+def test_what_is_discovered_is_what_is_loaded(
+    paths: list[tuple[str, str]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root = tmp_path_factory.mktemp("project").resolve()
+    for place, name in paths:
+        put(root, f"{place}/{name}" if place else name)
+    (source,) = explicit_sources([root])
+    loaded = load_source(source).contents.values()
+    expected = {root / content.folder / content.main.path for content in loaded if content.main is not None}
+    assert set(discover_instruction_files(root)) == expected
