@@ -14,6 +14,7 @@ from skills_core.run.workflow.run import run_workflow
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from skills_core.run.workflow.build import WorkflowDefinition
     from skills_core.run.workflow.outcome import WorkflowOutcome
     from skills_core.skill import Skill
 
@@ -43,15 +44,19 @@ class WorkflowCapture:
         self.steps: list[CapturedStep] = []
 
     async def run(
-        self, document: str, skills: Iterable[Skill], inputs: Mapping[str, str] | None = None
+        self,
+        workflow: str | WorkflowDefinition,
+        skills: Iterable[Skill],
+        inputs: Mapping[str, str] | None = None,
     ) -> WorkflowOutcome:
-        """Run the workflow in the text `document` with these skills.
+        """Run a workflow, the text of its document or its definition, with these skills.
 
         Raises:
             InvalidWorkflowError: the workflow or the inputs are invalid.
         """
         catalog = Catalog(tuple(skills))
-        plan = prepare(document.encode(), "workflow", catalog, inputs or {})
+        text, name = (workflow, "workflow") if isinstance(workflow, str) else (workflow.to_yaml(), workflow.name)
+        plan = prepare(text.encode(), name, catalog, inputs or {})
         return await run_workflow(
             plan, self._perform, MemoryJournal("test"), digest_of=lambda target: catalog.skill(target).digest or ""
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -71,7 +71,7 @@ class SkillStep:
     target: str
     parameters: Mapping[str, Template]
     message: Template | None
-    at: FieldLocation
+    at: FieldLocation = field(compare=False)
 
     @property
     def templates(self) -> Iterator[tuple[FieldLocation, Template]]:
@@ -90,7 +90,7 @@ class ConditionalStep:
     condition: Condition
     then: tuple[Step, ...]
     otherwise: tuple[Step, ...]
-    at: FieldLocation
+    at: FieldLocation = field(compare=False)
 
 
 Step: TypeAlias = SkillStep | ConditionalStep
