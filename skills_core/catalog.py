@@ -14,6 +14,7 @@ from skills_core.conflicts import NOTHING_SETTLED, Settlement
 from skills_core.errors import AmbiguousSkillError, UnknownFileError, UnknownSkillError
 from skills_core.skill import Skill, SkillFile, State, is_same_skill
 from skills_core.uris import SCHEME, decode_path
+from skills_core.withheld_files import files_for_models
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -222,7 +223,7 @@ class Catalog:
         """
         file = skill.content.files.get(path.removeprefix("./"))
         if file is None:
-            raise UnknownFileError(skill.key, path, skill.content.files)
+            raise UnknownFileError(skill.key, path, files_for_models(skill.content))
         return file
 
 

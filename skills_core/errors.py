@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AmbiguousSkillError",
     "EntryRefusedError",
+    "EvalFileError",
     "FileRefusedError",
     "FileUnavailableError",
     "InstallRefusedError",
@@ -232,6 +233,18 @@ class AmbiguousSkillError(UnknownSkillError):
         rest = [f"- and {len(choices) - len(listed)} more"] if len(choices) > len(listed) else []
         head = f"{len(choices)} skills are named {name[:200]!r}. Use the full name of the one that you mean:"
         SkillsError.__init__(self, "\n".join([head, *listed, *rest]))
+
+
+class EvalFileError(SkillsError):
+    """A model asked for a file with the tests of a skill."""
+
+    def __init__(self, skill: str, path: str) -> None:
+        self.skill = skill
+        self.path = path
+        super().__init__(
+            f"{path[:200]} of the skill {skill!r} belongs to its tests and may hold the expected answers; a model may "
+            "not use it. Perform the skill without it."
+        )
 
 
 class UnknownFileError(SkillsError):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from server.listing.admin import STATUS_URI, offers_status, status_resource
 from server.wire.paging import Pager
 from skills_core.diagnostics import printable
+from skills_core.withheld_files import files_for_models
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -118,19 +119,22 @@ def _meta(skill: Skill) -> dict[str, Any]:
 
 
 def describe_all(skill: Skill) -> list[dict[str, Any]]:
-    """Return the entries of all files of a skill."""
-    return [describe(skill, file) for file in skill.content.files.values()]
+    """Return the entries of the files of a skill that are listed."""
+    return [describe(skill, file) for file in files_for_models(skill.content).values()]
 
 
 def pager(catalog: Catalog, settings: Settings, envelope: Mapping[str, Any]) -> Pager[Listed]:
-    """Return the pages of the list, ordered by skill, SKILL.md first; files of a nested skill are listed with it."""
+    """Return the pages of the list, ordered by skill, SKILL.md first; files of a nested skill are listed with it.
+
+    Eval files are not listed, because some clients let the model choose from this list.
+    """
     entries: dict[str, tuple[str, Listed]] = {}
     if offers_status(settings):
         # No path of a skill begins with NUL, so the status comes first.
         entries[STATUS_URI] = ("\0", status_resource())
     # Outer skills sort before nested ones, so a file of both is listed with the inner skill.
     for skill in sorted(catalog.active, key=lambda skill: skill.path):
-        for file in skill.content.files.values():
+        for file in files_for_models(skill.content).values():
             order = "" if file is skill.content.main else f"\x01{file.path}"
             entries[skill.file_uri(file.path)] = (f"{skill.path}\0{order}", (skill, file))
     items = sorted(entries.values(), key=lambda item: item[0])

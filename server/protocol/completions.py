@@ -14,6 +14,7 @@ from server.wire.errors import InvalidRequestError
 from skills_core.errors import UnknownSkillError
 from skills_core.rendering import parameters_of
 from skills_core.uris import SCHEME, decode_path
+from skills_core.withheld_files import files_for_models
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -94,7 +95,7 @@ def _template_values(catalog: Catalog, variable: str, skill: str | None) -> Iter
 
 
 def _paths(skill: Skill) -> list[str]:
-    return [_tail(skill.file_uri(path), skill.root_uri) for path in skill.content.files]
+    return [_tail(skill.file_uri(path), skill.root_uri) for path in files_for_models(skill.content)]
 
 
 def _tail(uri: str, beginning: str) -> str:

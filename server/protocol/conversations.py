@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from server.exchange.callers import session_of
 from skills_core.rendering.escaping import escape_line
+from skills_core.withheld_files import files_for_models
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +64,7 @@ class _Outlines:
         self._shared: weakref.WeakValueDictionary[str, _Outline] = weakref.WeakValueDictionary()
 
     def of(self, content: SkillContent) -> _Outline:
-        files = tuple(sorted((path, file.digest) for path, file in content.files.items()))
+        files = tuple(sorted((path, file.digest) for path, file in files_for_models(content).items()))
         outline = _Outline(content.folder, content.main.digest if content.main else None, files)
         return self._shared.setdefault(_digest_of((outline.folder, outline.main, *files)), outline)
 

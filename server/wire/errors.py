@@ -16,6 +16,7 @@ from server.wire.paging import InvalidCursorError
 from skills_core.errors import (
     AmbiguousSkillError,
     EntryRefusedError,
+    EvalFileError,
     FileRefusedError,
     FileUnavailableError,
     InstallRefusedError,
@@ -61,6 +62,7 @@ CODES: dict[type[SkillsError], int] = {
     UnknownSkillError: INVALID_PARAMS,
     AmbiguousSkillError: INVALID_PARAMS,
     UnknownFileError: INVALID_PARAMS,
+    EvalFileError: INVALID_PARAMS,
     FileRefusedError: INVALID_PARAMS,
     NestedTooDeepError: INVALID_PARAMS,
     ScriptRefusedError: INVALID_PARAMS,

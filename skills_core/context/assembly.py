@@ -19,6 +19,7 @@ from skills_core.rendering.escaping import escape_tags, escape_tags_and_marks
 from skills_core.rendering.recipient import UNKNOWN_RECIPIENT, Recipient
 from skills_core.selection.close_matches import MAX_MENU, menu_of
 from skills_core.selection.ranking import TOP_TEN
+from skills_core.withheld_files import files_for_models
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,7 +123,7 @@ def _choose(message: str, section: Section, ranking: Ranking) -> tuple[Match | N
 def _truncation_note(skill: Skill, max_chars: int) -> list[str]:
     """Tell how to get what the block does not contain: the rest of a long body, and the skill's files."""
     cut = len(escape_tags_and_marks(skill.body)) > max_chars
-    if not cut and len(skill.content.files) <= 1:
+    if not cut and len(files_for_models(skill.content)) <= 1:
         return []
     rest = "Only the beginning of" if cut else "Only the text of"
     name = escape_tags_and_marks(one_line(skill.key))

@@ -13,6 +13,7 @@ from skills_core.diagnostics import shortened
 from skills_core.format.frontmatter import COMPATIBILITY_LIMIT
 from skills_core.rendering.escaping import escape_content, escape_line, escape_tags, quote_attribute
 from skills_core.rendering.recipient import UNKNOWN_RECIPIENT, Recipient
+from skills_core.withheld_files import files_for_models
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -167,7 +168,7 @@ def _requirement_lines(skill: Skill) -> Iterable[str]:
 
 def _file_lines(skill: Skill, tool: str | None) -> Iterable[str]:
     main = skill.content.main
-    files = skill.content.files
+    files = files_for_models(skill.content)
     named = [path for reference in skill.frontmatter.references if (path := reference.removeprefix("./")) in files]
     paths = [path for path in dict.fromkeys([*named, *files]) if main is None or path != main.path]
     if not paths:

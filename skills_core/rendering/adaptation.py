@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from skills_core.mentions import capabilities_of, mentioned_paths, mentioned_tools
 from skills_core.rendering.escaping import escape_content, escape_line, quote_attribute
 from skills_core.toolboxes import Capability
+from skills_core.withheld_files import files_for_models
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -125,7 +126,7 @@ def _replacement(capabilities: tuple[Capability, ...], toolbox: Toolbox | None) 
 def _skill_path_lines(body: str, skill: Skill, recipient: Recipient) -> Iterator[str]:
     main = skill.content.main
     names = {name for name in (posixpath.basename(skill.content.folder), skill.name) if name}
-    files = frozenset(path for path in skill.content.files if main is None or path != main.path)
+    files = frozenset(path for path in files_for_models(skill.content) if main is None or path != main.path)
     found = _paths_in(body, files, frozenset(names))
     paths = [path for path in found.paths if path.isprintable()]
     if not paths:

@@ -32,7 +32,7 @@ from server.wire.errors import InvalidRequestError
 from skills_core.errors import SkillsError
 from skills_core.rendering.escaping import escape_json, escape_tags
 from skills_core.selection import TOP_TEN
-from skills_core.withheld_files import is_withheld_from_models
+from skills_core.withheld_files import is_withheld_from_models, refuse_eval_file
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -122,6 +122,7 @@ class ToolHandlers:
         # Models pass what they have seen: a relative path, or the file's URI.
         uri = path if path.startswith(skill.root_uri) else skill.file_uri(catalog.file_of(skill, path).path)
         owner, file, raw = await self._host.read(uri, call.ctx)
+        refuse_eval_file(owner, file)
         if is_withheld_from_models(owner, file, raw):
             raise InvalidRequestError(
                 f"{file.path} of the skill {owner.key!r} instructs in what is for the user to call; a model may not "

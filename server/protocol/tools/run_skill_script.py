@@ -32,6 +32,7 @@ from skills_core.run.scripts.output import (
 from skills_core.run.scripts.runner import ScriptRunner
 from skills_core.run.secrets import Secrets
 from skills_core.run.tools.gate import confirmation_question
+from skills_core.withheld_files import refuse_eval_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,6 +110,7 @@ class ScriptHandler:
             catalog = self._host.view(call.ctx).catalog
             skill = catalog.skill(name, catalog.offered)
             file = catalog.file_of(skill, path)
+            refuse_eval_file(skill, file)
             variables = await anyio.to_thread.run_sync(variables_of, skill)
             logger.info("script: %s %s of %s %s", one_line(file.path), file.digest, one_line(skill.key), skill.digest)
             try:

@@ -17,6 +17,7 @@ from skills_core.diagnostics import one_line
 from skills_core.disk.files import Reader
 from skills_core.disk.removal import remove_tree
 from skills_core.errors import FileRefusedError, SkillChangedError
+from skills_core.withheld_files import files_for_models, is_eval_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +36,8 @@ _READ_ONLY = 0o500
 class PrivateCopy:
     """A folder for one call that only this user can enter: `skill` is the copy, `scratch` an empty folder."""
 
-    def __init__(self, skill: Skill) -> None:
-        """Create the folder, with a copy of the files of `skill`.
+    def __init__(self, skill: Skill, *, with_evals: bool = False) -> None:
+        """Create the folder, with a copy of the files of `skill`; of eval files only `with_evals`.
 
         Raises:
             SkillChangedError: a file on disk is not the one that was loaded.
@@ -46,7 +47,7 @@ class PrivateCopy:
         self.skill, self.scratch = self.root / "skill", self.root / "scratch"
         try:
             self.scratch.mkdir()
-            _copy(skill, self.skill)
+            _copy(skill, self.skill, with_evals=with_evals)
         except BaseException:
             self.remove()
             raise
@@ -57,9 +58,11 @@ class PrivateCopy:
             logger.warning("the folder of a script cannot be removed: %s: %s", self.root, one_line(left))
 
 
-def _copy(skill: Skill, target: Path) -> None:
-    files = skill.content.files.values()
-    folders = sorted({"", *skill.content.folders, *(above for file in files for above in _parent_folders(file.path))})
+def _copy(skill: Skill, target: Path, *, with_evals: bool) -> None:
+    content = skill.content
+    files = (content.files if with_evals else files_for_models(content)).values()
+    empty = (folder for folder in content.folders if with_evals or not is_eval_path(content, f"{folder}/"))
+    folders = sorted({"", *empty, *(above for file in files for above in _parent_folders(file.path))})
     for folder in folders:
         os.mkdir(f"{target}/{folder}")  # noqa: PTH102 - a skill may have thousands, and `Path` is slow
     changed = []

@@ -25,6 +25,7 @@ from skills_core.run.scripts.private_copy import PrivateCopy
 from skills_core.run.scripts.process import Command, ProcessLimits, ProcessResult
 from skills_core.run.scripts.program_files import required_paths, sandbox_program
 from skills_core.skill import State
+from skills_core.withheld_files import files_for_models, is_eval_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -138,7 +139,7 @@ class ScriptRunner:
             SkillChangedError: files on disk are not those that were loaded.
         """
         if path not in skill.content.files:
-            raise UnknownFileError(skill.key, path, skill.content.files)
+            raise UnknownFileError(skill.key, path, files_for_models(skill.content))
         if skill.state is not State.ACTIVE:
             raise ScriptRefusedError(path, f"the skill {skill.key!r} is {skill.state.value}")
         if self.setup.refuses:
@@ -224,8 +225,10 @@ class ScriptRunner:
 
 
 def _private_copy(path: str, skill: Skill) -> PrivateCopy:
+    # A script that prints a file could hand the expected answers to a model; a script for the tests needs them.
+    with_evals = is_eval_file(skill.content, skill.content.files[path])
     try:
-        return PrivateCopy(skill)
+        return PrivateCopy(skill, with_evals=with_evals)
     except OSError as error:
         raise ScriptRefusedError(path, f"the skill cannot be copied: {error.strerror or error}") from None
 

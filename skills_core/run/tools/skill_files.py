@@ -9,10 +9,10 @@ import anyio.to_thread
 
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import read_file
-from skills_core.errors import FileRefusedError, ToolFailedError, did_you_mean, similar_to
+from skills_core.errors import EvalFileError, FileRefusedError, ToolFailedError, did_you_mean, similar_to
 from skills_core.run.tools.tool import Effect, Role, Tool
 from skills_core.run.tools.workspace.files import LINE_ARGUMENTS, select_lines
-from skills_core.withheld_files import is_withheld_from_models
+from skills_core.withheld_files import files_for_models, is_withheld_from_models, refuse_eval_file
 
 if TYPE_CHECKING:
     from skills_core.run.ports import JsonObject
@@ -72,8 +72,12 @@ def require_own_skill(skill: Skill, arguments: JsonObject) -> None:
 def _verified_bytes(skill: Skill, path: str) -> bytes:
     file = skill.content.files.get(path)
     if file is None:
-        hint = did_you_mean(similar_to(path, skill.content.files))
+        hint = did_you_mean(similar_to(path, files_for_models(skill.content)))
         raise ToolFailedError(f"The skill has no file {one_line(path)[:200]!r}.{hint}")
+    try:
+        refuse_eval_file(skill, file)
+    except EvalFileError as error:
+        raise ToolFailedError(str(error)) from None
     try:
         raw, _ = read_file(skill.location(file))
     except FileRefusedError as error:

@@ -26,6 +26,7 @@ from skills_core.run.tools.skill_files import SKILL_ARGUMENT, require_own_skill
 from skills_core.run.tools.tool import Effect, Role, Tool
 from skills_core.run.tools.workspace.commands import IDEMPOTENCY_KEY
 from skills_core.toolboxes import Capability
+from skills_core.withheld_files import refuse_eval_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,10 +95,13 @@ async def _run_script(
     assert isinstance(args, list)  # noqa: S101 - by the schema
     if not path:
         raise ToolFailedError(f"path: name the script to run, or pass {OUTPUT} to read the output of an earlier call.")
+    script = str(path).removeprefix("./")
     try:
+        if file := skill.content.files.get(script):
+            refuse_eval_file(skill, file)
         result = await runner.run(
             skill,
-            str(path).removeprefix("./"),
+            script,
             [str(each) for each in args],
             stdin=str(stdin).encode("utf-8", "replace"),
             variables={**variables, IDEMPOTENCY_KEY: context.key},

@@ -294,3 +294,21 @@ def test_a_very_long_entry_is_cut_and_says_so(make: Callable[..., Skill]) -> Non
     line = render_catalog(Catalog((make(description="word " * 1000),)), 10_000).text.split("\n")[2]
     assert line.endswith("…</skill>")
     assert len(line) < 1600
+
+
+def test_eval_files_are_not_listed(make: Callable[..., Skill]) -> None:
+    """They hold the expected answers; a reference or a mention of one changes nothing."""
+    evals = {"evals/evals.json": "{}", "evals/files/a.csv": "x", "Evals/b.json": "{}"}
+    bare = make("bare", body="See evals/evals.json and notes.md.", files=evals)
+    assert "<skill_resources>" not in render_activation(bare)
+    assert "<skill_paths>" not in render_activation(bare)
+    named = make(
+        "bare",
+        body="See evals/evals.json and notes.md.",
+        fields="references: [evals/evals.json, notes.md]",
+        files={**evals, "notes.md": "n"},
+    )
+    text = render_activation(named)
+    assert "<skill_resources>\n<file>notes.md</file>\n</skill_resources>" in text
+    assert "evals/files" not in text
+    assert 'name="evals' not in text

@@ -249,3 +249,20 @@ async def test_a_folder_that_cannot_be_removed_is_logged_and_the_output_is_kept(
     assert result.finished.stdout.split() == [b"kept"]
     assert "cannot be removed" in caplog.text
     assert "x: the disk is gone" in caplog.text
+
+
+async def test_only_a_script_of_the_evals_sees_the_evals(make_runner: MakeRunner, skills: Path) -> None:
+    code = "import os, pathlib; print(*sorted(p.name for p in pathlib.Path(os.environ['SKILL_DIR']).rglob('*')))"
+    files: dict[str, str | bytes] = {"look.py": code, "evals/check.py": code, "evals/files/answer.txt": "x"}
+    skill = with_files(skills, files)
+    (skills / "a" / "evals" / "empty").mkdir()
+    skill = load(skills)
+    assert (await make_runner().run(skill, "look.py")).finished.stdout.split() == [b"SKILL.md", b"look.py"]
+    whole = (await make_runner().run(skill, "evals/check.py")).finished.stdout.split()
+    assert whole == [b"SKILL.md", b"answer.txt", b"check.py", b"empty", b"evals", b"files", b"look.py"]
+
+
+async def test_evals_that_changed_do_not_stop_other_scripts(make_runner: MakeRunner, skills: Path) -> None:
+    skill = with_files(skills, {"a.py": "print(1)", "evals/evals.json": "{}"})
+    (skills / "a" / "evals" / "evals.json").write_text("[]")
+    assert (await make_runner().run(skill, "a.py")).finished.stdout.split() == [b"1"]

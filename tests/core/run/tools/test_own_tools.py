@@ -92,3 +92,19 @@ async def test_a_skill_reads_its_own_instructions_but_not_enclosed_ones_that_onl
         "open/SKILL.md": CallDecision.DONE,
         "hidden/SKILL.md": CallDecision.FAILED,
     }
+
+
+@pytest.mark.parametrize("path", ["evals/evals.json", "./evals/evals.json", "inner/evals/x.json", "Evals/y.json"])
+async def test_a_run_reads_no_eval_file_and_no_hint_names_one(
+    path: str, tmp_path: Path, write_skill: Any, load: Any, make_gate: Any
+) -> None:
+    write_skill(tmp_path, "outer", files={"evals/evals.json": "answer", "Evals/y.json": "answer"})
+    write_skill(tmp_path, "outer/inner", files={"evals/x.json": "answer"})
+    skill = load(tmp_path).catalog.skill("outer")
+    gate = make_gate(read_skill_file_tool(skill))
+    for given in (path, f"{skill.root_uri}{path.removeprefix('./')}"):
+        call = await gate.call("read_skill_file", {"path": given}, 1)
+        assert call.decision is CallDecision.FAILED
+        assert "belongs to its tests and may hold the expected answers" in call.text
+    call = await gate.call("read_skill_file", {"path": f"{path}x"}, 1)
+    assert call.text == f"The skill has no file {path.removeprefix('./') + 'x'!r}."

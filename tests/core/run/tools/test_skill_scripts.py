@@ -105,3 +105,13 @@ async def test_beyond_the_end_there_is_nothing(tool: Any, make_gate: Any) -> Non
     assert found is not None
     call = await gate.call("run_skill_script", {**further(found[4]), "offset": 9_999}, 2)
     assert (call.decision, call.text) == (CallDecision.DONE, "[stdout has 1889 characters, none from 9999 on]")
+
+
+async def test_a_model_runs_no_script_of_the_evals(
+    tmp_path: Path, write_skill: Any, load: Any, only: Any, runner: ScriptRunner, make_gate: Any
+) -> None:
+    write_skill(tmp_path / "skills", "a", files={"evals/check.py": "print('answer')"})
+    gate = make_gate(run_skill_script_tool(only(load(tmp_path / "skills")), runner, {}))
+    for path in ("evals/check.py", "./evals/check.py"):
+        call = await gate.call("run_skill_script", {"path": path}, 1)
+        assert (call.decision, "belongs to its tests" in call.text) == (CallDecision.FAILED, True)
