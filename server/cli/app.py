@@ -11,6 +11,7 @@ from io import TextIOWrapper
 import typer
 
 from server.cli.commands.activate import activate
+from server.cli.commands.catalog import catalog
 from server.cli.commands.guard import guard
 from server.cli.commands.init import init
 from server.cli.commands.reload import reload
@@ -40,7 +41,7 @@ app = typer.Typer(
 )
 
 _COMMANDS = (
-    *(serve, status, search, visibility, show, activate, validate, init, trust, reload),
+    *(serve, status, search, catalog, visibility, show, activate, validate, init, trust, reload),
     *(guard, verify, fetch, run),
 )
 for command in _COMMANDS:

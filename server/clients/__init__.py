@@ -9,7 +9,17 @@ from server.clients.added_arguments import without_additions
 from server.clients.budget import budget_for
 from server.clients.connected import client_of
 from server.clients.known import KNOWN_CLIENTS
-from server.clients.profile import UNKNOWN, ClientProfile, Evidence, Fact, Limit, NativeListing, Overflow, profile_of
+from server.clients.profile import (
+    UNKNOWN,
+    ClientProfile,
+    Evidence,
+    Fact,
+    Limit,
+    NativeListing,
+    Overflow,
+    profile_called,
+    profile_of,
+)
 
 __all__ = [
     "KNOWN_CLIENTS",
@@ -22,6 +32,7 @@ __all__ = [
     "Overflow",
     "budget_for",
     "client_of",
+    "profile_called",
     "profile_of",
     "without_additions",
 ]

@@ -19,6 +19,7 @@ __all__ = [
     "Limit",
     "NativeListing",
     "Overflow",
+    "profile_called",
     "profile_of",
 ]
 
@@ -164,3 +165,10 @@ def profile_of(name: str | None, clients: Iterable[ClientProfile]) -> ClientProf
     folded = (name or "").strip().lower()
     fitting = [(len(known), client) for client in clients for known in client.names if folded.startswith(known)]
     return max(fitting, key=lambda pair: pair[0], default=(0, UNKNOWN))[1]
+
+
+def profile_called(name: str | None, clients: Iterable[ClientProfile]) -> ClientProfile:
+    """Return the profile of the client with the key `name`; else of the client that calls itself so."""
+    known = tuple(clients)
+    key = (name or "").strip().lower()
+    return next((client for client in known if client.key == key), profile_of(name, known))

@@ -18,11 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from server.clients import ClientProfile
-    from server.listing.order import ListingBudget
     from server.listing.snapshot import Snapshot
     from skills_core.skill import Skill
 
-__all__ = ["ServedSkill", "ServedSkills", "entry_states", "served_skills"]
+__all__ = ["ServedSkill", "ServedSkills", "activation_tool", "entry_states", "served_skills"]
 
 _OPENING = re.compile(r'<skill name="([^"]*)">')
 _CLOSING = "</skill>"
@@ -58,7 +57,7 @@ class ServedSkills:
 def served_skills(snapshot: Snapshot, client: ClientProfile) -> ServedSkills:
     """Return what `client` shows of a snapshot: the tool as sent to it, after the client's cut."""
     budget = budget_for(client, snapshot.settings)
-    tool = _tool(snapshot, budget)
+    tool = activation_tool(snapshot, client) or {}
     description, schema = tool.get("description", ""), tool.get("inputSchema", {})
     cut = client.description_budget or len(description)
     entries = entry_states(description, cut)
@@ -68,6 +67,12 @@ def served_skills(snapshot: Snapshot, client: ClientProfile) -> ServedSkills:
     offered = listing_order(catalog, snapshot.first)
     shown = tuple(_shown(skill, entries, names, client) for skill in (*offered, *others))
     return ServedSkills(shown, budget.catalog, len(description), min(cut, len(description)), size_of(schema))
+
+
+def activation_tool(snapshot: Snapshot, client: ClientProfile) -> dict[str, Any] | None:
+    """Return the tool whose description is the catalog, as it is sent to `client`; None if no skill is for models."""
+    tools = snapshot.tools(budget_for(client, snapshot.settings))["tools"]
+    return next((tool for tool in tools if tool["name"] == ACTIVATE), None)
 
 
 def entry_states(description: str, cut: int) -> dict[str, EntryState]:
@@ -80,11 +85,6 @@ def entry_states(description: str, cut: int) -> dict[str, EntryState]:
         whole = 0 <= end <= cut - len(_CLOSING)
         found[unescape(opening[1], _QUOTED)] = EntryState.WHOLE if whole else EntryState.CUT
     return found
-
-
-def _tool(snapshot: Snapshot, budget: ListingBudget) -> dict[str, Any]:
-    """Return the tool whose description is the catalog; empty if it is not offered."""
-    return next((tool for tool in snapshot.tools(budget)["tools"] if tool["name"] == ACTIVATE), {})
 
 
 def _shown(skill: Skill, entries: dict[str, EntryState], names: frozenset[str], client: ClientProfile) -> ServedSkill:

@@ -1,6 +1,7 @@
 """Render the texts that models read: one renderer for tools, prompts, the command line and runs.
 
-`activation` renders one skill and `catalog` the list of all skills. `recipient` describes who reads the text,
+`activation` renders one skill and `catalog` the list of all skills; `available_skills` renders that list for
+agents that need no server. `recipient` describes who reads the text,
 `adaptation` explains a skill's tools and files to that recipient, and `escaping` keeps foreign text inside our tags.
 """
 

@@ -9,7 +9,6 @@ import typer
 from server.cli.commands.options import AsJson, Directories, FollowSymlinks, TrustWorkspace
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json
 from server.config.bootstrap import open_with_settings
-from server.config.machine import state_home
 from skills_core.errors import did_you_mean, similar_to
 
 if TYPE_CHECKING:
@@ -44,9 +43,7 @@ def visibility(
 
     Clients shorten long lists and descriptions. The report also names skills that clash, and says how to show more.
     """
-    from server.hosting.usage import read_counts, usage_file
-    from server.listing.snapshot import Snapshot
-    from server.scripts.factory import offers_scripts, script_setup
+    from server.cli.served_lists import served_lists
     from server.visibility.json_report import report_object
     from server.visibility.report import visibility_report
 
@@ -54,9 +51,7 @@ def visibility(
     library, settings = open_with_settings(
         directories, follow_symlinks=follow_symlinks, trust_workspace=trust_workspace
     )
-    used = read_counts(usage_file(state_home())) if settings.catalog.usage else {}
-    scripts = script_setup(settings) if offers_scripts(settings) else None
-    found = visibility_report(Snapshot(library.catalog, settings, used, scripts=scripts), clients, window)
+    found = visibility_report(served_lists(library.catalog, settings), clients, window)
     if as_json:
         print_json(report_object(found))
     else:

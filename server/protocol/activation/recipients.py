@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.clients import KNOWN_CLIENTS, UNKNOWN, ClientProfile, client_of, profile_of
+from server.clients import KNOWN_CLIENTS, UNKNOWN, ClientProfile, client_of, profile_called
 from server.config.settings import OptionalTool
 from skills_core.rendering.recipient import Recipient
 from skills_core.toolboxes import PRESETS, toolbox_named
@@ -32,7 +32,7 @@ def recipient_called(name: str | None, settings: Settings, *, local: bool) -> Re
     Without a name, the recipient is an unknown client.
     """
     key = (name or "").strip().lower()
-    profile = next((client for client in KNOWN_CLIENTS if client.key == key), profile_of(name, KNOWN_CLIENTS))
+    profile = profile_called(name, KNOWN_CLIENTS)
     if profile is UNKNOWN and (toolbox := toolbox_named(key)):
         profile = ClientProfile(key, toolbox.title, toolbox=key)
     named = any(_fits(table, key, profile) for table in settings.clients.tool_names)

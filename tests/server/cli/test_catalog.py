@@ -1,0 +1,134 @@
+"""`skillserve catalog` prints what a client with that name receives from a server."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from mcp import StdioServerParameters
+
+from tests.conftest import MakeSkill
+from tests.server.cli.test_cli import run
+from tests.server.protocol.test_skills_extension import ask
+from tests.server.sessions import REPOSITORY, Era, open_session, server_command, server_environment
+
+LONG = "Reads & writes <forms>. " * 20
+CLIENTS = [
+    "claude-code",
+    "Visual Studio Code",
+    "codex-mcp-client",
+    "agenvoy",
+    "claude-ai",
+    "a-client-that-is-not-known",
+]
+
+
+@pytest.fixture
+def many(make_skill: MakeSkill, skills: Path) -> Path:
+    """Write more skills than some clients show, one of which is always on, and one that is not for models."""
+    for number in range(40):
+        make_skill(f"skill-{number:02}", description=LONG)
+    make_skill("rules", fields='triggers: ["*"]')
+    make_skill("deploy", fields="disable-model-invocation: true")
+    return skills
+
+
+def printed(skills: Path, *flags: str) -> str:
+    """Return what the command prints, without the line end."""
+    done = run("catalog", skills, *flags, SKILLSERVE_USAGE="false")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.removesuffix("\n")
+
+
+@pytest.mark.parametrize("era", ["handshake", "modern"])
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_the_printed_texts_are_the_bytes_that_the_client_receives(many: Path, client: str, era: Era) -> None:
+    command, *arguments = server_command(many)
+    server = StdioServerParameters(command=command, args=arguments, cwd=REPOSITORY, env=server_environment())
+    async with open_session(server, era, client_name=client) as session:
+        (tool,) = (tool for tool in (await session.client.list_tools()).tools if tool.name == "activate_skill")
+        names, instructions = await session.enum(), session.client.instructions
+        if era == "modern":
+            instructions = (await ask(session, "server/discover"))["instructions"]
+    flags = ("--client", client)
+    assert printed(many, *flags, "--format", "description") == tool.description
+    assert printed(many, *flags, "--format", "instructions") == instructions
+    assert printed(many, *flags, "--format", "names").split("\n") == names
+    told = json.loads(printed(many, *flags, "--json"))
+    assert told["instructions"] == instructions
+    assert told["tool"] == tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+    assert printed(many, *flags) == (
+        f"Instructions of the server:\n{instructions}\n\n"
+        f"Description of activate_skill:\n{tool.description}\n\n"
+        "Names in its enum:\n" + "\n".join(names)
+    )
+
+
+def test_a_client_has_a_key_and_the_name_that_it_sends(many: Path) -> None:
+    by_key, by_name = (
+        json.loads(printed(many, "--client", name, "--json")) for name in ("vscode", "Visual Studio Code")
+    )
+    assert by_key == by_name
+    assert (by_key["client"], by_key["title"]) == ("vscode", "VS Code (GitHub Copilot)")
+    assert json.loads(printed(many, "--json"))["client"] == "unknown"
+
+
+def test_of_a_name_that_is_not_known_a_notice_says_so(many: Path) -> None:
+    done = run("catalog", many, "--client", "cluade-code", SKILLSERVE_USAGE="false")
+    assert done.returncode == 0
+    assert "no facts are known of a client 'cluade-code'" in done.stderr
+    assert "Did you mean 'claude-code' or" in done.stderr
+    assert done.stdout.removesuffix("\n") == printed(many)
+
+
+def test_the_xml_is_that_of_the_reference_tools_and_has_all_skills_for_models(many: Path) -> None:
+    lines = printed(many, "--format", "xml").split("\n")
+    assert (lines[0], lines[-1]) == ("<available_skills>", "</available_skills>")
+    assert lines.count("<skill>") == 41
+    assert lines[1:5] == ["<skill>", "<name>", "rules", "</name>"]
+    assert str(many.resolve() / "rules" / "SKILL.md") in lines
+    assert "deploy" not in lines
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--json", "--format", "names"], "--json prints everything"),
+        (["--format", "xml", "--client", "codex"], "leave out --client"),
+        (["--format", "html"], "--format"),
+    ],
+)
+def test_flags_that_contradict_each_other_are_wrong_use(flags: list[str], said: str, many: Path) -> None:
+    done = run("catalog", many, *flags)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "stdout"),
+    [
+        ([], ""),
+        (["--format", "names"], ""),
+        (["--format", "xml"], "<available_skills>\n</available_skills>\n"),
+    ],
+)
+def test_without_skills_for_models_the_answer_is_no(
+    flags: list[str], stdout: str, make_skill: MakeSkill, skills: Path
+) -> None:
+    make_skill("deploy", fields="disable-model-invocation: true")
+    done = run("catalog", skills, *flags)
+    assert (done.returncode, done.stdout) == (1, stdout)
+    assert "no skill is offered to models" in done.stderr
+    told = json.loads(run("catalog", skills, "--json").stdout)
+    assert told == {"client": "unknown", "title": "an unknown client", "instructions": None, "tool": None}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="names there cannot hold these characters")
+def test_odd_names_are_printed_as_they_are_sent(make_skill: MakeSkill, skills: Path) -> None:
+    folder = make_skill("a")
+    text = (folder / "SKILL.md").read_text()
+    (folder / "SKILL.md").write_text(text.replace("name: a", 'name: "</skill> é \\u202e"'))
+    told = json.loads(printed(skills, "--json"))
+    assert told["tool"]["inputSchema"]["properties"]["name"]["enum"] == printed(skills, "--format", "names").split("\n")
