@@ -4,6 +4,8 @@ import gc
 import os
 import sys
 
+from server import VERSION_LINE
+
 # A start allocates much and frees nothing: collecting meanwhile takes a tenth of it. `serve` switches it on again.
 gc.disable()
 
@@ -20,6 +22,9 @@ def main() -> None:
     """Run the command line and exit."""
     if sys.argv[1:2] == ["guard"]:
         _guard(sys.argv[2:])
+    if sys.argv[1:] == ["--version"]:
+        print(VERSION_LINE)  # noqa: T201 - the command line for people takes a while to import
+        return
     from server.cli.app import main as run  # noqa: PLC0415 - what reads a command line for people takes a while to import
 
     run()

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import sys
 from io import TextIOWrapper
+from typing import Annotated
 
 import typer
 
+from server import VERSION_LINE
 from server.cli.commands.activate import activate
 from server.cli.commands.catalog import catalog
 from server.cli.commands.guard import guard
@@ -26,7 +28,7 @@ from server.cli.commands.trust import trust
 from server.cli.commands.validate import validate
 from server.cli.commands.visibility import visibility
 from server.cli.commands.workflow import app as workflow
-from server.cli.console import EXIT_USAGE, fail
+from server.cli.console import EXIT_USAGE, fail, print_text
 from server.config.settings import ConfigurationError
 from skills_core.errors import SkillsError
 
@@ -39,6 +41,23 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Serve Agent Skills over MCP, and check, search and run them.",
 )
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it
+    if wanted:
+        print_text(VERSION_LINE)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
 
 _COMMANDS = (
     *(serve, status, search, catalog, visibility, show, activate, validate, init, trust, reload),

@@ -1,6 +1,7 @@
 """Print the results of commands: text or one JSON object on stdout, messages on stderr.
 
-Exit codes: 0 success, 1 the answer is no, 2 wrong usage.
+Exit codes: 0 success, 1 the answer is no, 2 wrong usage. `script` exits with the code of its script, and like `timeout`
+and `env` has codes of its own for what the script did not do.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import typer
 
 from skills_core.diagnostics import one_line
 
-__all__ = ["EXIT_NO", "EXIT_USAGE", "fail", "print_json", "print_notice", "print_text"]
+__all__ = ["EXIT_LIMIT", "EXIT_NO", "EXIT_NOT_RUN", "EXIT_USAGE", "fail", "print_json", "print_notice", "print_text"]
 
 EXIT_NO = 1
 EXIT_USAGE = 2
+EXIT_LIMIT = 124
+EXIT_NOT_RUN = 125
 
 
 def print_text(text: str) -> None:

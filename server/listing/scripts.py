@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from server.config.settings import OptionalTool
 from server.listing.schemas import TEXT, hints, object_of, or_null
+from skills_core.run.scripts.environment import WorkingDirectory
 from skills_core.run.scripts.isolation import IsolationKind
 from skills_core.run.scripts.output import CONTINUATION_ARGUMENTS
 from skills_core.run.scripts.process import ProcessEnding
@@ -60,14 +61,12 @@ _OUTPUT = object_of(
 
 def tool(setup: ScriptSetup) -> dict[str, Any]:
     """Return the entry; its description and annotations depend on how scripts are run."""
-    place = f"in {setup.workspace}" if setup.workspace else "in an empty folder, which is removed afterwards"
     return {
         "name": RUN,
         "title": "Run a script of a skill",
         "description": (
-            "Run a script of a skill, where its instructions say so, and return what it writes. It is started "
-            f"{place}; the environment variable SKILL_DIR names the skill's folder. It may take "
-            f"{setup.limits.seconds:g} seconds. {setup.statement}"
+            "Run a script of a skill, where its instructions say so, and return what it writes. "
+            f"{_folders(setup)} It may take {setup.limits.seconds:g} seconds. {setup.statement}"
         ),
         "inputSchema": _INPUT,
         "outputSchema": _OUTPUT,
@@ -78,3 +77,18 @@ def tool(setup: ScriptSetup) -> dict[str, Any]:
             "openWorldHint": setup.network or setup.isolation.sandbox is None,
         },
     }
+
+
+def _folders(setup: ScriptSetup) -> str:
+    """Say where a script starts, and which variables name its other folders."""
+    scratch = "an empty folder, which is removed afterwards"
+    skill = "the environment variable SKILL_DIR names the skill's folder"
+    if setup.directory is WorkingDirectory.WORKSPACE:
+        return f"It is started in {setup.workspace}; {skill}."
+    workspace = f" It may also write to {setup.workspace} (WORKSPACE_DIR)." if setup.workspace else ""
+    if setup.directory is WorkingDirectory.SCRATCH:
+        return f"It is started in {scratch}; {skill}.{workspace}"
+    return (
+        "It is started in the skill's folder, which is read-only; the environment variable SCRATCH_DIR names "
+        f"{scratch}.{workspace}"
+    )

@@ -37,6 +37,9 @@ def pool_id(settings: Settings, roots: Iterable[Path], environment: Mapping[str,
         "script_package_urls": scripts.package_urls,
         "script_uv_environment": scripts.uv_environment,
     }
+    if scripts.cwd is not None:
+        # The default has no key, because a further key changes every ID.
+        values["script_cwd"] = scripts.cwd
     # Paths are resolved against the working directory.
     paths = {
         "workspace": _absolute(runs.workspace),

@@ -36,6 +36,7 @@ def script_setup(settings: Settings) -> ScriptSetup:
         require_sandbox=scripts.require_sandbox,
         network=scripts.network,
         workspace=Path(scripts.workspace).expanduser() if scripts.workspace else None,
+        cwd=scripts.cwd,
         passed=scripts.environment,
         packages=PackageSetup(
             index=scripts.index.get_secret_value() if scripts.index else None,

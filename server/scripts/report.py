@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from skills_core.diagnostics import one_line, without_lone_surrogates
-from skills_core.run.scripts.process import ProcessEnding
+from skills_core.run.scripts.process import ProcessEnding, exit_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ class ScriptReport:
         script = f"{one_line(self.path)} of the skill {one_line(self.skill)}"
         if self.ending is ProcessEnding.NOT_STARTED:
             return f"{script} could not be started: {self.note}"
-        how = _ENDINGS.get(self.ending, f"ended with exit code {self.exit_code}")
+        how = _ENDINGS.get(self.ending, exit_text(self.exit_code))
         return f"{script} {how}{f' ({self.note})' if self.note else ''}"
 
     @property

@@ -14,11 +14,11 @@ import anyio
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-__all__ = ["until_signalled"]
+__all__ = ["SIGNAL_EXIT_BASE", "until_signalled"]
 
 _ResultT = TypeVar("_ResultT")
 
-_SIGNAL_EXIT_BASE = 128
+SIGNAL_EXIT_BASE = 128
 """Shells add this to the number of the signal that ended a program."""
 
 
@@ -58,7 +58,7 @@ def until_signalled(work: Callable[[], Awaitable[_ResultT]], closing: Callable[[
 
     anyio.run(watched)
     if received:
-        raise SystemExit(_SIGNAL_EXIT_BASE + received[0])
+        raise SystemExit(SIGNAL_EXIT_BASE + received[0])
     if faults:
         raise faults[0]
     return results[0]

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from server.cli.commands.options import AsJson, FollowSymlinks, RequireSandbox, TrustWorkspace
-from server.cli.console import EXIT_NO, fail, print_json, print_notice
+from server.cli.console import EXIT_LIMIT, EXIT_NOT_RUN, fail, print_json, print_notice
 from server.config.bootstrap import open_library, settings_of
 from server.config.machine import Machine, current_places
 from skills_core.diagnostics import one_line
 from skills_core.errors import ScriptRefusedError, SkillChangedError, UnknownFileError, UnknownSkillError
+from skills_core.run.scripts.environment import WorkingDirectory
 
 if TYPE_CHECKING:
     from server.scripts.report import ScriptReport
+    from skills_core.run.scripts.process import ProcessEnding
     from skills_core.run.scripts.runner import ScriptResult
 
 __all__ = ["script"]
@@ -40,8 +42,15 @@ Workspace = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="The working directory of the script, where it may write.",
-        show_default="an empty temporary folder",
+        help="A folder that the script starts in, and may read and write.",
+        show_default="none",
+    ),
+]
+Cwd = Annotated[
+    WorkingDirectory | None,
+    typer.Option(
+        help="Start the script in its copy of the skill (skill), in --workspace, or in an empty folder (scratch).",
+        show_default="the workspace if given, else skill",
     ),
 ]
 
@@ -54,6 +63,7 @@ def script(  # noqa: PLR0913 - one parameter for each flag
     directories: SkillFolders = None,
     stdin: Stdin = None,
     workspace: Workspace = None,
+    cwd: Cwd = None,
     network: Annotated[bool, typer.Option("--network", help="Allow network access from the sandbox.")] = False,
     require_sandbox: RequireSandbox = False,
     as_json: AsJson = False,
@@ -63,6 +73,9 @@ def script(  # noqa: PLR0913 - one parameter for each flag
     """Run a script of a skill, in a sandbox if available.
 
     Options go before the skill's name. Everything after the path is passed to the script.
+
+    The exit code is the script's, or 128 plus the number of the signal that ended it. It is 124 if the script reached
+    a limit, 125 if it was not run, and 2 for wrong use of this command. Any code but 0 is explained on stderr.
     """
     from server.scripts.factory import script_setup, variables_of
     from server.scripts.report import report_of
@@ -74,6 +87,7 @@ def script(  # noqa: PLR0913 - one parameter for each flag
         "follow_symlinks": follow_symlinks,
         "trust_workspace": trust_workspace,
         "require_sandbox": require_sandbox,
+        "script_cwd": cwd,
         "script_network": network,
         "script_workspace": str(workspace.absolute()) if workspace else None,
     }
@@ -89,7 +103,7 @@ def script(  # noqa: PLR0913 - one parameter for each flag
         variables = variables_of(owner)
         result = until_signalled(partial(runner.run, owner, file.path, args or (), stdin=data, variables=variables))
     except (UnknownSkillError, UnknownFileError, ScriptRefusedError, SkillChangedError) as error:
-        fail(str(error), EXIT_NO)
+        fail(str(error), EXIT_NOT_RUN)
     _print_report(report_of(owner, file.path, runner.setup.isolation.kind, result), result, as_json=as_json)
 
 
@@ -99,7 +113,22 @@ def _print_report(report: ScriptReport, result: ScriptResult, *, as_json: bool) 
     else:
         _print_bytes(result.finished.stdout, result.finished.stderr)
     if not report.succeeded:
-        fail(one_line(report.summary), EXIT_NO)
+        fail(one_line(report.summary), _exit_code(report.ending, report.exit_code))
+
+
+def _exit_code(ending: ProcessEnding, exit_code: int | None) -> int:
+    """Return the exit code of the command for a script that failed."""
+    from server.transport.signals import SIGNAL_EXIT_BASE
+    from skills_core.run.scripts.process import ProcessEnding
+
+    if ending is ProcessEnding.NOT_STARTED:
+        return EXIT_NOT_RUN
+    if exit_code is None:
+        return EXIT_LIMIT
+    if exit_code < 0:
+        return SIGNAL_EXIT_BASE - exit_code
+    # Windows has unsigned codes of 32 bits, and Python exits with signed ones.
+    return exit_code - (1 << 32) if exit_code >= 1 << 31 else exit_code
 
 
 def _print_bytes(stdout: bytes, stderr: bytes) -> None:

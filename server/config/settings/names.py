@@ -43,6 +43,7 @@ _FLAGS: Final = {
     "allowed_hosts": "--allowed-host",
     "pinned": "--pin",
     "run_tools": "--run-tool",
+    "script_cwd": "--cwd",
     "script_network": "--network",
     "script_workspace": "--workspace",
     "skill_tools": "--skill-tool",

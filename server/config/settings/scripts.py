@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from server.config.values import InvalidValueError, SecretStr
-from skills_core.run.scripts.environment import HIDDEN_PREFIX
+from skills_core.run.scripts.environment import HIDDEN_PREFIX, WorkingDirectory
 
 __all__ = ["ScriptSettings"]
 
@@ -39,8 +39,11 @@ class ScriptSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     network: bool = False
     """Whether scripts in a sandbox can use the network; without a sandbox they always can."""
     workspace: str | None = None
-    """Absolute path of the folder that scripts start in and may write to. By default it is an empty folder that is
-    removed afterwards."""
+    """Absolute path of a folder of yours that scripts may read and write; the variable `WORKSPACE_DIR` names it. By
+    default scripts can write only to an empty folder that is removed afterwards."""
+    cwd: WorkingDirectory | None = None
+    """The folder in which scripts start: their read-only copy of the skill (`skill`), the workspace, or an empty folder
+    that is removed afterwards (`scratch`). By default it is the workspace if one is set, else `skill`."""
 
     def __post_init__(self) -> None:
         _check_names("environment", self.environment)
@@ -52,6 +55,9 @@ class ScriptSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if place is not None and not (place.is_absolute() and place.is_dir()):
             message = f"{self.workspace!r}: expected the absolute path of a folder that exists"
             raise InvalidValueError(message, ("workspace",))
+        if self.cwd is WorkingDirectory.WORKSPACE and place is None:
+            message = "'workspace': expected skill or scratch, because no workspace is set (scripts.workspace)"
+            raise InvalidValueError(message, ("cwd",))
 
 
 def _check_names(key: str, names: tuple[str, ...]) -> None:

@@ -1,16 +1,21 @@
-"""The environment of a script: a fixed list, variables named in settings, and the user's variables for its skill."""
+"""The environment of a script: its folders, and its variables.
+
+The variables are a fixed list, those named in settings, and the user's for the script's skill.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["HIDDEN_PREFIX", "installer_environment", "script_environment"]
+__all__ = ["HIDDEN_PREFIX", "ScriptFolders", "WorkingDirectory", "installer_environment", "script_environment"]
 
 HIDDEN_PREFIX = "SKILLSERVE_"
 """The prefix of the server's own settings, tokens among them, which no script ever gets."""
@@ -41,22 +46,54 @@ _FIXED = {
 }
 
 
+class WorkingDirectory(StrEnum):
+    """The folder in which a script starts."""
+
+    SKILL = "skill"
+    WORKSPACE = "workspace"
+    SCRATCH = "scratch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptFolders:
+    """The folders of a script, at the paths at which it sees them.
+
+    `skill` has the files of its skill, and `scratch` is an empty folder that is removed after the call. `workspace` is
+    the user's folder, None if the settings grant none.
+    """
+
+    skill: Path
+    scratch: Path
+    workspace: Path | None = None
+
+    def find(self, directory: WorkingDirectory) -> Path:
+        """Return the path of a folder; without a workspace, the skill's folder takes its place."""
+        if directory is WorkingDirectory.SCRATCH:
+            return self.scratch
+        return (self.workspace if directory is WorkingDirectory.WORKSPACE else None) or self.skill
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables that name the folders."""
+        named = {"SKILL_DIR": self.skill, "SCRATCH_DIR": self.scratch, "WORKSPACE_DIR": self.workspace}
+        named |= dict.fromkeys(("HOME", "USERPROFILE", "TEMP", "TMP", "TMPDIR"), self.scratch)
+        return {name: str(path) for name, path in named.items() if path is not None}
+
+
 def script_environment(
     host: Mapping[str, str],
     *,
     search_path: str,
-    skill: Path,
-    scratch: Path,
+    folders: ScriptFolders,
     passed: Iterable[str] = (),
     variables: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Return the environment of a script.
 
-    `host` is the server's environment, of which the names in `passed` are kept. `skill` and `scratch` are the paths at
-    which the script sees its skill's files and its own folder. `variables` are the user's for this skill, and override.
+    `host` is the server's environment, of which the names in `passed` are kept. `variables` are the user's for this
+    skill, and override.
     """
-    environment = {"LANG": "C.UTF-8", **_select(host, _SYSTEM), **_FIXED, "PATH": search_path, "SKILL_DIR": str(skill)}
-    environment |= dict.fromkeys(("HOME", "USERPROFILE", "TEMP", "TMP", "TMPDIR"), str(scratch))
+    environment = {"LANG": "C.UTF-8", **_select(host, _SYSTEM), **_FIXED, "PATH": search_path, **folders.variables}
     environment |= _select(host, passed)
     environment |= variables or {}
     return {name: value for name, value in environment.items() if not name.upper().startswith(HIDDEN_PREFIX)}

@@ -76,12 +76,17 @@ _READ_ONLY_DEVICES = (
 
 
 def sandbox_arguments(
-    shown: Iterable[Path] = (), *, skill: Path | None = None, workspace: Path | None = None, network: bool = False
+    shown: Iterable[Path] = (),
+    *,
+    skill: Path | None = None,
+    workspace: Path | None = None,
+    directory: Path = SCRATCH,
+    network: bool = False,
 ) -> list[str]:
-    """Return the arguments for a sandbox.
+    """Return the arguments for a sandbox whose program starts in `directory`, a path inside.
 
-    The files and folders in `shown` are mounted at their own paths, as is the `workspace`, which is writable and the
-    working directory. The folder `skill` is mounted at `SKILL`.
+    The files and folders in `shown` are mounted at their own paths, as is the `workspace`, which is writable. The
+    folder `skill` is mounted at `SKILL`.
     """
     places = [path for path in map(Path, _HIDDEN) if path.is_dir() and not path.is_symlink()]
     redact = [str(path) for path in places if workspace is None or not path.is_relative_to(workspace)]
@@ -95,7 +100,7 @@ def sandbox_arguments(
         arguments += ["--ro-bind", str(skill), str(SKILL)]
     for mount in ("/proc", "/dev", *redact, "/"):
         arguments += ["--remount-ro", mount]
-    return [*arguments, "--chdir", str(workspace or SCRATCH)]
+    return [*arguments, "--chdir", str(directory)]
 
 
 def _system(*, network: bool) -> list[str]:

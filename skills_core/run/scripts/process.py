@@ -9,6 +9,7 @@ handles these.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import tempfile
 from contextlib import nullcontext
@@ -35,6 +36,7 @@ __all__ = [
     "ProcessEnding",
     "ProcessLimits",
     "ProcessResult",
+    "exit_text",
     "run_process",
 ]
 
@@ -94,6 +96,14 @@ class ProcessResult:
     stdout: bytes = b""
     stderr: bytes = b""
     fault: str = ""
+
+
+def exit_text(exit_code: int | None) -> str:
+    """Say how a program ended that no limit ended, as the predicate of a sentence."""
+    if exit_code is None or exit_code >= 0:
+        return f"ended with exit code {exit_code}"
+    names = {each.value: f" ({each.name})" for each in signal.Signals}
+    return f"was ended by signal {-exit_code}{names.get(-exit_code, '')}"
 
 
 class _OutputBuffer:

@@ -7,6 +7,7 @@ the process, and remove the copy.
 from __future__ import annotations
 
 import os
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,14 +17,19 @@ import anyio.to_thread
 
 from skills_core.errors import ScriptRefusedError, UnknownFileError
 from skills_core.run.scripts.confinement import run_confined
-from skills_core.run.scripts.environment import installer_environment, script_environment
+from skills_core.run.scripts.environment import (
+    ScriptFolders,
+    WorkingDirectory,
+    installer_environment,
+    script_environment,
+)
 from skills_core.run.scripts.interpreters import Interpreter, find_interpreter, is_python
 from skills_core.run.scripts.metadata import read_metadata
 from skills_core.run.scripts.mounts import SCRATCH, SKILL, sandbox_arguments
 from skills_core.run.scripts.packages import PackageInstaller
 from skills_core.run.scripts.private_copy import PrivateCopy
 from skills_core.run.scripts.process import Command, ProcessLimits, ProcessResult
-from skills_core.run.scripts.program_files import required_paths, sandbox_program
+from skills_core.run.scripts.program_files import is_inside, required_paths, sandbox_program
 from skills_core.skill import State
 from skills_core.withheld_files import files_for_models, is_eval_file
 
@@ -34,10 +40,17 @@ if TYPE_CHECKING:
     from skills_core.run.scripts.isolation import Isolation
     from skills_core.skill import Skill
 
-__all__ = ["PackageSetup", "ScriptResult", "ScriptRunner", "ScriptSetup"]
+__all__ = ["READ_ONLY_HINT", "PackageSetup", "ScriptResult", "ScriptRunner", "ScriptSetup"]
 
 MAX_AT_A_TIME = 4
 """Most scripts that run at the same time; others wait. Each may fill its scratch folder, which is in memory."""
+
+READ_ONLY_HINT = (
+    "it starts in the skill's folder, which is read-only; it may write to the folder that SCRATCH_DIR names"
+)
+"""The note for a script that the system did not let write."""
+
+_WRITE_ERRORS = (b"Read-only file system", b"EROFS", b"Permission denied", b"EACCES")
 
 _SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 
@@ -61,7 +74,8 @@ class ScriptSetup:
 
     `host` is the environment of this process, `passed` the names of variables that scripts get in addition to a fixed
     list. `home` is the user's home, which no sandbox mounts, `cache` a folder for files kept between calls. `workspace`
-    is the working directory of scripts, which they may write to; without it they get an empty temporary folder.
+    is a folder of the user that scripts may write to. `cwd` is the folder in which they start; None means the
+    workspace if there is one, else the skill's folder.
     """
 
     isolation: Isolation
@@ -72,9 +86,15 @@ class ScriptSetup:
     require_sandbox: bool = False
     network: bool = False
     workspace: Path | None = None
+    cwd: WorkingDirectory | None = None
     passed: tuple[str, ...] = ()
     packages: PackageSetup = field(default_factory=PackageSetup)
     limits: ProcessLimits = field(default_factory=ProcessLimits)
+
+    @property
+    def directory(self) -> WorkingDirectory:
+        """The folder in which scripts start."""
+        return self.cwd or (WorkingDirectory.SKILL if self.workspace is None else WorkingDirectory.WORKSPACE)
 
     @property
     def statement(self) -> str:
@@ -95,7 +115,7 @@ class ScriptSetup:
 
 @dataclass(frozen=True, slots=True)
 class ScriptResult:
-    """The result of a script; `note` says which of its requirements was not met."""
+    """The result of a script; `note` says which requirement was not met, or what may explain a failure."""
 
     finished: ProcessResult
     note: str = ""
@@ -144,10 +164,11 @@ class ScriptRunner:
             raise ScriptRefusedError(path, f"the skill {skill.key!r} is {skill.state.value}")
         if self.setup.refuses:
             raise ScriptRefusedError(path, f"a sandbox is required here: {self.setup.isolation.fault}")
+        _check_copies_are_safe(path, self.setup)
         async with self._limiter:
             folder = await anyio.to_thread.run_sync(_private_copy, path, skill)
             try:
-                raw = await anyio.to_thread.run_sync((folder.skill / path).read_bytes)
+                raw = await anyio.to_thread.run_sync(_read_copy, path, folder)
                 call = _Call(path, raw, tuple(arguments), folder, variables or {})
                 interpreter = await self._interpreter(call)
                 command, mounts = await anyio.to_thread.run_sync(self._command, call, interpreter)
@@ -159,10 +180,20 @@ class ScriptRunner:
                     mounts=mounts,
                     python=self.setup.programs.python,
                 )
+                note = interpreter.note or await anyio.to_thread.run_sync(self._explain, finished, folder)
             finally:
                 with anyio.CancelScope(shield=True):
                     await anyio.to_thread.run_sync(folder.remove)
-        return ScriptResult(finished, interpreter.note)
+        return ScriptResult(finished, note)
+
+    def _explain(self, finished: ProcessResult, folder: PrivateCopy) -> str:
+        """Return what may explain a failure besides the script's own output; empty if there is nothing to add."""
+        if finished.exit_code in {0, None}:
+            return ""
+        if not folder.skill.is_dir():
+            return "its copy of the skill was removed from the temporary folder during the call"
+        refused = any(word in finished.stderr for word in _WRITE_ERRORS)
+        return READ_ONLY_HINT if refused and self.setup.directory is WorkingDirectory.SKILL else ""
 
     async def _interpreter(self, call: _Call) -> Interpreter:
         """Return the interpreter of the script, with the packages that it needs."""
@@ -200,25 +231,28 @@ class ScriptRunner:
         setup, folder = self.setup, call.folder
         if setup.isolation.sandbox is None:
             argv = (*interpreter.argv, str(folder.skill / call.path), *call.arguments)
-            place = folder.scratch
-            environment = self._environment(
-                call, folder.skill, place, _with_program_folder(interpreter, _search_path(setup.host))
-            )
-            return Command(argv, setup.workspace or place, environment), []
+            folders = ScriptFolders(skill=folder.skill, scratch=folder.scratch, workspace=setup.workspace)
+            search_path = _with_program_folder(interpreter, _search_path(setup.host))
+            return Command(argv, folders.find(setup.directory), self._environment(call, folders, search_path)), []
+        folders = ScriptFolders(skill=SKILL, scratch=SCRATCH, workspace=setup.workspace)
         program = tuple(str(sandbox_program(Path(path))) for path in interpreter.argv[:1])
         argv = (*program, *interpreter.argv[1:], str(SKILL / call.path), *call.arguments)
         shown = required_paths(Path(argv[0]), setup.home, setup.workspace) if program else []
-        mounts = sandbox_arguments(shown, skill=folder.skill, workspace=setup.workspace, network=setup.network)
-        search_path = os.pathsep.join(_SYSTEM_PATH)
-        environment = self._environment(call, SKILL, SCRATCH, _with_program_folder(interpreter, search_path))
-        return Command(argv, Path("/"), environment), mounts
+        mounts = sandbox_arguments(
+            shown,
+            skill=folder.skill,
+            workspace=setup.workspace,
+            directory=folders.find(setup.directory),
+            network=setup.network,
+        )
+        search_path = _with_program_folder(interpreter, os.pathsep.join(_SYSTEM_PATH))
+        return Command(argv, Path("/"), self._environment(call, folders, search_path)), mounts
 
-    def _environment(self, call: _Call, skill: Path, scratch: Path, search_path: str) -> dict[str, str]:
+    def _environment(self, call: _Call, folders: ScriptFolders, search_path: str) -> dict[str, str]:
         return script_environment(
             self.setup.host,
             search_path=search_path,
-            skill=skill,
-            scratch=scratch,
+            folders=folders,
             passed=self.setup.passed,
             variables=call.variables,
         )
@@ -231,6 +265,24 @@ def _private_copy(path: str, skill: Skill) -> PrivateCopy:
         return PrivateCopy(skill, with_evals=with_evals)
     except OSError as error:
         raise ScriptRefusedError(path, f"the skill cannot be copied: {error.strerror or error}") from None
+
+
+def _read_copy(path: str, folder: PrivateCopy) -> bytes:
+    try:
+        return (folder.skill / path).read_bytes()
+    except OSError as error:
+        raise ScriptRefusedError(path, f"its copy cannot be read: {error.strerror or error}") from None
+
+
+def _check_copies_are_safe(path: str, setup: ScriptSetup) -> None:
+    """Refuse a workspace that contains the private copies: a sandboxed script could change those of other calls."""
+    temporary = tempfile.gettempdir()
+    if setup.isolation.sandbox is not None and is_inside(Path(temporary), setup.workspace):
+        raise ScriptRefusedError(
+            path,
+            f"the temporary folder {temporary} is in the workspace, so scripts could change the copies of other calls; "
+            "choose another workspace, or set TMPDIR to a folder outside of it",
+        )
 
 
 def _lock_file(call: _Call) -> bytes | None:

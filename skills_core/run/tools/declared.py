@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from skills_core.diagnostics import one_line
 from skills_core.errors import InvalidSchemaError, SkillsError, ToolFailedError
 from skills_core.run.scripts.output import OutputText
-from skills_core.run.scripts.process import ProcessEnding
+from skills_core.run.scripts.process import ProcessEnding, exit_text
 from skills_core.run.tools.argument_validator import ArgumentValidator
 from skills_core.run.tools.tool import Effect, Role, Tool
 from skills_core.run.tools.workspace.commands import IDEMPOTENCY_KEY
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from skills_core.format.frontmatter import ToolDeclaration
     from skills_core.run.ports import JsonObject
-    from skills_core.run.scripts.process import ProcessResult
-    from skills_core.run.scripts.runner import ScriptRunner
+    from skills_core.run.scripts.runner import ScriptResult, ScriptRunner
     from skills_core.run.tools.tool import CallContext
     from skills_core.skill import Skill
 
@@ -103,7 +102,7 @@ def _tool(
         except SkillsError as error:
             raise ToolFailedError(str(error)) from None
         texts = OutputText.of(result.finished, context.redact)
-        if fault := script_failure(result.finished, texts):
+        if fault := script_failure(result, texts):
             raise ToolFailedError(fault)
         return texts.stdout
 
@@ -119,15 +118,17 @@ def _tool(
     )
 
 
-def script_failure(finished: ProcessResult, texts: OutputText) -> str:
+def script_failure(result: ScriptResult, texts: OutputText) -> str:
     """Return how a script failed, with the end of its output; empty if it succeeded."""
+    finished = result.finished
     if finished.ending is ProcessEnding.EXITED and finished.exit_code == 0:
         return ""
     how = {
-        ProcessEnding.EXITED: f"its script ended with exit code {finished.exit_code}",
+        ProcessEnding.EXITED: f"its script {exit_text(finished.exit_code)}",
         ProcessEnding.TIMED_OUT: "its script took too long and was terminated",
         ProcessEnding.TOO_MUCH_OUTPUT: "its script wrote too much output and was terminated",
         ProcessEnding.NOT_STARTED: f"its script could not be started: {finished.fault}",
     }[finished.ending]
     said = texts.stderr or texts.stdout
-    return f"The tool failed: {how}.{f' It wrote:{chr(10)}{said[-MAX_ERROR:]}' if said else ''}"
+    note = f" ({result.note})" if result.note else ""
+    return f"The tool failed: {how}{note}.{f' It wrote:{chr(10)}{said[-MAX_ERROR:]}' if said else ''}"

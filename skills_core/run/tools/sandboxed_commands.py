@@ -33,7 +33,7 @@ def sandboxed_runner(setup: ScriptSetup, root: Path) -> Callable[[Command, Proce
         if isolation.sandbox is None:
             return await run_confined(replace(isolation, limiter=None, cgroups=None), command, limits, python=python)
         shown = await anyio.to_thread.run_sync(required_paths, Path(command.argv[0]), setup.home, root)
-        mounts = sandbox_arguments(shown, workspace=root, network=setup.network)
+        mounts = sandbox_arguments(shown, workspace=root, directory=root, network=setup.network)
         home = dict.fromkeys(("HOME", "TEMP", "TMP", "TMPDIR"), str(SCRATCH))
         inside = replace(command, environment={**command.environment, **home})
         return await run_confined(isolation, inside, limits, mounts=mounts)

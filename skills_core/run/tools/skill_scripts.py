@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skills_core.run.ports import JsonObject
-    from skills_core.run.scripts.process import ProcessResult
-    from skills_core.run.scripts.runner import ScriptRunner
+    from skills_core.run.scripts.runner import ScriptResult, ScriptRunner
     from skills_core.run.tools.tool import CallContext
     from skills_core.skill import Skill
 
@@ -54,9 +53,9 @@ def run_skill_script_tool(skill: Skill, runner: ScriptRunner, variables: Mapping
         require_own_skill(skill, arguments)
         if arguments.get(OUTPUT) is not None:
             return _continuation(outputs, arguments, context.characters)
-        finished = await _run_script(skill, runner, variables, arguments, context)
-        texts = OutputText.of(finished, context.redact)
-        if fault := script_failure(finished, texts):
+        result = await _run_script(skill, runner, variables, arguments, context)
+        texts = OutputText.of(result.finished, context.redact)
+        if fault := script_failure(result, texts):
             raise ToolFailedError("\n".join([fault, *_continuation_hints(outputs, texts)]))
         if len(texts.stdout) <= context.characters:
             return texts.stdout
@@ -90,7 +89,7 @@ def run_skill_script_tool(skill: Skill, runner: ScriptRunner, variables: Mapping
 
 async def _run_script(
     skill: Skill, runner: ScriptRunner, variables: Mapping[str, str], arguments: JsonObject, context: CallContext
-) -> ProcessResult:
+) -> ScriptResult:
     path, stdin, args = arguments.get("path"), arguments.get("stdin", ""), arguments.get("args", [])
     assert isinstance(args, list)  # noqa: S101 - by the schema
     if not path:
@@ -99,7 +98,7 @@ async def _run_script(
     try:
         if file := skill.content.files.get(script):
             refuse_eval_file(skill, file)
-        result = await runner.run(
+        return await runner.run(
             skill,
             script,
             [str(each) for each in args],
@@ -110,7 +109,6 @@ async def _run_script(
         raise
     except SkillsError as error:
         raise ToolFailedError(str(error)) from None
-    return result.finished
 
 
 def _continuation(outputs: OutputCache[OutputText], arguments: JsonObject, characters: int) -> str:

@@ -34,6 +34,7 @@ def pool(environment: dict[str, str] | None = None, roots: tuple[Path, ...] = RO
         {"require_sandbox": True},
         {"script_network": True},
         {"script_workspace": "/tmp"},  # noqa: S108
+        {"script_cwd": "scratch"},
         {"script_environment": ("X",)},
         {"script_package_urls": True},
         {"script_uv_environment": ("X",)},

@@ -155,6 +155,7 @@ class TestTool:
             assert setup is not None
             assert setup.statement in tool.description
             open_world = network or setup.isolation.sandbox is None
+            assert "is started in the skill's folder, which is read-only" in tool.description
             assert (tool.annotations.open_world_hint, tool.annotations.destructive_hint) == (open_world, open_world)
             assert not tool.annotations.read_only_hint
             assert not tool.annotations.idempotent_hint
@@ -269,7 +270,7 @@ class TestCommand:
             "script", "--dir", skills, "--json", "--stdin", "-", "--workspace", tmp_path, "a", "a.py", stdin="given"
         )
         told = json.loads(done.stdout)
-        assert (done.returncode, told["exit_code"], told["path"]) == (1, 3, "a.py")
+        assert (done.returncode, told["exit_code"], told["path"]) == (3, 3, "a.py")
         assert (tmp_path / "out").read_text() == "given"
         assert "a.py of the skill a ended with exit code 3" in done.stderr
 
@@ -277,7 +278,7 @@ class TestCommand:
     def test_a_script_that_cannot_run_is_reported(self, skills: Path, make_skill: MakeSkill, path: str) -> None:
         make_skill("a", files={"a.py": b""})
         done = self.run("script", "--dir", skills, "a", path)
-        assert (done.returncode, done.stdout) == (1, "")
+        assert (done.returncode, done.stdout) == (125, "")
         assert "has no file" in done.stderr or "nothing tells how to run it" in done.stderr
 
     @POSIX
@@ -287,7 +288,7 @@ class TestCommand:
         make_skill("a", files={"a.py": b"print('ran')"})
         path = without_sandbox(tmp_path / "bin")
         done = self.run("script", "--require-sandbox", "--dir", skills, "a", "a.py", PATH=path)
-        assert (done.returncode, done.stdout) == (1, "")
+        assert (done.returncode, done.stdout) == (125, "")
         assert "a sandbox is required here: bubblewrap (bwrap) is not installed" in done.stderr
 
     @POSIX
@@ -317,7 +318,7 @@ class TestCommand:
                 text=True,
                 check=False,
             )
-            assert done.returncode == (0 if trust else 1), done.stderr
+            assert done.returncode == (0 if trust else 125), done.stderr
             assert ("ran" in done.stdout) == bool(trust)
 
     def test_the_status_has_the_isolation(self, skills: Path, make_skill: MakeSkill) -> None:
@@ -384,6 +385,8 @@ class TestVariables:
         ("SKILLSERVE_SCRIPT_ENVIRONMENT", "A=B"),
         ("SKILLSERVE_SCRIPT_WORKSPACE", "relative"),
         ("SKILLSERVE_SCRIPT_WORKSPACE", f"{os.sep}no{os.sep}such{os.sep}folder"),
+        ("SKILLSERVE_SCRIPT_CWD", "workspace"),
+        ("SKILLSERVE_SCRIPT_CWD", "home"),
         ("SKILLSERVE_SCRIPT_SECONDS", "0"),
         ("SKILLSERVE_SCRIPT_OUTPUT_BYTES", "0"),
     ],

@@ -41,7 +41,7 @@ os.execvp("sleep", ["sleep", sys.argv[1]])
 
 async def run(isolation: Isolation, folder: Path, *argv: str, limits: ProcessLimits = LONG) -> ProcessResult:
     command = Command(argv, folder, {"PATH": os.environ["PATH"]})
-    mounts = sandbox_arguments(workspace=folder) if isolation.sandbox else ()
+    mounts = sandbox_arguments(workspace=folder, directory=folder) if isolation.sandbox else ()
     return await run_confined(isolation, command, limits, mounts=mounts, python=PROGRAMS.python)
 
 

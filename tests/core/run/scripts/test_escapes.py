@@ -172,6 +172,12 @@ ATTEMPTS = [
     Attempt("read what another program has in `/tmp`", "open(f['foreign']).read()", STOPPED, REACHED),
     Attempt("read by a link in its own folder", "os.symlink(f['key'], 'l'); open('l').read()", STOPPED, REACHED),
     Attempt("write to the skill as it is installed", "open(f['skill'] + '/x', 'w')", STOPPED, REACHED),
+    Attempt(
+        "write to the copy of the skill that it runs from",
+        "own = os.environ['SKILL_DIR']; os.chmod(own, 0o700); open(own + '/x', 'w')",
+        STOPPED,
+        REACHED,
+    ),
     Attempt("write to a file outside", "open(f['precious'], 'a')", STOPPED, REACHED),
     Attempt(
         "leave a file in `/tmp` or `/dev/shm`",
@@ -283,6 +289,7 @@ async def test_each_attempt_has_its_documented_result(
     if attempt.code is SETUID and "NoNewPrivs:\t0" not in Path("/proc/self/status").read_text():
         pytest.skip("nobody gains rights here")
     begin = "import ctypes, glob, json, os, socket, sys, time\nf = json.loads(sys.argv[1])\n"
+    begin += "os.chdir(os.environ['SCRATCH_DIR'])\n"
     skill = with_files(skills, {"a.py": f"{begin}{attempt.code}\nprint('reached')\n"})
     seconds = 2 if attempt.code in {STUBBORN, FORKS} else 60
     if isolation.cgroups is not None:

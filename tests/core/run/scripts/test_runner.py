@@ -26,8 +26,8 @@ from tests.core.run.scripts.running import PROGRAMS, MakeRunner, load, with_file
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="these programs are those of POSIX")
 
 ABOUT = """
-import json, os, sys
-print(json.dumps({"argv": sys.argv, "cwd": os.getcwd(), "env": dict(os.environ), "here": sorted(os.listdir())}))
+import json, os
+print(json.dumps({"env": dict(os.environ)}))
 """
 
 
@@ -61,13 +61,9 @@ async def test_arguments_and_stdin_are_passed_literally(make_runner: MakeRunner,
     assert result.finished.stdout.decode().strip() == f"{arguments} given"
 
 
-async def test_a_script_is_started_in_an_empty_folder_of_its_own(make_runner: MakeRunner, skills: Path) -> None:
-    skill = with_files(skills, {"a.py": ABOUT + "open('x', 'w').write('y')"})
-    runner = make_runner()
-    for _ in range(2):
-        about = told(await runner.run(skill, "a.py"))
-        assert about["here"] == []
-        assert about["env"]["HOME"] == about["env"]["TMPDIR"] == about["cwd"]
+async def test_the_home_and_the_temporary_folder_are_the_scratch_folder(make_runner: MakeRunner, skills: Path) -> None:
+    environment = told(await make_runner().run(with_files(skills, {"a.py": ABOUT}), "a.py"))["env"]
+    assert environment["HOME"] == environment["TMPDIR"] == environment["SCRATCH_DIR"]
 
 
 async def test_the_environment_is_a_stated_list_and_what_was_named(make_runner: MakeRunner, skills: Path) -> None:
@@ -83,23 +79,11 @@ async def test_the_environment_is_a_stated_list_and_what_was_named(make_runner: 
     runner = make_runner(host=host, passed=("WANTED", "MISSING", "SKILLSERVE_ADMIN_TOKEN"))
     variables = {"OF_THE_SKILL": "1", "Skillserve_Tools": "x"}
     environment = told(await runner.run(skill, "a.py", variables=variables))["env"]
-    stated = {"LANG", "PATH", "HOME", "USERPROFILE", "TEMP", "TMP", "TMPDIR", "NO_COLOR", "SKILL_DIR"}
+    stated = {"LANG", "PATH", "HOME", "USERPROFILE", "TEMP", "TMP", "TMPDIR", "NO_COLOR", "SCRATCH_DIR", "SKILL_DIR"}
     stated |= {"PYTHONDONTWRITEBYTECODE", "PYTHONNOUSERSITE", "PYTHONUNBUFFERED", "PYTHONUTF8"}
     # Python, the shell and bubblewrap set these by themselves.
     assert environment.keys() - {"PWD", "LC_CTYPE", "SYSTEMROOT"} == stated | {"WANTED", "OF_THE_SKILL"}
     assert environment["LANG"] == "de_DE.UTF-8"
-
-
-async def test_a_workspace_is_where_a_script_is_started_and_can_write(
-    make_runner: MakeRunner, skills: Path, tmp_path: Path
-) -> None:
-    workspace = tmp_path / "workspace"
-    workspace.mkdir()
-    (workspace / "in.txt").write_text("in")
-    skill = with_files(skills, {"a.py": "open('out.txt', 'w').write(open('in.txt').read())"})
-    result = await make_runner(workspace=workspace).run(skill, "a.py")
-    assert result.finished.exit_code == 0, result.finished
-    assert (workspace / "out.txt").read_text() == "in"
 
 
 async def test_the_result_says_how_a_script_ended(make_runner: MakeRunner, skills: Path) -> None:
@@ -216,6 +200,7 @@ async def test_a_script_that_cannot_be_started_is_an_error(make_runner: MakeRunn
 async def test_folders_that_a_script_locked_are_removed(make_runner: MakeRunner, skills: Path) -> None:
     code = """
 import os
+os.chdir(os.environ['SCRATCH_DIR'])
 os.makedirs('x/y/z')
 open('x/y/f', 'w')
 os.symlink('/', 'x/l')
@@ -232,6 +217,7 @@ async def test_folders_nested_1500_deep_are_removed_and_the_output_is_kept(
 ) -> None:
     code = """
 import os
+os.chdir(os.environ['SCRATCH_DIR'])
 for _ in range(1500):
     os.mkdir('d')
     os.chdir('d')

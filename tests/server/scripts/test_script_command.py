@@ -1,0 +1,126 @@
+"""The exit code of `skillserve script`, and where its script starts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MakeSkill
+from tests.server.sessions import REPOSITORY, server_environment
+
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="these programs are those of POSIX")
+
+EXIT = b"import sys; print('out'); sys.exit(int(sys.argv[1]))"
+KILL = b"import os, signal; os.kill(os.getpid(), getattr(signal, 'SIGKILL'))"
+
+SKILLSERVE = [sys.executable, "-m", "server"]
+
+
+def run_script(skills: Path, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*SKILLSERVE, "script", "--dir", str(skills), *map(str, arguments)],
+        cwd=REPOSITORY,
+        env=server_environment(**environment),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+def last_line(done: subprocess.CompletedProcess[str]) -> str:
+    return done.stderr.splitlines()[-1] if done.stderr else ""
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 3, 77, 123, 124, 125, 127, 255])
+def test_the_scripts_exit_code_is_the_commands_and_any_but_0_is_told_on_stderr(
+    skills: Path, make_skill: MakeSkill, code: int
+) -> None:
+    make_skill("a", files={"a.py": EXIT})
+    done = run_script(skills, "a", "a.py", code)
+    assert (done.returncode, done.stdout) == (code, "out\n")
+    assert last_line(done) == (f"skillserve: a.py of the skill a ended with exit code {code}" if code else "")
+
+
+@POSIX
+@pytest.mark.parametrize("sandbox", ["if it works", "none"])
+def test_a_signal_that_ends_a_script_is_told_as_shells_do(
+    skills: Path, make_skill: MakeSkill, tmp_path: Path, sandbox: str
+) -> None:
+    make_skill("a", files={"a.py": KILL})
+    done = run_script(skills, "a", "a.py", **({"PATH": str(tmp_path)} if sandbox == "none" else {}))
+    assert done.returncode == 128 + 9, done.stderr
+    assert "ended with exit code 137" in last_line(done) or "was ended by signal 9 (SIGKILL)" in last_line(done)
+
+
+@pytest.mark.parametrize(
+    ("code", "limit"),
+    [
+        (b"import time; time.sleep(600)", {"SKILLSERVE_SCRIPT_SECONDS": "1"}),
+        (b"print('x' * 100_000)", {"SKILLSERVE_SCRIPT_OUTPUT_BYTES": "1000"}),
+    ],
+    ids=["time", "output"],
+)
+def test_the_exit_code_of_a_script_that_reached_a_limit_is_124(
+    skills: Path, make_skill: MakeSkill, code: bytes, limit: dict[str, str]
+) -> None:
+    make_skill("a", files={"a.py": code})
+    done = run_script(skills, "a", "a.py", **limit)
+    assert done.returncode == 124
+    assert "was ended" in last_line(done)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("b", "a.py"), "There is no active skill 'b'"),
+        (("a", "b.py"), "has no file 'b.py'"),
+        (("a", "SKILL.md"), "nothing tells how to run it"),
+        (("a", "needs.sh"), "requires no-such-program, which is not installed"),
+    ],
+)
+def test_the_exit_code_of_a_script_that_is_not_run_is_125(
+    skills: Path, make_skill: MakeSkill, arguments: tuple[str, ...], why: str
+) -> None:
+    make_skill("a", files={"a.py": EXIT, "needs.sh": b"#!/usr/bin/env no-such-program\n"})
+    done = run_script(skills, *arguments, 0)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert why in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("--no-such-option", "a", "a.py"), ("a",), ("--cwd", "home", "a", "a.py")])
+def test_the_exit_code_for_wrong_use_is_2(skills: Path, make_skill: MakeSkill, arguments: tuple[str, ...]) -> None:
+    make_skill("a", files={"a.py": EXIT})
+    done = run_script(skills, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Usage: skillserve script" in done.stderr
+
+
+def test_an_invalid_setting_is_wrong_use_too(skills: Path, make_skill: MakeSkill) -> None:
+    make_skill("a", files={"a.py": EXIT})
+    done = run_script(skills, "--cwd", "workspace", "a", "a.py", "0")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--cwd: scripts.cwd: 'workspace': expected skill or scratch, because no workspace is set" in done.stderr
+
+
+def test_a_script_starts_in_the_skills_folder_or_where_a_flag_says(
+    skills: Path, make_skill: MakeSkill, tmp_path: Path
+) -> None:
+    make_skill("a", files={"scripts/list.py": b"import os; print(*sorted(os.listdir()))"})
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "in.txt").touch()
+    given = ("--workspace", workspace)
+    for flags, here in [
+        ((), "SKILL.md scripts"),
+        (("--cwd", "scratch"), ""),
+        (given, "in.txt"),
+        ((*given, "--cwd", "skill"), "SKILL.md scripts"),
+        ((*given, "--cwd", "scratch"), ""),
+        ((*given, "--cwd", "workspace"), "in.txt"),
+    ]:
+        done = run_script(skills, *flags, "a", "scripts/list.py")
+        assert (done.returncode, done.stdout.strip()) == (0, here), (flags, done.stderr)
