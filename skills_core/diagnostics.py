@@ -105,6 +105,9 @@ class Reason(StrEnum):
     FOLDER_TAKEN = "folder_taken"
     EDITED_COPY = "edited_copy"
     UNWRITABLE = "unwritable"
+    UNKNOWN_PLUGIN = "unknown_plugin"
+    INVALID_SKILL = "invalid_skill"
+    OLDER_VERSION = "older_version"
     # The catalog
     SHADOWED = "shadowed"
     DUPLICATE_NAME = "duplicate_name"

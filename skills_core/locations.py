@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-__all__ = ["DEFAULT_BOUNDS", "Places", "default_sources", "project_of"]
+__all__ = ["DEFAULT_BOUNDS", "Places", "default_sources", "plugins_folder", "project_of"]
 
 _KINDS = frozenset({SkillKind.FOLDER, SkillKind.DOCUMENT})
 
@@ -55,6 +55,11 @@ def project_of(directory: Path, home: Path) -> Path:
         if folder != home:
             return folder
     return directory
+
+
+def plugins_folder(home: Path) -> Path:
+    """Return the folder of this user's plugins, each with its skills below `skills`."""
+    return home / ".jdai" / "plugins"
 
 
 def default_sources(
@@ -120,7 +125,7 @@ def _candidates(places: Places, bounds: ScanBounds, *, conventions: bool, may_le
     yield source(home / ".jdai" / "skills", Scope.MANAGED, Strictness.STRICT)
     yield source(places.config_home / "skillserve" / "skills", Scope.MANAGED)
     yield source(home / ".agents" / "skills", Scope.MANAGED)
-    yield source(home / ".jdai" / "plugins", Scope.PLUGIN, Strictness.STRICT, below=("*", "skills"))
+    yield source(plugins_folder(home), Scope.PLUGIN, Strictness.STRICT, below=("*", "skills"))
     if places.bundled is not None:
         yield source(places.bundled, Scope.BUNDLED)
     yield source(home / ".claude" / "skills", Scope.LEGACY)

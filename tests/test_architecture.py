@@ -29,7 +29,7 @@ SERVER_FLOORS = (
     {"cli"},
     {"transport"},
     {"protocol"},
-    {"run", "admin", "visibility"},
+    {"run", "admin", "visibility", "plugins"},
     {"hosting", "exchange", "remote", "clients"},
     {"listing", "scripts", "hook"},
     {"config", "wire", "authoring"},

@@ -16,6 +16,7 @@ from server.cli.commands.activate import activate
 from server.cli.commands.catalog import catalog
 from server.cli.commands.guard import guard
 from server.cli.commands.init import init
+from server.cli.commands.plugin import plugin
 from server.cli.commands.reload import reload
 from server.cli.commands.remote import fetch, verify
 from server.cli.commands.runs import run, runs
@@ -68,6 +69,7 @@ for command in _COMMANDS:
 # Options after the script's path belong to the script.
 app.command(context_settings={"allow_interspersed_args": False})(script)
 app.add_typer(runs, name="runs")
+app.add_typer(plugin, name="plugin")
 app.add_typer(workflow, name="workflow")
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from server.remote.skills import RemoteSkill
     from skills_core.diagnostics import Diagnostic
 
-__all__ = ["outcome_object", "result_lines", "summary"]
+__all__ = ["outcome_object", "result_lines", "sanitized", "summary"]
 
 
 def result_lines(result: SkillResult) -> list[str]:
@@ -52,8 +52,8 @@ def outcome_object(outcome: RemoteOutcome) -> dict[str, Any]:
         "skills": [_result_object(result) for result in outcome.results],
         "diagnostics": [diagnostic_object(diagnostic) for diagnostic in outcome.diagnostics],
     }
-    sanitized: dict[str, Any] = _sanitized(document)
-    return sanitized
+    printed: dict[str, Any] = sanitized(document)
+    return printed
 
 
 def _result_object(result: SkillResult) -> dict[str, Any]:
@@ -84,10 +84,10 @@ def _count_and_size(skill: RemoteSkill) -> tuple[int, int]:
     return (len(skill.entry.files), skill.entry.size) if skill.entry else (0, 0)
 
 
-def _sanitized(value: Any) -> Any:  # noqa: ANN401 - JSON
+def sanitized(value: Any) -> Any:  # noqa: ANN401 - JSON
     """Escape the control characters in all strings: JSON leaves some of them unescaped."""
     if isinstance(value, str):
         return one_line(value)
     if isinstance(value, dict):
-        return {key: _sanitized(each) for key, each in value.items()}
-    return [_sanitized(each) for each in value] if isinstance(value, list) else value
+        return {key: sanitized(each) for key, each in value.items()}
+    return [sanitized(each) for each in value] if isinstance(value, list) else value

@@ -73,9 +73,18 @@ async def verify_server(address: Address, names: Sequence[str], report: Callable
 
 
 async def fetch_from(
-    address: Address, names: Sequence[str], root: Path, report: Callable[[SkillResult], None], *, force: bool = False
+    address: Address,
+    names: Sequence[str],
+    root: Path,
+    report: Callable[[SkillResult], None],
+    *,
+    force: bool = False,
+    max_size: int | None = None,
 ) -> RemoteOutcome:
-    """Write the named skills of a server, or all, below `root`; call `report` with each result."""
+    """Write the named skills of a server, or all, below `root`; call `report` with each result.
+
+    Nothing is written if the skills announce more than `max_size` bytes in total.
+    """
     outcome = RemoteOutcome(address.shown)
     try:
         async with connect(address) as server:
@@ -83,6 +92,11 @@ async def fetch_from(
             shared = shared_names(listed, names)
             if shared:
                 outcome.diagnostics += shared
+                return outcome
+            size = sum(skill.entry.size for skill in chosen if skill.entry)
+            if max_size is not None and size > max_size:
+                message = f"the skills have {size} bytes; the limit is {max_size}; choose fewer skills"
+                outcome.add_error(RemoteError(Reason.TOO_LARGE, message))
                 return outcome
             async with aclosing(fetch_skills(server, chosen, listed, root, force=force)) as fetching:
                 async for fetched in fetching:

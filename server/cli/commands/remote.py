@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from server.remote.operations import RemoteOutcome, SkillResult
 
-__all__ = ["fetch", "verify"]
+__all__ = ["Headers", "fetch", "silence_libraries", "verify"]
 
 Url = Annotated[str, typer.Argument(metavar="URL", help="The URL of the MCP server, such as https://example.com/mcp.")]
 Names = Annotated[
@@ -40,7 +40,7 @@ def verify(url: Url, names: Names = None, *, header: Headers = None, as_json: As
     from server.remote.operations import verify_server
 
     address = Address.parse(url, header or ())
-    _silence_libraries()
+    silence_libraries()
     _print_and_exit(anyio.run(verify_server, address, names or (), _result_printer(as_json=as_json)), as_json=as_json)
 
 
@@ -64,12 +64,12 @@ def fetch(
     from server.remote.operations import fetch_from
 
     address = Address.parse(url, header or ())
-    _silence_libraries()
+    silence_libraries()
     run = partial(fetch_from, address, names or (), to, _result_printer(as_json=as_json), force=force)
     _print_and_exit(anyio.run(run), as_json=as_json)
 
 
-def _silence_libraries() -> None:
+def silence_libraries() -> None:
     """Keep the logs of libraries off the terminal: diagnostics report the failures."""
     for name in ("mcp", "client", "httpx2", "httpcore2"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

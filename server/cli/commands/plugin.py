@@ -1,0 +1,171 @@
+"""The command `plugin`: install skills of another server as a plugin, update, list and remove them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from server.cli.commands.options import AsJson
+from server.cli.commands.remote import Headers, silence_libraries
+from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from server.plugins.folder import PluginsFolder
+    from server.plugins.operations import PluginResult
+
+__all__ = ["plugin"]
+
+plugin = typer.Typer(help="Install, update, list and remove plugins: skills of other servers.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the plugin, which is that of its folder.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
+AllowInvalid = Annotated[
+    bool, typer.Option("--allow-invalid", help="Install skills that break a rule, which no server then serves.")
+]
+
+
+@plugin.command("install")
+def install(
+    name: Name,
+    url: Annotated[
+        str, typer.Argument(metavar="URL", help="The URL of the MCP server, such as https://example.com/mcp.")
+    ],
+    *,
+    skill: Annotated[
+        list[str] | None,
+        typer.Option("--skill", metavar="NAME", help="Install this skill, by name or URI; repeatable. Default: all."),
+    ] = None,
+    header: Headers = None,
+    allow_invalid: AllowInvalid = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Verify the skills of another MCP server and install them as a plugin.
+
+    The exit code is 1 if the plugin is not installed.
+    """
+    from server.plugins.operations import InstallOptions, install_plugin
+    from server.remote.address import Address
+
+    address = Address.parse(url, header or ())
+    options = InstallOptions(allow_invalid=allow_invalid, dry_run=dry_run)
+    plugins = _plugins_folder()
+    plugins.place(name)
+    work = partial(install_plugin, plugins, name, address, skill or (), options)
+    _run_all({name: work}, dry_run=dry_run, as_json=as_json)
+
+
+@plugin.command("update")
+def update(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME...", help="Names of plugins.", show_default="all plugins"),
+    ] = None,
+    *,
+    address: Annotated[
+        str | None,
+        typer.Option("--address", metavar="URL", help="Update from this URL: the server moved, or needs credentials."),
+    ] = None,
+    header: Headers = None,
+    allow_downgrade: Annotated[
+        bool, typer.Option("--allow-downgrade", help="Accept older versions than the installed ones.")
+    ] = False,
+    allow_invalid: AllowInvalid = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite plugins that were edited.")] = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fetch plugins again from their servers, and install what changed.
+
+    The exit code is 1 if a plugin is not updated.
+    """
+    from server.plugins.operations import InstallOptions, update_plugin
+    from server.remote.address import Address
+
+    if (address or header) and len(names or ()) != 1:
+        fail("--address and --header need exactly one NAME, so that no other server gets the credentials", EXIT_USAGE)
+    options = InstallOptions(allow_invalid=allow_invalid, allow_downgrade=allow_downgrade, force=force, dry_run=dry_run)
+    plugins = _plugins_folder()
+    for name in names or ():
+        plugins.place(name)
+    new_address = Address.parse(address, header or ()) if address else None
+    works = {
+        name: partial(update_plugin, plugins, name, new_address, header or (), options)
+        for name in names or plugins.names()
+    }
+    if not works and not as_json:
+        print_notice("no plugin is installed")
+    _run_all(works, dry_run=dry_run, as_json=as_json)
+
+
+@plugin.command("list")
+def list_plugins(*, as_json: AsJson = False) -> None:
+    """List the installed plugins with their skills, versions and edited files."""
+    from server.cli.plugin_report import plugin_lines, plugins_object
+    from server.plugins.operations import installed_plugins
+
+    found = installed_plugins(_plugins_folder())
+    if as_json:
+        print_json(plugins_object(found))
+    for each in () if as_json else found:
+        print_text("\n".join(plugin_lines(each)))
+
+
+@plugin.command("remove")
+def remove(
+    name: Name,
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Remove the plugin even if it was edited.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove a plugin.
+
+    The exit code is 1 if there is no such plugin, or if it was edited.
+    """
+    from server.plugins.operations import remove_plugin
+
+    plugins = _plugins_folder()
+    plugins.place(name)
+
+    async def work() -> PluginResult:
+        return remove_plugin(plugins, name, force=force)
+
+    _run_all({name: work}, as_json=as_json)
+
+
+def _plugins_folder() -> PluginsFolder:
+    from server.config.machine import current_places
+    from server.plugins.folder import PluginsFolder
+    from skills_core.locations import plugins_folder
+
+    return PluginsFolder(plugins_folder(current_places().home))
+
+
+def _run_all(
+    works: Mapping[str, Callable[[], Awaitable[PluginResult]]], *, as_json: bool, dry_run: bool = False
+) -> None:
+    """Run the work for each plugin in turn, print the results, and exit with 1 unless all succeed."""
+    import anyio
+
+    from server.cli.plugin_report import result_lines, results_object
+    from server.plugins.operations import PluginState, refused
+    from server.plugins.record import PluginError
+
+    silence_libraries()
+    results = []
+    for name, work in works.items():
+        try:
+            result = anyio.run(work)
+        except PluginError as error:
+            result = refused(name, error)
+        results.append(result)
+        if not as_json:
+            print_text("\n".join(result_lines(result, dry_run=dry_run)))
+    if as_json:
+        print_json(results_object(results, dry_run=dry_run))
+    if any(result.state is PluginState.REFUSED for result in results):
+        raise typer.Exit(EXIT_NO)

@@ -1,0 +1,232 @@
+"""Install, update, list and remove plugins; each succeeds as a whole, or changes nothing."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from server.plugins.changes import SkillChangeKind, compare_skills
+from server.plugins.record import PluginError, PluginRecord, write_record
+from server.plugins.staging import stage_plugin
+from server.remote.address import Address
+from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
+from skills_core.remote.edits import kind_of, named_files
+from skills_core.remote.entries import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from server.plugins.changes import SkillChange
+    from server.plugins.folder import PluginsFolder
+    from server.plugins.staging import StagedPlugin
+
+__all__ = [
+    "InstallOptions",
+    "InstalledPlugin",
+    "PluginResult",
+    "PluginState",
+    "install_plugin",
+    "installed_plugins",
+    "refused",
+    "remove_plugin",
+    "update_plugin",
+]
+
+
+class PluginState(StrEnum):
+    """How an operation on a plugin ended."""
+
+    INSTALLED = "installed"
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"
+    REMOVED = "removed"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class InstallOptions:
+    """What to accept, and whether to change anything at all.
+
+    `allow_invalid` accepts skills that no server would serve, `allow_downgrade` older versions, and `force` the loss of
+    edits. With `dry_run`, the result is that of the operation, which changes nothing.
+    """
+
+    allow_invalid: bool = False
+    allow_downgrade: bool = False
+    force: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PluginResult:
+    """The result for one plugin; `diagnostics` say why it was refused, and what validation found."""
+
+    name: str
+    state: PluginState
+    server: str | None = None
+    folder: Path | None = None
+    changes: tuple[SkillChange, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledPlugin:
+    """An installed plugin with the files that were edited; `problem` says why its record cannot be read."""
+
+    name: str
+    record: PluginRecord | None = None
+    edited: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+async def install_plugin(
+    plugins: PluginsFolder, name: str, address: Address, chosen: Sequence[str], options: InstallOptions
+) -> PluginResult:
+    """Install the chosen skills of a server, or all, as a new plugin.
+
+    Raises:
+        PluginError: the name is taken or cannot be used, or the folder of plugins cannot be changed.
+    """
+    with _access(plugins, options):
+        place = plugins.place(name)
+        if kind_of(place) is not None:
+            server = plugins.record(name).server
+            message = (
+                f"the plugin '{name}' is installed from {server}; update it with `skillserve plugin update {name}`, "
+                "or remove it first"
+            )
+            raise PluginError(Reason.FOLDER_TAKEN, message)
+        with plugins.staging(elsewhere=options.dry_run) as staging:
+            staged = await stage_plugin(address, chosen, staging / name, place)
+            refusals = (*staged.faults, *_invalid(name, staged, options))
+            if refusals:
+                return _refused(name, address.shown, place, (*staged.findings, *refusals))
+            uris = tuple(skill.uri for skill in staged.skills) if chosen else None
+            now = _now()
+            record = PluginRecord(address.shown, uris, now, now, staged.skills, staged.files)
+            _put(plugins, name, staged, record, options)
+            changes = compare_skills((), staged.skills)
+            return PluginResult(name, PluginState.INSTALLED, address.shown, place, changes, staged.findings)
+
+
+async def update_plugin(
+    plugins: PluginsFolder, name: str, address: Address | None, headers: Sequence[str], options: InstallOptions
+) -> PluginResult:
+    """Fetch the skills of a plugin again, from its recorded address or another one, and install what changed.
+
+    Raises:
+        PluginError: there is no such plugin, its record cannot be read, or the folder of plugins cannot be changed.
+        AddressError: a header is invalid.
+    """
+    with _access(plugins, options):
+        place, record = plugins.place(name), plugins.record(name)
+        address = address or Address.parse(record.server, headers)
+        with plugins.staging(elsewhere=options.dry_run) as staging:
+            staged = await stage_plugin(address, record.chosen or (), staging / name, place, keep_missing=True)
+            if staged.faults:
+                return _refused(name, address.shown, place, staged.faults)
+            changes = compare_skills(record.skills, staged.skills)
+            edits = plugins.edits(name, record)
+            same = all(change.kind is SkillChangeKind.UNCHANGED for change in changes)
+            if same and record.server == address.shown and not (edits and options.force):
+                warnings = [_edited(place, edits, Severity.WARNING)] if edits else []
+                return PluginResult(name, PluginState.UNCHANGED, address.shown, place, changes, tuple(warnings))
+            refusals = [*_downgrades(changes, options), *_invalid(name, staged, options)]
+            if edits and not options.force:
+                refusals.append(_edited(place, edits, Severity.ERROR))
+            if refusals:
+                found = (*staged.findings, *refusals)
+                return replace(_refused(name, address.shown, place, found), changes=changes)
+            updated = PluginRecord(address.shown, record.chosen, record.installed, _now(), staged.skills, staged.files)
+            _put(plugins, name, staged, updated, options)
+            return PluginResult(name, PluginState.UPDATED, address.shown, place, changes, staged.findings)
+
+
+def remove_plugin(plugins: PluginsFolder, name: str, *, force: bool = False) -> PluginResult:
+    """Remove a plugin that skillserve installed.
+
+    Raises:
+        PluginError: there is no such plugin, its record cannot be read, or the folder of plugins cannot be changed.
+    """
+    with plugins.changing():
+        place, record = plugins.place(name), plugins.record(name)
+        edits = plugins.edits(name, record)
+        if edits and not force:
+            return _refused(name, record.server, place, (_edited(place, edits, Severity.ERROR),))
+        plugins.remove(name)
+        return PluginResult(name, PluginState.REMOVED, record.server, place, compare_skills(record.skills, ()))
+
+
+def installed_plugins(plugins: PluginsFolder) -> tuple[InstalledPlugin, ...]:
+    """Return the plugins that skillserve installed, by name."""
+    found: list[InstalledPlugin] = []
+    for name in plugins.names():
+        try:
+            record = plugins.record(name)
+            found.append(InstalledPlugin(name, record, tuple(plugins.edits(name, record))))
+        except PluginError as error:
+            found.append(InstalledPlugin(name, problem=error.message))
+    return tuple(found)
+
+
+def _access(plugins: PluginsFolder, options: InstallOptions) -> AbstractContextManager[None]:
+    return nullcontext() if options.dry_run else plugins.changing()
+
+
+def _put(
+    plugins: PluginsFolder, name: str, staged: StagedPlugin, record: PluginRecord, options: InstallOptions
+) -> None:
+    if not options.dry_run:
+        write_record(staged.place, record)
+        plugins.put(staged.place, name)
+
+
+def refused(name: str, error: PluginError) -> PluginResult:
+    """Return the result for a plugin that an error concerns."""
+    fault = Diagnostic(Severity.ERROR, error.reason, error.message, name)
+    return PluginResult(name, PluginState.REFUSED, diagnostics=(fault,))
+
+
+def _refused(name: str, server: str, place: Path, diagnostics: tuple[Diagnostic, ...]) -> PluginResult:
+    return PluginResult(name, PluginState.REFUSED, server, place, diagnostics=diagnostics)
+
+
+def _invalid(name: str, staged: StagedPlugin, options: InstallOptions) -> list[Diagnostic]:
+    if not staged.invalid or options.allow_invalid:
+        return []
+    message = (
+        f"no server would serve {', '.join(map(shown, staged.invalid[:5]))}: the rules for plugins are strict; "
+        "choose other skills, or accept these with --allow-invalid"
+    )
+    return [Diagnostic(Severity.ERROR, Reason.INVALID_SKILL, message, name)]
+
+
+def _downgrades(changes: Sequence[SkillChange], options: InstallOptions) -> list[Diagnostic]:
+    if options.allow_downgrade:
+        return []
+    return [
+        Diagnostic(
+            Severity.ERROR,
+            Reason.OLDER_VERSION,
+            f"the server has version {change.after.version}, older than the installed {change.before.version}; "
+            "accept it with --allow-downgrade",
+            shown(change.skill.uri),
+        )
+        for change in changes
+        if change.is_downgrade and change.before and change.after
+    ]
+
+
+def _edited(place: Path, edits: Sequence[str], severity: Severity) -> Diagnostic:
+    message = f"edited since it was installed: {named_files(edits)}"
+    if severity is Severity.ERROR:
+        message += "; overwrite with --force, or keep a copy elsewhere first"
+    return Diagnostic(severity, Reason.EDITED_COPY, message, printable(str(place)))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
