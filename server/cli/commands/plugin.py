@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["plugin"]
 
-plugin = typer.Typer(help="Install, update, list and remove plugins: skills of other servers.", no_args_is_help=True)
+plugin = typer.Typer(help="Manage plugins: skills of other servers.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the plugin, which is that of its folder.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
@@ -44,7 +44,7 @@ def install(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Verify the skills of another MCP server and install them as a plugin.
+    """Verify another MCP server's skills and install them.
 
     The exit code is 1 if the plugin is not installed.
     """
@@ -79,7 +79,7 @@ def update(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fetch plugins again from their servers, and install what changed.
+    """Update plugins from their servers.
 
     The exit code is 1 if a plugin is not updated.
     """
@@ -104,7 +104,7 @@ def update(
 
 @plugin.command("list")
 def list_plugins(*, as_json: AsJson = False) -> None:
-    """List the installed plugins with their skills, versions and edited files."""
+    """List installed plugins, their skills and edited files."""
     from server.cli.plugin_report import plugin_lines, plugins_object
     from server.plugins.operations import installed_plugins
 
