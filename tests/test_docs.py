@@ -39,7 +39,7 @@ PAGES = (
         )
     ),
 )
-NEEDS_A_SERVER = re.compile(r"skillserve (reload|verify|fetch|plugin install|plugin update|plugin remove)\b")
+NEEDS_A_SERVER = re.compile(r"skillserve (reload|verify|fetch)\b")
 IN_ORDER = "docs/getting-started.md"
 
 

@@ -1,6 +1,6 @@
 """Semantic versions (semver.org 2.0.0): `1.4.0-rc.1+build.7`, ordered by precedence.
 
-`packaging`, which orders Python's versions, knows no identifiers of any text and ranks builds; hence our own few lines.
+`packaging` implements another standard, that of Python: it refuses most prereleases, and ranks builds.
 """
 
 from __future__ import annotations

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
 from jsonschema import Draft202012Validator
 from mcp.client.stdio import StdioServerParameters
@@ -14,7 +16,7 @@ from mcp.client.stdio import StdioServerParameters
 from tests.server.cli.test_cli import DIAGNOSTIC
 from tests.server.plugins.helpers import content, versioned
 from tests.server.remote.helpers import skillserve
-from tests.server.remote.hostile import Hostile, running
+from tests.server.remote.hostile import Hostile, Raw, running
 from tests.server.sessions import REPOSITORY, Era, open_session, server_environment
 
 TEXT = {"type": ["string", "null"]}
@@ -147,3 +149,31 @@ def test_other_commands_start_without_plugins() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+@pytest.mark.parametrize("sent", ["SIGINT", "SIGKILL"])
+async def test_an_interrupted_installation_leaves_nothing_that_the_next_command_does_not_remove(
+    tmp_path: Path, sent: str
+) -> None:
+    app, reading, root = Hostile([versioned("one", "1.0.0")]), anyio.Event(), tmp_path / ".jdai" / "plugins"
+
+    def never_ends(_: object) -> Raw:
+        reading.set()
+        return Raw(b" ", endless=True)
+
+    async with running(app) as url:
+        app.answers["resources/read"] = never_ends
+        command = [sys.executable, "-m", "server", "plugin", "install", "acme", url]
+        environment = server_environment(**places(tmp_path))
+        with anyio.fail_after(60):
+            async with await anyio.open_process(command, cwd=REPOSITORY, env=environment) as process:
+                await reading.wait()
+                process.send_signal(signal.Signals[sent])
+                assert await process.wait() != 0
+        assert not (root / "acme").exists()
+        if sent == "SIGINT":
+            assert [path.name for path in root.iterdir()] == [".skillserve-plugins.lock"]
+        del app.answers["resources/read"]
+        assert (await plugin(tmp_path, "install", "acme", url)).returncode == 0
+    assert {path.name for path in root.iterdir()} == {".skillserve-plugins.lock", "acme"}
