@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from server.plugins.changes import SkillChangeKind, compare_skills
 from server.plugins.record import PluginError, PluginRecord, write_record
 from server.plugins.staging import stage_plugin
-from server.remote.address import Address
+from server.remote.address import Address, AddressError
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.remote.edits import kind_of, named_files
 from skills_core.remote.entries import shown
@@ -29,9 +29,9 @@ __all__ = [
     "InstalledPlugin",
     "PluginResult",
     "PluginState",
+    "error_result",
     "install_plugin",
     "installed_plugins",
-    "refused",
     "remove_plugin",
     "update_plugin",
 ]
@@ -124,7 +124,7 @@ async def update_plugin(
     """
     with _access(plugins, options):
         place, record = plugins.place(name), plugins.record(name)
-        address = address or Address.parse(record.server, headers)
+        address = address or _recorded_address(place, record, headers)
         with plugins.staging(elsewhere=options.dry_run) as staging:
             staged = await stage_plugin(address, record.chosen or (), staging / name, place, keep_missing=True)
             if staged.faults:
@@ -173,6 +173,14 @@ def installed_plugins(plugins: PluginsFolder) -> tuple[InstalledPlugin, ...]:
     return tuple(found)
 
 
+def _recorded_address(place: Path, record: PluginRecord, headers: Sequence[str]) -> Address:
+    try:
+        Address.parse(record.server)
+    except AddressError as error:
+        raise PluginError(Reason.UNREADABLE, f"{place}: the recorded server is not usable: {error}") from None
+    return Address.parse(record.server, headers)
+
+
 def _access(plugins: PluginsFolder, options: InstallOptions) -> AbstractContextManager[None]:
     return nullcontext() if options.dry_run else plugins.changing()
 
@@ -185,7 +193,7 @@ def _put(
         plugins.put(staged.place, name)
 
 
-def refused(name: str, error: PluginError) -> PluginResult:
+def error_result(name: str, error: PluginError) -> PluginResult:
     """Return the result for a plugin that an error concerns."""
     fault = Diagnostic(Severity.ERROR, error.reason, error.message, name)
     return PluginResult(name, PluginState.REFUSED, diagnostics=(fault,))

@@ -22,13 +22,10 @@ from skills_core.skill import State
 from skills_core.sources import Scope, Source, Strictness, real_path
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from server.remote.address import Address
     from skills_core.remote.entries import Entry
-
-_ANY_MACHINE = Environment(os="", has_bin=lambda _: True)
-# Gates do not make a skill invalid.
 
 __all__ = ["MAX_PLUGIN_SIZE", "SKILLS_FOLDER", "StagedPlugin", "stage_plugin"]
 
@@ -36,6 +33,10 @@ SKILLS_FOLDER = "skills"
 
 MAX_PLUGIN_SIZE = 1024 * 1024 * 1024
 """Maximum bytes of all skills of a plugin; the number of a server's skills is limited, but not their total size."""
+
+
+_ANY_MACHINE = Environment(os="", has_bin=lambda _: True)
+# Gates do not make a skill invalid.
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ async def stage_plugin(
         return StagedPlugin(place, faults=tuple(_at_final_place(each, place, final) for each in faults))
     skills = _records(fetched, root)
     warnings = [each for result in fetched for each in result.skill.diagnostics]
-    findings, invalid = _findings(place, {record.folder for record, _ in skills})
+    findings, invalid = _findings(place, {record.folder: record.name for record, _ in skills})
     return StagedPlugin(
         place,
         tuple(record for record, _ in skills),
@@ -126,17 +127,23 @@ def _digests(place: Path, skills: Sequence[tuple[SkillRecord, Entry]]) -> dict[s
     return digests
 
 
-def _findings(place: Path, listed: set[str]) -> tuple[list[Diagnostic], tuple[str, ...]]:
-    """Return what a server will say of the staged skills, and the names of those that it will not serve."""
+def _findings(place: Path, listed: Mapping[str, str]) -> tuple[list[Diagnostic], tuple[str, ...]]:
+    """Return what a server will say of the staged skills, and the names of those that it will not serve.
+
+    `listed` maps the folder of each skill to its name. A folder that lies too deep is not found.
+    """
     source = Source(place.parent, Scope.PLUGIN, Strictness.STRICT, DEFAULT_BOUNDS, below=(place.name, SKILLS_FOLDER))
     catalog = Library([source], lambda: _ANY_MACHINE).catalog
-    findings = list(catalog.problems)
+    findings, found = list(catalog.problems), set()
+    invalid = [skill.name for skill in catalog.skills if skill.state is State.INVALID]
     for skill in catalog.skills:
         findings += skill.diagnostics
-        if skill.content.place.removeprefix(f"{place.name}/{SKILLS_FOLDER}/") not in listed:
+        folder = skill.content.place.removeprefix(f"{place.name}/{SKILLS_FOLDER}/")
+        found.add(folder)
+        if folder not in listed:
             message = "the server does not list this skill; it comes with the files of another one"
             findings.append(Diagnostic(Severity.WARNING, Reason.INCOMPLETE_ENTRY, message, display_path(skill)))
-    return findings, tuple(skill.name for skill in catalog.skills if skill.state is State.INVALID)
+    return findings, (*invalid, *(name for folder, name in listed.items() if folder not in found))
 
 
 def _at_final_place(diagnostic: Diagnostic, place: Path, final: Path) -> Diagnostic:

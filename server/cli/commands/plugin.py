@@ -152,7 +152,7 @@ def _run_all(
     import anyio
 
     from server.cli.plugin_report import result_lines, results_object
-    from server.plugins.operations import PluginState, refused
+    from server.plugins.operations import PluginState, error_result
     from server.plugins.record import PluginError
 
     silence_libraries()
@@ -161,7 +161,7 @@ def _run_all(
         try:
             result = anyio.run(work)
         except PluginError as error:
-            result = refused(name, error)
+            result = error_result(name, error)
         results.append(result)
         if not as_json:
             print_text("\n".join(result_lines(result, dry_run=dry_run)))

@@ -95,6 +95,14 @@ async def test_skills_that_would_be_invalid_stop_the_installation_unless_accepte
     }
 
 
+async def test_a_skill_too_deep_to_be_found_is_one_that_no_server_serves(tmp_path: Path) -> None:
+    app = Hostile([serve_skill("a/b/c/d/e/f/g/one"), serve_skill("x/one")])
+    async with running(app) as url:
+        result = await install(url, tmp_path)
+        assert codes(result) == {"scan_limit", "invalid_skill"}
+        assert (await install(url, tmp_path, "skill://x/one/SKILL.md")).state is PluginState.INSTALLED
+
+
 async def test_more_bytes_than_a_plugin_may_have_are_not_fetched(tmp_path: Path) -> None:
     skills = [serve_skill(f"skill-{number}") for number in range(65)]
     for skill in skills:

@@ -161,6 +161,14 @@ async def test_a_record_that_cannot_be_read_is_reported_and_nothing_is_removed(t
     assert content(tmp_path) == before
 
 
+async def test_a_recorded_address_that_is_no_url_is_reported(tmp_path: Path) -> None:
+    async with installed(tmp_path):
+        place = tmp_path / "acme" / RECORD_FILE
+        place.write_text(place.read_text().replace("http://", "file://"))
+        with pytest.raises(PluginError, match="the recorded server is not usable"):
+            await update(tmp_path)
+
+
 async def test_a_plugin_that_is_not_there_is_unknown(tmp_path: Path) -> None:
     with pytest.raises(PluginError, match="there is no plugin 'acme'"):
         await update(tmp_path)
