@@ -1,7 +1,8 @@
 """Evaluate gates: the conditions under which a skill is served.
 
-All conditions of a gate are combined with AND; the first one that fails, in the order os, bins, anyBins, env, config,
-gives the reason. The environment is a value, so that a test or a user can evaluate a gate for another machine.
+All conditions of a gate are combined with AND; the first one that fails gives the reason: a condition that cannot be
+read, then os, bins, anyBins, env, config. The environment is a value, so that a test or a user can evaluate a gate for
+another machine.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from skills_core.diagnostics import Reason
+from skills_core.diagnostics import Reason, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,6 +31,9 @@ __all__ = [
 ]
 
 _ABSENT = object()
+
+_SHOWN = 200
+# Characters of a configured value that a detail shows.
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,9 @@ def evaluate_gate(
     `entry` is the skill's entry in `skills.json`; its credential replaces the variable `primary_env`.
     """
     entry = entry or _NO_ENTRY
+    if gate.unreadable:
+        more = f" (and {len(gate.unreadable) - 1} more)" if len(gate.unreadable) > 1 else ""
+        return Exclusion(Reason.UNREADABLE_CONDITION, f"{gate.unreadable[0]}{more}")
     if gate.os and environment.os not in gate.os:
         return Exclusion(Reason.OS_MISMATCH, f"needs {' or '.join(gate.os)}, this is {environment.os}")
     for name in gate.bins:
@@ -132,11 +139,15 @@ def _evaluate_config(gate: Gate, environment: Environment, entry: SkillEntry) ->
         actual = _look_up(key, entry.config, environment.config)
         # Compared as JSON: in Python True == 1, in a configuration file they differ.
         if actual is _ABSENT or json.dumps(actual, sort_keys=True) != json.dumps(expected, sort_keys=True):
-            return Exclusion(Reason.CONFIG_DISABLED, f"the configuration key {key} is not {expected!r}")
+            return Exclusion(Reason.CONFIG_DISABLED, f"the configuration key {key} is not {_shown(expected)}")
     for key in gate.settings:
         if not any(_is_on(_look_up(key, config)) for config in (entry.config, environment.config)):
             return Exclusion(Reason.CONFIG_DISABLED, f"the configuration key {key} is unset or off")
     return None
+
+
+def _shown(value: JsonValue) -> str:
+    return shortened(json.dumps(value, ensure_ascii=False), _SHOWN)
 
 
 def _is_on(value: object) -> bool:

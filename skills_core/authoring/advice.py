@@ -53,6 +53,7 @@ ADVICE: Mapping[Reason, str] = MappingProxyType(
         Reason.COMPATIBILITY_TOO_LONG: "Shorten the text, or remove the field if it says nothing.",
         Reason.UNKNOWN_FIELD: "Correct the field's name, or move the field under metadata.",
         Reason.INVALID_FIELD: "Write a value of the expected type; a string that looks like a number needs quotes.",
+        Reason.INVALID_VERSION: "Write three numbers with dots between them, in quotes, as in '1.4.0'.",
         Reason.TOOL_WITHOUT_SCRIPT: "Name the skill's file that implements the tool, as in `script: scripts/tool.py`.",
         Reason.DECODED_PATTERN: r"Also match JSON's escapes of tabs and line ends, as in `rm(\s|\\t|\\n)+-r`.",
         Reason.INVALID_PATTERN: "Rewrite it for RE2, without lookaround and backreferences, or remove it.",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from skills_core.authoring.draft import Draft, Fix, split_draft
 from skills_core.authoring.name_fix import with_folder_name
 from skills_core.authoring.typos import misspelt_fields
-from skills_core.diagnostics import Reason
+from skills_core.diagnostics import Reason, Severity
 from skills_core.format.document import BOM, Document
 from skills_core.format.frontmatter import parse_frontmatter, unquoted_fields
 from skills_core.format.hidden import find_hidden, without_hidden
@@ -171,7 +171,8 @@ def _with_corrected_fields(draft: Draft, folder: str) -> Draft:
 def _faults(draft: Draft, folder: str) -> Counter[Reason]:
     document = draft.document()
     _, found = parse_frontmatter(document, folder, "")
-    return Counter(each.code for each in (*document.diagnostics, *found))
+    breaches = (each for each in (*document.diagnostics, *found) if each.severity is not Severity.INFO)
+    return Counter(each.code for each in breaches)
 
 
 def _with_quotes(draft: Draft) -> Draft:

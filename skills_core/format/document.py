@@ -35,7 +35,8 @@ class Document:
 
     `fields` is the frontmatter as JSON values, `lines` the line in the file of each top-level field. `fault` says why
     there is no usable frontmatter; then `fields` is empty. `verbatim` is false if the YAML was repaired, has duplicate
-    keys or holds values that JSON cannot represent, so that other parsers may read it differently.
+    keys or holds values that JSON cannot represent, so that other parsers may read it differently. `yaml` is the text
+    of the frontmatter, empty if it was repaired.
     """
 
     fields: Mapping[str, JsonValue]
@@ -44,6 +45,7 @@ class Document:
     diagnostics: tuple[Diagnostic, ...]
     fault: Reason | None = None
     verbatim: bool = True
+    yaml: str = ""
 
 
 class Fences(NamedTuple):
@@ -164,17 +166,17 @@ def _parse_frontmatter(yaml: str, body: str, findings: _Findings, *, verbatim: b
         message = f"the value of {key!r} is not valid YAML and was repaired"
         findings.add(Severity.WARNING, Reason.YAML_REPAIRED, message, _file_line(result.line))
         return _finished(result.mapping, body, findings, verbatim=False)
-    return _finished(mapping, body, findings, verbatim=verbatim)
+    return _finished(mapping, body, findings, verbatim=verbatim, yaml=yaml)
 
 
-def _finished(mapping: YamlMapping, body: str, findings: _Findings, *, verbatim: bool) -> Document:
+def _finished(mapping: YamlMapping, body: str, findings: _Findings, *, verbatim: bool, yaml: str = "") -> Document:
     for note in mapping.notes:
         code = Reason.DUPLICATE_KEY if note.kind is YamlNoteKind.DUPLICATE_KEY else Reason.NOT_JSON
         findings.add(Severity.WARNING, code, note.message, _file_line(note.line))
         # Keys that are not strings are the exception: JavaScript converts them as we do.
         verbatim = verbatim and note.kind is YamlNoteKind.NON_STRING_KEY
     lines = {key: line + 1 for key, line in mapping.lines.items()}
-    return Document(mapping.value, lines, body, capped(findings.found), verbatim=verbatim)
+    return Document(mapping.value, lines, body, capped(findings.found), verbatim=verbatim, yaml=yaml)
 
 
 def _file_line(line: int | None) -> int | None:

@@ -6,10 +6,11 @@ type. `frontmatter` defines the fields; this module only knows types.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
-from skills_core.diagnostics import Diagnostic, Reason, Severity
+from skills_core.diagnostics import MAX_PER_REASON, Diagnostic, Reason, Severity
+from skills_core.errors import did_you_mean
 from skills_core.format.yaml12 import YamlError, load_mapping
 from skills_core.patterns import MAX_PATTERNS, decoded_part, pattern_fault
 
@@ -23,6 +24,12 @@ __all__ = ["FieldReader"]
 _SHOWN = 60
 # Characters of a pattern that a message quotes.
 
+_MAX_KEY = 100
+# Characters of an unknown key that a message shows.
+
+_ABBREVIATION = 3
+# From this length on, the beginning of a known key counts as an abbreviation of it.
+
 _LONG = 1e9
 # From this number on, messages do not show all digits.
 
@@ -31,7 +38,9 @@ _LONG = 1e9
 class FieldReader:
     """Reads the fields of one mapping; `prefix` is the path of the mapping in the frontmatter, as in `when.`.
 
-    `found` collects diagnostics; `unquoted` collects the paths of fields that quotes would make strings.
+    `found` collects diagnostics; `nested` maps positions in it to the paths of the nested fields that they concern, and
+    `unquoted` collects the paths of fields that quotes would make strings. In a mapping of conditions, `unreadable`
+    collects what is wrong with those that cannot be read; it is None in every other mapping.
     """
 
     fields: Mapping[str, JsonValue]
@@ -41,17 +50,36 @@ class FieldReader:
     line: int | None = None
     found: list[Diagnostic] = field(default_factory=list)
     unquoted: list[str] = field(default_factory=list)
+    nested: dict[int, str] = field(default_factory=dict)
+    unreadable: list[str] | None = None
 
     def add(self, severity: Severity, code: Reason, message: str, key: str | None = None) -> None:
         """Record a diagnostic about `key`, with its line if known."""
         line = self.lines.get(key, self.line) if key is not None else self.line
+        if self.prefix and key is not None:
+            self.nested[len(self.found)] = self.prefix + key
         self.found.append(Diagnostic(severity, code, message, self.path, line))
 
     def _report_type(self, key: str, expected: str, got: str | None = None, then: str = "the field is ignored") -> None:
         shown = {bool: "true or false", dict: "a mapping", list: "a list", str: "a string"}
-        got = got or shown.get(type(self.fields[key]), "a number")
-        message = f"{self.prefix}{key!s} must be {expected}, not {got}; {then}"
-        self.add(Severity.WARNING, Reason.INVALID_FIELD, message, key)
+        value = self.fields[key]
+        fault = f"{self.prefix}{key!s} must be {expected}, not {got or shown.get(type(value), 'a number')}"
+        if self.unreadable is not None and not _is_blank(value):
+            self.unreadable.append(fault)
+            then = "the skill is excluded"
+        self.add(Severity.WARNING, Reason.INVALID_FIELD, f"{fault}; {then}", key)
+
+    def check_keys(self, known: frozenset[str], severity: Severity = Severity.WARNING) -> None:
+        """Diagnose unknown fields; an unknown condition cannot be read, unless the diagnostic is an info."""
+        if self.fields.keys() <= known:
+            return
+        for key in (key for key in self.fields if key not in known):
+            # Finding similar fields is slow, and faults beyond the limit are only counted.
+            hint = _hint(key, known) if len(self.nested) < MAX_PER_REASON else ""
+            fault = f"unknown field {self.prefix + key[:_MAX_KEY]!r}{hint}"
+            self.add(severity, Reason.UNKNOWN_FIELD, fault, key)
+            if self.unreadable is not None and severity is not Severity.INFO:
+                self.unreadable.append(fault.rstrip("?"))
 
     def text(self, key: str) -> str | None:
         """Return a string; numbers and booleans are converted, because `version: 1.0` is common."""
@@ -156,7 +184,7 @@ class FieldReader:
         self._report_type(key, "a mapping")
         return {}
 
-    def mappings(self, key: str) -> tuple[Mapping[str, JsonValue], ...]:
+    def _mappings(self, key: str) -> tuple[Mapping[str, JsonValue], ...]:
         """Return a list of mappings."""
         value = self.fields.get(key)
         if value is None:
@@ -185,16 +213,44 @@ class FieldReader:
         return tuple(item.strip() for item in value if isinstance(item, str) and item.strip())
 
     def within(self, key: str) -> FieldReader:
-        """Return a reader for the mapping at `key`; its diagnostics are added to the same list."""
-        return FieldReader(
-            self.mapping(key),
-            {},
-            self.path,
+        """Return a reader for the mapping at `key`; it collects in the same places."""
+        return replace(
+            self,
+            fields=self.mapping(key),
+            lines={},
             prefix=f"{self.prefix}{key}.",
             line=self.lines.get(key, self.line),
-            found=self.found,
-            unquoted=self.unquoted,
         )
+
+    def items(self, key: str) -> tuple[FieldReader, ...]:
+        """Return a reader for each mapping in the list at `key`; they collect in the same places."""
+        line = self.lines.get(key, self.line)
+        return tuple(
+            replace(self, fields=item, lines={}, prefix=f"{self.prefix}{key}[{number}].", line=line)
+            for number, item in enumerate(self._mappings(key))
+        )
+
+    def gating(self, unreadable: list[str] | None) -> FieldReader:
+        """Return a reader of the same mapping that collects conditions that cannot be read in `unreadable`."""
+        return replace(self, unreadable=unreadable)
+
+
+def _is_blank(value: JsonValue) -> bool:
+    """Tell whether a value states nothing: an empty text, list or mapping."""
+    return not value.strip() if isinstance(value, str) else value in ([], {})
+
+
+def _hint(key: str, known: frozenset[str]) -> str:
+    """Return the end of a message about an unknown key: the known one that was meant, or all of them."""
+    import difflib  # noqa: PLC0415 - few keys are wrong; at the top, every start would pay for it
+
+    written = key[:_MAX_KEY].casefold()
+    by_spelling = {name.casefold(): name for name in sorted(known)}
+    similar = difflib.get_close_matches(written, by_spelling, n=1) or [
+        name for name in by_spelling if len(written) >= _ABBREVIATION and name.startswith(written)
+    ]
+    meant = [by_spelling[name] for name in similar[:1]]
+    return did_you_mean(meant, "; did") or f"; known are {', '.join(by_spelling.values())}"
 
 
 def _object_in(text: str) -> Mapping[str, JsonValue] | None:

@@ -8,13 +8,15 @@ Sources of the rules: agentskills.io (`name description license compatibility me
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import MAX_PER_REASON, Diagnostic, Reason, Severity, capped
 from skills_core.errors import did_you_mean
 from skills_core.format.fields import FieldReader
-from skills_core.format.gate import Gate, read_gate, read_provider_gate
+from skills_core.format.gate import Gate, read_gate, read_metadata
+from skills_core.format.layout import read_lines
+from skills_core.format.semantic_version import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,6 +42,9 @@ NAME_LIMIT = 64
 DESCRIPTION_LIMIT = 1024
 COMPATIBILITY_LIMIT = 500
 
+_SHOWN = 60
+# Characters of a value that a message quotes.
+
 # Fields of other hosts in public skills: they cause no warning, are kept in `raw`, and have no effect.
 _FOREIGN_FIELDS = frozenset(
     {"agent", "arguments", "author", "category", "color", "context", "dependencies", "effort", "homepage", "hooks"}
@@ -48,9 +53,8 @@ _FOREIGN_FIELDS = frozenset(
     | {"command-arg-mode", "command-dispatch", "command-tool"}
 )
 
-_PROVIDERS = ("jdai", "openclaw", "clawdbot", "moltbot", "clawdis")
-# The metadata keys that hold conditions; the first one present counts. The last three are former names of OpenClaw that
-# thousands of public skills use.
+_EVALUATION_FIELDS = frozenset({"enabled", "minScore", "maxRetries", "criteria", "allowSideEffects"})
+_TOOL_FIELDS = frozenset({"name", "description", "parameters", "script"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +145,8 @@ def parse_frontmatter(document: Document, folder: str | None, path: str) -> tupl
     _check_name(front.name, folder, reader)
     _check_texts(front, reader)
     _check_unknown(reader)
-    return front, capped(sorted(dict.fromkeys(reader.found), key=lambda diagnostic: diagnostic.line or 0))
+    found = _with_nested_lines(reader, document) if reader.nested else reader.found
+    return front, capped(sorted(dict.fromkeys(found), key=lambda diagnostic: diagnostic.line or 0))
 
 
 def unknown_fields(fields: Iterable[str]) -> tuple[str, ...]:
@@ -197,26 +202,25 @@ def name_fault(name: str) -> str | None:
 
 def _read(reader: FieldReader) -> Frontmatter:
     fields = reader.fields
-    host, provider = _provider(reader)
+    metadata = read_metadata(reader)
     return Frontmatter(
         raw=fields,
         name=reader.text("name") or "",
         description=reader.text("description") or "",
         license=reader.text("license"),
         compatibility=reader.text("compatibility"),
-        metadata=reader.mapping("metadata"),
+        metadata=metadata.fields,
         allowed_tools=reader.tools("allowed-tools"),
-        version=reader.text("version"),
+        version=_read_version(reader, metadata.fields),
         tags=reader.texts("tags"),
         references=reader.texts("references"),
         trigger=reader.flag("trigger", unclear=True),
         hint=reader.text("hint"),
-        gates=_read_gates(reader, read_provider_gate(provider, always_includes_os=host == "jdai")),
+        gates=tuple(gate for gate in (read_gate(reader), metadata.gate) if gate != Gate()),
         evaluation=_read_evaluation(reader.within("evaluation")) if "evaluation" in fields else None,
-        skill_key=provider.text("skillKey"),
-        # In other hosts it means "whatever is missing", only in JD.AI "for every message".
-        always=provider.flag("always") and host == "jdai",
-        primary_env=provider.text("primaryEnv"),
+        skill_key=metadata.skill_key,
+        always=metadata.always,
+        primary_env=metadata.primary_env,
         triggers=reader.texts("triggers"),
         tools=_read_tools(reader),
         danger_patterns=reader.patterns("danger_patterns"),
@@ -230,18 +234,21 @@ def _read(reader: FieldReader) -> Frontmatter:
     )
 
 
-def _provider(reader: FieldReader) -> tuple[str, FieldReader]:
-    """Return the host whose metadata counts, and a reader of that metadata."""
-    metadata = reader.within("metadata")
-    host = next((name for name in _PROVIDERS if name in metadata.fields), "jdai")
-    return host, metadata.within(host)
-
-
-def _read_gates(reader: FieldReader, provider: Gate) -> tuple[Gate, ...]:
-    return tuple(gate for gate in (read_gate(reader.within("when")), provider) if gate != Gate())
+def _read_version(reader: FieldReader, metadata: Mapping[str, JsonValue]) -> str | None:
+    """Return the version in `version`, else that in `metadata`, which is free and so not checked."""
+    version = reader.text("version")
+    if version is None:
+        other = metadata.get("version")
+        is_text = isinstance(other, str | int | float) and not isinstance(other, bool)
+        return str(other).strip() or None if is_text else None
+    if parse_version(version) is None:
+        message = f"version {version[:_SHOWN]!r} is not a semantic version, which has three numbers as in 1.4.0"
+        reader.add(Severity.INFO, Reason.INVALID_VERSION, message, "version")
+    return version or None
 
 
 def _read_evaluation(reader: FieldReader) -> Evaluation:
+    reader.check_keys(_EVALUATION_FIELDS)
     return Evaluation(
         enabled=reader.flag("enabled"),
         min_score=reader.number("minScore", 0.7, low=0, high=1),
@@ -253,24 +260,33 @@ def _read_evaluation(reader: FieldReader) -> Evaluation:
 
 def _read_tools(reader: FieldReader) -> tuple[ToolDeclaration, ...]:
     tools: list[ToolDeclaration] = []
-    for number, entry in enumerate(reader.mappings("tools")):
-        prefix = f"tools[{number}]."
-        tool = FieldReader(entry, {}, reader.path, prefix, reader.lines.get("tools"), reader.found, reader.unquoted)
+    for tool in reader.items("tools"):
+        tool.check_keys(_TOOL_FIELDS)
         name = tool.text("name")
         if not name:
             reader.add(
                 Severity.WARNING,
                 Reason.INVALID_FIELD,
-                f"{prefix}name is missing; the tool is ignored",
+                f"{tool.prefix}name is missing; the tool is ignored",
                 "tools",
             )
             continue
         script = (tool.text("script") or "").removeprefix("./") or None
         if script is None:
-            message = f"{prefix}script is missing, so the skill declares the tool but cannot run it"
+            message = f"{tool.prefix}script is missing, so the skill declares the tool but cannot run it"
             reader.add(Severity.INFO, Reason.TOOL_WITHOUT_SCRIPT, message, "tools")
         tools.append(ToolDeclaration(name, tool.text("description") or "", tool.mapping("parameters"), script))
     return tuple(tools)
+
+
+def _with_nested_lines(reader: FieldReader, document: Document) -> list[Diagnostic]:
+    """Return what was found, with the lines of nested fields; reading them is slow, so only faults pay for it."""
+    lines = read_lines(document.yaml)
+    found = list(reader.found)
+    for position, path in reader.nested.items():
+        if path in lines:
+            found[position] = replace(found[position], line=lines[path] + 1)
+    return found
 
 
 def _check_name(name: str, folder: str | None, reader: FieldReader) -> None:

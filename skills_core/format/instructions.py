@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity
@@ -45,8 +45,9 @@ def parse_instructions(
 ) -> Instructions:
     """Parse the bytes of a SKILL.md or a document; diagnostics name the file as `path`.
 
-    With lenient strictness only errors make the skill invalid, with strict any breach of a rule; hidden characters
-    break no rule. `name` is that of the skill's folder, or the default name of a file that is not `in_folder`.
+    With lenient strictness only errors make the skill invalid. With strict, any breach of a rule does, and is an error;
+    hidden characters break no rule. `name` is that of the skill's folder, or the default name of a file that is not
+    `in_folder`.
     """
     document = parse_document(raw, path)
     if document.fault is not None:
@@ -54,6 +55,10 @@ def parse_instructions(
     front, found = parse_frontmatter(document, name if in_folder else None, path)
     breaches = document.diagnostics + found
     fault = next((diagnostic.code for diagnostic in breaches if _invalidates(diagnostic, strictness)), None)
+    if fault is not None:
+        breaches = tuple(
+            replace(each, severity=Severity.ERROR) if _invalidates(each, strictness) else each for each in breaches
+        )
     diagnostics = (*breaches, *_hidden(raw.decode("utf-8"), document, path))
     return Instructions(front.name or name, front, document.body, diagnostics, fault, document.verbatim)
 

@@ -7,11 +7,12 @@ the abstract. Where several reasons are true of a skill at once, each of them is
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-__all__ = ["PLACES", "Decision", "Machine", "Needs", "Place", "Written", "decide"]
+__all__ = ["PLACES", "Decision", "Machine", "Needs", "Place", "Raw", "Written", "decide"]
 
 Value: TypeAlias = "str | bool | int | None"
 
@@ -59,10 +60,24 @@ class Needs:
 
 
 @dataclass(frozen=True)
+class Raw:
+    """JSON that stands at a path of keys, such as `when.requires.bins`, whatever belongs there."""
+
+    path: str
+    json: str
+
+    def as_fields(self) -> dict[str, Any]:
+        value = json.loads(self.json)
+        for key in reversed(self.path.split(".")):
+            value = {key: value}
+        return dict(value)
+
+
+@dataclass(frozen=True)
 class Written:
     """A skill as written; `name` is None if the field is absent.
 
-    `when` are the conditions in that field, `metadata` those under the name `host`.
+    `when` are the conditions in that field, `metadata` those under the name `host`; `raw` replaces both.
     """
 
     place: Place
@@ -74,6 +89,7 @@ class Written:
     when: Needs | None = None
     host: str = "jdai"
     metadata: Needs | None = None
+    raw: Raw | None = None
 
     @property
     def folder_name(self) -> str:
@@ -149,6 +165,8 @@ def _faults(skill: Written) -> set[str]:
     if skill.place.strictness == "strict":
         if skill.stray_field:
             faults.add("unknown_field")
+        if skill.raw is not None:
+            faults |= _readings(skill.raw).faults
         if skill.name is not None and skill.name != skill.folder_name:
             faults.add("name_mismatch")
         if skill.name is not None and skill.name != skill.name.lower():
@@ -164,6 +182,10 @@ def _closed(skill: Written, machine: Machine) -> set[str]:
         closed.add("disabled_by_config")
     if skill.place.bundled and machine.allowed_bundled is not None and key not in machine.allowed_bundled:
         closed.add("bundled_not_allowlisted")
+    if skill.raw is not None:
+        readings = _readings(skill.raw)
+        closed |= {"unreadable_condition"} if readings.unreadable else set()
+        return closed | _unmet(readings.needs(), machine)
     if skill.when is not None:
         closed |= _unmet(skill.when, machine)
     if skill.metadata is not None:
@@ -193,3 +215,87 @@ def _unmet(needs: Needs, machine: Machine) -> set[str]:
         if not config.get(key) or config[key] in {"false", "0"}:
             unmet.add("config_disabled")
     return unmet
+
+
+KEYS = {
+    "when": {"os", "requires"},
+    "when.requires": {"bins", "anyBins", "env", "config"},
+    "metadata.jdai": {"os", "requires", "always", "skillKey", "primaryEnv", "emoji", "homepage", "install"},
+    "metadata.jdai.requires": {"bins", "anyBins", "env", "config"},
+    "evaluation": {"enabled", "minScore", "maxRetries", "criteria", "allowSideEffects"},
+    "tools": {"name", "description", "parameters", "script"},
+}
+"""The keys of each mapping whose keys are ours."""
+
+NAMES = {"os", "requires.bins", "requires.anyBins", "requires.env"}
+NAMES = {f"{above}.{name}" for above in ("when", "metadata.jdai") for name in NAMES} | {"metadata.jdai.requires.config"}
+"""Where a list of names stands."""
+
+CONDITIONS = {"when", "when.requires", "when.requires.config", "metadata.jdai", "metadata.jdai.requires", *NAMES}
+"""Where what cannot be read excludes the skill."""
+
+
+@dataclass
+class Readings:
+    """What was read in raw fields: reasons of diagnostics, names by path, and whether a condition is unreadable."""
+
+    faults: set[str] = field(default_factory=set)
+    unreadable: bool = False
+    names: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    config: tuple[tuple[str, Value], ...] = ()
+
+    def refuse(self, path: str, fault: str) -> None:
+        self.faults.add(fault)
+        self.unreadable |= path in CONDITIONS
+
+    def needs(self) -> Needs:
+        host = "when" if any(path.startswith("when") for path in self.names) else "metadata.jdai"
+        kinds = {"os": "os", "bins": "requires.bins", "any_bins": "requires.anyBins", "env": "requires.env"}
+        lists = {kind: self.names.get(f"{host}.{path}", ()) for kind, path in kinds.items()}
+        return Needs(**lists, config=self.config, settings=self.names.get("metadata.jdai.requires.config", ()))
+
+
+def _readings(raw: Raw) -> Readings:
+    readings = Readings()
+    (field_name, value), *_ = raw.as_fields().items()
+    if field_name == "metadata":
+        field_name, value = "metadata.jdai", value["jdai"]
+    for each in value if field_name == "tools" else [value]:
+        _read(field_name, each, readings)
+    return readings
+
+
+def _read(path: str, value: Any, readings: Readings) -> None:
+    if value is None:
+        return
+    if path in NAMES:
+        _read_names(path, value, readings)
+    elif path in KEYS and isinstance(value, dict):
+        for key, inner in value.items():
+            if key not in KEYS[path]:
+                readings.faults.add("unknown_field")
+                # `metadata.jdai` has keys that are no conditions.
+                readings.unreadable |= path in CONDITIONS - {"metadata.jdai"}
+            else:
+                _read(f"{path}.{key}", inner, readings)
+    elif path == "when.requires.config" and isinstance(value, dict):
+        readings.config = tuple(value.items())
+    elif path in KEYS or path == "when.requires.config":
+        if value in ("", [], {}):
+            readings.faults.add("invalid_field")
+        else:
+            readings.refuse(path, "invalid_field")
+
+
+def _read_names(path: str, value: Any, readings: Readings) -> None:
+    listed = value.split(",") if isinstance(value, str) else value
+    if isinstance(listed, list) and all(isinstance(name, str) for name in listed):
+        names = tuple(name.strip() for name in listed if name.strip())
+        if path.endswith(".os"):
+            names = tuple({"win32": "windows", "darwin": "macos"}.get(name.lower(), name.lower()) for name in names)
+            readings.faults |= {"invalid_field" for name in names if name not in {"windows", "linux", "macos", "any"}}
+        readings.names[path] = names
+    elif listed == {}:
+        readings.faults.add("invalid_field")
+    else:
+        readings.refuse(path, "invalid_field")

@@ -155,7 +155,9 @@ def test_conditions_under_metadata_are_gates_too(
 METADATA: dict[str, tuple[str, Reason | None]] = {
     "one line of JSON": ('metadata: {"clawdbot":{"emoji":"x","requires":{"bins":["docker"]}}}', Reason.MISSING_BIN),
     "JSON in a string": ("""metadata: '{"openclaw":{"requires":{"bins":["docker"]}}}'""", Reason.MISSING_BIN),
-    "what no longer is JSON": ("""metadata: '{"openclaw":{"requires":'""", None),
+    "what no longer is JSON": ("""metadata: '{"openclaw":{"requires":'""", Reason.UNREADABLE_CONDITION),
+    "a list with a host": ("metadata: [{jdai: {os: [linux]}}]", Reason.UNREADABLE_CONDITION),
+    "a text that says something else": ("metadata: for openclaw", None),
     "the name of today first": ("metadata: {clawdbot: {os: [darwin]}, openclaw: {os: [linux]}}", None),
     "its own name before all": ("metadata: {openclaw: {os: [linux]}, jdai: {os: [darwin]}}", Reason.OS_MISMATCH),
     "always, of JD.AI": ("metadata: {jdai: {always: true, os: [darwin]}}", None),

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from server.config.jdai import JdaiFiles
 from skills_core import Environment, Library, Strictness, explicit_sources
 from skills_core.locations import Places, default_sources
-from tests.core.lifecycle_oracle import PLACES, Decision, Machine, Needs, Place, Written, decide
+from tests.core.lifecycle_oracle import PLACES, Decision, Machine, Needs, Place, Raw, Written, decide
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -124,6 +124,8 @@ def text_of(skill: Written) -> str:
     fields: dict[str, Any] = {"license": "MIT"} | ({"name": skill.name} if skill.name is not None else {})
     fields |= {"description": "Does a thing."} if skill.described else {}
     fields |= {"nobody-knows": 1} if skill.stray_field else {}
+    if skill.raw is not None:
+        return joined(fields | skill.raw.as_fields())
     if skill.when is not None:
         requires = required(skill.when) | ({"config": dict(skill.when.config)} if skill.when.config else {})
         fields["when"] = ({"os": skill.when.os[0]} if skill.when.os else {}) | {"requires": requires}
@@ -132,6 +134,10 @@ def text_of(skill: Written) -> str:
         inner = {"os": [NODE_NAMES.get(name, name) for name in needs.os]} if needs.os else {}
         requires = required(needs) | ({"config": list(needs.settings)} if needs.settings else {})
         fields["metadata"] = {skill.host: inner | {"requires": requires, "always": needs.always}}
+    return joined(fields)
+
+
+def joined(fields: Mapping[str, Any]) -> str:
     return "".join(["---\n", *(f"{key}: {json.dumps(value)}\n" for key, value in fields.items()), "---\nDo it.\n"])
 
 
@@ -184,6 +190,47 @@ MORE_GATES: dict[str, dict[str, Any]] = {
 }
 
 
+RAW: dict[str, tuple[str, str]] = {
+    "a system instead of conditions": ("when", '"linux"'),
+    "a list instead of conditions": ("when", '[{"os": "linux"}]'),
+    "false instead of conditions": ("when", "false"),
+    "no conditions": ("when", "{}"),
+    "null instead of conditions": ("when", "null"),
+    "a key that is no condition": ("when", '{"os": "linux", "requiers": {"bins": ["git"]}}'),
+    "systems as a list": ("when.os", '["windows", "macos"]'),
+    "systems as a list with this one": ("when.os", '["windows", "linux"]'),
+    "systems with commas": ("when.os", '"linux, darwin"'),
+    "a system that nobody knows": ("when.os", '"solaris"'),
+    "a known system and one that nobody knows": ("when.os", '["solaris", "linux"]'),
+    "a system as a mapping": ("when.os", '{"linux": true}'),
+    "a number for a system": ("when.os", "5"),
+    "a program instead of requirements": ("when.requires", '"docker"'),
+    "programs instead of requirements": ("when.requires", '["git"]'),
+    "a requirement that nobody knows": ("when.requires", '{"bin": ["x"]}'),
+    "requirements of which one is unknown": ("when.requires", '{"bins": ["git"], "python": "3.11"}'),
+    "programs as a mapping": ("when.requires", '{"bins": {"git": true}}'),
+    "programs of which one is null": ("when.requires.bins", '["git", null]'),
+    "programs as an empty mapping": ("when.requires.bins", "{}"),
+    "any of a number": ("when.requires.anyBins", "1"),
+    "a flag for variables": ("when.requires.env", "true"),
+    "variables in lists": ("when.requires.env", '[["TOKEN"]]'),
+    "keys without values": ("when.requires.config", '["some.flag"]'),
+    "null for all requirements": ("when.requires", '{"bins": null, "anyBins": null, "env": null, "config": null}'),
+    "true, to JD.AI": ("metadata.jdai", "true"),
+    "a system as a mapping, to JD.AI": ("metadata.jdai.os", '{"linux": true}'),
+    "a system that nobody knows, to JD.AI": ("metadata.jdai.os", '["beos"]'),
+    "a program instead of requirements, to JD.AI": ("metadata.jdai.requires", '"docker"'),
+    "a requirement that nobody knows, to JD.AI": ("metadata.jdai.requires", '{"bins": ["git"], "pip": ["x"]}'),
+    "values instead of keys, to JD.AI": ("metadata.jdai.requires", '{"config": {"some.flag": true}}'),
+    "a key that nobody knows, to JD.AI": ("metadata.jdai", '{"allways": true, "emoji": "x"}'),
+    "a score that is misspelt": ("evaluation", '{"enabled": true, "minscore": 0.5}'),
+    "an evaluation as it should be": ("evaluation", '{"enabled": true, "minScore": 0.5}'),
+    "a tool that is misspelt": ("tools", '[{"name": "t", "script": "x.py", "desc": "does", "params": {}}]'),
+    "a tool as it should be": ("tools", '[{"name": "t", "script": "x.py", "description": "does", "parameters": {}}]'),
+}
+"""What may stand where conditions and other nested fields belong."""
+
+
 @pytest.fixture
 def world() -> Iterator[World]:
     """Provide an empty world and remove it at once: pytest would keep its thousands of files for later runs."""
@@ -225,6 +272,14 @@ def test_every_condition_decides_alike_in_every_source(world: World) -> None:
         for number, gate in enumerate([*GATES.values(), *MORE_GATES.values()]):
             name = f"p{place_number}-{number}"
             world.write(Written(place, name, name, **gate))
+    check_on_all_machines(world, world.load())
+
+
+def test_nested_fields_of_any_form_decide_as_by_the_oracle(world: World) -> None:
+    for place_number, place in enumerate(PLACES):
+        for number, (path, text) in enumerate(RAW.values()):
+            name = f"p{place_number}-{number}"
+            world.write(Written(place, name, name, raw=Raw(path, text)))
     check_on_all_machines(world, world.load())
 
 
@@ -282,6 +337,7 @@ SKILLS = st.builds(
     when=st.none() | WHEN,
     host=st.sampled_from(["jdai", "openclaw", "clawdbot"]),
     metadata=st.none() | METADATA,
+    raw=st.sampled_from([None] * 60 + [Raw(*raw) for raw in RAW.values()]),
 )
 MACHINES = st.builds(
     Machine,

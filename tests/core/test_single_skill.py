@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NEVER_STOPS = {
     *(Reason.FILE_NAME_CASE, Reason.HIDDEN_CHARACTERS, Reason.MISSING_REFERENCE, Reason.TOO_MANY_FILES),
     *(Reason.NOT_PUBLISHED, Reason.DUPLICATE_NAME, Reason.UNWRITABLE, Reason.TOOL_WITHOUT_SCRIPT),
-    Reason.DECODED_PATTERN,
+    *(Reason.DECODED_PATTERN, Reason.INVALID_VERSION),
     # Of a skill below a source: one that is asked for by its path has no scan and follows no link.
     *(Reason.SCAN_LIMIT, Reason.SYMLINK_OUTSIDE),
 }
@@ -46,7 +46,7 @@ def test_each_reason_for_an_invalid_skill_belongs_to_one_class_of_errors() -> No
 def test_a_skill_is_read_by_the_path_of_its_folder_or_its_file(
     tmp_path: Path, write_skill: Callable[..., Path]
 ) -> None:
-    folder = write_skill(tmp_path, "a", body="Do it.", fields="version: '1'\nnobody: knows")
+    folder = write_skill(tmp_path, "a", body="Do it.", fields="version: '1.0.0'\nnobody: knows")
     by_folder, by_file = read_skill(folder), read_skill(str(folder / "SKILL.md"))
     assert by_folder == by_file
     assert (by_folder.name, by_folder.description, by_folder.body) == ("a", "Does a thing.", "Do it.")

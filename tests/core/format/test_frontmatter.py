@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,11 @@ def told(instructions: Instructions) -> list[tuple[Severity, Reason, int | None]
         ("allowed-tools: mcp__srv__tool Bash(jq:*)", "allowed_tools", ("mcp__srv__tool", "Bash(jq:*)")),
         ("allowed-tools: [Read, 'Bash(git add *)']", "allowed_tools", ("Read", "Bash(git add *)")),
         ("allowed-tools:\n  - Read\n  - Grep", "allowed_tools", ("Read", "Grep")),
-        ("version: '1.0'", "version", "1.0"),
+        ("version: 1.4.0-rc.1+build.7", "version", "1.4.0-rc.1+build.7"),
+        ("metadata: {version: '1.0'}", "version", "1.0"),
+        ("metadata: {version: 1.5}", "version", "1.5"),
+        ("metadata: {version: [1]}", "version", None),
+        ("version: 2.0.0\nmetadata: {version: '1.0'}", "version", "2.0.0"),
         ("tags: [x, y]", "tags", ("x", "y")),
         ("tags: x, y,", "tags", ("x", "y")),
         ("references: [a.json]", "references", ("a.json",)),
@@ -53,6 +58,10 @@ def told(instructions: Instructions) -> list[tuple[Severity, Reason, int | None]
         ("trigger: 'true'", "trigger", True),
         ("hint: say it", "hint", "say it"),
         ("when:\n  os: LINUX", "gates", (Gate(os=("linux",)),)),
+        ("when:\n  os: [windows, macos]", "gates", (Gate(os=("windows", "macos")),)),
+        ("when:\n  os: linux, darwin", "gates", (Gate(os=("linux", "macos")),)),
+        ("when: {os: [any, linux]}", "gates", ()),
+        ("when: {os: null, requires: {bins: null, anyBins: [], env: '', config: {}}}", "gates", ()),
         (
             "when:\n  requires:\n    bins: [git]\n    anyBins: [a, b]\n    env: [E]\n    config: {k.x: 1}",
             "gates",
@@ -116,10 +125,7 @@ def test_a_field_is_typed(yaml: str, field: str, value: Any) -> None:
         ("tags: [a, null]", "tags", ()),
         ("references: true", "references", ()),
         ("hint: {a: b}", "hint", None),
-        ("when: linux", "gates", ()),
-        ("when:\n  os: [linux]", "gates", ()),
-        ("when:\n  requires: [git]", "gates", ()),
-        ("when:\n  requires:\n    config: [a]", "gates", ()),
+        ("when: []", "gates", ()),
         ("evaluation:\n  minScore: 1.5", "evaluation", Evaluation(False, 0.7, 2, (), False)),
         ("evaluation:\n  minScore: high", "evaluation", Evaluation(False, 0.7, 2, (), False)),
         ("evaluation:\n  minScore: true", "evaluation", Evaluation(False, 0.7, 2, (), False)),
@@ -146,7 +152,8 @@ def test_a_wrong_type_is_diagnosed_at_its_line_and_leaves_the_default(
 ) -> None:
     instructions = read(yaml)
     assert getattr(instructions.frontmatter, field) == default
-    assert told(instructions) == [(Severity.WARNING, Reason.INVALID_FIELD, 4)]
+    last = 4 + yaml.count("\n")
+    assert told(instructions) == [(Severity.WARNING, Reason.INVALID_FIELD, last)]
     assert instructions.fault is None
 
 
@@ -189,7 +196,7 @@ def test_allowed_tools_of_a_wrong_type_are_diagnosed(value: str) -> None:
 def test_a_number_is_converted_to_text_with_a_warning(value: str, text: str) -> None:
     instructions = read(f"version: {value}")
     assert instructions.frontmatter.version == text
-    assert told(instructions) == [(Severity.WARNING, Reason.INVALID_FIELD, 4)]
+    assert told(instructions)[0] == (Severity.WARNING, Reason.INVALID_FIELD, 4)
 
 
 def test_all_faults_are_reported_in_the_order_of_their_lines() -> None:
@@ -227,8 +234,9 @@ def test_a_name_that_breaks_a_naming_rule_is_a_warning_and_invalid_if_strict(
     raw = f'---\nname: "{name}"\ndescription: d\n---\n'.encode()
     instructions = parse_instructions(raw, written, "SKILL.md", strictness)
     assert instructions.name == written
-    assert told(instructions) == ([(Severity.WARNING, reason, 2)] if reason else [])
-    assert instructions.fault is (reason if strictness is Strictness.STRICT else None)
+    strict = strictness is Strictness.STRICT
+    assert told(instructions) == ([(Severity.ERROR if strict else Severity.WARNING, reason, 2)] if reason else [])
+    assert instructions.fault is (reason if strict else None)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +271,8 @@ def test_a_breach_of_a_rule_is_a_warning_if_lenient_and_invalid_if_strict(
     strict = parse_instructions(raw, folder, "SKILL.md", Strictness.STRICT)
     assert [code for _, code, _ in told(lenient)] == ([reason] if reason else [])
     assert (lenient.fault, strict.fault) == (None, reason)
-    assert lenient.diagnostics == strict.diagnostics
+    assert {each.severity for each in lenient.diagnostics} <= {Severity.WARNING}
+    assert strict.diagnostics == tuple(replace(each, severity=Severity.ERROR) for each in lenient.diagnostics)
 
 
 @pytest.mark.parametrize("description", ["", "description:", "description: ''", "description: '  '"])

@@ -99,7 +99,6 @@ READ_ALL_THE_SAME: dict[str, str] = {
     "line separators": "a\u2028b: c\nd: e\u2029f\ng\x85h: i\n\ufeffj: k",
     "carriage returns": "a: 1\rb: 2\rname: other",
     "nothing": "# only words",
-    "gates of all wrong types": "when: {os: {a: b}, requires: [1]}\nmetadata: {jdai: {skillKey: [], always: {}}}",
     "twenty thousand fields": "\n".join(f"k{number}: v" for number in range(20_000)),
     "a fence in a text": "a: |\n  x\n  ---\nb: '\n---\n'",
 }
@@ -109,6 +108,10 @@ HOSTILE: dict[str, tuple[str, Reason | None]] = {
     **{case: (fields, Reason.INVALID_YAML) for case, fields in NO_FRONTMATTER.items()},
     **{case: (fields, None) for case, fields in READ_ALL_THE_SAME.items()},
     "10 MB": ("a: |\n" + "  x\n" * 2_500_000, Reason.TOO_LARGE),
+    "gates of all wrong types": (
+        "when: {os: {a: b}, requires: [1]}\nmetadata: {jdai: {skillKey: [], always: {}}}",
+        Reason.UNREADABLE_CONDITION,
+    ),
     "fields of all wrong types": (ALL_WRONG, Reason.MISSING_DESCRIPTION),
 }
 
@@ -116,6 +119,8 @@ TOLD_AT_LENGTH: dict[str, str] = {
     "keys that are numbers": "a: {" + "".join(f"{number}: 1, " for number in range(20_000)) + "}",
     "values that JSON lacks": "a: [" + ".nan, " * 20_000 + "]",
     "keys that repeat": "a: {" + "b: 1, " * 15_000 + "}",
+    "conditions that nobody knows": "when: {" + "".join(f"k{number}: 1, " for number in range(20_000)) + "}",
+    "tools with a field that nobody knows": "tools: [" + "{name: t, nmae: t}, " * 8_000 + "]",
     "tools without a name": "tools: [" + "{}, " * 20_000 + "]",
 }
 
