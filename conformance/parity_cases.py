@@ -33,6 +33,7 @@ class Difference(StrEnum):
     CARRIAGE_RETURN = "carriage return"
     CONTROL = "control characters"
     LINK = "links"
+    OWN_KEYS = "keys of JD.AI"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +149,7 @@ _FIELDS = {
         _Part("numbers", "metadata:\n  a: 1\n  b: true\n  c: 1.5\n  d: 010\n"),
         _Part("nested", "metadata:\n  a:\n    b: c\n"),
         _Part("lists", "metadata:\n  a:\n  - b\n"),
+        _Part("unknown-key-of-jdai", "metadata:\n  jdai:\n    allways: true\n", False, Difference.OWN_KEYS),
         _Part("null", "metadata:\n"),
         _Part("text", "metadata: x\n", False, Difference.WRONG_KIND),
         _Part("list", "metadata:\n- a\n", False, Difference.WRONG_KIND),

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from server.hosting.status import count_states, display_path
 from server.listing.runs import missing_message
-from skills_core.diagnostics import Severity, one_line
+from skills_core.diagnostics import Severity, one_line, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,6 +29,10 @@ __all__ = ["console_for_people", "print_matches", "print_status"]
 
 _WIDE = 10_000
 _INDENT = 2
+
+_MAX_VERSION = 40
+# Characters of a version in a table; any text may stand there.
+
 _COLOURS = {"active": "green", "excluded": "yellow", "shadowed": "yellow", "invalid": "red"}
 
 
@@ -45,6 +49,7 @@ def print_status(catalog: Catalog, choice: StatusFilter, runs: Mapping[str, Any]
         console = Console(highlight=False, width=_WIDE)
         cells = {
             "skill": _key,
+            "version": _version,
             "state": _state,
             "scope": _scope,
             "credential": _credential,
@@ -107,7 +112,7 @@ def _print_by_source(console: Console, catalog: Catalog, chosen: Iterable[Skill]
             trust = "" if found.trusted else " [yellow](not trusted)[/]"
             root = escape(one_line(str(found.source.root)))
             console.print(f"[bold]{found.source.scope.value}[/] {root}{trust}", soft_wrap=True)
-            cells = {"skill": _key, "state": _state, "place": _deviating_place, "notes": _notes}
+            cells = {"skill": _key, "version": _version, "state": _state, "place": _deviating_place, "notes": _notes}
             console.print(Padding(_table(skills, cells, width), (0, 0, 1, _INDENT)))
 
 
@@ -125,6 +130,10 @@ def _table(skills: Sequence[Skill], cells: Mapping[str, Callable[[Skill], str]],
 
 def _key(skill: Skill) -> str:
     return escape(one_line(skill.key))
+
+
+def _version(skill: Skill) -> str:
+    return escape(shortened(skill.frontmatter.version or "", _MAX_VERSION))
 
 
 def _state(skill: Skill) -> str:

@@ -88,6 +88,7 @@ def skill_object(skill: Skill) -> dict[str, Any]:
         "digest": skill.digest,
         "last_modified": skill.last_modified,
         "description": skill.description,
+        "version": skill.frontmatter.version,
         "primary_credential": {"name": credential.name, "set": credential.is_set} if credential else None,
         "model_invocable": skill.model_invocable,
         "user_invocable": skill.user_invocable,

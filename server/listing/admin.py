@@ -82,6 +82,7 @@ _SKILL = object_of(
     digest=or_null(TEXT),
     last_modified=or_null({"type": "integer"}),
     description=TEXT,
+    version=or_null(TEXT),
     primary_credential=or_null(object_of(name=TEXT, set=_FLAG)),
     model_invocable=_FLAG,
     user_invocable=_FLAG,

@@ -6,7 +6,7 @@ type. `frontmatter` defines the fields; this module only knows types.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from skills_core.diagnostics import MAX_PER_REASON, Diagnostic, Reason, Severity
@@ -214,25 +214,24 @@ class FieldReader:
 
     def within(self, key: str) -> FieldReader:
         """Return a reader for the mapping at `key`; it collects in the same places."""
-        return replace(
-            self,
-            fields=self.mapping(key),
-            lines={},
-            prefix=f"{self.prefix}{key}.",
-            line=self.lines.get(key, self.line),
-        )
+        return self._inner(self.mapping(key), f"{self.prefix}{key}.", self.lines.get(key, self.line))
 
     def items(self, key: str) -> tuple[FieldReader, ...]:
         """Return a reader for each mapping in the list at `key`; they collect in the same places."""
         line = self.lines.get(key, self.line)
         return tuple(
-            replace(self, fields=item, lines={}, prefix=f"{self.prefix}{key}[{number}].", line=line)
-            for number, item in enumerate(self._mappings(key))
+            self._inner(item, f"{self.prefix}{key}[{number}].", line) for number, item in enumerate(self._mappings(key))
         )
 
     def gating(self, unreadable: list[str] | None) -> FieldReader:
         """Return a reader of the same mapping that collects conditions that cannot be read in `unreadable`."""
-        return replace(self, unreadable=unreadable)
+        reader = self._inner(self.fields, self.prefix, self.line)
+        reader.lines, reader.unreadable = self.lines, unreadable
+        return reader
+
+    def _inner(self, fields: Mapping[str, JsonValue], prefix: str, line: int | None) -> FieldReader:
+        # `dataclasses.replace` takes several times as long, and every skill needs some readers.
+        return FieldReader(fields, {}, self.path, prefix, line, self.found, self.unquoted, self.nested, self.unreadable)
 
 
 def _is_blank(value: JsonValue) -> bool:

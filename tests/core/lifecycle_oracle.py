@@ -250,9 +250,14 @@ class Readings:
 
     def needs(self) -> Needs:
         host = "when" if any(path.startswith("when") for path in self.names) else "metadata.jdai"
-        kinds = {"os": "os", "bins": "requires.bins", "any_bins": "requires.anyBins", "env": "requires.env"}
-        lists = {kind: self.names.get(f"{host}.{path}", ()) for kind, path in kinds.items()}
-        return Needs(**lists, config=self.config, settings=self.names.get("metadata.jdai.requires.config", ()))
+        return Needs(
+            os=self.names.get(f"{host}.os", ()),
+            bins=self.names.get(f"{host}.requires.bins", ()),
+            any_bins=self.names.get(f"{host}.requires.anyBins", ()),
+            env=self.names.get(f"{host}.requires.env", ()),
+            config=self.config,
+            settings=self.names.get("metadata.jdai.requires.config", ()),
+        )
 
 
 def _readings(raw: Raw) -> Readings:

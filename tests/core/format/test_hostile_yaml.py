@@ -119,8 +119,8 @@ TOLD_AT_LENGTH: dict[str, str] = {
     "keys that are numbers": "a: {" + "".join(f"{number}: 1, " for number in range(20_000)) + "}",
     "values that JSON lacks": "a: [" + ".nan, " * 20_000 + "]",
     "keys that repeat": "a: {" + "b: 1, " * 15_000 + "}",
-    "conditions that nobody knows": "when: {" + "".join(f"k{number}: 1, " for number in range(20_000)) + "}",
-    "tools with a field that nobody knows": "tools: [" + "{name: t, nmae: t}, " * 8_000 + "]",
+    "unknown conditions": "when: {" + "".join(f"k{number}: 1, " for number in range(20_000)) + "}",
+    "tools with an unknown field": "tools: [" + "{name: t, nmae: t}, " * 8_000 + "]",
     "tools without a name": "tools: [" + "{}, " * 20_000 + "]",
 }
 

@@ -147,6 +147,35 @@ def test_piped_output_has_one_line_per_skill_with_scope_and_credential(skills: P
     assert lines[2].split()[:3] == ["without", "active", "explicit"]
 
 
+def test_lists_show_the_version_where_a_skill_has_one(skills: Path, make_skill: MakeSkill) -> None:
+    make_skill("field", fields="version: 1.4.0")
+    make_skill("long", fields=f"version: {'9' * 5000}.0.0")
+    make_skill("metadata", fields="metadata: {version: '[1.0]'}")
+    make_skill("none")
+    found = {skill["name"]: skill["version"] for skill in status(skills)["skills"]}
+    assert found == {"field": "1.4.0", "long": f"{'9' * 5000}.0.0", "metadata": "[1.0]", "none": None}
+    rows = [line.split() for line in run("status", skills).stdout.splitlines()[:5]]
+    assert rows[0][:3] == ["skill", "version", "state"]
+    assert [rows[1][:3], rows[3][:3], rows[4][:2]] == [
+        ["field", "1.4.0", "active"],
+        ["metadata", "[1.0]", "active"],
+        ["none", "active"],
+    ]
+    assert len(rows[2][1]) <= 40
+
+
+def test_what_makes_a_skill_invalid_in_a_strict_source_is_an_error(skills: Path, make_skill: MakeSkill) -> None:
+    make_skill("unknown", fields="when: {requiers: {bins: [x]}}\ndanger_patterns: ['a\\sb']")
+    for flags, severity, state in ([], "warning", "excluded"), (["--strict"], "error", "invalid"):
+        (skill,) = status(skills, *flags)["skills"]
+        assert skill["state"] == state
+        assert {each["code"]: each["severity"] for each in skill["diagnostics"]} == {
+            "unknown_field": severity,
+            "decoded_pattern": "warning",
+        }
+        assert f"{severity}[unknown_field]: unknown field 'when.requiers'" in run("status", skills, *flags).stdout
+
+
 def test_the_table_counts_shown_and_all_skills(four_states: tuple[Path, Path]) -> None:
     done = run("status", *four_states, "--state", "excluded")
     assert "2 of 6 skills: 0 active, 2 excluded, 0 shadowed, 0 invalid" in done.stdout
