@@ -4,7 +4,7 @@ import gc
 import os
 import sys
 
-from server import VERSION_LINE
+from server import __version__
 
 # A start allocates much and frees nothing: collecting meanwhile takes a tenth of it. `serve` switches it on again.
 gc.disable()
@@ -23,7 +23,7 @@ def main() -> None:
     if sys.argv[1:2] == ["guard"]:
         _guard(sys.argv[2:])
     if sys.argv[1:] == ["--version"]:
-        print(VERSION_LINE)  # noqa: T201 - the command line for people takes a while to import
+        print(f"skillserve {__version__}")  # noqa: T201 - the command line for people takes a while to import
         return
     from server.cli.app import main as run  # noqa: PLC0415 - what reads a command line for people takes a while to import
 

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from server import VERSION_LINE
+from server import __version__
 from server.cli.commands.activate import activate
 from server.cli.commands.catalog import catalog
 from server.cli.commands.guard import guard
@@ -46,7 +46,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it
     if wanted:
-        print_text(VERSION_LINE)
+        print_text(f"skillserve {__version__}")
         raise typer.Exit
 
 

@@ -57,6 +57,10 @@ _EVALUATION_FIELDS = frozenset({"enabled", "minScore", "maxRetries", "criteria",
 _TOOL_FIELDS = frozenset({"name", "description", "parameters", "script"})
 
 
+_YES = frozenset({"yes", "y", "on", "1"})
+# Other ways to write true, in YAML 1.1 among others.
+
+
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """The `evaluation` block of JD.AI: how the output of a run is scored (0 to 1) and retried."""
@@ -214,7 +218,7 @@ def _read(reader: FieldReader) -> Frontmatter:
         version=_read_version(reader, metadata.fields),
         tags=reader.texts("tags"),
         references=reader.texts("references"),
-        trigger=reader.flag("trigger", unclear=True),
+        trigger=_read_trigger(reader),
         hint=reader.text("hint"),
         gates=tuple(gate for gate in (read_gate(reader), metadata.gate) if gate != Gate()),
         evaluation=_read_evaluation(reader.within("evaluation")) if "evaluation" in fields else None,
@@ -245,6 +249,15 @@ def _read_version(reader: FieldReader, metadata: Mapping[str, JsonValue]) -> str
         message = f"version {version[:_SHOWN]!r} is not a semantic version, which has three numbers as in 1.4.0"
         reader.add(Severity.INFO, Reason.INVALID_VERSION, message, "version")
     return version or None
+
+
+def _read_trigger(reader: FieldReader) -> bool:
+    """Return the flag; other ways to write true count as true, so that a skill meant to be withheld is.
+
+    Any other text is no flag: in public skills it says when to use the skill.
+    """
+    says_yes = str(reader.fields.get("trigger")).strip().lower() in _YES
+    return reader.flag("trigger", unclear=True if says_yes else None)
 
 
 def _read_evaluation(reader: FieldReader) -> Evaluation:

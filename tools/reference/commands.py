@@ -23,7 +23,8 @@ _HEAD: Final = f"""# Commands
 <!-- Generated from the command line by `make reference`; do not edit. -->
 
 Arguments and options of all commands, with the help texts of `--help`. Options that are settings can also be set
-[by an environment variable or in a file](settings.md). `skillserve --version` prints the version, whatever the settings are.
+[by an environment variable or in a file](settings.md). `skillserve --version` prints the version, whatever the settings
+are.
 
 | Exit code | Meaning |
 |---|---|
@@ -31,8 +32,9 @@ Arguments and options of all commands, with the help texts of `--help`. Options 
 | {EXIT_NO} | The answer is no: a skill is invalid or unknown, nothing was found, no server answered, a run failed. |
 | {EXIT_USAGE} | Wrong use: an unknown option, an invalid setting, a directory that does not exist. |
 
-The exit code of a command that a signal ends is 128 plus the number of the signal. [`skillserve script`](#skillserve-script)
-exits with the code of its script, with {EXIT_LIMIT} if the script reached a limit, and with {EXIT_NOT_RUN} if it was not run.
+The exit code of a command that a signal ends is 128 plus the number of the signal.
+[`skillserve script`](#skillserve-script) exits with the code of its script, with {EXIT_LIMIT} if the script reached a
+limit, and with {EXIT_NOT_RUN} if it was not run.
 """
 
 _EXIT_CODES: Final = {

@@ -158,14 +158,31 @@ def test_a_wrong_type_is_diagnosed_at_its_line_and_leaves_the_default(
 
 
 @pytest.mark.parametrize("value", ["yes", "on", "y", "1", "no", "[true]", "{a: b}", "'true!'"])
-@pytest.mark.parametrize("field", ["disable-model-invocation", "trigger"])
-def test_an_unclear_value_of_an_opt_out_withholds_the_skill_from_models(field: str, value: str) -> None:
-    instructions = read(f"{field}: {value}")
+def test_an_unclear_opt_out_withholds_the_skill_from_models(value: str) -> None:
+    instructions = read(f"disable-model-invocation: {value}")
     assert not instructions.frontmatter.model_invocable
     assert told(instructions) == [(Severity.WARNING, Reason.INVALID_FIELD, 4)]
     (diagnostic,) = instructions.diagnostics
     assert diagnostic.message.endswith("it is treated as true")
     assert instructions.fault is None
+
+
+@pytest.mark.parametrize(
+    ("value", "withheld"),
+    [
+        ("yes", True),
+        ("On", True),
+        ("1", True),
+        ("'y'", True),
+        ("0", False),
+        ("Use it for reviews", False),
+        ("[]", False),
+    ],
+)
+def test_another_way_to_write_true_sets_the_trigger_and_a_text_does_not(value: str, *, withheld: bool) -> None:
+    instructions = read(f"trigger: {value}")
+    assert instructions.frontmatter.model_invocable is not withheld
+    assert told(instructions) == [(Severity.WARNING, Reason.INVALID_FIELD, 4)]
 
 
 @pytest.mark.parametrize(
