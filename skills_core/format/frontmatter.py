@@ -288,8 +288,23 @@ def _read_tools(reader: FieldReader) -> tuple[ToolDeclaration, ...]:
         if script is None:
             message = f"{tool.prefix}script is missing, so the skill declares the tool but cannot run it"
             reader.add(Severity.INFO, Reason.TOOL_WITHOUT_SCRIPT, message, "tools")
-        tools.append(ToolDeclaration(name, tool.text("description") or "", tool.mapping("parameters"), script))
+        description, parameters = tool.text("description") or "", tool.mapping("parameters")
+        _check_tool(tool, description, parameters)
+        tools.append(ToolDeclaration(name, description, parameters, script))
     return tuple(tools)
+
+
+def _check_tool(tool: FieldReader, description: str, parameters: Mapping[str, JsonValue]) -> None:
+    """Diagnose what a model needs to call a tool and the declaration lacks."""
+    if not description:
+        message = f"{tool.prefix}description is missing, so models learn only the tool's name"
+        tool.add(Severity.WARNING, Reason.INVALID_FIELD, message, "description")
+    if tool.fields.get("parameters") is None:
+        message = f"{tool.prefix}parameters is missing, so models can pass no arguments"
+        tool.add(Severity.WARNING, Reason.INVALID_FIELD, message, "parameters")
+    elif parameters.get("type", "object") != "object":
+        message = f"{tool.prefix}parameters.type must be 'object', so the tool cannot be called"
+        tool.add(Severity.WARNING, Reason.INVALID_FIELD, message, "parameters")
 
 
 def _with_nested_lines(reader: FieldReader, document: Document) -> list[Diagnostic]:

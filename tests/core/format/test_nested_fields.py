@@ -59,10 +59,28 @@ def test_known_nested_fields_and_those_of_others_are_valid_if_strict(yaml: str) 
     assert (instructions.diagnostics, instructions.fault) == ((), None)
 
 
+INCOMPLETE = {
+    "tools: [{name: t, script: x, parameters: {}}]": "tools[0].description is missing, so models learn only the",
+    "tools: [{name: t, script: x, description: d}]": "tools[0].parameters is missing, so models can pass no",
+    "tools: [{name: t, script: x, description: d, parameters: {type: strange}}]": "tools[0].parameters.type must be",
+}
+
+
+@pytest.mark.parametrize(("yaml", "message"), INCOMPLETE.items(), ids=INCOMPLETE)
+def test_a_tool_that_lacks_what_a_model_needs_is_diagnosed(yaml: str, message: str) -> None:
+    instructions = read(yaml)
+    [found] = instructions.diagnostics
+    assert (found.severity, found.code, found.line) == (Severity.WARNING, Reason.INVALID_FIELD, 4)
+    assert found.message.startswith(message)
+    assert instructions.fault is None
+    assert read(yaml, Strictness.STRICT).fault is Reason.INVALID_FIELD
+
+
 def test_a_nested_fault_has_the_line_of_the_nested_field() -> None:
     yaml = "when:\n  os: linux\n  requires:\n    bins: {git: true}\n    bin:\n      - x\nevaluation:\n  minscore: 1"
     yaml += "\ntools:\n  - name: t\n    script: x\n    desc: d\nmetadata:\n  jdai:\n    requires:\n      bin: x"
-    lines = {found.message.split("'")[1]: found.line for found in read(yaml).diagnostics if "'" in found.message}
+    unknown = (found for found in read(yaml).diagnostics if found.code is Reason.UNKNOWN_FIELD)
+    lines = {found.message.split("'")[1]: found.line for found in unknown}
     assert lines == {
         "when.requires.bin": 8,
         "evaluation.minscore": 11,

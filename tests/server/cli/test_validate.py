@@ -120,7 +120,8 @@ def test_json_output_lists_the_fixes_and_the_remaining_diagnostics(faulty: Path)
     assert {fix["path"] for fix in output["fixed"]} == {str(faulty.with_name("SKILL.md"))}
     assert [fix["line"] for fix in output["fixed"]] == [1, 4, 5, 6, 7]
     (result,) = output["results"]
-    assert [each["code"] for each in result["diagnostics"]] == ["unknown_field", "hidden_characters"]
+    found = ["unknown_field", "invalid_version", "hidden_characters"]
+    assert [each["code"] for each in result["diagnostics"]] == found
 
 
 def test_the_exit_code_depends_on_the_remaining_errors(faulty: Path) -> None:
