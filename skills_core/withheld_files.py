@@ -73,6 +73,9 @@ def is_eval_path(content: SkillContent, path: str) -> bool:
 
     Case does not matter, because some file systems ignore it.
     """
+    if f"{_EVALS}/" not in path.casefold():
+        # So for nearly all files of thousands of skills.
+        return False
     *folders, _ = path.split("/")
     return any(
         folder.casefold() == _EVALS and (number == 0 or _is_skill(content, "/".join(folders[:number])))
