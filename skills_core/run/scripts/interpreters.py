@@ -46,6 +46,9 @@ _BINARY = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"MZ")
 # The first bytes of binaries for Linux, macOS and Windows.
 
 _PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?(?:\.exe)?")
+_PYTHON_RUNNERS = frozenset({"pipx", "uv"})
+# Programs that run a Python script with the packages of its metadata block; here uv installs these in any case.
+
 _MAX_FIRST_LINE = 1024
 _BATCH_SUFFIXES = frozenset({".bat", ".cmd"})
 # A shell parses their arguments in any case.
@@ -111,7 +114,7 @@ def is_python(path: str, raw: bytes) -> bool:
     if not words:
         return PurePosixPath(path).suffix.lower() == ".py"
     name = PurePosixPath(words[0]).name
-    return name == "uv" or _PYTHON.fullmatch(name) is not None
+    return name in _PYTHON_RUNNERS or _PYTHON.fullmatch(name) is not None
 
 
 def find_interpreter(path: str, raw: bytes, programs: ProgramFinder) -> Interpreter:
@@ -123,7 +126,7 @@ def find_interpreter(path: str, raw: bytes, programs: ProgramFinder) -> Interpre
     words = _shebang_words(path, raw)
     if is_python(path, raw):
         name = PurePosixPath(words[0]).name if words else "python3"
-        if name == "uv":
+        if name in _PYTHON_RUNNERS:
             return Interpreter((str(programs.find_python()),))
         return Interpreter((str(programs.find_python(name)), *words[1:]))
     if words:

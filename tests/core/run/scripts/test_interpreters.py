@@ -48,6 +48,7 @@ def bin_folder(tmp_path: Path) -> Path:
         ("a", "#!/usr/bin/env -S ruby -w --disable=gems", ["ruby", "-w", "--disable=gems"]),
         ("a", "#!/usr/bin/env -Sruby -w", ["ruby", "-w"]),
         ("a", "#!/usr/bin/env -S uv run --script", ["python3"]),
+        ("a", "#!/usr/bin/env -S pipx run", ["python3"]),
         ("a", "#! /no/such/place/ruby -w", ["ruby", "-w"]),
         ("a.py", "#!/usr/bin/env ruby\r", ["ruby"]),
         ("a", "#!/usr/bin/env -S ruby -e '$(id); `id`'", ["ruby", "-e", "$(id); `id`"]),
