@@ -251,6 +251,7 @@ USABLE: dict[str, str] = {
     "scripts.environment": "['OPENAI_API_KEY']",
     "scripts.network": "true",
     "scripts.workspace": "'/'",
+    "scripts.cwd": "'scratch'",
     "server.page_size": "1",
     "logging.level": "'error'",
 }

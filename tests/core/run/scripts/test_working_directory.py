@@ -22,6 +22,7 @@ from skills_core.run.scripts.isolation import Isolation
 from skills_core.run.scripts.private_copy import PrivateCopy
 from skills_core.run.scripts.process import ProcessEnding
 from skills_core.run.scripts.runner import READ_ONLY_HINT, ScriptResult
+from skills_core.skill import Skill
 from tests.core.run.scripts.running import MakeRunner, load, with_files
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="these programs are those of POSIX")
@@ -186,8 +187,8 @@ for attempt in (
 class _RemovedCopy(PrivateCopy):
     """A copy that a cleaner of temporary files removes at once."""
 
-    def __init__(self, skill: Any) -> None:
-        super().__init__(skill)
+    def __init__(self, skill: Skill, **options: Any) -> None:
+        super().__init__(skill, **options)
         self.remove()
 
 
