@@ -10,7 +10,7 @@ import pytest
 from skills_core.diagnostics import Reason, Severity
 from skills_core.guard import Rule, Verdict
 from skills_core.run.outcome import CallDecision
-from skills_core.run.scripts.runner import ScriptRunner
+from skills_core.run.scripts.runner import READ_ONLY_HINT, ScriptRunner
 from skills_core.run.tools.declared import declared_tools
 from skills_core.run.tools.tool import Effect
 
@@ -86,6 +86,7 @@ async def test_arguments_are_never_more_than_json_on_stdin(skill: Any, runner: S
         ("import sys\nprint('on stdout')\nsys.exit(2)", "exit code 2. It wrote:\non stdout"),
         ("while True: print('x' * 1000)", "wrote too much output"),
         ("raise SystemExit(5)", "The tool failed: its script ended with exit code 5."),
+        ("import sys\nsys.exit('EACCES')", f"exit code 1 ({READ_ONLY_HINT}). It wrote:\nEACCES"),
     ],
 )
 async def test_a_script_that_fails_tells_the_model_why(
