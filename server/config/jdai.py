@@ -81,7 +81,9 @@ class JdaiFiles:
             config = _merged({key: value for key, value in config.items() if not _hides(higher, key)}, higher)
         for path in self._skills if trusted else self._skills[:1]:
             root = _read(path, problems)
-            skills = _merged(skills, _object(root.get("skills")) if "skills" in root else root)
+            choices = _object(root.get("skills")) if "skills" in root else root
+            _report_unclear_choices(choices, path, problems)
+            skills = _merged(skills, choices)
         load = _object(skills.get("load"))
         watch, debounce = load.get("watch"), load.get("watchDebounceMs")
         entries = {key.lower(): _entry(_object(value)) for key, value in _object(skills.get("entries")).items()}
@@ -176,6 +178,20 @@ def _hides(higher: JsonObject, key: str) -> bool:
     return True
 
 
+def _report_unclear_choices(skills: JsonObject, path: Path, problems: _Problems) -> None:
+    for key, value in _object(skills.get("entries")).items():
+        enabled = _object(value).get("enabled")
+        if enabled is not None and _as_flag(enabled) is None:
+            problems.add(path, f"enabled of {printable(key)!r} must be true or false; the skill is disabled")
+
+
+def _as_flag(value: JsonValue) -> bool | None:
+    """Return a boolean, or the one in a text, as JD.AI reads it; None for everything else."""
+    if isinstance(value, str):
+        return {"true": True, "false": False}.get(value.strip().lower())
+    return value if isinstance(value, bool) else None
+
+
 def _entry(fields: JsonObject) -> SkillEntry:
     enabled = fields.get("enabled")
     variables = {
@@ -184,7 +200,8 @@ def _entry(fields: JsonObject) -> SkillEntry:
         if value is not None
     }
     return SkillEntry(
-        enabled=enabled if isinstance(enabled, bool) else None,
+        # An unclear choice disables the skill, because most entries are there to do that.
+        enabled=None if enabled is None else bool(_as_flag(enabled)),
         variables=variables,
         has_credential=bool(_api_key(fields).strip()),
         config=_object(fields.get("config")),

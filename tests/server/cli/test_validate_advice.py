@@ -89,6 +89,7 @@ RECIPES: dict[Reason, Recipe] = {
     Reason.COMPATIBILITY_TOO_LONG: skill(fields=f"compatibility: {'c' * 501}"),
     Reason.UNKNOWN_FIELD: skill(fields="colour: red"),
     Reason.INVALID_FIELD: skill(fields="version: [1]"),
+    Reason.INVALID_VERSION: skill(fields="version: v1"),
     Reason.TOOL_WITHOUT_SCRIPT: skill(fields="tools: [{name: t, description: d, parameters: {type: object}}]"),
     Reason.DECODED_PATTERN: skill(fields="danger_patterns: ['rm\\s+-r']"),
     Reason.INVALID_PATTERN: skill(fields="danger_patterns: ['(?=a)']"),
@@ -104,7 +105,7 @@ FLAGS = {Reason.UNWRITABLE: ["--fix"], Reason.SYMLINK_OUTSIDE: ["--follow-symlin
 STATUS_REASONS = {
     *(Reason.SHADOWED, Reason.DISABLED, Reason.UNTRUSTED, Reason.BUNDLED_NOT_ALLOWED, Reason.CONFIG_DISABLED),
     *(Reason.OS_MISMATCH, Reason.MISSING_BIN, Reason.MISSING_ENV, Reason.INVALID_CONFIGURATION),
-    *(Reason.UNMET_REQUIREMENT, Reason.CIRCULAR_REQUIREMENT),
+    *(Reason.UNMET_REQUIREMENT, Reason.CIRCULAR_REQUIREMENT, Reason.UNREADABLE_CONDITION),
 }
 """Reason codes of `status` that do not concern the skill itself."""
 

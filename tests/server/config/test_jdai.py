@@ -103,6 +103,33 @@ def test_a_file_that_is_no_json_object_is_left_out_and_told_of(
 
 
 @pytest.mark.parametrize(
+    ("value", "enabled"),
+    [
+        (True, True),
+        (False, False),
+        ("true", True),
+        ("False", False),
+        ("no", False),
+        (0, False),
+        (1, False),
+        ([], False),
+    ],
+)
+def test_an_unclear_enabled_disables_the_skill_and_is_a_problem(
+    value: Any,
+    enabled: bool,  # noqa: FBT001 - a parameter of the test
+    write: Write,
+    read: Callable[[], JdaiSettings],
+) -> None:
+    write("home/skills.json", {"skills": {"entries": {"one": {"enabled": value}, "two": {"enabled": None}}}})
+    settings = read()
+    assert settings.entries == {"one": SkillEntry(enabled=enabled), "two": SkillEntry()}
+    clear = isinstance(value, bool) or str(value).lower() in {"true", "false"}
+    assert [problem.code for problem in settings.problems] == ([] if clear else [Reason.INVALID_CONFIGURATION])
+    assert all("'one'" in problem.message for problem in settings.problems)
+
+
+@pytest.mark.parametrize(
     "value", [{"skills": []}, {"entries": 1}, {"entries": {"one": "x"}}, {"load": "x"}, {"allowBundled": "x"}]
 )
 def test_values_of_other_types_are_as_good_as_none(
