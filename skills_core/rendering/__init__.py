@@ -10,6 +10,7 @@ from skills_core.rendering.activation import (
     activation_inputs,
     parameters_of,
     render_activation,
+    render_activations,
     render_request,
     render_unchanged,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "listing_order",
     "parameters_of",
     "render_activation",
+    "render_activations",
     "render_catalog",
     "render_entry",
     "render_request",

@@ -16,7 +16,7 @@ from skills_core.rendering.recipient import UNKNOWN_RECIPIENT, Recipient
 from skills_core.withheld_files import files_for_models
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from skills_core.skill import Skill
 
@@ -25,6 +25,7 @@ __all__ = [
     "activation_inputs",
     "parameters_of",
     "render_activation",
+    "render_activations",
     "render_request",
     "render_unchanged",
 ]
@@ -91,6 +92,18 @@ def render_activation(
     lines.append(f"<skill_receipt digest={quote_attribute(skill.digest or '')}/>")
     lines.append("</skill_content>")
     return "\n".join(lines)
+
+
+def render_activations(
+    skills: Sequence[tuple[Skill, Mapping[str, str]]], recipient: Recipient = UNKNOWN_RECIPIENT
+) -> tuple[str, ...]:
+    """Return the activations of skills with their arguments, in order; after several, a text on which prevails."""
+    texts = tuple(render_activation(skill, arguments, recipient) for skill, arguments in skills)
+    if len(texts) <= 1:
+        return texts
+    names = ", ".join(f"/{skill.key}" for skill, _ in skills)
+    rule = "Each adds to those before it; where they differ, the later one overrides the earlier ones."
+    return (*texts, f"Several skills are active, in this order: {names}. {rule}")
 
 
 def render_unchanged(skill: Skill) -> str:

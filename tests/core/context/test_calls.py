@@ -145,3 +145,89 @@ def test_several_skills_stack_in_order_and_each_keeps_its_bytes(catalog: Catalog
     assert "the later one overrides" in texts[3]
     assert stack_activations(calls[:1]) == (activation_of(calls[0]),)
     assert stack_activations([]) == ()
+
+
+@pytest.fixture(scope="module")
+def translators(catalog_of: Callable[..., Catalog]) -> Catalog:
+    return catalog_of(
+        translate={"body": "Translate to {{lang}} in the tone {{tone}}. {{arguments}}"},
+        skill={"fields": "user-invocable: false"},
+        plain={"body": "No parameters."},
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "values", "rest"),
+    [
+        (
+            'lang=de tone="very polite" rest of the request',
+            {"lang": "de", "tone": "very polite"},
+            "rest of the request",
+        ),
+        ("lang=de", {"lang": "de"}, ""),
+        ("lang=de\n tone='it is \"so\"'\n\n  two  lines\n", {"lang": "de", "tone": 'it is "so"'}, "two  lines\n"),
+        (r'lang="a \"b\" \\ C:\dir"', {"lang": r'a "b" \ C:\dir'}, ""),
+        ("lang=it's=fine x", {"lang": "it's=fine"}, "x"),
+        ("lang=de lang=fr x", {"lang": "fr"}, "x"),
+        ('lang="" x', {"lang": ""}, "x"),
+        # Only parameters of the skill, only before the request, and only whole words.
+        ("lang=de other=1 tone=dry", {"lang": "de"}, "other=1 tone=dry"),
+        ("other=1 lang=de", {}, "other=1 lang=de"),
+        ("please lang=de", {}, "please lang=de"),
+        ("arguments=x y", {}, "arguments=x y"),
+        ("Lang=de x", {}, "Lang=de x"),
+        *(
+            (text, {}, text)
+            for text in ("lang= de", "lang =de", 'lang="de', "lang='de", 'lang="de"x', "lang='d'e", "lang")
+        ),
+    ],
+)
+@pytest.mark.parametrize("head", ["/translate", "/skill translate", "@translate", "$translate"])
+def test_key_value_words_fill_the_parameters_and_the_rest_stays_the_request(
+    translators: Catalog, head: str, words: str, values: dict[str, str], rest: str
+) -> None:
+    call = call_of(f"{head} {words}", translators)
+    assert (dict(call.parameters), call.arguments) == (values, rest)
+    assert call.request == (rest or f"{head} {words}")
+    given = {name: value for name, value in values.items() if value} | ({"arguments": rest} if rest else {})
+    assert activation_of(call) == render_activation(call.skill, given)
+
+
+def test_a_skill_without_parameters_takes_no_values(translators: Catalog) -> None:
+    call = call_of("/plain lang=de x", translators)
+    assert (dict(call.parameters), call.arguments) == ({}, "lang=de x")
+
+
+def test_a_message_with_very_many_values_is_read_in_one_pass(translators: Catalog) -> None:
+    call = call_of(f"/translate {'lang=de ' * 100_000}end", translators)
+    assert (dict(call.parameters), call.arguments) == ({"lang": "de"}, "end")
+    open_quotes = 'lang="' * 100_000
+    assert call_of(f"/translate {open_quotes}", translators).arguments == open_quotes
+
+
+QUOTABLE = st.text(st.characters(exclude_categories=()))
+
+
+def quoted(value: str) -> str:
+    return '"{}"'.format(value.replace("\\", "\\\\").replace('"', '\\"'))
+
+
+@given(QUOTABLE, QUOTABLE, QUOTABLE.map(lambda text: text.lstrip(BLANKS)))
+def test_every_value_can_be_quoted(translators: Catalog, lang: str, tone: str, rest: str) -> None:
+    call = call_of(f"/translate lang={quoted(lang)} tone={quoted(tone)} {rest}", translators)
+    again = {"lang", "tone"} & {rest.partition("=")[0]}
+    if not again:
+        assert (dict(call.parameters), call.arguments) == ({"lang": lang, "tone": tone}, rest)
+
+
+@given(st.lists(st.sampled_from(["lang", "=", '"', "'", "\\", " ", "\n", "x", "tone=", "lang=de "])).map("".join))
+def test_no_words_raise_and_the_request_is_the_end_of_the_message(translators: Catalog, words: str) -> None:
+    text = f"/translate {words}"
+    call = call_of(text, translators)
+    assert text.endswith(call.arguments)
+    assert set(call.parameters) <= {"lang", "tone"}
+    if not call.parameters:
+        assert call.arguments == words.lstrip(BLANKS)
+    # What was taken consists of nothing but values.
+    taken = words.lstrip(BLANKS).removesuffix(call.arguments)
+    assert bool(taken.strip(BLANKS)) is bool(call.parameters)
