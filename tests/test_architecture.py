@@ -59,6 +59,8 @@ RUN_FLOORS = (
     {"model_conversation"},
     {"recipient", "trace", "workflow"},
     {"durable", "embedded_json", "json_codec", "tools"},
+    {"run_skills"},
+    {"skill_selection"},
     {"limits", "model_errors", "models", "outcome", "ports", "scripts", "secrets"},
 )
 

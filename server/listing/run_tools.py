@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from server.listing.runs import CONFIRM, CONTINUE, RUN, RUN_WORKFLOW, offers_tool, offers_workflows
 from server.listing.schemas import TEXT, list_of, object_of, or_null
-from skills_core.run.outcome import CallDecision, RunStatus
+from skills_core.run.outcome import CallDecision, Origin, RunStatus
 
 if TYPE_CHECKING:
     from server.config.settings import Settings
@@ -52,6 +52,10 @@ _SCORE = object_of(overall={"type": "number"}, finding=TEXT)
 
 _CALL = object_of(tool=TEXT, decision={"type": "string", "enum": [each.value for each in CallDecision]}, reason=TEXT)
 
+_ACTIVATED = object_of(
+    skill=TEXT, digest=or_null(TEXT), origin={"type": "string", "enum": [each.value for each in Origin]}
+)
+
 _COUNT = {"type": "integer", "minimum": 0}
 
 _OUTCOME: dict[str, Any] = {
@@ -67,6 +71,7 @@ _OUTCOME: dict[str, Any] = {
         attempts=_COUNT,
         usage=object_of(requests=_COUNT, input_tokens=_COUNT, output_tokens=_COUNT),
         tool_calls=list_of(_CALL),
+        activated_skills=list_of(_ACTIVATED, "Other skills whose instructions the run had."),
         **_WAITING_FIELDS,
     ),
     # The result of a run that waits for its client has no other field of an outcome.

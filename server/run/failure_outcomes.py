@@ -48,13 +48,16 @@ def unfinished_workflow_outcome(run_id: str, plan: Plan, error: RunNotDoneError)
 
 
 def conflict_details(error: RunConflictError, kind: str, inputs: JsonObject) -> RunConflictError:
-    """Explain the conflict when the run belongs to another worker pool, or when only the skill's digest changed."""
+    """Explain the conflict when the run belongs to another worker pool, or when only skills changed."""
     recorded = error.recorded
     if recorded is None:
         return RunConflictError(error.run_id, "by a process with other folders, another model or other tools")
     if recorded.kind != kind or kind != "skill":
         return error
-    if {**recorded.given, "digest": None} != {**inputs, "digest": None}:
+    skills: JsonObject = {"digest": None, "companions": None}
+    if {**recorded.given, **skills} != {**inputs, **skills}:
         return error
     changed = f"and the skill has changed since, from {recorded.given.get('digest')} to {inputs['digest']}"
+    if recorded.given.get("digest") == inputs["digest"]:
+        changed = "and the skills that go with it (always on or required) have changed since"
     return RunConflictError(error.run_id, changed, recorded)

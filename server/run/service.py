@@ -22,6 +22,7 @@ from server.run.failure_outcomes import (
     unfinished_workflow_outcome,
 )
 from server.run.sessions import AttachedRuns
+from server.run.skill_pins import PinnedSkillChangedError, companions_from_json, companions_to_json, pinned_skill
 from server.run.skill_runner import SkillRunner
 from server.run.workflow_traces import WorkflowTrace
 from skills_core.errors import SkillsError, UnknownSkillError
@@ -34,6 +35,7 @@ from skills_core.run.json_codec import from_json, to_json
 from skills_core.run.models import ModelUnavailableError
 from skills_core.run.outcome import RunOutcome, RunProblem
 from skills_core.run.ports import MemoryJournal, discard_progress
+from skills_core.run.skill_selection import SkillSelection, select_skills
 from skills_core.run.workflow.outcome import WorkflowOutcome
 from skills_core.run.workflow.plan import plan_from_json, plan_to_json
 from skills_core.run.workflow.run import run_workflow
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from server.run.sessions import RunSession
     from server.run.skill_runner import RunnerConfig, RunParticipants
     from skills_core.catalog import Catalog
+    from skills_core.format.yaml12 import JsonValue
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.store import Store
     from skills_core.run.durable.takeover import InterruptedRun
@@ -128,14 +131,17 @@ class RunService:
             ModelUnavailableError: the configured model cannot be used.
             ConfigurationError: the configured tools cannot be used.
         """
-        run_id, secrets = await self._prepare(run_id, [request.skill])
+        catalog = self._attached.new_session(participants).catalog
+        selection = select_skills(request.skill, catalog)
+        run_id, secrets = await self._prepare(run_id, [request.skill, *selection.skills])
         message = None if request.message is None else secrets.redact(request.message)
         request = replace(request, parameters=_redacted(request.parameters, secrets), message=message)
         if not self._records(participants):
-            return await self._runner.run(request, MemoryJournal(run_id), participants)
+            return await self._runner.run(request, selection, MemoryJournal(run_id), participants)
         key, digest = request.skill.key, request.skill.digest
         try:
-            inputs = _skill_inputs(key, digest, request.parameters, request.message)
+            company = _company(selection, participants)
+            inputs = _skill_inputs(key, digest, request.parameters, request.message, company)
             return from_json(RunOutcome, await self._run_recorded("skill", run_id, inputs, participants))
         except RunNotDoneError as error:
             return unfinished_outcome(run_id, key, digest, error)
@@ -188,28 +194,30 @@ class RunService:
                 raise
 
     async def _skill_job(self, journal: Journal, inputs: JsonObject) -> JsonObject:
-        session, key, digest = self._attached.session(journal.run_id), str(inputs["skill"]), inputs["digest"]
+        session, key = self._attached.session(journal.run_id), str(inputs["skill"])
         try:
-            skill = session.catalog.skill(key)
-        except UnknownSkillError as error:
+            skill = pinned_skill(session.catalog, key, inputs["digest"])
+            companions = companions_from_json(inputs["companions"], session.catalog)
+        except (UnknownSkillError, PinnedSkillChangedError) as error:
             return to_json(failed_outcome(journal.run_id, key, RunProblem.SKILL_CHANGED, str(error)))
-        if skill.digest != digest:
-            changed = f"The skill has changed since the run began, from {digest} to {skill.digest}; begin a new run."
-            return to_json(failed_outcome(journal.run_id, key, RunProblem.SKILL_CHANGED, changed))
         parameters, message = inputs["parameters"], inputs["message"]
         assert isinstance(parameters, dict)  # noqa: S101 - `_skill_inputs` recorded it
         values = {name: str(value) for name, value in parameters.items()}
         request = RunRequest(skill, values, None if message is None else str(message))
         is_step = is_nested(journal.run_id)
         participants = _step_participants(session.participants) if is_step else session.participants
+        selection = replace(select_skills(skill, session.catalog), companions=companions)
+        if inputs["restricted"] and participants.catalog is None:
+            # The client that saw only a part of the catalog is gone: offer no more than was recorded for it.
+            selection = replace(selection, offered=())
         try:
-            return to_json(await self._runner.run(request, journal, participants))
+            return to_json(await self._runner.run(request, selection, journal, participants))
         except (ModelUnavailableError, ConfigurationError) as error:
             return to_json(failed_outcome(journal.run_id, key, RunProblem.CONFIGURATION, str(error)))
 
     async def _workflow_job(self, journal: Journal, inputs: JsonObject) -> JsonObject:
         session, plan = self._attached.session(journal.run_id), plan_from_json(inputs["plan"])
-        step = self._recorded_step(journal.run_id, session)
+        step = self._recorded_step(journal.run_id, session, await _pinned_company(journal, plan, session))
         return to_json(await self._execute_workflow(plan, journal, session, step))
 
     async def _execute_workflow(
@@ -233,11 +241,11 @@ class RunService:
             record(outcome)
         return outcome
 
-    def _recorded_step(self, run_id: str, session: RunSession) -> _Step:
+    def _recorded_step(self, run_id: str, session: RunSession, company: Mapping[str, JsonValue]) -> _Step:
         async def step(number: str, target: str, parameters: Mapping[str, str], message: str | None) -> RunOutcome:
             assert self._engine is not None  # noqa: S101 - the engine runs this job
             digest = session.catalog.skill(target).digest
-            inputs = _skill_inputs(target, digest, parameters, message)
+            inputs = _skill_inputs(target, digest, parameters, message, company[target])
             try:
                 return from_json(RunOutcome, await self._engine.run_nested(run_id, number, "skill", inputs))
             except RunNotDoneError as error:
@@ -249,7 +257,8 @@ class RunService:
         async def step(number: str, target: str, parameters: Mapping[str, str], message: str | None) -> RunOutcome:
             request = RunRequest(session.catalog.skill(target), parameters, message)
             journal = MemoryJournal(f"{run_id}{NESTED_SEPARATOR}{number}")
-            return await self._runner.run(request, journal, _step_participants(session.participants))
+            selection = select_skills(request.skill, session.catalog)
+            return await self._runner.run(request, selection, journal, _step_participants(session.participants))
 
         return step
 
@@ -260,9 +269,36 @@ def _checked_run_id(run_id: str | None) -> str:
     return run_id or new_run_id()
 
 
-def _skill_inputs(skill: str, digest: str | None, parameters: Mapping[str, str], message: str | None) -> JsonObject:
-    """Return the inputs of a skill's run as they are recorded."""
-    return {"skill": skill, "digest": digest, "parameters": dict(parameters), "message": message}
+def _skill_inputs(
+    skill: str, digest: str | None, parameters: Mapping[str, str], message: str | None, company: JsonValue
+) -> JsonObject:
+    """Return the inputs of a skill's run as they are recorded; `company` is made by `_company`."""
+    assert isinstance(company, dict)  # noqa: S101 - as it was made
+    return {"skill": skill, "digest": digest, "parameters": dict(parameters), "message": message, **company}
+
+
+def _company(selection: SkillSelection, participants: RunParticipants) -> JsonObject:
+    """Return what is recorded of the other skills of a run, and whether its client sees only some skills."""
+    return {
+        "companions": companions_to_json(selection.companions),
+        "restricted": participants.catalog is not None,
+    }
+
+
+async def _pinned_company(journal: Journal, plan: Plan, session: RunSession) -> Mapping[str, JsonValue]:
+    """Return what the runs of a workflow's steps record of other skills, as it was when the workflow began."""
+
+    async def work() -> JsonValue:
+        skills = {target: session.catalog.get(target) for target in plan.targets}
+        return {
+            target: _company(select_skills(skill, session.catalog), session.participants)
+            for target, skill in skills.items()
+            if skill is not None
+        }
+
+    recorded = await journal.step("skills", work)
+    assert isinstance(recorded, dict)  # noqa: S101 - as work makes it
+    return recorded
 
 
 def _existing_skills(catalog: Catalog, targets: Iterable[str]) -> Iterator[Skill]:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections import ChainMap
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
 
+from server.run.skill_pins import pinned_offers
 from server.run.toolset import check_tool_settings, open_toolset
 from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
 from skills_core.run.limits import RunLimits
 from skills_core.run.models import CLIENT, open_model, parse_model
 from skills_core.run.ports import NoUser, discard_progress
+from skills_core.run.run_skills import RunSkills
 from skills_core.run.secrets import Secrets
 from skills_core.run.tools.allowed_tools import AllowedTools
 from skills_core.run.tools.gate import ToolGate
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from skills_core.run.outcome import RunOutcome
     from skills_core.run.ports import Journal, ProgressCallback, User
     from skills_core.run.scripts.runner import ScriptRunner
+    from skills_core.run.skill_selection import SkillSelection
     from skills_core.run.trace.store import TraceStore
     from skills_core.skill import Skill
 
@@ -97,8 +99,12 @@ class SkillRunner:
 
     def _secrets(self, skills: Iterable[Skill]) -> Secrets:
         settings = self._config.settings
-        of_tools, of_skills = check_tool_settings(settings.runs), map(self._config.variables, skills)
-        return Secrets(dict(ChainMap(_process_secrets(settings), of_tools, *map(dict, of_skills))))
+        of_tools, of_skills = check_tool_settings(settings.runs), self._variables(skills)
+        return _secrets_of(_process_secrets(settings), of_tools, of_skills)
+
+    def _variables(self, skills: Iterable[Skill]) -> dict[str, Mapping[str, str]]:
+        """Return the user's environment variables for the scripts of skills, by key."""
+        return {skill.key: self._config.variables(skill) for skill in skills}
 
     def _open_model(self) -> Model:
         """Return the configured model, opened once: concurrent runs share its connections."""
@@ -108,8 +114,10 @@ class SkillRunner:
             self._model = open_model(parse_model(settings.model or ""), key)
         return self._model
 
-    async def run(self, request: RunRequest, journal: Journal, participants: RunParticipants) -> RunOutcome:
-        """Run a skill to its end.
+    async def run(
+        self, request: RunRequest, selection: SkillSelection, journal: Journal, participants: RunParticipants
+    ) -> RunOutcome:
+        """Run a skill to its end, with the other skills of `selection`.
 
         Raises:
             ModelUnavailableError: the configured model cannot be used.
@@ -118,11 +126,12 @@ class SkillRunner:
         config, skill = self._config, request.skill
         settings, limits, started = config.settings, run_limits(config.settings.runs), anyio.current_time()
         permits = AllowedTools(skill.frontmatter.allowed_tools)
-        variables = await anyio.to_thread.run_sync(config.variables, skill)
-        async with open_toolset(settings, skill, permits, config.runner, variables) as toolset:
+        skills = RunSkills(skill, selection.companions, await pinned_offers(journal, selection))
+        variables = await anyio.to_thread.run_sync(self._variables, [skill, *skills.others])
+        async with open_toolset(settings, skills, permits, config.runner, variables) as toolset:
             # The time to connect to MCP servers counts against the run's time limit.
             limits = replace(limits, seconds=max(limits.seconds - (anyio.current_time() - started), 0.0))
-            secrets = Secrets({**_process_secrets(settings), **variables, **toolset.secrets})
+            secrets = _secrets_of(_process_secrets(settings), toolset.secrets, variables)
 
             def build_gate() -> ToolGate:
                 """Compile the patterns of all skills, and the schemas of all tools."""
@@ -147,6 +156,7 @@ class SkillRunner:
                 report=participants.report,
                 store=config.store,
                 secrets=secrets,
+                skills=skills,
             )
             return await SkillExecutor(request, context).run()
 
@@ -154,6 +164,17 @@ class SkillRunner:
 def run_limits(settings: RunSettings) -> RunLimits:
     """Return the configured limits of each run."""
     return RunLimits(turns=settings.turns, tokens=settings.tokens, seconds=settings.seconds)
+
+
+def _secrets_of(
+    process: Mapping[str, str], of_tools: Mapping[str, str], of_skills: Mapping[str, Mapping[str, str]]
+) -> Secrets:
+    """Return all secrets; those of different origins may have one name and different values."""
+    secrets = dict(process)
+    for origin, values in (("MCP servers", of_tools), *of_skills.items()):
+        for name, value in values.items():
+            secrets[name if secrets.get(name, value) == value else f"{name} of {origin}"] = value
+    return Secrets(secrets)
 
 
 def _process_secrets(settings: Settings) -> dict[str, str]:

@@ -14,6 +14,8 @@ import anyio.to_thread
 from server.config.settings import ConfigurationError, OptionalTool
 from server.listing.declared import allows
 from skills_core.diagnostics import one_line
+from skills_core.run.recipient import recipient_for
+from skills_core.run.tools.activate_skill import activate_skill_tool
 from skills_core.run.tools.ask_user import ask_user_tool
 from skills_core.run.tools.declared import declared_tools
 from skills_core.run.tools.sandboxed_commands import sandboxed_runner
@@ -27,10 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
     from server.config.settings import RunSettings, Settings
+    from skills_core.run.run_skills import RunSkills
     from skills_core.run.scripts.runner import ScriptRunner
     from skills_core.run.tools.allowed_tools import AllowedTools
     from skills_core.run.tools.tool import Tool
-    from skills_core.skill import Skill
 
 __all__ = ["Toolset", "check_tool_settings", "open_toolset", "workspace_root"]
 
@@ -49,29 +51,33 @@ class Toolset:
 @asynccontextmanager
 async def open_toolset(
     settings: Settings,
-    skill: Skill,
+    skills: RunSkills,
     permits: AllowedTools,
     runner: ScriptRunner | None = None,
-    variables: Mapping[str, str] | None = None,
+    variables: Mapping[str, Mapping[str, str]] | None = None,
 ) -> AsyncGenerator[Toolset]:
-    """Yield the tools for a run of `skill`; connections to MCP servers stay open until the block ends.
+    """Yield the tools for a run with `skills`; connections to MCP servers stay open until the block ends.
 
-    `runner` runs the skill's scripts and declared tools; without it they are left out. `variables` are the user's
-    environment variables for them.
+    `runner` runs scripts of the skills and the tools that the performed one declares; without it they are left out.
+    `variables` are the user's environment variables for them, by the key of the skill.
 
     Raises:
         ConfigurationError: a setting cannot be used.
     """
+    skill = skills.performed
     root = await anyio.to_thread.run_sync(workspace_root, settings.runs)
     problems = [*permits.notes]
     tools: list[Tool] = []
     if root is not None:
         tools += _workspace_tools(settings.runs, root, runner, problems)
-    tools += [ask_user_tool(), read_skill_file_tool(skill)]
+    tools += [ask_user_tool(), read_skill_file_tool(skills)]
+    if skills.offers:
+        tools.append(activate_skill_tool(skills, lambda: recipient_for(filter(permits.offers, tools))))
     if runner is not None and not runner.setup.refuses and OptionalTool.RUN_SKILL_SCRIPT in settings.tools.enabled:
-        tools.append(run_skill_script_tool(skill, runner, variables or {}))
+        tools.append(run_skill_script_tool(skills, runner, variables or {}))
     if runner is not None:
-        declared = declared_tools(skill, runner, variables, allows=lambda each: allows(settings.tools, skill, each))
+        own = (variables or {}).get(skill.key)
+        declared = declared_tools(skill, runner, own, allows=lambda each: allows(settings.tools, skill, each))
         tools += declared.tools
         problems += declared.problems
         starts_programs = declared.tools or any(Capability.RUN_COMMAND in tool.role.capabilities for tool in tools)

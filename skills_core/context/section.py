@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from skills_core.skill import Skill
 
-__all__ = ["Section", "section_of"]
+__all__ = ["Section", "left_out_note", "section_of"]
 
 MAX_NAMED = 20
 # Maximum number of skills named that do not fit.
@@ -53,12 +53,13 @@ def section_of(message: str, skills: Sequence[Skill], budget: int) -> Section:
             continue
         left -= len(entry)
         entries.append(entry)
-    lines = [*entries, *([_left_out_note(left_out)] if left_out else [])]
+    lines = [*entries, *([left_out_note(left_out)] if left_out else [])]
     text = "\n".join(["<skills>", *lines, "</skills>"]) if lines else ""
     return Section(text, always, triggered, tuple(left_out))
 
 
-def _left_out_note(left_out: Sequence[Skill]) -> str:
+def left_out_note(left_out: Sequence[Skill]) -> str:
+    """Return the line that names skills whose texts do not fit."""
     names = ", ".join(escape_tags_and_marks(one_line(skill.key)) for skill in left_out[:MAX_NAMED])
     more = f" and {len(left_out) - MAX_NAMED} more" if len(left_out) > MAX_NAMED else ""
     return f"Too long to stand here: {names}{more}. They apply as well, so call activate_skill for each of them first."

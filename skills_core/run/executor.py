@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from skills_core.context.section import left_out_note
 from skills_core.diagnostics import one_line
-from skills_core.rendering import activation_inputs, render_activation, render_request
+from skills_core.rendering import activation_inputs, render_activations, render_request
 from skills_core.run.evaluation import ModelEvaluator, ScoringError, ScoringRequest
 from skills_core.run.json_codec import from_json, to_json
 from skills_core.run.limits import DEFAULT_LIMITS
 from skills_core.run.model_conversation import MAX_ERROR_TEXT, ModelConversation, RunStoppedError
 from skills_core.run.models import connected
-from skills_core.run.outcome import Attempt, RunOutcome, RunProblem, RunStatus, Score, Usage
+from skills_core.run.outcome import Attempt, CallDecision, RunOutcome, RunProblem, RunStatus, Score, ToolCall, Usage
 from skills_core.run.ports import Progress, discard_progress
 from skills_core.run.recipient import recipient_for
+from skills_core.run.run_skills import RunSkills
 from skills_core.run.secrets import Secrets
+from skills_core.run.tools.activate_skill import ACTIVATE, activation_of_call
 from skills_core.run.tools.tool import Effect
 from skills_core.run.trace.events import RunHeader, Scored, now
 from skills_core.run.trace.recorder import TraceRecorder
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
     from skills_core.format.frontmatter import Evaluation
     from skills_core.format.yaml12 import JsonValue
+    from skills_core.rendering.recipient import Recipient
     from skills_core.run.evaluation import Evaluator
     from skills_core.run.limits import RunLimits
     from skills_core.run.ports import Journal, ProgressCallback
@@ -66,7 +70,10 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """The dependencies of a run. Without an `evaluator`, the model scores its own output."""
+    """The dependencies of a run. Without an `evaluator`, the model scores its own output.
+
+    `skills` are the skills that take part in the run; without them it is the performed one alone.
+    """
 
     model: Model
     model_name: str
@@ -77,6 +84,7 @@ class RunContext:
     report: ProgressCallback = discard_progress
     store: TraceStore | None = None
     secrets: Secrets = field(default_factory=lambda: Secrets({}))
+    skills: RunSkills | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +117,12 @@ class SkillExecutor:
         self._context = context
         values, message = activation_inputs(request.skill, request.parameters, request.message)
         gate = _usable_gate(context)
-        text = render_activation(request.skill, values, recipient_for(gate.offered))
-        self._instructions = f"{_RULES}\n\n{text}"
+        self._skills = context.skills or RunSkills(request.skill)
+        self._instructions = _instructions(self._skills, values, recipient_for(gate.offered))
         self._prompt = render_request(request.skill, message)
         header = RunHeader.of(context.journal.run_id, request.skill, context.model_name, values, message)
         self._recorder = TraceRecorder(header, context.store, context.secrets, context.journal)
+        self._recorder.note_activated(self._skills.activated)
         self._conversation = ModelConversation(
             context.model,
             self._instructions,
@@ -123,6 +132,7 @@ class SkillExecutor:
             recorder=self._recorder,
             report=context.report,
             secrets=context.secrets,
+            on_call=self._note_activation,
         )
         self._attempts: list[_FinishedAttempt] = []
 
@@ -152,6 +162,23 @@ class SkillExecutor:
             return now()
 
         await self._recorder.begin(str(await self._context.journal.step("begin", work)))
+
+    def _note_activation(self, call: ToolCall) -> None:
+        """Note a skill that the model has activated; a continued run notes the recorded activations again.
+
+        Raises:
+            RunStoppedError: the skill has changed since the model received its text.
+        """
+        # Without offers, a tool of this name is another one.
+        if call.tool != ACTIVATE or call.decision is not CallDecision.DONE or not self._skills.offers:
+            return
+        key, values = activation_of_call(call.arguments)
+        if not self._skills.activate(key, values):
+            message = f"The activated skill {one_line(key)} has changed since the run began; begin a new run."
+            raise RunStoppedError(RunProblem.SKILL_CHANGED, message)
+        self._recorder.note_activated(self._skills.activated)
+        digest = next((each.digest for each in self._skills.activated if each.skill == key), self._skill.digest)
+        logger.info("run %s: activated %s %s", self._context.journal.run_id, one_line(key), digest)
 
     def _cancelled_outcome(self) -> RunOutcome:
         """Return the outcome of a run that is being cancelled, for the trace."""
@@ -276,6 +303,7 @@ class SkillExecutor:
             attempts=tuple(made.attempt for made in self._attempts),
             usage=self._conversation.usage,
             tool_calls=tuple(self._conversation.calls),
+            activated_skills=self._skills.activated,
         )
 
     async def _finish(self, span: Span, outcome: RunOutcome) -> None:
@@ -284,6 +312,15 @@ class SkillExecutor:
         name = one_line(outcome.skill)
         logger.info("run %s of %s %s: %s%s", outcome.run_id, name, outcome.digest, outcome.status, one_line(why))
         await self._recorder.finish(outcome)
+
+
+def _instructions(skills: RunSkills, values: Mapping[str, str], recipient: Recipient) -> str:
+    """Return the instructions of a run: those of the companions, then those of the performed skill, which prevail."""
+    included: list[tuple[Skill, Mapping[str, str]]] = [(each.skill, {}) for each in skills.companions if each.included]
+    texts = render_activations([*included, (skills.performed, values)], recipient)
+    too_long = [each.skill for each in skills.companions if not each.included]
+    notes = [left_out_note(too_long)] if too_long else []
+    return "\n\n".join([_RULES, *texts, *notes])
 
 
 def _usable_gate(context: RunContext) -> ToolGate:

@@ -29,7 +29,7 @@ from skills_core.run.trace.events import ModelCalled, ToolCalled, now
 from skills_core.run.trace.spans import record_call, tool_span
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pydantic_ai.messages import ModelMessage, ModelRequestPart, ToolCallPart
     from pydantic_ai.models import Model
@@ -64,7 +64,7 @@ class RunStoppedError(SkillsError):
 class ModelConversation:
     """One conversation with a model: its messages, its tool calls, and its usage."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one for each part of a run
         self,
         model: Model,
         instructions: str,
@@ -75,8 +75,12 @@ class ModelConversation:
         recorder: TraceRecorder,
         report: ProgressCallback,
         secrets: Secrets,
+        on_call: Callable[[ToolCall], None] = lambda _: None,
     ) -> None:
-        """Start with `instructions`, which precede every request; no request is made yet."""
+        """Start with `instructions`, which precede every request; no request is made yet.
+
+        `on_call` receives each tool call once it is recorded, also in a continued run, and may raise `RunStoppedError`.
+        """
         self._model = model
         self._instructions = instructions
         self._gate = gate
@@ -85,6 +89,7 @@ class ModelConversation:
         self._recorder = recorder
         self._report = report
         self._secrets = secrets
+        self._on_call = on_call
         self._messages: list[ModelMessage] = []
         self._parameters = ModelRequestParameters(
             function_tools=[
@@ -187,6 +192,7 @@ class ModelConversation:
         assert isinstance(recorded, dict)  # noqa: S101 - as work makes it
         event = _read_call(recorded)
         self.calls.append(event.call)
+        self._on_call(event.call)
         await self._recorder.add(event)
         return ToolReturnPart(
             wanted.tool_name,

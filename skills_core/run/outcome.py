@@ -13,9 +13,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NO_USAGE",
+    "ActivatedSkill",
     "Attempt",
     "CallDecision",
     "CriterionScore",
+    "Origin",
     "RunOutcome",
     "RunProblem",
     "RunStatus",
@@ -87,6 +89,23 @@ class ToolCall:
     seconds: float = 0.0
 
 
+class Origin(StrEnum):
+    """Why a skill besides the performed one is part of a run; `CALLED` says that the model activated it."""
+
+    ALWAYS_ON = "always_on"
+    REQUIRED = "required"
+    CALLED = "called"
+
+
+@dataclass(frozen=True, slots=True)
+class ActivatedSkill:
+    """A skill whose instructions the model of a run received besides those of the performed one."""
+
+    skill: str
+    digest: str | None
+    origin: Origin
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Requests and tokens that a run used."""
@@ -138,7 +157,8 @@ class Attempt:
 class RunOutcome:
     """The outcome of a run. `output` and `score` are those of the best attempt, the first among equals.
 
-    `digest` is the digest of the performed skill. `message` explains `problem`.
+    `digest` is the digest of the performed skill. `message` explains `problem`. `activated_skills` are in the order in
+    which the model received them.
     """
 
     run_id: str
@@ -152,3 +172,4 @@ class RunOutcome:
     attempts: tuple[Attempt, ...] = ()
     usage: Usage = NO_USAGE
     tool_calls: tuple[ToolCall, ...] = field(default=())
+    activated_skills: tuple[ActivatedSkill, ...] = ()

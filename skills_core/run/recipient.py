@@ -21,6 +21,7 @@ _TOOL_CAPABILITIES = {
     "grep": Capability.SEARCH_TEXT,
     "run_command": Capability.RUN_COMMAND,
     "ask_user": Capability.ASK_USER,
+    "activate_skill": Capability.LOAD_SKILL,
 }
 
 

@@ -1,4 +1,4 @@
-"""The tool `read_skill_file`: the files of the skill being run, verified against the skill's digest."""
+"""The tool `read_skill_file`: the files of the skills that a run has loaded, verified against their digests."""
 
 from __future__ import annotations
 
@@ -16,24 +16,28 @@ from skills_core.withheld_files import files_for_models, is_withheld_from_models
 
 if TYPE_CHECKING:
     from skills_core.run.ports import JsonObject
+    from skills_core.run.run_skills import RunSkills
     from skills_core.run.tools.tool import CallContext
     from skills_core.skill import Skill
 
-__all__ = ["SKILL_ARGUMENT", "read_skill_file_tool", "require_own_skill"]
+__all__ = ["SKILL_ARGUMENT", "loaded_skill", "read_skill_file_tool"]
 
 
-def read_skill_file_tool(skill: Skill) -> Tool:
-    """Return the tool for one skill; a skill may always read its own files."""
+def read_skill_file_tool(skills: RunSkills) -> Tool:
+    """Return the tool for one run; skills may always read their own files."""
+    performed = skills.performed
 
     async def perform(arguments: JsonObject, _context: CallContext) -> str:
-        require_own_skill(skill, arguments)
-        path = str(arguments.get("path", "")).removeprefix(skill.root_uri).removeprefix("./")
+        named = str(arguments.get("path", ""))
+        skill = loaded_skill(skills, arguments, named)
+        path = named.removeprefix(skill.root_uri).removeprefix("./")
         raw = await anyio.to_thread.run_sync(_verified_bytes, skill, path)
         return select_lines(path, raw, arguments)
 
     return Tool(
         "read_skill_file",
-        f"Read a file that belongs to the skill {one_line(skill.key)}: a reference, a template, a script.",
+        f"Read a file that belongs to the skill {one_line(performed.key)}, or to another skill whose instructions you "
+        "have: a reference, a template, a script.",
         {
             "type": "object",
             "properties": {
@@ -45,7 +49,7 @@ def read_skill_file_tool(skill: Skill) -> Tool:
             "additionalProperties": False,
         },
         Effect.READS,
-        f"skill {skill.key}",
+        f"skill {performed.key}",
         perform,
         Role(own=True),
         built_in=True,
@@ -53,20 +57,30 @@ def read_skill_file_tool(skill: Skill) -> Tool:
 
 
 SKILL_ARGUMENT: Final[JsonObject] = {
-    "skill": {"type": "string", "description": "The skill's name, if at all: there is no other here."}
+    "skill": {"type": "string", "description": "The skill's name; without it, the skill that you perform."}
 }
-"""The argument that activation texts tell models to pass, because other servers offer several skills."""
+"""The argument that activation texts tell models to pass."""
 
 
-def require_own_skill(skill: Skill, arguments: JsonObject) -> None:
-    """Refuse a call for another skill than the one being run.
+def loaded_skill(skills: RunSkills, arguments: JsonObject, path: str = "") -> Skill:
+    """Return the loaded skill that a call names: by the argument `skill`, or by a `path` that is a URI.
 
     Raises:
-        ToolFailedError: the call names another skill.
+        ToolFailedError: the model does not have the instructions of the skill that the call names.
     """
     named = arguments.get("skill")
-    if named not in {None, skill.key, skill.name}:
-        raise ToolFailedError(f"This run performs only the skill {one_line(skill.key)!r}.")
+    if named is None:
+        by_uri = [skill for skill in skills.loaded if path.startswith(skill.root_uri)]
+        return max(by_uri, key=lambda skill: len(skill.root_uri), default=skills.performed)
+    skill = skills.find(str(named))
+    if skill is None:
+        hint = " Call activate_skill for it first." if named in skills.offers else ""
+        loaded = ", ".join(one_line(each.key) for each in skills.loaded)
+        raise ToolFailedError(
+            f"You do not have the instructions of a skill {one_line(str(named))[:200]!r} in this run, only those of "
+            f"{loaded}.{hint}"
+        )
+    return skill
 
 
 def _verified_bytes(skill: Skill, path: str) -> bytes:

@@ -1,4 +1,4 @@
-"""The tool `run_skill_script` of a run: runs scripts of the skill with the shared runner.
+"""The tool `run_skill_script` of a run: runs scripts of the skills that the run has loaded with the shared runner.
 
 Output beyond the limit of one reply is kept as long as the run, and the model reads on by offset.
 """
@@ -22,7 +22,7 @@ from skills_core.run.scripts.output import (
     expired_output,
 )
 from skills_core.run.tools.declared import MAX_ERROR, script_failure
-from skills_core.run.tools.skill_files import SKILL_ARGUMENT, require_own_skill
+from skills_core.run.tools.skill_files import SKILL_ARGUMENT, loaded_skill
 from skills_core.run.tools.tool import Effect, Role, Tool
 from skills_core.run.tools.workspace.commands import IDEMPOTENCY_KEY
 from skills_core.toolboxes import Capability
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skills_core.run.ports import JsonObject
+    from skills_core.run.run_skills import RunSkills
     from skills_core.run.scripts.runner import ScriptResult, ScriptRunner
     from skills_core.run.tools.tool import CallContext
     from skills_core.skill import Skill
@@ -45,15 +46,16 @@ _HINT_CHARACTERS = 250
 # Characters reserved for the note below a part: its offsets, and how to read on.
 
 
-def run_skill_script_tool(skill: Skill, runner: ScriptRunner, variables: Mapping[str, str]) -> Tool:
-    """Return the tool for one skill in one run; `variables` are the user's environment for its scripts."""
+def run_skill_script_tool(skills: RunSkills, runner: ScriptRunner, variables: Mapping[str, Mapping[str, str]]) -> Tool:
+    """Return the tool for one run; `variables` are the user's environments for the scripts of skills, by key."""
+    performed = skills.performed
     outputs: OutputCache[OutputText] = OutputCache()
 
     async def perform(arguments: JsonObject, context: CallContext) -> str:
-        require_own_skill(skill, arguments)
         if arguments.get(OUTPUT) is not None:
             return _continuation(outputs, arguments, context.characters)
-        result = await _run_script(skill, runner, variables, arguments, context)
+        skill = loaded_skill(skills, arguments)
+        result = await _run_script(skill, runner, variables.get(skill.key, {}), arguments, context)
         texts = OutputText.of(result.finished, context.redact)
         if fault := script_failure(result, texts):
             raise ToolFailedError("\n".join([fault, *_continuation_hints(outputs, texts)]))
@@ -63,7 +65,8 @@ def run_skill_script_tool(skill: Skill, runner: ScriptRunner, variables: Mapping
 
     return Tool(
         NAME,
-        f"Run a script of the skill {one_line(skill.key)}. {runner.setup.statement}",
+        f"Run a script of the skill {one_line(performed.key)}, or of another skill whose instructions you have. "
+        f"{runner.setup.statement}",
         {
             "type": "object",
             "properties": {
@@ -80,7 +83,7 @@ def run_skill_script_tool(skill: Skill, runner: ScriptRunner, variables: Mapping
             "additionalProperties": False,
         },
         Effect.READS if runner.setup.contained else Effect.WRITES,
-        f"skill {skill.key}",
+        f"skill {performed.key}",
         perform,
         # An entry that permits all commands permits scripts too; a pattern for commands does not.
         Role(capabilities=frozenset({Capability.RUN_COMMAND})),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
-from skills_core.run.outcome import NO_USAGE, Score, ToolCall, Usage
+from skills_core.run.outcome import NO_USAGE, ActivatedSkill, Score, ToolCall, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,10 @@ def now() -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunHeader:
-    """What is known of a run before it starts. `model` is its name in the settings, `request` the user's message."""
+    """What is known of a run besides its events. `model` is its name in the settings, `request` the user's message.
+
+    `activated_skills` grows while the run goes on.
+    """
 
     run_id: str
     skill: str
@@ -34,6 +37,7 @@ class RunHeader:
     parameters: Mapping[str, str]
     request: str | None
     started: str = field(default_factory=now)
+    activated_skills: tuple[ActivatedSkill, ...] = ()
 
     @classmethod
     def of(cls, run_id: str, skill: Skill, model: str, parameters: Mapping[str, str], request: str | None) -> RunHeader:

@@ -17,7 +17,7 @@ from skills_core.run.trace.spans import trace_id
 
 if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonValue
-    from skills_core.run.outcome import RunOutcome
+    from skills_core.run.outcome import ActivatedSkill, RunOutcome
     from skills_core.run.ports import Journal, JsonObject
     from skills_core.run.trace.events import Event, RunHeader
     from skills_core.run.trace.store import TraceStore
@@ -62,6 +62,10 @@ class TraceRecorder:
         """Add an event, with secrets redacted."""
         self._events.append(self._secrets.redact_json(to_json(event)))
         await self._write()
+
+    def note_activated(self, activated: tuple[ActivatedSkill, ...]) -> None:
+        """Replace the list of activated skills, which the next event writes."""
+        self.header = replace(self.header, activated_skills=activated)
 
     async def finish(self, outcome: RunOutcome) -> None:
         """Write the outcome of the run, even while it is being cancelled."""

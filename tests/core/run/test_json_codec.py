@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from skills_core.errors import InvalidRecordError
 from skills_core.run.json_codec import from_json, to_json
 from skills_core.run.outcome import (
+    ActivatedSkill,
     Attempt,
     CallDecision,
     CriterionScore,
+    Origin,
     RunOutcome,
     RunProblem,
     RunStatus,
@@ -46,6 +48,7 @@ CALLS = st.builds(
     st.booleans(),
     NUMBERS,
 )
+ACTIVATED = st.builds(ActivatedSkill, TEXTS, st.none() | TEXTS, st.sampled_from(Origin))
 OUTCOMES = st.builds(
     RunOutcome,
     run_id=TEXTS,
@@ -59,6 +62,7 @@ OUTCOMES = st.builds(
     attempts=st.lists(st.builds(Attempt, TEXTS, st.none() | SCORES), max_size=2).map(tuple),
     usage=st.builds(Usage, st.integers(), st.integers(), st.integers()),
     tool_calls=st.lists(CALLS, max_size=2).map(tuple),
+    activated_skills=st.lists(ACTIVATED, max_size=2).map(tuple),
 )
 RECORDS = st.builds(
     StepRecord,
@@ -98,7 +102,13 @@ PLAIN = RunOutcome(run_id="r", skill="s", digest=None, status=RunStatus.COMPLETE
 def test_the_json_has_every_field_by_its_name_and_enums_by_their_value() -> None:
     call = ToolCall(1, "sh", {"a": [1]}, CallDecision.NOT_PERMITTED, "no", seconds=0.5)
     outcome = RunOutcome(
-        run_id="r", skill="s", digest="d", status=RunStatus.FAILED, problem=RunProblem.TURN_LIMIT, tool_calls=(call,)
+        run_id="r",
+        skill="s",
+        digest="d",
+        status=RunStatus.FAILED,
+        problem=RunProblem.TURN_LIMIT,
+        tool_calls=(call,),
+        activated_skills=(ActivatedSkill("base", "sha256:0", Origin.REQUIRED),),
     )
     assert to_json(outcome) == {
         "run_id": "r",
@@ -123,6 +133,7 @@ def test_the_json_has_every_field_by_its_name_and_enums_by_their_value() -> None
                 "seconds": 0.5,
             }
         ],
+        "activated_skills": [{"skill": "base", "digest": "sha256:0", "origin": "required"}],
     }
 
 

@@ -59,6 +59,7 @@ def test_json_output_is_the_documented_object(
         "attempts",
         "usage",
         "tool_calls",
+        "activated_skills",
     }
     assert outcome["usage"] == {"requests": 1, "input_tokens": 100, "output_tokens": 10}
 

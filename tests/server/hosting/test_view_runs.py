@@ -100,6 +100,24 @@ async def test_a_run_of_a_hidden_skill_is_refused_like_one_of_an_absent_skill(
     assert text_of(hidden).replace("quokka", "quozza") == text_of(absent)
 
 
+async def test_a_run_offers_and_has_only_skills_of_its_clients_view(
+    tmp_path: Path, endpoint: ModelEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    always = "metadata: {jdai: {always: true}}"
+    write_skill(tmp_path / "high" / "red", "quokka-rule", "A quokka rule.", "Hug quokkas.", always)
+    endpoint.script = ["done", "done", Call("activate_skill", {"name": "quokka-main"}), "done"]
+    async with teams(tmp_path, model=endpoint.model) as (red, blue):
+        for team in (red, blue, blue):
+            assert not (await team.call("run_skill", name="plain"))["isError"]
+    seen, *hidden = map(json.dumps, endpoint.requests)
+    assert "Hug quokkas." in seen
+    assert "quokka-main" in seen
+    assert "quokka" not in hidden[0]
+    assert "wombat-main" in hidden[0]
+    assert "must be one of" in hidden[-1] or "not one of" in hidden[-1]
+
+
 async def test_workflows_with_a_hidden_step_are_unknown(
     tmp_path: Path, endpoint: ModelEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from server.config.settings import OptionalTool, Settings
 from server.run.toolset import open_toolset
+from skills_core.run.run_skills import RunSkills
 from skills_core.run.scripts.isolation import Isolation
 from skills_core.run.scripts.runner import ScriptRunner
 from skills_core.run.tools.allowed_tools import AllowedTools
@@ -64,7 +65,7 @@ async def test_a_run_that_can_start_programs_without_a_sandbox_warns_once(
     caplog.set_level(logging.WARNING)
     skill = with_files(skills, {"a.py": ""})
     runner = make_runner(Isolation(why="a test wants none"))
-    async with open_toolset(settings_for(tmp_path, **more), skill, AllowedTools(None), runner):
+    async with open_toolset(settings_for(tmp_path, **more), RunSkills(skill), AllowedTools(None), runner):
         assert caplog.text.count(WARNING) == int(warned)
 
 
@@ -73,7 +74,7 @@ async def test_a_run_in_a_complete_sandbox_logs_no_warning(
 ) -> None:
     caplog.set_level(logging.WARNING)
     settings = settings_for(tmp_path, run_tools=(WorkspaceTool.RUN_COMMAND,))
-    async with open_toolset(settings, with_files(skills, {}), AllowedTools(None), make_runner(WHOLE)):
+    async with open_toolset(settings, RunSkills(with_files(skills, {})), AllowedTools(None), make_runner(WHOLE)):
         assert caplog.text == ""
 
 
@@ -83,7 +84,7 @@ async def test_an_incomplete_sandbox_disables_run_command_if_a_sandbox_is_requir
     lacking = Isolation(Path("/usr/bin/bwrap"), lacks=("no filter",))
     settings = settings_for(tmp_path, run_tools=(WorkspaceTool.RUN_COMMAND, WorkspaceTool.READ_FILE))
     runner = make_runner(lacking, require_sandbox=True)
-    async with open_toolset(settings, with_files(skills, {}), AllowedTools(None), runner) as tools:
+    async with open_toolset(settings, RunSkills(with_files(skills, {})), AllowedTools(None), runner) as tools:
         names = {tool.name for tool in tools.tools}
         assert "read_file" in names
         assert "run_command" not in names

@@ -413,9 +413,10 @@ async def test_a_job_that_swallows_its_cancellation_is_continued_too(sqlite_url:
 
 async def test_listing_finds_runs_behind_those_of_another_format(sqlite_url: str) -> None:
     nothing = replace(TERMS, at_once=1)
+    later = replace(nothing, run_format=nothing.run_format + 1)
     async with open_engine(store_of(sqlite_url), {"job": endless}, nothing) as engine:
         await engine.start("job", "mine", {}, here=True)
-    async with open_engine(store_of(sqlite_url), {"job": endless}, replace(nothing, run_format=2)) as engine:
+    async with open_engine(store_of(sqlite_url), {"job": endless}, later) as engine:
         for number in range(120):
             await engine.start("job", f"other {number}", {})
     async with open_engine(store_of(sqlite_url), {"job": endless}, replace(nothing, only=frozenset())) as engine:
@@ -443,7 +444,9 @@ async def test_a_run_of_another_format_is_listed_and_not_continued(sqlite_url: s
     async with open_engine(store_of(sqlite_url), {"job": endless}, TERMS) as engine:
         await engine.start("job", "running", {}, here=True)
         await engine.start("job", "waiting", {})
-    async with open_engine(store_of(sqlite_url), {"job": echo}, WorkerConfig(**CALM, run_format=2)) as engine:
+    async with open_engine(
+        store_of(sqlite_url), {"job": echo}, WorkerConfig(**CALM, run_format=TERMS.run_format + 1)
+    ) as engine:
         assert not await engine.recover()
         for name in ("running", "waiting"):
             with pytest.raises(RunNotDoneError, match="another run format"):

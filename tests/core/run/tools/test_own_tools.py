@@ -10,6 +10,7 @@ import pytest
 
 from skills_core.run.outcome import CallDecision
 from skills_core.run.ports import NoUser
+from skills_core.run.run_skills import RunSkills
 from skills_core.run.tools.ask_user import ask_user_tool
 from skills_core.run.tools.skill_files import read_skill_file_tool
 
@@ -54,7 +55,7 @@ def skill(tmp_path: Path, write_skill: Any, load: Any, only: Any) -> Any:
 
 
 async def test_a_skill_reads_its_own_files_by_path_or_uri(skill: Any, make_gate: Any) -> None:
-    gate = make_gate(read_skill_file_tool(skill), allowed=["Bash(git:*)"])
+    gate = make_gate(read_skill_file_tool(RunSkills(skill)), allowed=["Bash(git:*)"])
     for path in ("references/forms.md", "./references/forms.md", f"{skill.root_uri}references/forms.md"):
         assert (await gate.call("read_skill_file", {"path": path}, 1)).text == "# Forms\n"
     call = await gate.call("read_skill_file", {"path": "references/form.md"}, 1)
@@ -65,13 +66,14 @@ async def test_a_skill_reads_its_own_files_by_path_or_uri(skill: Any, make_gate:
 @pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "", "references", "references/../../secret"])
 async def test_a_skill_reads_nothing_else(path: str, skill: Any, make_gate: Any, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("x")
-    call = await make_gate(read_skill_file_tool(skill)).call("read_skill_file", {"path": path}, 1)
+    call = await make_gate(read_skill_file_tool(RunSkills(skill))).call("read_skill_file", {"path": path}, 1)
     assert call.text.startswith("The skill has no file")
 
 
 async def test_a_file_that_does_not_match_its_digest_is_not_read(skill: Any, make_gate: Any, tmp_path: Path) -> None:
     (tmp_path / "pdf" / "references" / "forms.md").write_text("other")
-    call = await make_gate(read_skill_file_tool(skill)).call("read_skill_file", {"path": "references/forms.md"}, 1)
+    gate = make_gate(read_skill_file_tool(RunSkills(skill)))
+    call = await gate.call("read_skill_file", {"path": "references/forms.md"}, 1)
     assert (call.decision, "has changed since" in call.text) == (CallDecision.FAILED, True)
 
 
@@ -82,7 +84,7 @@ async def test_a_skill_reads_its_own_instructions_but_not_enclosed_ones_that_onl
     write_skill(tmp_path, "outer", fields=for_users)
     write_skill(tmp_path, "outer/hidden", fields=for_users)
     write_skill(tmp_path, "outer/open")
-    gate = make_gate(read_skill_file_tool(load(tmp_path).catalog.skill("outer")))
+    gate = make_gate(read_skill_file_tool(RunSkills(load(tmp_path).catalog.skill("outer"))))
     decisions = {
         path: (await gate.call("read_skill_file", {"path": path}, 1)).decision
         for path in ("SKILL.md", "open/SKILL.md", "hidden/SKILL.md")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from skills_core.run.outcome import CallDecision
+from skills_core.run.run_skills import RunSkills
 from skills_core.run.scripts.runner import ScriptRunner
 from skills_core.run.tools.skill_scripts import run_skill_script_tool
 
@@ -23,7 +24,7 @@ MORE = re.compile(
 @pytest.fixture
 def tool(tmp_path: Path, write_skill: Any, load: Any, only: Any, runner: ScriptRunner) -> Any:
     write_skill(tmp_path / "skills", "numbers", files={"long.py": LONG, "fails.py": FAILS})
-    return run_skill_script_tool(only(load(tmp_path / "skills")), runner, {})
+    return run_skill_script_tool(RunSkills(only(load(tmp_path / "skills"))), runner, {})
 
 
 def further(words: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import pytest
 from mcp import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
+from skills_core.testing.script import Call
 from tests.conftest import MakeSkill
 from tests.model_endpoint import Hang, ModelEndpoint, Raw
 from tests.server.exchange.clients import Callbacks, client_for, says
@@ -78,6 +79,22 @@ async def test_a_skill_is_performed_by_the_model_of_the_settings(
     assert "Greet in French." in endpoint.requests[0]["messages"][0]["content"]
     assert "politely" in endpoint.requests[0]["messages"][1]["content"]
     assert seen == [(0.0, "asking the model (1)")]
+
+
+@pytest.mark.every_way
+async def test_a_run_has_the_skills_that_it_requires_and_activates(
+    make_skill: MakeSkill, served: Served, endpoint: ModelEndpoint
+) -> None:
+    make_skill("base", body="The base text.")
+    make_skill("doer", body="Do it.", fields="requires: [base]")
+    make_skill("third", body="The third text.")
+    endpoint.script = [Call("activate_skill", {"name": "third"}), "done"]
+    async with served(model=endpoint.model) as client:
+        result = await client.call_tool("run_skill", {"name": "doer", "message": "now"})
+    assert "The base text." in endpoint.requests[0]["messages"][0]["content"]
+    assert "The third text." in endpoint.requests[1]["messages"][-1]["content"]
+    activated = result.structured_content["activated_skills"]
+    assert [(each["skill"], each["origin"]) for each in activated] == [("base", "required"), ("third", "called")]
 
 
 async def test_without_a_model_there_is_no_tool(make_skill: MakeSkill, served: Served) -> None:

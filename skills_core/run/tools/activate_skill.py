@@ -1,0 +1,108 @@
+"""The tool `activate_skill` of a run: the model loads another skill's instructions when the task needs them.
+
+An activation adds instructions and readable files. What the run may do stays what the performed skill may do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from skills_core.diagnostics import one_line
+from skills_core.errors import ToolFailedError
+from skills_core.rendering import activation_inputs, entries_within, render_activation, render_request
+from skills_core.run.run_skills import MAX_ACTIVATIONS
+from skills_core.run.tools.tool import Effect, Role, Tool
+from skills_core.toolboxes import Capability
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from skills_core.format.yaml12 import JsonValue
+    from skills_core.rendering.recipient import Recipient
+    from skills_core.run.ports import JsonObject
+    from skills_core.run.run_skills import RunSkills
+    from skills_core.run.tools.tool import CallContext
+
+__all__ = ["ACTIVATE", "activate_skill_tool", "activation_of_call"]
+
+ACTIVATE: Final = "activate_skill"
+
+MAX_LISTED: Final = 16_000
+"""Most characters of the entries of skills in the tool's description."""
+
+_RULE: Final = (
+    "Load the instructions of another skill when a part of your task matches it, or when a skill names it. They add to "
+    "those that you have; where they differ, the later ones override the earlier ones. They bring no further tools."
+)
+
+
+def activate_skill_tool(skills: RunSkills, recipient: Callable[[], Recipient]) -> Tool:
+    """Return the tool for one run; texts are rendered for `recipient`.
+
+    A call changes nothing: the run notes an activation once the call is recorded.
+    """
+
+    async def perform(arguments: JsonObject, _context: CallContext) -> str:
+        key, given = activation_of_call(arguments)
+        if skills.has_text(key, given):
+            return f"The skill {one_line(key)} is part of this run already; its text stands above."
+        if skills.exhausted:
+            raise ToolFailedError(
+                f"A run activates skills at most {MAX_ACTIVATIONS} times. Go on with those that you have, or say in "
+                "the result what could not be done."
+            )
+        offer = skills.offers.get(key)
+        skill = skills.find(key) or (offer.skill if offer is not None else None)
+        if skill is None:
+            raise ToolFailedError(
+                f"The skill {one_line(key)} has changed or is no longer there since the run began, so it cannot be "
+                "activated. Go on without it, or say in the result what could not be done."
+            )
+        values, message = activation_inputs(skill, given)
+        text = render_activation(skill, values, recipient())
+        return f"{text}\n\n{render_request(skill, message)}" if message else text
+
+    return Tool(
+        ACTIVATE,
+        _description(skills),
+        {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "enum": _names(skills), "description": "The skill's name."},
+                "arguments": {
+                    "type": "object",
+                    "additionalProperties": {"type": "string"},
+                    "description": "Values for the skill's {{parameters}}, by name.",
+                },
+            },
+            "required": ["name"],
+            "additionalProperties": False,
+        },
+        Effect.READS,
+        "the catalog",
+        perform,
+        # The name is matched like a path, so that `Skill(pdf-*)` permits some skills.
+        Role(frozenset({Capability.LOAD_SKILL}), path="name"),
+        built_in=True,
+    )
+
+
+def activation_of_call(arguments: Mapping[str, JsonValue]) -> tuple[str, dict[str, str]]:
+    """Return the skill's name and the values of its parameters in a call that fits the schema."""
+    given = arguments.get("arguments")
+    values = given if isinstance(given, dict) else {}
+    return str(arguments.get("name", "")), {name: str(value) for name, value in values.items()}
+
+
+def _names(skills: RunSkills) -> list[JsonValue]:
+    """Return the names that the schema accepts: loaded skills too, because texts ask to activate what they require."""
+    return [*skills.offers, *(each.key for each in skills.loaded)]
+
+
+def _description(skills: RunSkills) -> str:
+    offered = [offer.skill for offer in skills.offers.values() if offer.skill is not None]
+    entries = entries_within(MAX_LISTED, offered)
+    lines = [_RULE, "<available_skills>", *entries, "</available_skills>"]
+    if more := len(skills.offers) - len(entries):
+        lines.append(f"{more} more are not described here; their names are those that `name` accepts.")
+    return "\n".join(lines)
