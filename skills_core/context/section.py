@@ -58,8 +58,13 @@ def section_of(message: str, skills: Sequence[Skill], budget: int) -> Section:
     return Section(text, always, triggered, tuple(left_out))
 
 
-def left_out_note(left_out: Sequence[Skill]) -> str:
-    """Return the line that names skills whose texts do not fit."""
+def left_out_note(left_out: Sequence[Skill], *, loadable: bool = True) -> str:
+    """Return the line that names skills whose texts do not fit; `loadable` says that the model can activate them."""
     names = ", ".join(escape_tags_and_marks(one_line(skill.key)) for skill in left_out[:MAX_NAMED])
     more = f" and {len(left_out) - MAX_NAMED} more" if len(left_out) > MAX_NAMED else ""
-    return f"Too long to stand here: {names}{more}. They apply as well, so call activate_skill for each of them first."
+    rule = (
+        "They apply as well, so call activate_skill for each of them first."
+        if loadable
+        else "They apply as well, but cannot be loaded here: say so in the result where it matters."
+    )
+    return f"Too long to stand here: {names}{more}. {rule}"

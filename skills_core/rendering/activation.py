@@ -101,7 +101,7 @@ def render_activations(
     texts = tuple(render_activation(skill, arguments, recipient) for skill, arguments in skills)
     if len(texts) <= 1:
         return texts
-    names = ", ".join(f"/{skill.key}" for skill, _ in skills)
+    names = ", ".join(f"/{escape_line(skill.key)}" for skill, _ in skills)
     rule = "Each adds to those before it; where they differ, the later one overrides the earlier ones."
     return (*texts, f"Several skills are active, in this order: {names}. {rule}")
 

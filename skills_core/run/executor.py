@@ -32,18 +32,18 @@ from skills_core.run.trace.recorder import TraceRecorder
 from skills_core.run.trace.spans import record_outcome, run_span
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from opentelemetry.trace import Span
     from pydantic_ai.models import Model
 
     from skills_core.format.frontmatter import Evaluation
     from skills_core.format.yaml12 import JsonValue
-    from skills_core.rendering.recipient import Recipient
     from skills_core.run.evaluation import Evaluator
     from skills_core.run.limits import RunLimits
     from skills_core.run.ports import Journal, ProgressCallback
     from skills_core.run.tools.gate import ToolGate
+    from skills_core.run.tools.tool import Tool
     from skills_core.run.trace.store import TraceStore
     from skills_core.skill import Skill
 
@@ -118,7 +118,7 @@ class SkillExecutor:
         values, message = activation_inputs(request.skill, request.parameters, request.message)
         gate = _usable_gate(context)
         self._skills = context.skills or RunSkills(request.skill)
-        self._instructions = _instructions(self._skills, values, recipient_for(gate.offered))
+        self._instructions = _instructions(self._skills, values, gate.offered)
         self._prompt = render_request(request.skill, message)
         header = RunHeader.of(context.journal.run_id, request.skill, context.model_name, values, message)
         self._recorder = TraceRecorder(header, context.store, context.secrets, context.journal)
@@ -314,12 +314,13 @@ class SkillExecutor:
         await self._recorder.finish(outcome)
 
 
-def _instructions(skills: RunSkills, values: Mapping[str, str], recipient: Recipient) -> str:
+def _instructions(skills: RunSkills, values: Mapping[str, str], tools: Sequence[Tool]) -> str:
     """Return the instructions of a run: those of the companions, then those of the performed skill, which prevail."""
     included: list[tuple[Skill, Mapping[str, str]]] = [(each.skill, {}) for each in skills.companions if each.included]
-    texts = render_activations([*included, (skills.performed, values)], recipient)
+    texts = render_activations([*included, (skills.performed, values)], recipient_for(tools))
     too_long = [each.skill for each in skills.companions if not each.included]
-    notes = [left_out_note(too_long)] if too_long else []
+    loadable = any(tool.name == ACTIVATE for tool in tools)
+    notes = [left_out_note(too_long, loadable=loadable)] if too_long else []
     return "\n\n".join([_RULES, *texts, *notes])
 
 

@@ -7,6 +7,7 @@ selected, because a model would read their instructions.
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +17,7 @@ from skills_core.rendering import render_activation
 from skills_core.run.outcome import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill
@@ -33,6 +34,9 @@ MAX_COMPANIONS: Final = 200
 
 MAX_OFFERED: Final = 200
 """Most skills that the model of a run may activate."""
+
+
+_WORD = re.compile(r"[\w/-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +85,14 @@ def _priority(companion: Companion) -> bool:
 
 
 def _companions(skill: Skill, catalog: Catalog) -> list[Companion]:
-    required = [*_requirements(skill, catalog, {skill.path})]
+    required = [*_requirements(skill, catalog, ())]
     always = {each.path for each in catalog.offered if always_on(each)} - {each.path for each in required}
-    ordered: dict[str, Skill] = {}
+    ordered = {skill.path: skill}
     for each in catalog.offered:
-        if each.path in always and each.path != skill.path:
-            before = _requirements(each, catalog, {skill.path, *ordered})
-            ordered |= {one.path: one for one in before} | {each.path: each}
+        if each.path in always and each.path not in ordered:
+            ordered |= {one.path: one for one in [*_requirements(each, catalog, ordered), each]}
     ordered |= {each.path: each for each in required if each.path not in ordered}
+    del ordered[skill.path]
     found = [Companion(each, Origin.ALWAYS_ON if path in always else Origin.REQUIRED) for path, each in ordered.items()]
     if len(found) <= MAX_COMPANIONS:
         return found
@@ -97,13 +101,13 @@ def _companions(skill: Skill, catalog: Catalog) -> list[Companion]:
     return [each for each in found if each.skill.path in kept]
 
 
-def _requirements(skill: Skill, catalog: Catalog, known: Collection[str]) -> Iterator[Skill]:
+def _requirements(skill: Skill, catalog: Catalog, known: Container[str]) -> Iterator[Skill]:
     """Yield the skills that `skill` requires, directly or through others, each once and after those that it requires.
 
     Skills with a path in `known` are left out, with what they require. A chain may have any length, so this does not
     recurse.
     """
-    seen = {skill.path, *known}
+    seen = {skill.path}
     waiting = [(skill, iter(_required(skill, catalog)))]
     while waiting:
         current, rest = waiting[-1]
@@ -112,7 +116,7 @@ def _requirements(skill: Skill, catalog: Catalog, known: Collection[str]) -> Ite
             waiting.pop()
             if current is not skill:
                 yield current
-        elif required.path not in seen:
+        elif required.path not in seen and required.path not in known:
             seen.add(required.path)
             waiting.append((required, iter(_required(required, catalog))))
 
@@ -141,8 +145,9 @@ def _offered(skill: Skill, companions: Sequence[Companion], catalog: Catalog) ->
     others = [each for each in catalog.offered if each.path not in included]
     if len(others) > MAX_OFFERED:
         too_long = {each.skill.path for each in companions if not each.included}
-        texts = "\n".join([skill.body, *(each.skill.body for each in companions if each.included)])
-        others.sort(key=lambda each: (each.path not in too_long, each.key not in texts))
+        texts = [skill.body, *(each.skill.body for each in companions if each.included)]
+        words = {word for text in texts for word in _WORD.findall(text)}
+        others.sort(key=lambda each: (each.path not in too_long, each.key not in words))
         about = (len(others) - MAX_OFFERED, len(others), one_line(skill.key))
         logger.info("%d of %d other skills cannot be activated in a run of %s", *about)
     return tuple(others[:MAX_OFFERED])

@@ -26,11 +26,12 @@ from server.run.skill_runner import RunParticipants
 from skills_core.library import Library
 from skills_core.run.durable.errors import RunConflictError
 from skills_core.run.executor import RunRequest
+from skills_core.run.json_codec import from_json
 from skills_core.run.outcome import CallDecision, RunOutcome, RunProblem, RunStatus
 from skills_core.sources import explicit_sources
 from skills_core.testing.script import Call
 from tests.conftest import MakeSkill
-from tests.model_endpoint import Hang, ModelEndpoint
+from tests.model_endpoint import Answer, Hang, ModelEndpoint
 from tests.server.cli.test_cli import run
 from tests.server.sessions import REPOSITORY, address, http_server, server_command, server_environment
 from tests.server.settings import make_settings
@@ -184,6 +185,18 @@ async def test_companions_that_do_not_fit_are_named_and_can_be_activated(
     assert of(outcome) == [("base", "required"), ("rule", "always_on")]
 
 
+async def test_companions_that_do_not_fit_are_named_where_nothing_can_be_activated(
+    opened: Open, endpoint: ModelEndpoint, make_skill: MakeSkill
+) -> None:
+    make_skill("rule", body="x" * 70_000, fields='triggers: ["*"]')
+    make_skill("doer", fields="allowed-tools: []")
+    endpoint.script = ["done"]
+    async with opened() as (service, library):
+        await service.run_skill(RunRequest(library.catalog.skill("doer")), RunParticipants())
+    assert "Too long to stand here: rule. They apply as well, but cannot be loaded" in system_of(endpoint.requests[0])
+    assert "tools" not in endpoint.requests[0]
+
+
 async def interrupted(service: RunService, request: RunRequest, participants: RunParticipants, endpoint: Any) -> None:
     """Run until the model is asked for the second time, then release the run as a process that ends does."""
     async with anyio.create_task_group() as tasks:
@@ -200,7 +213,7 @@ def edit(folder: Path) -> None:
     file.write_text(f"{file.read_text()}\nMore.\n")
 
 
-SCRIPT = [Call("activate_skill", {"name": "third"}), Hang(), "done"]
+SCRIPT: list[Answer] = [Call("activate_skill", {"name": "third"}), Hang(), "done"]
 
 
 async def test_a_continued_run_offers_and_has_what_it_had_for_its_client(
@@ -218,7 +231,7 @@ async def test_a_continued_run_offers_and_has_what_it_had_for_its_client(
     first, again = endpoint.requests[1:]
     assert again == first
     assert names_in(again) == ["third", "doer", "base"]
-    assert [(each["skill"], each["origin"]) for each in outcome["activated_skills"]] == ALL[1:]
+    assert of(from_json(RunOutcome, outcome)) == ALL[1:]
 
 
 async def test_a_run_whose_client_left_before_it_began_offers_nothing(opened: Open, endpoint: ModelEndpoint) -> None:
@@ -291,7 +304,7 @@ async def test_steps_of_a_workflow_have_their_own_companions(
     ]
 
 
-LONG_SCRIPT = [
+LONG_SCRIPT: list[Answer] = [
     Call("activate_skill", {"name": "third", "arguments": {"who": "Ana"}}),
     Hang(),
     [Call("read_skill_file", {"skill": name, "path": f"{name}.md"}) for name in ("base", "third")],
