@@ -27,7 +27,7 @@ __all__ = ["ACTIVATE", "activate_skill_tool", "activation_of_call"]
 
 ACTIVATE: Final = "activate_skill"
 
-MAX_LISTED: Final = 16_000
+MAX_LISTED: Final = 8_000
 """Most characters of the entries of skills in the tool's description."""
 
 _RULE: Final = (
