@@ -172,7 +172,8 @@ class SkillExecutor:
         # Without offers, a tool of this name is another one.
         if call.tool != ACTIVATE or call.decision is not CallDecision.DONE or not self._skills.offers:
             return
-        key, values = activation_of_call(call.arguments)
+        name, values = activation_of_call(call.arguments)
+        key = self._skills.key_of(name)
         if not self._skills.activate(key, values):
             message = f"The activated skill {one_line(key)} has changed since the run began; begin a new run."
             raise RunStoppedError(RunProblem.SKILL_CHANGED, message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -41,6 +42,7 @@ class RunSkills:
         self._origins = {each.skill.key: each.origin for each in self.companions}
         self._values: dict[str, Mapping[str, str]] = {}
         self._texts = 0
+        self._keys = _keys_by_name([performed, *self.others])
 
     @property
     def loaded(self) -> tuple[Skill, ...]:
@@ -66,10 +68,20 @@ class RunSkills:
         """Whether the model may activate no more skills."""
         return self._texts >= MAX_ACTIVATIONS
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names by which the model may activate skills: offered keys, loaded ones, then other names."""
+        keys = (*self.offers, *(skill.key for skill in self.loaded))
+        return tuple(dict.fromkeys([*keys, *self._keys]))
+
+    def key_of(self, name: str) -> str:
+        """Return the key of the skill that a name or `skillKey` means; other texts are returned as they are."""
+        return name if name in self.offers else self._keys.get(name, name)
+
     def find(self, name: str) -> Skill | None:
-        """Return the loaded skill with this key or name."""
-        keys = (each for each in self.loaded if each.key == name)
-        return next(keys, None) or next((each for each in self.loaded if each.name == name), None)
+        """Return the loaded skill that a name means."""
+        key = self.key_of(name)
+        return next((each for each in self.loaded if each.key == key), None)
 
     def has_text(self, key: str, values: Mapping[str, str]) -> bool:
         """Tell whether the model has the skill's text with these values; the performed skill takes no others."""
@@ -90,3 +102,10 @@ class RunSkills:
         self._values[key] = dict(values)
         self._texts += 1
         return True
+
+
+def _keys_by_name(skills: Sequence[Skill]) -> dict[str, str]:
+    """Return the key for each name or `skillKey` that only one of the skills has, and for each key."""
+    counts = Counter(name for skill in skills for name in {*skill.content.names} - {skill.key})
+    keys = {name: skill.key for skill in skills for name in skill.content.names if counts[name] == 1}
+    return keys | {skill.key: skill.key for skill in skills}

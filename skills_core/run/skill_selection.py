@@ -132,8 +132,8 @@ def _required(skill: Skill, catalog: Catalog) -> list[Skill]:
 
 
 def _served(name: str, catalog: Catalog) -> Skill | None:
-    """Return the active skill with a name; where several share it, the first by path."""
-    return catalog.get(name) or next((each for each in catalog.active if each.name == name), None)
+    """Return the active skill with a name or `skillKey`; where several have it, the first by name and path."""
+    return catalog.get(name) or next((each for each in catalog.active if name in each.content.names), None)
 
 
 def _offered(skill: Skill, companions: Sequence[Companion], catalog: Catalog) -> tuple[Skill, ...]:

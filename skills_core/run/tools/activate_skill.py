@@ -43,7 +43,8 @@ def activate_skill_tool(skills: RunSkills, recipient: Callable[[], Recipient]) -
     """
 
     async def perform(arguments: JsonObject, _context: CallContext) -> str:
-        key, given = activation_of_call(arguments)
+        name, given = activation_of_call(arguments)
+        key = skills.key_of(name)
         if skills.has_text(key, given):
             return f"The skill {one_line(key)} is part of this run already; its text stands above."
         if skills.exhausted:
@@ -68,7 +69,7 @@ def activate_skill_tool(skills: RunSkills, recipient: Callable[[], Recipient]) -
         {
             "type": "object",
             "properties": {
-                "name": {"type": "string", "enum": _names(skills), "description": "The skill's name."},
+                "name": {"type": "string", "enum": [*skills.names], "description": "The skill's name."},
                 "arguments": {
                     "type": "object",
                     "additionalProperties": {"type": "string"},
@@ -92,11 +93,6 @@ def activation_of_call(arguments: Mapping[str, JsonValue]) -> tuple[str, dict[st
     given = arguments.get("arguments")
     values = given if isinstance(given, dict) else {}
     return str(arguments.get("name", "")), {name: str(value) for name, value in values.items()}
-
-
-def _names(skills: RunSkills) -> list[JsonValue]:
-    """Return the names that the schema accepts: loaded skills too, because texts ask to activate what they require."""
-    return [*skills.offers, *(each.key for each in skills.loaded)]
 
 
 def _description(skills: RunSkills) -> str:

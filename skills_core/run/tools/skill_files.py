@@ -74,7 +74,7 @@ def loaded_skill(skills: RunSkills, arguments: JsonObject, path: str = "") -> Sk
         return max(by_uri, key=lambda skill: len(skill.root_uri), default=skills.performed)
     skill = skills.find(str(named))
     if skill is None:
-        hint = " Call activate_skill for it first." if named in skills.offers else ""
+        hint = " Call activate_skill for it first." if skills.key_of(str(named)) in skills.offers else ""
         loaded = ", ".join(one_line(each.key) for each in skills.loaded)
         raise ToolFailedError(
             f"You do not have the instructions of a skill {one_line(str(named))[:200]!r} in this run, only those of "

@@ -82,6 +82,26 @@ def test_the_tool_lists_what_may_be_activated_and_accepts_what_is_there(skills: 
     assert "doer" not in tool.description
 
 
+async def test_a_skill_key_names_a_skill_and_a_name_that_two_have_names_none(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Any, make_gate: Any
+) -> None:
+    for folder in ("a/refunds", "b/refunds", "doer"):
+        write_skill(tmp_path, folder)
+    write_skill(tmp_path, "third", fields="metadata: {jdai: {skillKey: third-key}}", files={"a.md": "of third"})
+    catalog: Catalog = load(tmp_path).catalog
+    offers = {skill.key: Offer(skill.digest, skill) for skill in catalog.offered if skill.key != "doer"}
+    skills = RunSkills(catalog.skill("doer"), (), offers)
+    assert skills.names == ("a/refunds", "b/refunds", "third", "doer", "third-key")
+    gate = make_gate(activate_skill_tool(skills, lambda: HERE), read_skill_file_tool(skills))
+    made = await gate.call("activate_skill", {"name": "third-key"}, 1)
+    assert made.text == render_activation(catalog.skill("third"), {}, HERE)
+    assert skills.activate(skills.key_of("third-key"), {})
+    assert "already" in (await gate.call("activate_skill", {"name": "third"}, 1)).text
+    assert (await gate.call("read_skill_file", {"skill": "third-key", "path": "a.md"}, 1)).text == "of third"
+    assert (await gate.call("activate_skill", {"name": "refunds"}, 1)).decision is CallDecision.INVALID_ARGUMENTS
+    assert (await gate.call("activate_skill", {"name": "b/refunds"}, 1)).decision is CallDecision.DONE
+
+
 async def test_other_names_are_refused(call: Any) -> None:
     for name in ("for-users", "nobody", "", "../third", "third ", 1):
         assert (await call(name=name)).decision is CallDecision.INVALID_ARGUMENTS

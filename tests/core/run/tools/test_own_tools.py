@@ -103,7 +103,7 @@ async def test_a_run_reads_no_eval_file_and_no_hint_names_one(
     write_skill(tmp_path, "outer", files={"evals/evals.json": "answer", "Evals/y.json": "answer"})
     write_skill(tmp_path, "outer/inner", files={"evals/x.json": "answer"})
     skill = load(tmp_path).catalog.skill("outer")
-    gate = make_gate(read_skill_file_tool(skill))
+    gate = make_gate(read_skill_file_tool(RunSkills(skill)))
     for given in (path, f"{skill.root_uri}{path.removeprefix('./')}"):
         call = await gate.call("read_skill_file", {"path": given}, 1)
         assert call.decision is CallDecision.FAILED

@@ -112,7 +112,7 @@ async def test_a_model_runs_no_script_of_the_evals(
     tmp_path: Path, write_skill: Any, load: Any, only: Any, runner: ScriptRunner, make_gate: Any
 ) -> None:
     write_skill(tmp_path / "skills", "a", files={"evals/check.py": "print('answer')"})
-    gate = make_gate(run_skill_script_tool(only(load(tmp_path / "skills")), runner, {}))
+    gate = make_gate(run_skill_script_tool(RunSkills(only(load(tmp_path / "skills"))), runner, {}))
     for path in ("evals/check.py", "./evals/check.py"):
         call = await gate.call("run_skill_script", {"path": path}, 1)
         assert (call.decision, "belongs to its tests" in call.text) == (CallDecision.FAILED, True)
