@@ -25,6 +25,8 @@ def convention_frontmatter(file_name: str, text: str) -> Frontmatter:
     """Return the frontmatter that a convention file's name and text imply."""
     name = CONVENTIONS[file_name.upper()]
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    # A line of dashes begins frontmatter that cannot be read, or is a rule; neither describes anything.
+    first = "" if first and set(first) == {"-"} else first
     heading = first.lstrip("#").strip() if first.startswith("#") else ""
     description = heading[:DESCRIPTION_LIMIT] or first[:_FIRST_LINE] or f"Instructions of {file_name}"
     return Frontmatter(raw={}, metadata={}, name=name, description=description, tags=("convention", f"{name}-md"))

@@ -74,7 +74,7 @@ def parse_convention(raw: bytes, file_name: str, path: str) -> Instructions:
     if document.fault is None and front.name and front.description:
         diagnostics = (*document.diagnostics, *found, *hidden)
         return Instructions(front.name, front, document.body, diagnostics, verbatim=document.verbatim)
-    front = convention_frontmatter(file_name, text)
+    front = convention_frontmatter(file_name, document.body if document.fault is None else text)
     unused: tuple[Diagnostic, ...] = ()
     if has_frontmatter(raw):
         message = "the frontmatter lacks name or description, so the whole file is used as instructions"

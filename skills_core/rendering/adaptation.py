@@ -172,6 +172,8 @@ def _usage_lines(skill: Skill, recipient: Recipient, paths: Iterable[str]) -> It
         yield f"Run a script with `{recipient.script_tool}` (skill {quote_attribute(skill.key)}, path as named)."
     elif reader and shell:
         yield f"Run a script with `{shell}` and the `file` given here."
+    elif recipient.toolbox and not shell:
+        yield "None of your tools runs a script; if the task needs one, say so."
     elif not recipient.local:
         yield (
             "They lie on the server: to run a script, first save it, and what it needs, where your tools can run it; "

@@ -195,6 +195,19 @@ def test_a_convention_file_is_read_as_a_library_reads_it(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
+    ("text", "description"),
+    [
+        ("---\nname: x\n---\n# Heading\nText", "Heading"),
+        ("---\nname: x\n---\n", "Instructions of CLAUDE.md"),
+        ("---\nname: x\n# Heading", "Instructions of CLAUDE.md"),
+        ("- a list\n", "- a list"),
+    ],
+)
+def test_frontmatter_that_does_not_count_is_not_the_description(text: str, description: str) -> None:
+    assert parse_skill(text, "CLAUDE.md").description == description
+
+
+@pytest.mark.parametrize(
     "file", [".skills/search.md", ".skills/AGENTS.md", ".skills/a/b/search.MD", "a/search.skill.md"]
 )
 def test_a_document_needs_name_and_description_at_any_strictness(file: str, tmp_path: Path) -> None:

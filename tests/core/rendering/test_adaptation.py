@@ -140,6 +140,8 @@ def test_a_script_is_run_with_the_tool_that_can_run_it(make: Callable[..., Skill
     assert "Run a script with `run_shell_command` and the `file` given here." in said[0]
     assert "They lie on the server: to run a script, first save it" in said[1]
     assert "script" not in said[2].replace("scripts/a.py", "")
+    without = Recipient(toolbox=replace(toolbox_named("gemini"), tools={}))
+    assert "None of your tools runs a script" in element(render_activation(skill, {}, without), "skill_paths")
     with_tool = Recipient(toolbox=toolbox_named("gemini"), script_tool="run_skill_script")
     text = element(render_activation(skill, {}, with_tool), "skill_paths")
     assert 'Run a script with `run_skill_script` (skill "pdf", path as named).' in text
