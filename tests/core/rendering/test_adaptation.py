@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from skills_core import Recipient, render_activation
 from skills_core.rendering.adaptation import MAX_PATHS, MAX_TOOLS
 from skills_core.rendering.escaping import escape_tags
-from skills_core.toolboxes import toolbox_named
+from skills_core.toolboxes import Toolbox, toolbox_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +139,7 @@ def test_a_script_is_run_with_the_tool_that_can_run_it(make: Callable[..., Skill
     assert "Run a script with `run_shell_command` and the `file` given here." in said[0]
     assert "They lie on the server: to run a script, first save it" in said[1]
     assert "script" not in said[2].replace("scripts/a.py", "")
-    without = Recipient(toolbox=replace(toolbox_named("gemini"), tools={}))
+    without = Recipient(toolbox=Toolbox("none", "None", "this test", "2026-11-22", {}))
     assert "None of your tools runs a script" in element(render_activation(skill, {}, without), "skill_paths")
     with_tool = Recipient(toolbox=toolbox_named("gemini"), script_tool="run_skill_script")
     text = element(render_activation(skill, {}, with_tool), "skill_paths")
