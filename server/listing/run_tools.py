@@ -83,8 +83,8 @@ _RUN_SKILL: dict[str, Any] = {
     "title": "Run a skill",
     "description": (
         "Have a skill performed here, by a model of its own that sees the skill, the skills that go with it and your "
-        "message, and get the result. Use it for a task that stands on its own; to follow a skill yourself, call activate_skill. "
-        "Say in the message all that the task needs. The result may ask you to call again."
+        "message, and get the result. Use it for a task that stands on its own; to follow a skill yourself, call "
+        "activate_skill. Say in the message all that the task needs. The result may ask you to call again."
     ),
     "inputSchema": {
         "type": "object",

@@ -11,19 +11,10 @@ from skills_core import Environment, Library, Reason, Source, State
 from skills_core.locations import Places, default_sources
 from skills_core.sources import SkillKind
 from skills_core.withheld_files import is_withheld_from_models
+from tests.core.test_seed_examples import EXPERT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-EXPERT = """---
-name: search-expert
-description: Expert in semantic and keyword search.
-allowed-tools:
-  - knowledge
-  - web_search
----
-Use tools to find information...
-"""
 
 
 def put(root: Path, path: str, text: str = EXPERT) -> Path:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,16 @@ def isolation(request: pytest.FixtureRequest) -> Isolation:
     if FOUND.sandbox is None:
         pytest.skip(FOUND.why)
     return FOUND
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return where private copies are made; at the end of a test there is none."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    yield folder
+    assert list(folder.iterdir()) == []
 
 
 @pytest.fixture

@@ -1,17 +1,19 @@
-"""Loads real skills, and finds the isolation of this machine."""
+"""Loads real skills, finds the isolation of this machine, and reads what scripts print."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from skills_core.gates import Environment
 from skills_core.library import Library
 from skills_core.run.scripts.interpreters import ProgramFinder
 from skills_core.run.scripts.isolation import Isolation, find_isolation
-from skills_core.run.scripts.runner import ScriptRunner
+from skills_core.run.scripts.runner import ScriptResult, ScriptRunner
 from skills_core.skill import Skill
 from skills_core.sources import explicit_sources
 from tests.conftest import write_skill
@@ -32,3 +34,10 @@ def with_files(root: Path, files: dict[str, str | bytes], name: str = "a") -> Sk
 
 def load(root: Path, name: str = "a") -> Skill:
     return Library(explicit_sources([root]), lambda: Environment("linux", lambda _: True)).catalog.skill(name)
+
+
+def printed(result: ScriptResult) -> dict[str, Any]:
+    """Return the JSON object that a script printed."""
+    assert result.finished.exit_code == 0, result.finished
+    value: dict[str, Any] = json.loads(result.finished.stdout)
+    return value

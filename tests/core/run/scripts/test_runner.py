@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -19,9 +15,10 @@ from skills_core.errors import ScriptRefusedError, SkillChangedError, UnknownFil
 from skills_core.run.scripts import private_copy
 from skills_core.run.scripts.isolation import Isolation
 from skills_core.run.scripts.process import ProcessEnding, ProcessLimits
-from skills_core.run.scripts.runner import ScriptResult
 from skills_core.skill import State
-from tests.core.run.scripts.running import PROGRAMS, MakeRunner, load, with_files
+from tests.core.run.scripts.running import PROGRAMS, MakeRunner, load, printed, with_files
+
+pytestmark = pytest.mark.usefixtures("temporary")
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="these programs are those of POSIX")
 
@@ -29,22 +26,6 @@ ABOUT = """
 import json, os
 print(json.dumps({"env": dict(os.environ)}))
 """
-
-
-def told(result: ScriptResult) -> dict[str, Any]:
-    assert result.finished.exit_code == 0, result.finished
-    value: dict[str, Any] = json.loads(result.finished.stdout)
-    return value
-
-
-@pytest.fixture(autouse=True)
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where private folders are made; at the end of a test there is none."""
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    yield folder
-    assert list(folder.iterdir()) == []
 
 
 async def test_a_script_finds_its_siblings_and_the_skills_other_files(make_runner: MakeRunner, skills: Path) -> None:
@@ -62,7 +43,7 @@ async def test_arguments_and_stdin_are_passed_literally(make_runner: MakeRunner,
 
 
 async def test_the_home_and_the_temporary_folder_are_the_scratch_folder(make_runner: MakeRunner, skills: Path) -> None:
-    environment = told(await make_runner().run(with_files(skills, {"a.py": ABOUT}), "a.py"))["env"]
+    environment = printed(await make_runner().run(with_files(skills, {"a.py": ABOUT}), "a.py"))["env"]
     assert environment["HOME"] == environment["TMPDIR"] == environment["SCRATCH_DIR"]
 
 
@@ -78,7 +59,7 @@ async def test_the_environment_is_a_stated_list_and_what_was_named(make_runner: 
     skill = with_files(skills, {"a.py": ABOUT})
     runner = make_runner(host=host, passed=("WANTED", "MISSING", "SKILLSERVE_ADMIN_TOKEN"))
     variables = {"OF_THE_SKILL": "1", "Skillserve_Tools": "x"}
-    environment = told(await runner.run(skill, "a.py", variables=variables))["env"]
+    environment = printed(await runner.run(skill, "a.py", variables=variables))["env"]
     stated = {"LANG", "PATH", "HOME", "USERPROFILE", "TEMP", "TMP", "TMPDIR", "NO_COLOR", "SCRATCH_DIR", "SKILL_DIR"}
     stated |= {"PYTHONDONTWRITEBYTECODE", "PYTHONNOUSERSITE", "PYTHONUNBUFFERED", "PYTHONUTF8"}
     # Python, the shell and bubblewrap set these by themselves.

@@ -6,8 +6,6 @@ import errno
 import json
 import os
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +19,11 @@ from skills_core.run.scripts.interpreters import Interpreter, ProgramFinder, fin
 from skills_core.run.scripts.isolation import Isolation
 from skills_core.run.scripts.private_copy import PrivateCopy
 from skills_core.run.scripts.process import ProcessEnding
-from skills_core.run.scripts.runner import READ_ONLY_HINT, ScriptResult
+from skills_core.run.scripts.runner import READ_ONLY_HINT
 from skills_core.skill import Skill
-from tests.core.run.scripts.running import MakeRunner, load, with_files
+from tests.core.run.scripts.running import MakeRunner, load, printed, with_files
+
+pytestmark = pytest.mark.usefixtures("temporary")
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="these programs are those of POSIX")
 
@@ -34,22 +34,6 @@ print(json.dumps({"cwd": os.getcwd(), "here": sorted(os.listdir()), **folders}))
 """
 
 FOLDERS = {WorkingDirectory.SKILL: "SKILL_DIR", WorkingDirectory.SCRATCH: "SCRATCH_DIR"}
-
-
-def told(result: ScriptResult) -> dict[str, Any]:
-    assert result.finished.exit_code == 0, result.finished
-    value: dict[str, Any] = json.loads(result.finished.stdout)
-    return value
-
-
-@pytest.fixture(autouse=True)
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where private folders are made; at the end of a test there is none."""
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    yield folder
-    assert list(folder.iterdir()) == []
 
 
 @pytest.fixture
@@ -79,7 +63,7 @@ async def test_a_command_of_the_body_runs_from_the_root(make_runner: MakeRunner,
 async def test_the_root_is_the_verified_copy_and_not_the_installed_skill(make_runner: MakeRunner, skills: Path) -> None:
     skill = with_files(skills, {"scripts/a.py": WHERE})
     (skills / "a" / "later.txt").write_text("not verified")
-    about = told(await make_runner().run(skill, "scripts/a.py"))
+    about = printed(await make_runner().run(skill, "scripts/a.py"))
     assert about["here"] == ["SKILL.md", "scripts"]
     assert Path(about["cwd"]) != skills / "a"
 
@@ -90,7 +74,7 @@ async def test_a_setting_chooses_the_folder_and_variables_name_the_others(
 ) -> None:
     skill = with_files(skills, {"a.py": WHERE})
     for more in ({}, {"workspace": workspace}):
-        about = told(await make_runner(cwd=directory, **more).run(skill, "a.py"))
+        about = printed(await make_runner(cwd=directory, **more).run(skill, "a.py"))
         assert os.path.realpath(about[FOLDERS[directory]]) == os.path.realpath(about["cwd"])
         assert about["here"] == ([] if directory is WorkingDirectory.SCRATCH else ["SKILL.md", "a.py"])
         assert about["WORKSPACE_DIR"] == (str(workspace) if more else None)
