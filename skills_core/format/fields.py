@@ -76,10 +76,11 @@ class FieldReader:
         for key in (key for key in self.fields if key not in known):
             # Finding similar fields is slow, and faults beyond the limit are only counted.
             hint = _hint(key, known) if len(self.nested) < MAX_PER_REASON else ""
-            fault = f"unknown field {self.prefix + key[:_MAX_KEY]!r}{hint}"
-            self.add(severity, Reason.UNKNOWN_FIELD, fault, key)
+            fault, then = f"unknown field {self.prefix + key[:_MAX_KEY]!r}", ""
             if self.unreadable is not None and severity is not Severity.INFO:
-                self.unreadable.append(fault.rstrip("?"))
+                self.unreadable.append(f"{fault}{hint}")
+                then = ", so the skill is excluded"
+            self.add(severity, Reason.UNKNOWN_FIELD, f"{fault}{then}{hint}", key)
 
     def text(self, key: str) -> str | None:
         """Return a string; numbers and booleans are converted, because `version: 1.0` is common."""

@@ -309,7 +309,7 @@ def _check_tool(tool: FieldReader, description: str, parameters: Mapping[str, Js
 
 def _with_nested_lines(reader: FieldReader, document: Document) -> list[Diagnostic]:
     """Return what was found, with the lines of nested fields; reading them is slow, so only faults pay for it."""
-    lines = read_lines(document.yaml)
+    lines = read_lines(document.yaml.removeprefix("\ufeff"))
     found = list(reader.found)
     for position, path in reader.nested.items():
         if path in lines:

@@ -38,13 +38,13 @@ SEED = {
     "when: {requires: {bins: {git: true}}}": "when.requires.bins must be a list of strings, not a mapping",
     "when: {requires: {anyBins: 5}}": "when.requires.anyBins must be a list of strings, not a number",
     "when: {requires: {config: [a.b]}}": "when.requires.config must be a mapping, not a list",
-    "when: {requires: {bin: [x]}}": "unknown field 'when.requires.bin'; did you mean 'bins'",
-    "when: {requiers: {bins: [x]}}": "unknown field 'when.requiers'; did you mean 'requires'",
+    "when: {requires: {bin: [x]}}": "unknown field 'when.requires.bin'; did you mean 'bins'?",
+    "when: {requiers: {bins: [x]}}": "unknown field 'when.requiers'; did you mean 'requires'?",
     "when: {python: true}": "unknown field 'when.python'; known are os, requires",
     "metadata: {jdai: [linux]}": "metadata.jdai must be a mapping, not a list",
     "metadata: {jdai: {os: {linux: true}}}": "metadata.jdai.os must be a list of strings, not a mapping",
     "metadata: {jdai: {requires: [git]}}": "metadata.jdai.requires must be a mapping, not a list",
-    "metadata: {jdai: {requires: {binz: [git]}}}": "unknown field 'metadata.jdai.requires.binz'; did you mean 'bins'",
+    "metadata: {jdai: {requires: {binz: [git]}}}": "unknown field 'metadata.jdai.requires.binz'; did you mean 'bins'?",
     "metadata: {openclaw: {requires: [git]}}": "metadata.openclaw.requires must be a mapping, not a list",
     "metadata: {openclaw: {always: true, os: 5}}": "metadata.openclaw.os must be a list of strings, not a number",
     'metadata: \'{"jdai": {"os": ["linux"]}\'': "metadata must be a mapping, not a string",
@@ -65,7 +65,8 @@ def test_a_condition_that_cannot_be_read_excludes_the_skill_and_says_why(
     assert (skill.state, skill.reason, skill.detail) == (State.EXCLUDED, Reason.UNREADABLE_CONDITION, fault)
     (diagnostic,) = skill.diagnostics
     assert (diagnostic.severity, diagnostic.line) == (Severity.WARNING, 4)
-    assert diagnostic.message.startswith(fault)
+    assert diagnostic.message.replace(", so the skill is excluded", "").startswith(fault)
+    assert "the skill is excluded" in diagnostic.message
     strict = only(load(tmp_path, strictness=Strictness.STRICT))
     assert (strict.state, strict.reason) == (State.INVALID, diagnostic.code)
 

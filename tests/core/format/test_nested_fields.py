@@ -14,14 +14,20 @@ def read(yaml: str, strictness: Strictness = Strictness.LENIENT) -> Instructions
     return parse_instructions(raw, "a", "a/SKILL.md", strictness)
 
 
+EXCLUDED = ", so the skill is excluded"
+
 UNKNOWN = {
-    "when: {requires: {bin: [x]}}": "unknown field 'when.requires.bin'; did you mean 'bins'?",
-    "when: {requiers: {bins: [x]}}": "unknown field 'when.requiers'; did you mean 'requires'?",
-    "when: {requires: {anybins: [x]}}": "unknown field 'when.requires.anybins'; did you mean 'anyBins'?",
-    "when: {requires: {python: '3'}}": "unknown field 'when.requires.python'; known are anyBins, bins, config, env",
+    "when: {requires: {bin: [x]}}": f"unknown field 'when.requires.bin'{EXCLUDED}; did you mean 'bins'?",
+    "when: {requiers: {bins: [x]}}": f"unknown field 'when.requiers'{EXCLUDED}; did you mean 'requires'?",
+    "when: {requires: {anybins: [x]}}": f"unknown field 'when.requires.anybins'{EXCLUDED}; did you mean 'anyBins'?",
+    "when: {requires: {python: '3'}}": (
+        f"unknown field 'when.requires.python'{EXCLUDED}; known are anyBins, bins, config, env"
+    ),
     "evaluation: {minscore: 0.8}": "unknown field 'evaluation.minscore'; did you mean 'minScore'?",
     "metadata: {jdai: {allways: true}}": "unknown field 'metadata.jdai.allways'; did you mean 'always'?",
-    "metadata: {jdai: {requires: {ENV: [X]}}}": "unknown field 'metadata.jdai.requires.ENV'; did you mean 'env'?",
+    "metadata: {jdai: {requires: {ENV: [X]}}}": (
+        f"unknown field 'metadata.jdai.requires.ENV'{EXCLUDED}; did you mean 'env'?"
+    ),
     'metadata: \'{"jdai": {"skilKey": "k"}}\'': "unknown field 'metadata.jdai.skilKey'; did you mean 'skillKey'?",
     "tools: [{name: t, script: x, desc: d}]": "unknown field 'tools[0].desc'; did you mean 'description'?",
     "tools: [{name: t, script: x}, {name: u, script: x, params: {}}]": (
@@ -116,3 +122,9 @@ def test_a_version_that_is_not_semantic_is_an_info_and_no_breach(version: str) -
 def test_the_version_in_metadata_counts_where_the_field_is_absent_and_is_free() -> None:
     instructions = read("metadata: {version: '1.0'}", Strictness.STRICT)
     assert (instructions.frontmatter.version, instructions.diagnostics) == ("1.0", ())
+
+
+def test_a_byte_order_mark_before_the_fields_does_not_change_the_line_of_a_nested_fault() -> None:
+    raw = "---\n\ufeffname: a\ndescription: d\nwhen:\n  oss: x\n---\nBody\n".encode()
+    found = parse_instructions(raw, "a", "a/SKILL.md", Strictness.LENIENT).diagnostics
+    assert [each.line for each in found if each.code is Reason.UNKNOWN_FIELD] == [5]

@@ -173,7 +173,7 @@ def test_what_makes_a_skill_invalid_in_a_strict_source_is_an_error(skills: Path,
             "unknown_field": severity,
             "decoded_pattern": "warning",
         }
-        assert f"{severity}[unknown_field]: unknown field 'when.requiers'" in run("status", skills, *flags).stdout
+        assert f"{severity}[unknown_field]: unknown field 'when.requiers', so" in run("status", skills, *flags).stdout
 
 
 def test_the_table_counts_shown_and_all_skills(four_states: tuple[Path, Path]) -> None:
