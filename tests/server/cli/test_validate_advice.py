@@ -118,9 +118,9 @@ REMOTE_REASONS = {
     *(Reason.INVALID_URI, Reason.OUTSIDE_SKILL, Reason.DUPLICATE_FILE, Reason.DYNAMIC_SKILL, Reason.INCOMPLETE_ENTRY),
     *(Reason.ENTRY_MISMATCH, Reason.DIRECTORY_MISMATCH, Reason.INVALID_CONTENTS, Reason.SIZE_MISMATCH),
     *(Reason.DIGEST_MISMATCH, Reason.FRONTMATTER_MISMATCH, Reason.UNSUPPORTED_NAME, Reason.NAME_COLLISION),
-    *(Reason.FOLDER_TAKEN, Reason.EDITED_COPY),
+    *(Reason.FOLDER_TAKEN, Reason.EDITED_COPY, Reason.UNKNOWN_PLUGIN, Reason.INVALID_SKILL, Reason.OLDER_VERSION),
 }
-"""Reason codes of `verify` and `fetch`."""
+"""Reason codes of `verify`, `fetch` and `plugin`."""
 
 
 @pytest.mark.parametrize("reason", RECIPES)
