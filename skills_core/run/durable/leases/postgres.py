@@ -288,7 +288,7 @@ def _require_valid_url(url: str) -> None:
         ports = str(parts.get("port") or "0").split(",")
         is_read = all(port.isdecimal() and int(port) <= _MAX_PORT for port in ports)
         is_read = is_read and "@" not in str(parts.get("host") or "")
-    except psycopg.Error:
+    except (psycopg.Error, UnicodeDecodeError):
         is_read = False
     if not is_read:
         expected = "expected postgresql://user@host:port/database"

@@ -161,6 +161,7 @@ PASSWORD = st.text(st.characters(codec="ascii", categories=["L", "N", "P", "S"])
 @example("sec/ret-word-9", False)
 @example("secret:5@h/55555", False)
 @example("0000000?", False)
+@example("00000%80", False)
 def test_a_postgresql_that_cannot_be_reached_is_named_without_its_password(password: str, escaped: bool) -> None:  # noqa: FBT001
     written = quote(password, safe="") if escaped else password
     with pytest.raises(StoreError) as caught:
