@@ -71,7 +71,7 @@ class StatusFilter:
 
 
 def _matches(skill: Skill, pattern: str) -> bool:
-    return fnmatchcase(skill.name, pattern) or fnmatchcase(skill.key, pattern)
+    return any(fnmatchcase(name, pattern) for name in (skill.name, skill.key, skill.skill_key))
 
 
 def _members(kind: type[EnumT], key: str, values: Mapping[str, object]) -> tuple[EnumT, ...]:

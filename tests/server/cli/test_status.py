@@ -77,6 +77,12 @@ def test_status_has_the_source_key_credential_and_invocability_of_a_skill(skills
     assert {skill["source"] for skill in status(skills)["skills"]} == {str(skills.resolve())}
 
 
+def test_a_skill_is_filtered_by_its_skill_key_too(skills: Path, make_skill: MakeSkill) -> None:
+    make_skill("plain")
+    make_skill("keyed", fields=credential("SOME_TOKEN"))
+    assert [skill["name"] for skill in status(skills, "--name", "the-*")["skills"]] == ["keyed"]
+
+
 def test_filters_do_not_hide_sources(four_states: tuple[Path, Path]) -> None:
     higher, skills = four_states
     fields = {"scope": "explicit", "strictness": "lenient", "trusted": True, "exists": True}
