@@ -5,6 +5,7 @@ Source: adk-skill.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from skills_core.selection.policy import Match
 
 __all__ = ["MAX_INJECTED_CHARS", "Injection", "Message", "SkillBlock", "TextPart", "inject", "select_block"]
+
+logger = logging.getLogger(__name__)
 
 MAX_INJECTED_CHARS = 2000
 """Default maximum code points of a body that are injected."""
@@ -68,7 +71,10 @@ def select_block(
 ) -> SkillBlock | None:
     """Return the block of the best match for a query; None if the query is blank or nothing matches."""
     match = next(iter(ranking(query, policy)), None) if query.strip() else None
-    return SkillBlock(match, prompt_block(match.skill, max_injected_chars)) if match is not None else None
+    if match is None:
+        return None
+    logger.info("context: selected %s", match.for_log)
+    return SkillBlock(match, prompt_block(match.skill, max_injected_chars))
 
 
 def inject(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import pytest
@@ -117,3 +118,15 @@ def test_cutting_never_undoes_an_escape(text: str) -> None:
     once = escape_tags_and_marks(text)
     assert escape_tags_and_marks(once) == once
     assert "[/skill]" not in once.lower()
+
+
+def test_an_injection_is_logged_with_score_and_digest_and_without_the_query(
+    catalog: Catalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "skills_core"):
+        inject(user("search quickly"), by_shared_words(catalog.active))
+        inject(user("nothing fits"), by_shared_words(catalog.active))
+    (logged,) = (record.getMessage() for record in caplog.records)
+    assert str(catalog.skill("search").digest) in logged
+    assert "score" in logged
+    assert "quickly" not in logged
