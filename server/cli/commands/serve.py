@@ -34,6 +34,7 @@ from skills_core.watch_options import WatchMode
 if TYPE_CHECKING:
     from server.config.settings import Settings
     from skills_core.library import Library
+    from skills_core.skill import Skill
 
 __all__ = ["serve"]
 
@@ -172,7 +173,17 @@ def _log_unknown_names(library: Library, settings: Settings) -> None:
         for choice in getattr(settings.catalog, setting):
             if ":" not in choice and choice not in names:
                 logger.warning("catalog.%s: there is no skill %s", setting, one_line(choice))
+    tools = {f"{skill.key}/{tool}" for skill in library.catalog.skills for tool in _declared_tools(skill)}
+    for entry in settings.tools.declared:
+        if entry not in tools:
+            logger.warning("tools.declared: no skill declares the tool %s", one_line(entry))
     known = [client.key for client in (*KNOWN_CLIENTS, UNKNOWN)]
     for key in settings.clients.budgets:
         if key not in known:
             logger.warning("clients.budgets: unknown client %s; expected one of %s", one_line(key), ", ".join(known))
+
+
+def _declared_tools(skill: Skill) -> tuple[str, ...]:
+    """Return the names of the tools that a skill declares, and `*` if there are any."""
+    names = tuple(declaration.name for declaration in skill.frontmatter.tools)
+    return ("*", *names) if names else ()

@@ -140,11 +140,13 @@ def test_a_name_that_is_longer_than_all_the_room_hides_no_other(skills: Path) ->
 
 
 def test_the_log_warns_of_names_in_settings_that_name_nothing(tmp_path: Path) -> None:
-    write_skill(tmp_path, "a")
+    write_skill(tmp_path, "a", fields="tools: [{name: count, script: count.py}]")
     own = tmp_path / "config" / "skillserve" / "skillserve.toml"
     own.parent.mkdir(parents=True)
     own.write_text('[clients.budgets]\nclaude_code = 4000\n[catalog]\ndisabled = ["a", "nothere", "tag:none"]\n')
+    switched_on = ["a/count", "a/*", "a/cuont", "nope/*"]
     command = [*server_command(tmp_path), "--pin", "a", "--pin", "nope"]
+    command += [word for entry in switched_on for word in ("--skill-tool", entry)]
     done = subprocess.run(
         command,
         input="",
@@ -157,6 +159,7 @@ def test_the_log_warns_of_names_in_settings_that_name_nothing(tmp_path: Path) ->
     assert "clients.budgets: unknown client claude_code; expected one of claude-code, " in done.stderr
     assert "catalog.pinned: no skill nope is offered to models" in done.stderr
     assert "catalog.disabled: there is no skill nothere" in done.stderr
+    assert re.findall(r"tools.declared: no skill declares the tool (\S+)", done.stderr) == ["a/cuont", "nope/*"]
     assert "catalog.disabled: there is no skill a" not in done.stderr
     assert "tag:none" not in done.stderr
 
