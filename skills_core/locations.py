@@ -8,7 +8,7 @@ too, because it may be created later. Rules: JD.AI's lifecycle, agentskills.io's
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skills_core.disk.names import DOCUMENTS_FOLDER
 from skills_core.sources import ScanBounds, Scope, SkillKind, Source, Strictness, real_path
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-__all__ = ["DEFAULT_BOUNDS", "Places", "default_sources", "plugins_folder", "project_of"]
+__all__ = ["DEFAULT_BOUNDS", "JDAI_FOLDER", "Places", "default_sources", "plugins_folder", "project_of"]
+
+JDAI_FOLDER: Final = ".jdai"
+"""The folder of JD.AI in a home directory or project; its skills are read strictly, wherever they are."""
 
 _KINDS = frozenset({SkillKind.FOLDER, SkillKind.DOCUMENT})
 
@@ -59,7 +62,7 @@ def project_of(directory: Path, home: Path) -> Path:
 
 def plugins_folder(home: Path) -> Path:
     """Return the folder of this user's plugins, each with its skills below `skills`."""
-    return home / ".jdai" / "plugins"
+    return home / JDAI_FOLDER / "plugins"
 
 
 def default_sources(
@@ -117,12 +120,12 @@ def _candidates(places: Places, bounds: ScanBounds, *, conventions: bool, may_le
     folders = [places.working_directory, *places.working_directory.parents]
     folders = [folder for folder in folders[: folders.index(project) + 1] if folder != home]
     for folder in folders:
-        yield source(folder / ".jdai" / "skills", Scope.WORKSPACE, Strictness.STRICT, project=project)
+        yield source(folder / JDAI_FOLDER / "skills", Scope.WORKSPACE, Strictness.STRICT, project=project)
         yield source(folder / ".agents" / "skills", Scope.WORKSPACE, project=project)
         yield source(folder / DOCUMENTS_FOLDER, Scope.WORKSPACE, Strictness.REQUIRED, project=project)
     if conventions and project != home:
         yield source(project, Scope.WORKSPACE, project=project, kinds=frozenset({SkillKind.CONVENTION}))
-    yield source(home / ".jdai" / "skills", Scope.MANAGED, Strictness.STRICT)
+    yield source(home / JDAI_FOLDER / "skills", Scope.MANAGED, Strictness.STRICT)
     yield source(places.config_home / "skillserve" / "skills", Scope.MANAGED)
     yield source(home / ".agents" / "skills", Scope.MANAGED)
     yield source(plugins_folder(home), Scope.PLUGIN, Strictness.STRICT, below=("*", "skills"))

@@ -11,6 +11,7 @@ from server.config.bootstrap import open_quietly
 from server.hosting.status import display_path
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.loading.documents import may_be_document
+from skills_core.locations import JDAI_FOLDER
 from skills_core.skill import State
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ def resolve_target(path: Path) -> ValidationTarget:
 
 
 def validate_target(target: ValidationTarget, *, strict: bool, follow_symlinks: bool) -> list[ValidationResult]:
-    """Return the result for each skill of the target."""
+    """Return the result for each skill; a target in a folder of JD.AI is read as strictly as it is served."""
+    strict = strict or JDAI_FOLDER in target.path.absolute().parts
     where = printable(str(target.path))
     if target.error is not None:
         return [ValidationResult(where, valid=False, diagnostics=(target.error,))]

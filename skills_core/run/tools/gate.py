@@ -198,7 +198,7 @@ class ToolGate:
         if agreed:
             return _Admission(None, guard=decision, confirmed=True)
         if agreed is None:
-            text = f"{decision.reason} No user can be asked in this run, so the call was not made."
+            text = f"{decision.reason} No user can be asked, so the call was not made."
             return _Admission(CallDecision.NOBODY_TO_ASK, text, decision.reason, decision)
         text = f"{decision.reason} The user declined. Do not try it again in another way; ask what to do instead."
         return _Admission(CallDecision.DECLINED, text, decision.reason, decision)

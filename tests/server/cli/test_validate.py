@@ -13,7 +13,7 @@ import pytest
 from server.authoring.apply_fixes import apply_fixes
 from server.config.machine import current_environment
 from skills_core import Library, Reason, explicit_sources
-from tests.conftest import MakeSkill
+from tests.conftest import MakeSkill, write_skill
 from tests.permissions import CAN_BE_BOUND
 from tests.server.cli.test_cli import run, run_bound_by_permissions
 
@@ -223,3 +223,11 @@ def test_single_documents_and_convention_files_can_be_validated(tmp_path: Path) 
 def test_any_other_file_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("---\nname: a\ndescription: d\n---\n", encoding="utf-8")
     assert run("validate", tmp_path / "notes.md").returncode == 2
+
+
+def test_skills_in_a_folder_of_jdai_are_validated_as_strictly_as_they_are_served(tmp_path: Path) -> None:
+    for place in (".jdai/skills", "elsewhere"):
+        write_skill(tmp_path / place, "one", fields="colour: red")
+    assert run("validate", tmp_path / "elsewhere").returncode == 0
+    assert run("validate", tmp_path / ".jdai" / "skills").returncode == 1
+    assert run("validate", tmp_path / ".jdai" / "skills" / "one" / "SKILL.md").returncode == 1
