@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from skills_core.diagnostics import Reason, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from skills_core.diagnostics import Diagnostic
@@ -33,7 +33,10 @@ __all__ = [
 _ABSENT = object()
 
 _SHOWN = 200
-# Characters of a configured value that a detail shows.
+# Characters of a name or a configured value that a detail shows.
+
+_MAX_NAMES = 5
+# Names that a detail shows.
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +113,17 @@ def evaluate_gate(
         more = f" (and {len(gate.unreadable) - 1} more)" if len(gate.unreadable) > 1 else ""
         return Exclusion(Reason.UNREADABLE_CONDITION, f"{gate.unreadable[0]}{more}")
     if gate.os and environment.os not in gate.os:
-        return Exclusion(Reason.OS_MISMATCH, f"needs {' or '.join(gate.os)}, this is {environment.os}")
+        return Exclusion(Reason.OS_MISMATCH, f"needs {_listed(gate.os, ' or ')}, this is {environment.os}")
     for name in gate.bins:
         if not environment.has_bin(name):
-            return Exclusion(Reason.MISSING_BIN, f"{name!r} is not on the PATH")
+            return Exclusion(Reason.MISSING_BIN, f"{shortened(name, _SHOWN)!r} is not on the PATH")
     if gate.any_bins and not any(environment.has_bin(name) for name in gate.any_bins):
-        return Exclusion(Reason.MISSING_BIN, f"none of {', '.join(gate.any_bins)} is on the PATH")
+        return Exclusion(Reason.MISSING_BIN, f"none of {_listed(gate.any_bins, ', ')} is on the PATH")
     for name in gate.env:
         if not _is_set(name, environment, entry, primary_env):
-            return Exclusion(Reason.MISSING_ENV, f"the environment variable {name} is unset or empty")
+            return Exclusion(
+                Reason.MISSING_ENV, f"the environment variable {shortened(name, _SHOWN)} is unset or empty"
+            )
     return _evaluate_config(gate, environment, entry)
 
 
@@ -139,11 +144,17 @@ def _evaluate_config(gate: Gate, environment: Environment, entry: SkillEntry) ->
         actual = _look_up(key, entry.config, environment.config)
         # Compared as JSON: in Python True == 1, in a configuration file they differ.
         if actual is _ABSENT or json.dumps(actual, sort_keys=True) != json.dumps(expected, sort_keys=True):
-            return Exclusion(Reason.CONFIG_DISABLED, f"the configuration key {key} is not {_shown(expected)}")
+            detail = f"the configuration key {shortened(key, _SHOWN)} is not {_shown(expected)}"
+            return Exclusion(Reason.CONFIG_DISABLED, detail)
     for key in gate.settings:
         if not any(_is_on(_look_up(key, config)) for config in (entry.config, environment.config)):
-            return Exclusion(Reason.CONFIG_DISABLED, f"the configuration key {key} is unset or off")
+            return Exclusion(Reason.CONFIG_DISABLED, f"the configuration key {shortened(key, _SHOWN)} is unset or off")
     return None
+
+
+def _listed(names: Sequence[str], joint: str) -> str:
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return joint.join(shortened(name, _SHOWN) for name in names[:_MAX_NAMES]) + more
 
 
 def _shown(value: JsonValue) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from skills_core.diagnostics import Reason
+from skills_core.diagnostics import Reason, shortened
 from skills_core.gates import Exclusion
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Requiring", "unmet_requirements"]
 
 _MAX_CHAIN = 10
-# Names of a chain that a detail shows.
+_SHOWN = 200
+# Names of a chain that a detail shows, and characters of each.
 
 
 class Requiring(NamedTuple):
@@ -163,5 +164,9 @@ def _exclusion(
         last = cause.skill
         seen.add(last)
     if number in circular:
-        return Exclusion(Reason.CIRCULAR_REQUIREMENT, f"requires itself: {' → '.join([*names, causes[last].name])}")
-    return Exclusion(Reason.UNMET_REQUIREMENT, f"requires {' → '.join(names[1:])}, which {why}")
+        return Exclusion(Reason.CIRCULAR_REQUIREMENT, f"requires itself: {_chain([*names, causes[last].name])}")
+    return Exclusion(Reason.UNMET_REQUIREMENT, f"requires {_chain(names[1:])}, which {why}")
+
+
+def _chain(names: Sequence[str]) -> str:
+    return " → ".join(shortened(name, _SHOWN) for name in names)

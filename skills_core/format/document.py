@@ -26,6 +26,7 @@ BOM = b"\xef\xbb\xbf"
 _FENCE = re.compile(r"---[ \t]*\r?$", re.MULTILINE)
 _GLUED_FENCE = re.compile(r"^---(?=\S)", re.MULTILINE)
 
+_LOSSES = frozenset({YamlNoteKind.DUPLICATE_KEY, YamlNoteKind.NON_FINITE_NUMBER})
 _LIMITS = frozenset({YamlFault.TOO_LARGE, YamlFault.TOO_DEEP, YamlFault.TOO_MANY_NODES})
 
 
@@ -35,8 +36,9 @@ class Document:
 
     `fields` is the frontmatter as JSON values, `lines` the line in the file of each top-level field. `fault` says why
     there is no usable frontmatter; then `fields` is empty. `verbatim` is false if the YAML was repaired, has duplicate
-    keys or holds values that JSON cannot represent, so that other parsers may read it differently. `yaml` is the text
-    of the frontmatter, empty if it was repaired.
+    keys or holds values that JSON cannot represent, so that other parsers may read it differently. `lossy` maps
+    each top-level field that has lost a part of its text to the cause: a repeated key, or a number that JSON does not
+    have. `yaml` is the text of the frontmatter, empty if it was repaired.
     """
 
     fields: Mapping[str, JsonValue]
@@ -46,6 +48,7 @@ class Document:
     fault: Reason | None = None
     verbatim: bool = True
     yaml: str = ""
+    lossy: Mapping[str, str] = field(default_factory=dict)
 
 
 class Fences(NamedTuple):
@@ -176,7 +179,8 @@ def _finished(mapping: YamlMapping, body: str, findings: _Findings, *, verbatim:
         # Keys that are not strings are the exception: JavaScript converts them as we do.
         verbatim = verbatim and note.kind is YamlNoteKind.NON_STRING_KEY
     lines = {key: line + 1 for key, line in mapping.lines.items()}
-    return Document(mapping.value, lines, body, capped(findings.found), verbatim=verbatim, yaml=yaml)
+    lossy = {note.field: note.message.partition(";")[0] for note in reversed(mapping.notes) if note.kind in _LOSSES}
+    return Document(mapping.value, lines, body, capped(findings.found), verbatim=verbatim, yaml=yaml, lossy=lossy)
 
 
 def _file_line(line: int | None) -> int | None:

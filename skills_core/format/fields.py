@@ -76,11 +76,27 @@ class FieldReader:
         for key in (key for key in self.fields if key not in known):
             # Finding similar fields is slow, and faults beyond the limit are only counted.
             hint = _hint(key, known) if len(self.nested) < MAX_PER_REASON else ""
-            fault, then = f"unknown field {self.prefix + key[:_MAX_KEY]!r}", ""
-            if self.unreadable is not None and severity is not Severity.INFO:
-                self.unreadable.append(f"{fault}{hint}")
-                then = ", so the skill is excluded"
-            self.add(severity, Reason.UNKNOWN_FIELD, f"{fault}{then}{hint}", key)
+            self._report_key(key, hint, severity)
+
+    def check_meant(self, meant: Mapping[str, str]) -> None:
+        """Diagnose unknown fields that mean known ones: unknown keys, with those that they mean."""
+        for key, known in meant.items():
+            self._report_key(key, did_you_mean([known], "; did"), Severity.WARNING)
+
+    def _report_key(self, key: str, hint: str, severity: Severity) -> None:
+        fault, then = f"unknown field {self.prefix + key[:_MAX_KEY]!r}", ""
+        if self.unreadable is not None and severity is not Severity.INFO:
+            self.unreadable.append(f"{fault}{hint}")
+            then = ", so the skill is excluded"
+        self.add(severity, Reason.UNKNOWN_FIELD, f"{fault}{then}{hint}", key)
+
+    def without(self, keys: Mapping[str, str]) -> FieldReader:
+        """Return a reader of the same mapping without some keys."""
+        if not keys:
+            return self
+        return self._inner(
+            {key: value for key, value in self.fields.items() if key not in keys}, self.prefix, self.line
+        )
 
     def text(self, key: str) -> str | None:
         """Return a string; numbers and booleans are converted, because `version: 1.0` is common."""
@@ -254,11 +270,17 @@ def _hint(key: str, known: frozenset[str]) -> str:
 
 
 def _object_in(text: str) -> Mapping[str, JsonValue] | None:
-    """Return the JSON object in a string, parsed as YAML, which includes JSON, within the bounds of that parser."""
+    """Return the JSON object in a string, parsed as YAML, which includes JSON, within the bounds of that parser.
+
+    A text is no object if a part of it would be lost, as with a repeated key.
+    """
+    if not text.lstrip().startswith("{"):
+        return None
     try:
-        return load_mapping(text.strip()).value if text.lstrip().startswith("{") else None
+        mapping = load_mapping(text.strip())
     except YamlError:
         return None
+    return None if mapping.notes else mapping.value
 
 
 def _split_tools(text: str) -> tuple[str, ...]:

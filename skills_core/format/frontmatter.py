@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from skills_core.diagnostics import MAX_PER_REASON, Diagnostic, Reason, Severity, capped
 from skills_core.errors import did_you_mean
 from skills_core.format.fields import FieldReader
-from skills_core.format.gate import Gate, read_gate, read_metadata
+from skills_core.format.gate import Gate, read_gate, read_metadata, read_requires, read_stray_conditions
 from skills_core.format.layout import read_lines
 from skills_core.format.semantic_version import parse_version
 
@@ -145,7 +145,7 @@ def parse_frontmatter(document: Document, folder: str | None, path: str) -> tupl
     in a strict source.
     """
     reader = FieldReader(document.fields, document.lines, path)
-    front = _read(reader)
+    front = _read(reader, document)
     _check_name(front.name, folder, reader)
     _check_texts(front, reader)
     _check_unknown(reader)
@@ -173,7 +173,7 @@ def written_length(front: Frontmatter, key: str) -> int:
 def unquoted_fields(document: Document) -> tuple[str, ...]:
     """Return the paths of fields (`metadata.jdai.skillKey`, `tools[0].name`) that quotes would make strings."""
     reader = FieldReader(document.fields, {}, "")
-    _read(reader)
+    _read(reader, document)
     return tuple(reader.unquoted)
 
 
@@ -204,9 +204,16 @@ def name_fault(name: str) -> str | None:
     return None
 
 
-def _read(reader: FieldReader) -> Frontmatter:
-    fields = reader.fields
-    metadata = read_metadata(reader)
+def _read(reader: FieldReader, document: Document) -> Frontmatter:
+    fields, lossy = reader.fields, document.lossy
+    metadata = read_metadata(reader, document)
+    requires, gate_of_requires = read_requires(reader, lossy)
+    gates = (
+        read_gate(reader, lossy),
+        metadata.gate,
+        gate_of_requires,
+        read_stray_conditions(reader, unknown_fields(fields)),
+    )
     return Frontmatter(
         raw=fields,
         name=reader.text("name") or "",
@@ -220,7 +227,7 @@ def _read(reader: FieldReader) -> Frontmatter:
         references=reader.texts("references"),
         trigger=_read_trigger(reader),
         hint=reader.text("hint"),
-        gates=tuple(gate for gate in (read_gate(reader), metadata.gate) if gate != Gate()),
+        gates=tuple(gate for gate in gates if gate != Gate()),
         evaluation=_read_evaluation(reader.within("evaluation")) if "evaluation" in fields else None,
         skill_key=metadata.skill_key,
         always=metadata.always,
@@ -229,7 +236,7 @@ def _read(reader: FieldReader) -> Frontmatter:
         tools=_read_tools(reader),
         danger_patterns=reader.patterns("danger_patterns"),
         confirm_patterns=reader.patterns("confirm_patterns"),
-        requires=reader.texts("requires"),
+        requires=requires,
         # Any value counts as true, so that a skill meant to be withheld is: in YAML 1.2 `yes` and `on` are strings.
         disable_model_invocation=reader.flag("disable-model-invocation", unclear=True),
         user_invocable=reader.flag("user-invocable", default=True),

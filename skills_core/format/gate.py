@@ -6,18 +6,21 @@ A condition that cannot be read is not met. `skills_core.gates` evaluates gates.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason, Severity
+from skills_core.format.condition_keys import meant_by, stray_conditions, stray_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from skills_core.format.document import Document
     from skills_core.format.fields import FieldReader
     from skills_core.format.yaml12 import JsonValue
 
-__all__ = ["Gate", "HostMetadata", "read_gate", "read_metadata"]
+__all__ = ["Gate", "HostMetadata", "read_gate", "read_metadata", "read_requires", "read_stray_conditions"]
 
 _SYSTEMS = {"win32": "windows", "darwin": "macos"}
 # The names of Node, used in `metadata.openclaw`, and those of `when`.
@@ -33,6 +36,9 @@ _HOSTS = ("jdai", "openclaw", "clawdbot", "moltbot", "clawdis")
 
 _JDAI = frozenset({"os", "requires", "always", "skillKey", "primaryEnv", "emoji", "homepage", "install"})
 # JD.AI accepts the last three, which have no effect here.
+
+_HOST_SETTINGS = re.compile(rf"({'|'.join(_HOSTS)})[\"']?\s*:")
+_CONDITIONS = re.compile(r"\b(os|requires)[\"']?\s*:", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +73,10 @@ class HostMetadata:
     always: bool = False
 
 
-def read_gate(front: FieldReader) -> Gate:
-    """Read the field `when` of a frontmatter."""
+def read_gate(front: FieldReader, lossy: Mapping[str, str]) -> Gate:
+    """Read the field `when` of a frontmatter; `lossy` says which fields lost a part of their text, and how."""
+    if "when" in lossy:
+        return Gate(unreadable=(f"when: {lossy['when']}",))
     if front.fields.get("when") is None:
         return Gate()
     unreadable: list[str] = []
@@ -86,26 +94,50 @@ def read_gate(front: FieldReader) -> Gate:
     )
 
 
-def read_metadata(front: FieldReader) -> HostMetadata:
+def read_requires(front: FieldReader, lossy: Mapping[str, str]) -> tuple[tuple[str, ...], Gate]:
+    """Read the names of required skills, and the gate that is closed if they cannot be read."""
+    unreadable = [f"requires: {lossy['requires']}"] if "requires" in lossy else []
+    names = front.gating(unreadable).texts("requires")
+    return names, Gate(unreadable=tuple(unreadable))
+
+
+def read_stray_conditions(front: FieldReader, unknown: Sequence[str]) -> Gate:
+    """Return the gate that is closed if unknown fields of a frontmatter state conditions."""
+    strays = dict(stray_conditions(front.fields, unknown))
+    for key in unknown:
+        if meant_by(key, ("metadata",)) and _names_a_host(front.fields[key]):
+            strays[key] = "metadata"
+    return Gate(unreadable=tuple(f"unknown field {key!r}; did you mean {meant!r}?" for key, meant in strays.items()))
+
+
+def read_metadata(front: FieldReader, document: Document) -> HostMetadata:
     """Read the field `metadata` of a frontmatter.
 
     With `always`, the requirements of a host do not apply, nor does `os` to JD.AI. Metadata of other hosts is theirs:
     skillserve leaves their keys alone, and checks no requirements that it does not know.
     """
     value = front.fields.get("metadata")
-    if value is None:
-        return HostMetadata({}, Gate())
     unreadable: list[str] = []
     outer = front if isinstance(value, dict) or not _names_a_host(value) else front.gating(unreadable)
     metadata = outer.within("metadata").gating(None)
-    host = next((name for name in _HOSTS if name in metadata.fields), None)
+    host = next((name for name in _HOSTS if metadata.fields.get(name) is not None), None)
+    _check_hosts(metadata, host, unreadable)
+    # The lost part may be all settings of a host.
+    lossy = document.lossy.get("metadata")
+    if lossy is not None and document.yaml and not any(name in document.yaml for name in _HOSTS):
+        lossy = None
+    if lossy is not None:
+        unreadable.append(f"metadata: {lossy}")
     if host is None:
         return HostMetadata(metadata.fields, Gate(unreadable=tuple(unreadable)))
     is_jdai = host == "jdai"
-    settings = metadata.gating(unreadable if is_jdai else None).within(host).gating(None)
-    always = settings.flag("always")
+    gates = is_jdai or _states_conditions(metadata.fields[host])
+    settings = metadata.gating(unreadable if gates else None).within(host).gating(None)
+    strays = stray_settings((key for key in settings.fields if key not in _JDAI), strict=is_jdai)
+    settings.gating(unreadable).check_meant(strays)
     if is_jdai:
-        settings.check_keys(_JDAI)
+        settings.without(strays).check_keys(_JDAI)
+    always = settings.flag("always") and lossy is None
     gate = _read_host_gate(settings, unreadable, always=always, is_jdai=is_jdai)
     return HostMetadata(
         metadata.fields,
@@ -115,6 +147,15 @@ def read_metadata(front: FieldReader) -> HostMetadata:
         # In other hosts it means "whatever is missing", only in JD.AI "for every message".
         always=always and is_jdai,
     )
+
+
+def _check_hosts(metadata: FieldReader, host: str | None, unreadable: list[str]) -> None:
+    """Diagnose keys that mean a host, unless another one counts before it."""
+    counting = _HOSTS if host is None else _HOSTS[: _HOSTS.index(host) + 1]
+    unknown = (key for key in metadata.fields if key not in _HOSTS)
+    meant = {key: name for key in unknown if (name := meant_by(key, counting)) is not None}
+    strays = {key: name for key, name in meant.items() if _states_conditions({key: metadata.fields[key]})}
+    metadata.gating(unreadable).check_meant(strays)
 
 
 def _read_host_gate(settings: FieldReader, unreadable: list[str], *, always: bool, is_jdai: bool) -> Gate:
@@ -148,6 +189,13 @@ def _read_systems(reader: FieldReader) -> tuple[str, ...]:
 
 
 def _names_a_host(metadata: JsonValue) -> bool:
-    """Tell whether metadata that is no mapping looks like a list or JSON with the settings of a host."""
+    """Tell whether metadata that is no mapping looks like the settings of a host: a list, JSON or YAML in a text."""
     text = metadata if isinstance(metadata, str) else json.dumps(metadata)
-    return text.lstrip().startswith(("{", "[")) and any(name in text for name in _HOSTS)
+    is_json = text.lstrip().startswith(("{", "["))
+    return _HOST_SETTINGS.search(text) is not None or (is_json and any(name in text for name in _HOSTS))
+
+
+def _states_conditions(settings: JsonValue) -> bool:
+    """Tell whether the settings of a host, of any type, state conditions."""
+    text = settings if isinstance(settings, str) else json.dumps(settings)
+    return _CONDITIONS.search(text) is not None

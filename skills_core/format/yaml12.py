@@ -112,11 +112,12 @@ class YamlError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class YamlNote:
-    """A remark on a mapping that was read."""
+    """A remark on a mapping that was read; `field` is the top-level field that it concerns."""
 
     kind: YamlNoteKind
     message: str
     line: int
+    field: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +232,7 @@ class _Builder:
         self.root: dict[str, JsonValue] | None = None
         self.lines: dict[str, int] = {}
         self.notes: list[YamlNote] = []
+        self._field = ""
         self._rows = text.split("\n")
         self._restore = restore
         self._stack: list[_Open] = []
@@ -358,20 +360,19 @@ class _Builder:
         if isinstance(top.items, list):
             top.items.append(self._finite(value, event))
         elif top.key is None:
-            top.key = self._key(value, top.items, event)
+            top.key = value if isinstance(value, str) else key_text(value)
+            self._check_key(value, top.key, top.items, event)
         else:
             top.items[top.key] = self._finite(value, event)
             top.key = None
 
-    def _key(self, value: Scalar, mapping: dict[str, JsonValue], event: Event) -> str:
-        key = value if isinstance(value, str) else key_text(value)
+    def _check_key(self, value: Scalar, key: str, mapping: dict[str, JsonValue], event: Event) -> None:
+        if mapping is self.root:
+            self._field, self.lines[key] = key, _place(event)[0]
         if not isinstance(value, str):
             self._note(YamlNoteKind.NON_STRING_KEY, f"a key that is not a string becomes {key!r}", event)
         if key in mapping:
             self._note(YamlNoteKind.DUPLICATE_KEY, f"the key {key!r:.60} is repeated; the last value counts", event)
-        if mapping is self.root:
-            self.lines[key] = _place(event)[0]
-        return key
 
     def _finite(self, value: Scalar, event: Event) -> Scalar:
         if isinstance(value, float) and not math.isfinite(value):
@@ -385,7 +386,7 @@ class _Builder:
             _fail(YamlFault.TOO_MANY_NODES, f"more than {MAX_NODES:,} values once aliases are expanded", event)
 
     def _note(self, kind: YamlNoteKind, message: str, event: Event) -> None:
-        self.notes.append(YamlNote(kind, message, _place(event)[0]))
+        self.notes.append(YamlNote(kind, message, _place(event)[0], self._field))
 
 
 def _place(event: Event) -> tuple[int, int]:

@@ -83,12 +83,77 @@ def test_what_cannot_be_read_is_told_before_what_is_not_met() -> None:
     assert (excluded.reason, excluded.detail) == (Reason.UNREADABLE_CONDITION, "no such thing")
 
 
+SLIPS = {
+    "When: {os: windows}": "unknown field 'When'; did you mean 'when'?",
+    '"when\\u200b": {os: windows}': "unknown field 'when\\u200b'; did you mean 'when'?",
+    "when.os: windows": "unknown field 'when.os'; did you mean 'when'?",
+    "wehn: {os: windows}": "unknown field 'wehn'; did you mean 'when'?",
+    "<<: {when: {os: windows}}": "unknown field '<<'; did you mean 'when'?",
+    "when: {os: windows}\nwhen: {}": "when: the key 'when' is repeated",
+    "when:\n  os: windows\n  os: linux": "when: the key 'os' is repeated",
+    "when: {requires: {bins: .inf}}": "when: JSON has no such number",
+    "when: '{os: windows, os: linux}'": "when must be a mapping, not a string",
+    "requires: {bins: [x]}": "requires must be a list of strings, not a mapping",
+    "requires: [{skill: a}]": "requires must be a list of strings, not a list",
+    "requires: [a]\nrequires: []": "requires: the key 'requires' is repeated",
+    "Requires: [a]": "unknown field 'Requires'; did you mean 'requires'?",
+    "Metadata: {jdai: {os: windows}}": "unknown field 'Metadata'; did you mean 'metadata'?",
+    "metadata: {jdai: {os: windows}}\nmetadata: {}": "metadata: the key 'metadata' is repeated",
+    "metadata: {JDAI: {os: windows}}": "unknown field 'metadata.JDAI'; did you mean 'jdai'?",
+    "metadata: {jdai.os: windows}": "unknown field 'metadata.jdai.os'; did you mean 'jdai'?",
+    "metadata: {jdai: {OS: windows}}": "unknown field 'metadata.jdai.OS'; did you mean 'os'?",
+    "metadata: {jdai: {requiers: {bins: [x]}}}": "unknown field 'metadata.jdai.requiers'; did you mean 'requires'?",
+    "metadata: {jdai: {bins: [x]}}": "unknown field 'metadata.jdai.bins'; did you mean 'requires'?",
+    "metadata: {openclaw: {OS: [win32]}}": "unknown field 'metadata.openclaw.OS'; did you mean 'os'?",
+    "metadata: {openclaw: [{os: [win32]}]}": "metadata.openclaw must be a mapping, not a list",
+    "metadata: {openclaw: 'os: win32'}": "metadata.openclaw must be a mapping, not a string",
+    "metadata: |\n  jdai:\n    os: windows": "metadata must be a mapping, not a string",
+}
+
+
+@pytest.mark.parametrize(("fields", "fault"), SLIPS.items(), ids=SLIPS)
+def test_a_slip_in_a_condition_or_its_key_leaves_no_condition_out(fields: str, fault: str) -> None:
+    skill = skill_with(fields)
+    excluded = evaluate_gates(skill, NOWHERE)
+    assert excluded is not None
+    assert (excluded.reason, excluded.detail) == (Reason.UNREADABLE_CONDITION, fault)
+    assert Severity.WARNING in {found.severity for found in found_in(skill)}
+
+
+def test_an_absent_host_leaves_the_conditions_of_the_next_in_force() -> None:
+    excluded = evaluate_gates(skill_with("metadata: {jdai: null, openclaw: {os: [win32]}}"), NOWHERE)
+    assert excluded is not None
+    assert excluded.reason is Reason.OS_MISMATCH
+
+
+HOSTILE = "\\e[31m\\u202e" + "a" * 999
+PLACES_OF_NAMES = [
+    "when: {os: %s}",
+    "when: {requires: {bins: %s}}",
+    "when: {requires: {anyBins: %s}}",
+    "when: {requires: {env: %s}}",
+    "metadata: {jdai: {requires: {config: %s}}}",
+]
+
+
+@pytest.mark.parametrize("place", PLACES_OF_NAMES)
+def test_details_are_short_and_printable(place: str) -> None:
+    excluded = evaluate_gates(skill_with(place % f'["{HOSTILE}", {", ".join(f"n{n}" for n in range(999))}]'), NOWHERE)
+    assert excluded is not None
+    assert excluded.detail.isprintable()
+    assert len(excluded.detail) < 400
+
+
 IGNORED = {
     "always does away with all conditions": "metadata: {jdai: {always: true, os: 5, requires: {bins: {git: true}}}}",
     "always does away with requirements": "metadata: {openclaw: {always: true, requires: {bins: {git: true}}}}",
     "another host's metadata is its own": "metadata: {openclaw: true}",
     "a requirement that only another host knows": "metadata: {openclaw: {emoji: x, requires: {pip: [requests]}}}",
     "a key of JD.AI that is no condition": "metadata: {jdai: {allways: true}}",
+    "a repeated key that is no condition": "metadata: {author: a, author: b}",
+    "a key of the author": "metadata: {JDAI: {theme: dark}}",
+    "a misspelt field without conditions": "wen: {theme: dark}",
+    "a later host": "metadata: {jdai: {emoji: x}, OpenClaw: {os: [win32]}}",
     "blank conditions": "when: {os: ' ', requires: []}",
 }
 
