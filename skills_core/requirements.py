@@ -53,11 +53,17 @@ def unmet_requirements(served: Sequence[Requiring], unserved: Mapping[str, str])
         return {}
     causes = _missing(served, rest, providers, dependents)
     # Each of the others requires another one of them: they are on cycles, or lead to one.
-    edges = {number: _blocking(served[number], providers, satisfied, causes) for number in rest - causes.keys()}
-    causes |= {number: blocking[0] for number, blocking in edges.items()}
-    circular = _circular({number: {each.skill for each in blocking} for number, blocking in edges.items()})
+    met = {name for number in satisfied for name in served[number].names}
+    unmet = {
+        number: tuple(name for name in served[number].requires if name not in met) for number in rest - causes.keys()
+    }
+    circular = _circular(unmet, served)
+    first = _first_with_each_name(served, sorted(unmet))
+    first_circular = _first_with_each_name(served, sorted(circular))
+    causes |= {number: _Cause(name := unmet[number][0], first[name]) for number in unmet}
     for number in circular:
-        causes[number] = next(each for each in edges[number] if each.skill in circular)
+        name = next(name for name in unmet[number] if name in first_circular)
+        causes[number] = _Cause(name, first_circular[name])
     return {number: _exclusion(number, served, causes, circular, unserved) for number in sorted(rest)}
 
 
@@ -111,34 +117,39 @@ def _missing(
     return causes
 
 
-def _blocking(
-    skill: Requiring, providers: _Numbers, satisfied: set[int], missing: Mapping[int, _Cause]
-) -> list[_Cause]:
-    """Return the skills that may be on a cycle with this one: those that have its unmet names and miss none."""
-    return [
-        _Cause(name, number)
-        for name in skill.requires
-        if satisfied.isdisjoint(providers[name])
-        for number in providers[name]
-        if number not in missing
-    ]
+def _first_with_each_name(served: Sequence[Requiring], numbers: Iterable[int]) -> dict[str, int]:
+    first: dict[str, int] = {}
+    for number in numbers:
+        for name in served[number].names:
+            first.setdefault(name, number)
+    return first
 
 
-def _circular(requires: Mapping[int, set[int | None]]) -> frozenset[int]:
+def _circular(unmet: Mapping[int, Sequence[str]], served: Sequence[Requiring]) -> frozenset[int]:
     """Return the skills on cycles, or between cycles: what is left when skills that nothing left requires are removed.
 
-    Each skill requires one of the others.
+    `unmet` maps each skill to the names that it requires, which others of them have. Counts are kept by name, because
+    the pairs of skills that require and have a common name can be many.
     """
-    count = Counter(each for needed in requires.values() for each in needed)
-    waiting = [number for number in requires if not count[number]]
-    left = set(requires)
+    users = Counter(name for names in unmet.values() for name in names)
+    holders: _Numbers = defaultdict(list)
+    wanted: dict[int, int] = {}
+    for number in unmet:
+        names = {name for name in served[number].names if users[name]}
+        wanted[number] = len(names)
+        for name in names:
+            holders[name].append(number)
+    waiting = [number for number, count in wanted.items() if not count]
+    left = set(unmet)
     while waiting:
         number = waiting.pop()
         left.discard(number)
-        for each in requires[number]:
-            count[each] -= 1
-            if each is not None and not count[each]:
-                waiting.append(each)
+        for name in unmet[number]:
+            users[name] -= 1
+            for holder in holders[name] if not users[name] else ():
+                wanted[holder] -= 1
+                if not wanted[holder]:
+                    waiting.append(holder)
     return frozenset(left)
 
 
