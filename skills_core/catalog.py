@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from skills_core.catalog_filter import visible_skills
+from skills_core.catalog_filter import keeps_name, visible_skills
 from skills_core.conflicts import NOTHING_SETTLED, Settlement
 from skills_core.errors import AmbiguousSkillError, UnknownFileError, UnknownSkillError
 from skills_core.skill import Skill, SkillFile, State, is_same_skill
@@ -69,7 +69,7 @@ class Catalog:
         object.__setattr__(self, "offered", tuple(sorted(offered, key=_order_of_offer)))
         object.__setattr__(self, "_by_key", MappingProxyType({skill.key: skill for skill in active}))
         object.__setattr__(self, "_by_path", MappingProxyType({skill.path: skill for skill in active}))
-        object.__setattr__(self, "_keys_of", MappingProxyType(_keys_by_name(active)))
+        object.__setattr__(self, "_keys_of", MappingProxyType(_keys_by_name(self.skills)))
         object.__setattr__(self, "_paths", tuple(sorted(self._by_path)))
         object.__setattr__(self, "_depth", max((skill.path.count("/") + 1 for skill in active), default=0))
 
@@ -158,10 +158,15 @@ class Catalog:
         choices = {key: known[key].description for key in self._keys_of.get(name, ()) if key in known}
         if len(choices) > 1:
             raise AmbiguousSkillError(name, choices)
-        inactive = (skill for skill in self.skills if skill.state is not State.ACTIVE and name in skill.content.names)
-        other = None if name in self._keys_of else next(inactive, None)
+        inactive = [skill for skill in self.skills if skill.state is not State.ACTIVE and name in skill.content.names]
+        inactive.sort(key=lambda skill: skill.name != name)
+        other = None if name in self._keys_of else next(iter(inactive), None)
         because = f"it is {other.state} ({other.reason}: {other.detail})" if other is not None else ""
         raise UnknownSkillError(name, known, because)
+
+    def required(self, name: str) -> Skill | None:
+        """Return the active skill that a `requires` names: that of `get`, or the first of several with this name."""
+        return self.get(name) or next((self._by_key[key] for key in self._keys_of.get(name, ())), None)
 
     def at(self, path: str) -> Skill | None:
         """Return the active skill with this path, None if there is none."""
@@ -233,10 +238,14 @@ def order_of(skill: Skill) -> tuple[str, str, str]:
 
 
 def _keys_by_name(skills: Iterable[Skill]) -> dict[str, tuple[str, ...]]:
-    """Return the keys of the skills with each name or `skillKey` that is not simply the key of its only skill."""
+    """Return the keys of the active skills with each name or `skillKey` that is not simply the key of its only skill.
+
+    No `skillKey` takes the name of another skill, not even that of one which is excluded.
+    """
     keys: dict[str, list[str]] = {}
-    for skill in skills:
-        for name in skill.content.names:
+    taken = {skill.name for skill in skills if keeps_name(skill)}
+    for skill in (each for each in skills if each.state is State.ACTIVE):
+        for name in skill.content.names_beside(taken):
             if name != skill.key:
                 keys.setdefault(name, []).append(skill.key)
     return {name: tuple(found) for name, found in keys.items()}

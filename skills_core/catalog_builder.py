@@ -37,7 +37,8 @@ def build_catalog(sources: Sequence[LoadedSource], environment: Environment, bef
     competing = [candidate for candidate in candidates if decider.competes(candidate)]
     others = [candidate for candidate in candidates if not decider.competes(candidate)]
     settlement = settle(competing, before.settlement if before else None)
-    standings = apply_requirements(competing, [decider.standing(candidate, settlement) for candidate in competing])
+    standings = [decider.standing(candidate, settlement) for candidate in competing]
+    standings = apply_requirements(competing, standings, settlement)
     standings += [decider.standing(candidate, settlement) for candidate in others]
     known = {_place_of(skill): skill for skill in before.skills} if before else {}
     skills = [

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from skills_core.skill import SkillContent, SkillFile
 
-__all__ = ["visible_skills"]
+__all__ = ["keeps_name", "visible_skills"]
 
 _OF_REQUIREMENTS = frozenset({Reason.UNMET_REQUIREMENT, Reason.CIRCULAR_REQUIREMENT})
 
@@ -115,7 +115,7 @@ def _depends(
 ) -> bool:
     """Tell whether the state of a skill follows from a hidden one."""
     if skill.state is State.SHADOWED:
-        return any(id(other) in hidden for other in named[skill.name] if _keeps_name(other))
+        return any(id(other) in hidden for other in named[skill.name] if keeps_name(other))
     required = [other for name in skill.frontmatter.requires for other in provided.get(name, ())]
     if skill.reason in _OF_REQUIREMENTS:
         return any(id(other) in hidden for other in required)
@@ -126,7 +126,7 @@ def _depends(
     return any(name not in served for name in skill.frontmatter.requires)
 
 
-def _keeps_name(skill: Skill) -> bool:
+def keeps_name(skill: Skill) -> bool:
     """Tell whether a skill has won its name: it is served under it, or would be but for a gate or a requirement."""
     return skill.state is State.ACTIVE or (skill.state is State.EXCLUDED and skill.reason is not Reason.UNTRUSTED)
 
@@ -137,7 +137,7 @@ def _without_trace(skill: Skill, places: _Places, named: dict[str, list[Skill]],
         skill = replace(skill, content=_cut(skill, places))
     if not any(note.code is Reason.DUPLICATE_NAME for note in skill.notes):
         return skill
-    others = (other for other in named[skill.name] if other.path != skill.path and _keeps_name(other))
+    others = (other for other in named[skill.name] if other.path != skill.path and keeps_name(other))
     if any(id(other) not in hidden for other in others):
         return skill
     return replace(skill, notes=tuple(note for note in skill.notes if note.code is not Reason.DUPLICATE_NAME))

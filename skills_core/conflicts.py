@@ -47,11 +47,6 @@ class Candidate(NamedTuple):
         return self.content.name
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The names by which others may call the skill: its name, then its `skillKey` if that differs."""
-        return self.content.names
-
-    @property
     def requires(self) -> tuple[str, ...]:
         """The names of the skills that it requires."""
         return self.content.instructions.frontmatter.requires
@@ -79,14 +74,16 @@ class Settlement:
     """The outcome of all conflicts over names, by the candidates' positions.
 
     `placements` are those of the candidates that keep their name; `shadowing` maps each of the others to the candidate
-    that has the name. The outcome depends on `claims` (rank, place and name of each candidate), and on whether there is
-    `room` for each skill that is mapped to another path than its own.
+    that has the name; `names` are all names, also in lower case. The outcome depends on `claims` (rank, place and name
+    of each candidate), and on whether there is `room` for each skill that is mapped to another path than its own.
     """
 
     claims: tuple[tuple[int, str, str], ...] = ()
     room: Mapping[Spot, bool] = field(default_factory=dict, repr=False)
     placements: Mapping[Position, Placement] = field(default_factory=dict, repr=False)
     shadowing: Mapping[Position, Position] = field(default_factory=dict, repr=False)
+    names: frozenset[str] = frozenset()
+    lowered_names: frozenset[str] = frozenset()
 
 
 NOTHING_SETTLED = Settlement()
@@ -104,7 +101,8 @@ def settle(candidates: Sequence[Candidate], before: Settlement | None = None) ->
     shadowing = {(rank, place): winners[name] for rank, place, name in claims if rank != winners[name][0]}
     kept = {position: each for each in candidates if (position := each.position) not in shadowing}
     paths = _Paths(kept)
-    return Settlement(claims, paths.room, _placements(kept, paths.path_of), shadowing)
+    names, lowered = frozenset(winners), frozenset(name.lower() for name in winners)
+    return Settlement(claims, paths.room, _placements(kept, paths.path_of), shadowing, names, lowered)
 
 
 def _same_room(candidates: Sequence[Candidate], room: Mapping[Spot, bool]) -> bool:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from skills_core.disk.files import Location
 from skills_core.sources import SkillKind
-from skills_core.uris import file_uri
+from skills_core.uris import SCHEME, file_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from skills_core.diagnostics import Diagnostic, Reason
     from skills_core.disk.files import Fingerprint
@@ -98,7 +98,15 @@ class SkillContent:
     @property
     def names(self) -> tuple[str, ...]:
         """The names that others may use for the skill: its name, then its key in configuration if that differs."""
-        return (self.name,) if self.skill_key == self.name else (self.name, self.skill_key)
+        return self.names_beside(())
+
+    def names_beside(self, taken: Container[str]) -> tuple[str, ...]:
+        """Return the names that others may use beside skills with the names `taken`, which no key can be.
+
+        Nor can a key be a URI.
+        """
+        key = self.skill_key
+        return (self.name,) if key == self.name or key in taken or key.startswith(SCHEME) else (self.name, key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +115,7 @@ class Skill:
 
     `key` identifies it in enums, prompts and commands: its name, or its path if the name is not unique. `path` is that
     in URIs. `reason` and `detail` say why it is not active. `credential` is its primary one, None if it names none.
+    `skill_key` is its key in configuration: that of its content, unless another skill has it as its name.
     """
 
     content: SkillContent
@@ -118,16 +127,15 @@ class Skill:
     detail: str = ""
     notes: tuple[Diagnostic, ...] = ()
     credential: Credential | None = None
+    skill_key: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "skill_key", self.skill_key or self.content.skill_key)
 
     @property
     def name(self) -> str:
         """The display name; several skills may share it."""
         return self.content.name
-
-    @property
-    def skill_key(self) -> str:
-        """The skill's key in configuration."""
-        return self.content.skill_key
 
     @property
     def description(self) -> str:

@@ -70,7 +70,7 @@ class Decider:
         if winner is not None:
             rank, place = winner
             return Standing(State.SHADOWED, Reason.SHADOWED, f"shadowed by {_where(self._sources[rank].source, place)}")
-        exclusion = _exclusion_of(content, source, self._environment)
+        exclusion = self._exclusion_of(content, source, settlement)
         return Standing(State.EXCLUDED, exclusion.reason, exclusion.detail) if exclusion else ACTIVE
 
     def skill(self, candidate: Candidate, settlement: Settlement, standing: Standing) -> Skill:
@@ -81,9 +81,30 @@ class Decider:
         if (placement := settlement.placements.get(candidate.position)) is not None:
             key, path = placement.key, placement.path
             notes = _duplicate_note(candidate, key) if placement.shares_name else ()
-        entry = self._environment.entries.get(content.skill_key.lower())
+        skill_key = _settled_key(content, settlement)
+        entry = self._environment.entries.get(skill_key.lower())
         credential = primary_credential(content.instructions.frontmatter.primary_env, self._environment, entry)
-        return Skill(content, source, key, path, *standing, notes, credential)
+        return Skill(content, source, key, path, *standing, notes, credential, skill_key)
+
+    def _exclusion_of(self, content: SkillContent, source: Source, settlement: Settlement) -> Exclusion | None:
+        """Return why the user's choice or a gate excludes a skill of `source`, None where neither does."""
+        environment, key = self._environment, _settled_key(content, settlement).lower()
+        if exclusion := _choice_against(content, source, environment, settlement):
+            return exclusion
+        # An entry that disables does so by any key; for all other purposes, a key belongs to the skill of this name.
+        for each in {key: None, content.skill_key.lower(): None}:
+            entry = environment.entries.get(each)
+            if entry is not None and entry.enabled is False:
+                return Exclusion(Reason.DISABLED, f"skills.json has enabled: false for {each}")
+        allowed = environment.bundled if source.scope is Scope.BUNDLED else None
+        if allowed is not None and allowed.isdisjoint({content.name.lower(), key}):
+            return Exclusion(Reason.BUNDLED_NOT_ALLOWED, "allowBundled in skills.json does not name it")
+        front, entry = content.instructions.frontmatter, environment.entries.get(key)
+        for gate in front.gates:
+            exclusion = evaluate_gate(gate, environment, entry, front.primary_env)
+            if exclusion is not None:
+                return exclusion
+        return None
 
 
 def is_trusted(source: Source, environment: Environment) -> bool:
@@ -91,7 +112,9 @@ def is_trusted(source: Source, environment: Environment) -> bool:
     return source.project is None or environment.trusts(source.project)
 
 
-def apply_requirements(candidates: Sequence[Candidate], standings: Sequence[Standing]) -> list[Standing]:
+def apply_requirements(
+    candidates: Sequence[Candidate], standings: Sequence[Standing], settlement: Settlement
+) -> list[Standing]:
     """Return the standings with those candidates excluded that require a skill which is not served.
 
     `candidates` are those that compete for names.
@@ -104,9 +127,10 @@ def apply_requirements(candidates: Sequence[Candidate], standings: Sequence[Stan
         name: f"is {standing.state} ({standing.detail})"
         for candidate, standing in pairs
         if standing.state is not State.ACTIVE
-        for name in candidate.names
+        for name in candidate.content.names_beside(settlement.names)
     }
-    requiring = [Requiring(candidates[number].names, candidates[number].requires) for number in active]
+    competing = [candidates[number] for number in active]
+    requiring = [Requiring(each.content.names_beside(settlement.names), each.requires) for each in competing]
     result = [*standings]
     for position, exclusion in unmet_requirements(requiring, unserved).items():
         result[active[position]] = Standing(State.EXCLUDED, exclusion.reason, exclusion.detail)
@@ -122,36 +146,36 @@ def standing_of(skill: Skill, *, before_requirements: bool = False) -> Standing:
     return Standing(skill.state, skill.reason, skill.detail)
 
 
-def _exclusion_of(content: SkillContent, source: Source, environment: Environment) -> Exclusion | None:
-    """Return why the user's choice or a gate excludes a skill of `source`, None where neither does."""
-    if environment.disabled and any(_selects(choice, content, source) for choice in environment.disabled):
+def _settled_key(content: SkillContent, settlement: Settlement) -> str:
+    """Return the key of a skill in configuration, which is its name if its `skillKey` is the name of another skill.
+
+    Case does not matter, as in `skills.json`.
+    """
+    key = content.skill_key
+    is_taken = key.lower() != content.name.lower() and key.lower() in settlement.lowered_names
+    return content.name if is_taken else key
+
+
+def _choice_against(
+    content: SkillContent, source: Source, environment: Environment, settlement: Settlement
+) -> Exclusion | None:
+    """Return how the settings `enabled` and `disabled` exclude a skill, None if they do not."""
+    if any(_selects(choice, content, source, content.names) for choice in environment.disabled):
         return Exclusion(Reason.DISABLED, "the setting 'disabled' names it")
-    if environment.enabled and not any(_selects(choice, content, source) for choice in environment.enabled):
+    names = content.names_beside(settlement.names) if environment.enabled else ()
+    if environment.enabled and not any(_selects(choice, content, source, names) for choice in environment.enabled):
         return Exclusion(Reason.DISABLED, "the setting 'enabled' does not name it")
-    key = content.skill_key.lower()
-    entry = environment.entries.get(key)
-    if entry is not None and entry.enabled is False:
-        return Exclusion(Reason.DISABLED, f"skills.json has enabled: false for {key}")
-    allowed = environment.bundled if source.scope is Scope.BUNDLED else None
-    if allowed is not None and allowed.isdisjoint({content.name.lower(), key}):
-        return Exclusion(Reason.BUNDLED_NOT_ALLOWED, "allowBundled in skills.json does not name it")
-    front = content.instructions.frontmatter
-    for gate in front.gates:
-        exclusion = evaluate_gate(gate, environment, entry, front.primary_env)
-        if exclusion is not None:
-            return exclusion
     return None
 
 
-def _selects(choice: str, content: SkillContent, source: Source) -> bool:
-    """Tell whether a choice selects a skill: by its name or key, by `tag:TAG`, or by `source:` with a scope or path."""
-    front = content.instructions.frontmatter
+def _selects(choice: str, content: SkillContent, source: Source, names: Sequence[str]) -> bool:
+    """Tell whether a choice selects a skill: by one of `names`, by `tag:TAG`, or by `source:` with a scope or path."""
     kind, colon, value = choice.partition(":")
     if colon and kind == "tag":
-        return value.strip().lower() in {tag.lower() for tag in front.tags}
+        return value.strip().lower() in {tag.lower() for tag in content.instructions.frontmatter.tags}
     if colon and kind == "source":
         return value.strip() in {source.scope.value, str(source.root)}
-    return choice in {content.name, front.skill_key}
+    return choice in names
 
 
 def _untrusted(project: str) -> str:

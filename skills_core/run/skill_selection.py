@@ -123,17 +123,12 @@ def _requirements(skill: Skill, catalog: Catalog, known: Container[str]) -> Iter
 
 def _required(skill: Skill, catalog: Catalog) -> list[Skill]:
     """Return the active skills that `skill` names in `requires`, without those that only users may invoke."""
-    found = [each for name in skill.frontmatter.requires if (each := _served(name, catalog)) is not None]
+    found = [each for name in skill.frontmatter.requires if (each := catalog.required(name)) is not None]
     for each in found:
         if not each.model_invocable:
             about = (one_line(each.key), one_line(skill.key))
             logger.info("the skill %s, which %s requires, is no part of a run: only users may invoke it", *about)
     return [each for each in found if each.model_invocable]
-
-
-def _served(name: str, catalog: Catalog) -> Skill | None:
-    """Return the active skill with a name or `skillKey`; where several have it, the first by name and path."""
-    return catalog.get(name) or next((each for each in catalog.active if name in each.content.names), None)
 
 
 def _offered(skill: Skill, companions: Sequence[Companion], catalog: Catalog) -> tuple[Skill, ...]:
