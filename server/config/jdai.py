@@ -35,6 +35,9 @@ _SKILLS = ".jdai/skills.json"
 _MAX_DEPTH = 64
 # Objects nested more deeply are replaced instead of merged.
 
+_SHOWN = 100
+# Characters of a key that a diagnostic shows.
+
 _DEBOUNCE_MS = (50, 5000)
 # The bounds that JD.AI sets.
 
@@ -81,19 +84,17 @@ class JdaiFiles:
             config = _merged({key: value for key, value in config.items() if not _hides(higher, key)}, higher)
         for path in self._skills if trusted else self._skills[:1]:
             root = _read(path, problems)
-            choices = _object(root.get("skills")) if "skills" in root else root
-            _report_unclear_choices(choices, path, problems)
-            skills = _merged(skills, choices)
+            skills = _merged(skills, _choices(root, path, problems))
         load = _object(skills.get("load"))
         watch, debounce = load.get("watch"), load.get("watchDebounceMs")
-        entries = {key.lower(): _entry(_object(value)) for key, value in _object(skills.get("entries")).items()}
+        entries = {key: _entry(fields) for key, fields in _entries(skills).items()}
         bundled = skills.get("allowBundled")
         return JdaiSettings(
             watch=watch if isinstance(watch, bool) else None,
             watch_debounce_ms=_clamped(debounce) if type(debounce) is int else None,
             config=config,
             entries=entries,
-            bundled=frozenset(str(each).lower() for each in bundled) if isinstance(bundled, list) and bundled else None,
+            bundled=_bundled(bundled),
             problems=tuple(problems.found),
             unread=problems.unread,
         )
@@ -113,8 +114,7 @@ def script_variables(home: Path, skill: Skill) -> dict[str, str]:
     is not used: it must not control the environment of programs.
     """
     root = _read(home / _SKILLS, _Problems())
-    entries = _object((_object(root.get("skills")) if "skills" in root else root).get("entries"))
-    fields = next((_object(value) for key, value in entries.items() if key.lower() == skill.skill_key.lower()), {})
+    fields = _entries(_choices(root, home / _SKILLS, _Problems())).get(skill.skill_key.lower(), {})
     key, primary = _api_key(fields), skill.frontmatter.primary_env
     return {**({primary: key} if primary and key else {}), **_entry(fields).variables}
 
@@ -178,11 +178,38 @@ def _hides(higher: JsonObject, key: str) -> bool:
     return True
 
 
-def _report_unclear_choices(skills: JsonObject, path: Path, problems: _Problems) -> None:
-    for key, value in _object(skills.get("entries")).items():
-        enabled = _object(value).get("enabled")
+def _choices(root: JsonObject, path: Path, problems: _Problems) -> JsonObject:
+    """Return the settings of a `skills.json`, and report those that are unclear."""
+    skills = root.get("skills") if "skills" in root else root
+    for name, value in (("skills", skills), ("entries", _object(skills).get("entries"))):
+        if value is not None and not isinstance(value, dict):
+            problems.add(path, f"{name} must be an object; it is ignored")
+    bundled = _object(skills).get("allowBundled")
+    if bundled is not None and not isinstance(bundled, list | str):
+        problems.add(path, "allowBundled must be a list of names; no bundled skill is served")
+    for key, fields in _entries(_object(skills)).items():
+        enabled = fields.get("enabled")
         if enabled is not None and _as_flag(enabled) is None:
-            problems.add(path, f"enabled of {printable(key)!r} must be true or false; the skill is disabled")
+            problems.add(path, f"enabled of {printable(key[:_SHOWN])!r} must be true or false; the skill is disabled")
+    return _object(skills)
+
+
+def _entries(skills: JsonObject) -> dict[str, JsonObject]:
+    """Return the entries by key in lower case; `false` stands for an entry that only disables the skill."""
+    entries: dict[str, JsonObject] = {}
+    for key, value in _object(skills.get("entries")).items():
+        fields: JsonObject = value if isinstance(value, dict) else {} if value is None else {"enabled": value}
+        name = key.strip().lower()
+        entries[name] = _merged(entries.get(name, {}), fields)
+    return entries
+
+
+def _bundled(names: JsonValue) -> frozenset[str] | None:
+    """Return the allowed bundled skills, None for all; of an unclear value, none."""
+    if names is None or names == []:
+        return None
+    listed = [names] if isinstance(names, str) else names if isinstance(names, list) else []
+    return frozenset(str(each).lower() for each in listed)
 
 
 def _as_flag(value: JsonValue) -> bool | None:

@@ -14,7 +14,7 @@ from skills_core.diagnostics import Reason, one_line
 from skills_core.skill import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from skills_core.catalog import Catalog
     from skills_core.library import Change
@@ -25,13 +25,13 @@ __all__ = ["log_catalog", "log_change"]
 logger = logging.getLogger(__name__)
 
 _MAX_PLACES = 10
-# The places that one warning names.
+_MAX_COLLISIONS = 50
+# The places that one warning names, and the warnings about names at a time.
 
 
 def log_catalog(catalog: Catalog) -> None:
     """Log the skills of a new catalog that are not active."""
-    for message in _collisions(catalog):
-        logger.warning("%s", message)
+    _warn([*_collisions(catalog)])
     for skill in catalog.skills:
         # A collision names the skills that are shadowed.
         if skill.state not in {State.ACTIVE, State.SHADOWED}:
@@ -41,13 +41,18 @@ def log_catalog(catalog: Catalog) -> None:
 def log_change(change: Change) -> None:
     """Log what a reload changed; a collision only if it is new."""
     known = frozenset(_collisions(change.before))
-    for message in _collisions(change.after):
-        if message not in known:
-            logger.warning("%s", message)
+    _warn([message for message in _collisions(change.after) if message not in known])
     for skill in change.removed:
         logger.info("removed: %s (%s)", one_line(skill.key), one_line(skill.path))
     for skill in (*change.added, *(after for _, after in change.updated)):
         _log_skill(skill)
+
+
+def _warn(collisions: Sequence[str]) -> None:
+    for message in collisions[:_MAX_COLLISIONS]:
+        logger.warning("%s", message)
+    if len(collisions) > _MAX_COLLISIONS:
+        logger.warning("%d more names are those of several skills", len(collisions) - _MAX_COLLISIONS)
 
 
 def _log_skill(skill: Skill) -> None:

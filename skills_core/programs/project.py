@@ -5,6 +5,7 @@ Names and order follow adk-skill's discovery and index; what is a skill follows 
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +14,6 @@ from skills_core.loading.discovery import find_skill_files
 from skills_core.sources import Scope, Source, Strictness, explicit_sources, real_path
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Iterator
 
     from skills_core.catalog import Catalog
@@ -46,7 +46,9 @@ def project_sources(
         for folder, strictness in _HIDDEN_FOLDERS
     )
     inside = (source for source in hidden if source.root.is_relative_to(whole.root))
-    more = (Source(real_path(Path(extra)), optional=True) for extra in extras)
+    # No directory has such a name, and the system refuses it.
+    named = (Path(extra) for extra in extras if "\0" not in os.fspath(extra))
+    more = (Source(real_path(extra), optional=True) for extra in named)
     sources: dict[Path, Source] = {}
     for source in (whole, *inside, *more):
         sources.setdefault(source.root, source)

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skills_core.diagnostics import one_line
+from skills_core.diagnostics import shortened
 from skills_core.disk.files import Location, Reader
 from skills_core.errors import FileRefusedError
 
@@ -21,7 +21,8 @@ _LEFTOVERS = frozenset({"__pycache__", ".DS_Store", "Thumbs.db", "desktop.ini"})
 # Files that systems and interpreters create; they are not edits.
 
 _MAX_SHOWN_FILES = 5
-# Maximum number of files that an error names.
+_MAX_SHOWN = 200
+# Maximum number of files that an error names, and of characters of each.
 
 
 def edited_files(folder: Path, files: Mapping[str, str], *, record: str) -> list[str]:
@@ -72,5 +73,5 @@ def kind_of(path: Path) -> int | None:
 
 def named_files(paths: Sequence[str]) -> str:
     """Return the first of some paths for a message, and how many more there are."""
-    names = ", ".join(map(one_line, paths[:_MAX_SHOWN_FILES]))
+    names = ", ".join(shortened(path, _MAX_SHOWN) for path in paths[:_MAX_SHOWN_FILES])
     return f"{names} and {len(paths) - _MAX_SHOWN_FILES} more" if len(paths) > _MAX_SHOWN_FILES else names

@@ -130,7 +130,7 @@ def test_an_unclear_enabled_disables_the_skill_and_is_a_problem(
 
 
 @pytest.mark.parametrize(
-    "value", [{"skills": []}, {"entries": 1}, {"entries": {"one": "x"}}, {"load": "x"}, {"allowBundled": "x"}]
+    "value", [{"skills": []}, {"entries": 1}, {"entries": {"one": None}}, {"load": "x"}, {"allowBundled": []}]
 )
 def test_values_of_other_types_are_as_good_as_none(
     value: object, write: Write, read: Callable[[], JdaiSettings]
@@ -177,3 +177,37 @@ async def test_a_change_of_the_configuration_opens_and_closes_gates(
         write("home/skills.json", {"skills": {"entries": {"gated": {"enabled": False}}}})
         await session.until_told("tools")
         assert await session.enum() == []
+
+
+@pytest.mark.parametrize(
+    ("entries", "problems"),
+    [
+        ({"a": False}, 0),
+        ({"a": "off"}, 1),
+        ({"a": []}, 1),
+        ({"A ": {"enabled": False}, "a": {}}, 0),
+        ({"a": {"enabled": 0}}, 1),
+    ],
+)
+def test_an_entry_of_any_shape_that_disables_a_skill_does(
+    entries: object, problems: int, write: Write, read: Callable[[], JdaiSettings]
+) -> None:
+    write("home/skills.json", {"skills": {"entries": entries}})
+    settings = read()
+    assert settings.entries["a"].enabled is False
+    assert len(settings.problems) == problems
+
+
+@pytest.mark.parametrize("value", [{"skills": ["a"]}, {"entries": ["a"]}, {"allowBundled": {"a": True}}])
+def test_settings_of_a_wrong_type_are_problems(
+    value: dict[str, object], write: Write, read: Callable[[], JdaiSettings]
+) -> None:
+    write("home/skills.json", value)
+    settings = read()
+    assert [problem.code for problem in settings.problems] == [Reason.INVALID_CONFIGURATION]
+    assert settings.bundled == (frozenset() if "allowBundled" in value else None)
+
+
+def test_one_allowed_bundled_skill_needs_no_list(write: Write, read: Callable[[], JdaiSettings]) -> None:
+    write("home/skills.json", {"allowBundled": "One"})
+    assert read().bundled == {"one"}

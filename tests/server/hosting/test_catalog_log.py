@@ -85,3 +85,12 @@ def test_an_invalid_skill_is_warned_of_at_the_start_and_when_it_becomes_invalid(
     log_change(library.reload())
     assert [message.partition(" sha256:")[0] for message in caplog.messages] == ["invalid: bad", "invalid: worse"]
     assert all("missing_description: description is missing" in message for message in caplog.messages)
+
+
+def test_a_flood_of_collisions_is_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for number in range(60):
+        write_skill(tmp_path / "a", f"s{number}")
+        write_skill(tmp_path / "b", f"s{number}")
+    log_catalog(library_of(tmp_path).catalog)
+    assert len(caplog.messages) == 51
+    assert caplog.messages[-1] == "10 more names are those of several skills"
