@@ -44,5 +44,13 @@ def test_no_text_can_end_an_element(
     assert (skill.findtext("description") or "").strip() == "</description></skill><skill>&amp;"
 
 
+def test_characters_that_xml_does_not_allow_are_replaced(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path, "a", description='"\\x01 \\e[2J \\uFFFE"')
+    (skill,) = ET.fromstring(render_available_skills(load(tmp_path).catalog.offered))  # noqa: S314 - our own
+    assert (skill.findtext("description") or "").strip() == "\ufffd \ufffd[2J \ufffd"
+
+
 def test_without_skills_the_element_is_empty() -> None:
     assert render_available_skills([]) == "<available_skills>\n</available_skills>"
