@@ -7,13 +7,30 @@ and `env` has codes of its own for what the script did not do.
 from __future__ import annotations
 
 import json
-from typing import NoReturn
+import os
+import sys
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 import typer
 
 from skills_core.diagnostics import one_line
 
-__all__ = ["EXIT_LIMIT", "EXIT_NO", "EXIT_NOT_RUN", "EXIT_USAGE", "fail", "print_json", "print_notice", "print_text"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "EXIT_LIMIT",
+    "EXIT_NO",
+    "EXIT_NOT_RUN",
+    "EXIT_USAGE",
+    "discard_stream",
+    "fail",
+    "messages_may_be_lost",
+    "print_json",
+    "print_notice",
+    "print_text",
+]
 
 EXIT_NO = 1
 EXIT_USAGE = 2
@@ -33,10 +50,34 @@ def print_json(value: object) -> None:
 
 def print_notice(message: str) -> None:
     """Print a message on one line of stderr; escape control characters, because the text may come from a model."""
-    typer.echo(f"skillserve: {one_line(message)}", err=True)
+    with messages_may_be_lost():
+        typer.echo(f"skillserve: {one_line(message)}", err=True)
 
 
 def fail(message: str, code: int) -> NoReturn:
     """Exit with a message on stderr; escape control characters in each line, because it may quote untrusted names."""
-    typer.echo("\n".join(map(one_line, f"skillserve: {message}".split("\n"))), err=True)
+    with messages_may_be_lost():
+        typer.echo("\n".join(map(one_line, f"skillserve: {message}".split("\n"))), err=True)
     raise SystemExit(code)
+
+
+@contextmanager
+def messages_may_be_lost() -> Iterator[None]:
+    """Continue if stderr cannot be written: a lost message changes neither the result nor the exit code."""
+    try:
+        yield
+    except OSError:
+        discard_stream(sys.stderr)
+
+
+def discard_stream(stream: TextIO) -> None:
+    """Send what is written to a stream that failed, and what it has buffered, to nowhere.
+
+    Otherwise the interpreter fails when it flushes the stream at exit, and exits with another code.
+    """
+    with suppress(OSError, ValueError):
+        target = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(target, stream.fileno())
+        finally:
+            os.close(target)

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from server.cli.commands.options import AsJson, FollowSymlinks, RequireSandbox, TrustWorkspace
-from server.cli.console import EXIT_LIMIT, EXIT_NOT_RUN, fail, print_json, print_notice
+from server.cli.console import (
+    EXIT_LIMIT,
+    EXIT_NOT_RUN,
+    discard_stream,
+    fail,
+    messages_may_be_lost,
+    print_json,
+    print_notice,
+)
 from server.config.bootstrap import open_library, settings_of
 from server.config.machine import Machine, current_places
 from skills_core.diagnostics import one_line
@@ -19,7 +28,7 @@ from skills_core.run.scripts.environment import WorkingDirectory
 
 if TYPE_CHECKING:
     from server.scripts.report import ScriptReport
-    from skills_core.run.scripts.process import ProcessEnding
+    from skills_core.run.scripts.process import ProcessEnding, ProcessResult
     from skills_core.run.scripts.runner import ScriptResult
 
 __all__ = ["script"]
@@ -75,7 +84,8 @@ def script(  # noqa: PLR0913 - one parameter for each flag
     Options go before the skill's name. Everything after the path is passed to the script.
 
     The exit code is the script's, or 128 plus the number of the signal that ended it. It is 124 if the script reached
-    a limit, 125 if it was not run, and 2 for wrong use of this command. Any code but 0 is explained on stderr.
+    a limit, 125 if it was not run or its output cannot be written, and 2 for wrong use of this command. Any code but 0
+    is explained on stderr.
     """
     from server.scripts.factory import script_setup, variables_of
     from server.scripts.report import report_of
@@ -108,12 +118,29 @@ def script(  # noqa: PLR0913 - one parameter for each flag
 
 
 def _print_report(report: ScriptReport, result: ScriptResult, *, as_json: bool) -> None:
-    if as_json:
-        print_json({**report.facts, "stdout": report.stdout, "stderr": report.stderr})
-    else:
-        _print_bytes(result.finished.stdout, result.finished.stderr)
+    fault = _printed({**report.facts, "stdout": report.stdout, "stderr": report.stderr} if as_json else result.finished)
     if not report.succeeded:
         fail(one_line(report.summary), _exit_code(report.ending, report.exit_code))
+    if fault:
+        fail(f"the script succeeded, but its output cannot be written: {one_line(fault)}", EXIT_NOT_RUN)
+
+
+def _printed(output: ProcessResult | Mapping[str, object]) -> str:
+    """Print the output of a script, or an object on stdout; return why stdout cannot be written, else an empty text."""
+    if sys.stdout is None:
+        return "stdout is closed"
+    try:
+        if isinstance(output, Mapping):
+            print_json(output)
+        else:
+            _write(sys.stdout, output.stdout)
+    except OSError as error:
+        discard_stream(sys.stdout)
+        return f"stdout: {error.strerror or error}"
+    if not isinstance(output, Mapping):
+        with messages_may_be_lost():
+            _write(sys.stderr, output.stderr)
+    return ""
 
 
 def _exit_code(ending: ProcessEnding, exit_code: int | None) -> int:
@@ -131,8 +158,9 @@ def _exit_code(ending: ProcessEnding, exit_code: int | None) -> int:
     return exit_code - (1 << 32) if exit_code >= 1 << 31 else exit_code
 
 
-def _print_bytes(stdout: bytes, stderr: bytes) -> None:
-    for stream, raw in ((sys.stdout, stdout), (sys.stderr, stderr)):
-        stream.flush()
-        stream.buffer.write(raw)
-        stream.flush()
+def _write(stream: TextIO | None, raw: bytes) -> None:
+    if stream is None:
+        return
+    stream.flush()
+    stream.buffer.write(raw)
+    stream.flush()

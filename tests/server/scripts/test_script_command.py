@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -124,3 +125,58 @@ def test_a_script_starts_in_the_skills_folder_or_where_a_flag_says(
     ]:
         done = run_script(skills, *flags, "a", "scripts/list.py")
         assert (done.returncode, done.stdout.strip()) == (0, here), (flags, done.stderr)
+
+
+def script_process(skills: Path, *arguments: object) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [*SKILLSERVE, "script", "--dir", str(skills), *map(str, arguments)],
+        cwd=REPOSITORY,
+        env=server_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)], ids=["text", "json"])
+@pytest.mark.parametrize(("code", "told"), [(0, 125), (7, 7)])
+def test_output_that_nothing_reads_is_told_and_is_no_exit_code_of_the_script(
+    skills: Path, make_skill: MakeSkill, flags: tuple[str, ...], code: int, told: int
+) -> None:
+    make_skill("a", files={"a.py": EXIT})
+    with script_process(skills, *flags, "a", "a.py", code) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        lines = process.stderr.read().decode().splitlines()
+    assert process.returncode == told
+    assert lines[-1].startswith("skillserve: ")
+    assert ("cannot be written" in lines[-1]) == (code == 0)
+    assert "Traceback" not in "".join(lines)
+
+
+def test_messages_that_nothing_reads_change_no_exit_code(skills: Path, make_skill: MakeSkill) -> None:
+    make_skill("a", files={"a.py": b"import sys; print('x' * 100, file=sys.stderr); " + EXIT})
+    for code in (0, 2):
+        with script_process(skills, "a", "a.py", code) as process:
+            assert process.stderr is not None
+            process.stderr.close()
+            assert process.stdout is not None
+            assert process.stdout.read() == b"out\n"
+        assert process.returncode == code
+
+
+@POSIX
+def test_closed_streams_are_no_internal_error(skills: Path, make_skill: MakeSkill) -> None:
+    make_skill("a", files={"a.py": EXIT})
+    command = shlex.join([*SKILLSERVE, "script", "--dir", str(skills), "a", "a.py"])
+    for closed, code, expected in [(">&-", 0, 125), (">&-", 2, 2), ("2>&-", 0, 0), ("2>&-", 2, 2), (">&- 2>&-", 2, 2)]:
+        done = subprocess.run(
+            ["sh", "-c", f"{command} {code} {closed}"],
+            cwd=REPOSITORY,
+            env=server_environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == expected, (closed, done.stderr)
+        assert "Traceback" not in done.stderr
