@@ -26,6 +26,7 @@ __all__ = [
     "EXIT_USAGE",
     "discard_stream",
     "fail",
+    "json_text",
     "messages_may_be_lost",
     "print_json",
     "print_notice",
@@ -45,7 +46,12 @@ def print_text(text: str) -> None:
 
 def print_json(value: object) -> None:
     """Print a JSON document on stdout."""
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    typer.echo(json_text(value))
+
+
+def json_text(value: object) -> str:
+    """Return a JSON document for people and programs."""
+    return json.dumps(value, ensure_ascii=False, indent=2)
 
 
 def print_notice(message: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -16,8 +15,8 @@ from server.cli.console import (
     EXIT_NOT_RUN,
     discard_stream,
     fail,
+    json_text,
     messages_may_be_lost,
-    print_json,
     print_notice,
 )
 from server.config.bootstrap import open_library, settings_of
@@ -28,7 +27,7 @@ from skills_core.run.scripts.environment import WorkingDirectory
 
 if TYPE_CHECKING:
     from server.scripts.report import ScriptReport
-    from skills_core.run.scripts.process import ProcessEnding, ProcessResult
+    from skills_core.run.scripts.process import ProcessEnding
     from skills_core.run.scripts.runner import ScriptResult
 
 __all__ = ["script"]
@@ -118,29 +117,32 @@ def script(  # noqa: PLR0913 - one parameter for each flag
 
 
 def _print_report(report: ScriptReport, result: ScriptResult, *, as_json: bool) -> None:
-    fault = _printed({**report.facts, "stdout": report.stdout, "stderr": report.stderr} if as_json else result.finished)
+    stdout, stderr = result.finished.stdout, result.finished.stderr
+    if as_json:
+        text = json_text({**report.facts, "stdout": report.stdout, "stderr": report.stderr})
+        stdout, stderr = f"{text}\n".encode("utf-8", "backslashreplace"), b""
+    fault = _print_bytes(stdout, stderr)
     if not report.succeeded:
         fail(one_line(report.summary), _exit_code(report.ending, report.exit_code))
     if fault:
-        fail(f"the script succeeded, but its output cannot be written: {one_line(fault)}", EXIT_NOT_RUN)
+        fail(f"the script succeeded, but its output cannot be written to stdout: {fault}", EXIT_NOT_RUN)
 
 
-def _printed(output: ProcessResult | Mapping[str, object]) -> str:
-    """Print the output of a script, or an object on stdout; return why stdout cannot be written, else an empty text."""
+def _print_bytes(stdout: bytes, stderr: bytes) -> str:
+    """Print on both streams; return why stdout cannot be written, else an empty text."""
+    fault = ""
     if sys.stdout is None:
-        return "stdout is closed"
-    try:
-        if isinstance(output, Mapping):
-            print_json(output)
-        else:
-            _write(sys.stdout, output.stdout)
-    except OSError as error:
-        discard_stream(sys.stdout)
-        return f"stdout: {error.strerror or error}"
-    if not isinstance(output, Mapping):
+        fault = "it is closed"
+    else:
+        try:
+            _write(sys.stdout, stdout)
+        except OSError as error:
+            discard_stream(sys.stdout)
+            fault = error.strerror or str(error)
+    if sys.stderr is not None:
         with messages_may_be_lost():
-            _write(sys.stderr, output.stderr)
-    return ""
+            _write(sys.stderr, stderr)
+    return fault
 
 
 def _exit_code(ending: ProcessEnding, exit_code: int | None) -> int:
@@ -158,9 +160,10 @@ def _exit_code(ending: ProcessEnding, exit_code: int | None) -> int:
     return exit_code - (1 << 32) if exit_code >= 1 << 31 else exit_code
 
 
-def _write(stream: TextIO | None, raw: bytes) -> None:
-    if stream is None:
-        return
+def _write(stream: TextIO, raw: bytes) -> None:
     stream.flush()
-    stream.buffer.write(raw)
+    left = memoryview(raw)
+    while left:
+        # With PYTHONUNBUFFERED, a write to a pipe may end early.
+        left = left[stream.buffer.write(left) :]
     stream.flush()

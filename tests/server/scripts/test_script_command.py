@@ -127,11 +127,11 @@ def test_a_script_starts_in_the_skills_folder_or_where_a_flag_says(
         assert (done.returncode, done.stdout.strip()) == (0, here), (flags, done.stderr)
 
 
-def script_process(skills: Path, *arguments: object) -> subprocess.Popen[bytes]:
+def script_process(skills: Path, *arguments: object, **environment: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [*SKILLSERVE, "script", "--dir", str(skills), *map(str, arguments)],
         cwd=REPOSITORY,
-        env=server_environment(),
+        env=server_environment(**environment),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -163,6 +163,21 @@ def test_messages_that_nothing_reads_change_no_exit_code(skills: Path, make_skil
             assert process.stdout is not None
             assert process.stdout.read() == b"out\n"
         assert process.returncode == code
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("flags", [(), ("--json",)], ids=["text", "json"])
+def test_output_that_is_read_in_part_is_told(
+    skills: Path, make_skill: MakeSkill, flags: tuple[str, ...], unbuffered: str
+) -> None:
+    make_skill("a", files={"a.py": b"print('x' * 1_000_000)"})
+    with script_process(skills, *flags, "a", "a.py", PYTHONUNBUFFERED=unbuffered) as process:
+        assert process.stdout is not None
+        process.stdout.read(1)
+        process.stdout.close()
+        assert process.stderr is not None
+        assert b"cannot be written" in process.stderr.read()
+    assert process.returncode == 125
 
 
 @POSIX
