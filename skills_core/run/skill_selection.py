@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import deque
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from skills_core.context.triggers import always_on
@@ -67,21 +69,40 @@ def select_skills(skill: Skill, catalog: Catalog) -> SkillSelection:
     """Return the skills of a run of `skill` for a caller who sees `catalog`.
 
     The companions are in the order of their texts: always-on skills as in the catalog, then required skills, each after
-    those that it requires. Where not all texts fit, those of required skills have priority.
+    those that it requires. Where not all fit, required skills have priority, the nearest to `skill` first.
     """
+    distances = _distances(skill, catalog)
+
+    def priority(companion: Companion) -> tuple[bool, float]:
+        return companion.origin is not Origin.REQUIRED, distances.get(companion.skill.path, inf)
+
     found = _companions(skill, catalog)
+    if len(found) > MAX_COMPANIONS:
+        logger.warning("a run of %s leaves out %d companions", one_line(skill.key), len(found) - MAX_COMPANIONS)
+        kept = {each.skill.path for each in sorted(found, key=priority)[:MAX_COMPANIONS]}
+        found = [each for each in found if each.skill.path in kept]
     room, fitting = MAX_COMPANION_CHARACTERS, set[str]()
-    for each in sorted(found, key=_priority):
-        size = len(render_activation(each.skill))
+    for each in sorted(found, key=priority):
+        # An activation is at least as long as the body, and rendering a long one takes a while.
+        size = len(render_activation(each.skill)) if len(each.skill.body) <= room else inf
         if size <= room:
-            room -= size
+            room -= int(size)
             fitting.add(each.skill.path)
     companions = tuple(Companion(each.skill, each.origin, each.skill.path in fitting) for each in found)
     return SkillSelection(catalog, companions, _offered(skill, companions, catalog))
 
 
-def _priority(companion: Companion) -> bool:
-    return companion.origin is not Origin.REQUIRED
+def _distances(skill: Skill, catalog: Catalog) -> dict[str, float]:
+    """Return how many steps lead from `skill` to each skill that it requires, by path."""
+    distances: dict[str, float] = {skill.path: 0}
+    waiting = deque([skill])
+    while waiting:
+        current = waiting.popleft()
+        for each in _required(current, catalog):
+            if each.path not in distances:
+                distances[each.path] = distances[current.path] + 1
+                waiting.append(each)
+    return distances
 
 
 def _companions(skill: Skill, catalog: Catalog) -> list[Companion]:
@@ -93,12 +114,7 @@ def _companions(skill: Skill, catalog: Catalog) -> list[Companion]:
             ordered |= {one.path: one for one in [*_requirements(each, catalog, ordered), each]}
     ordered |= {each.path: each for each in required if each.path not in ordered}
     del ordered[skill.path]
-    found = [Companion(each, Origin.ALWAYS_ON if path in always else Origin.REQUIRED) for path, each in ordered.items()]
-    if len(found) <= MAX_COMPANIONS:
-        return found
-    logger.warning("a run of %s leaves out %d companions", one_line(skill.key), len(found) - MAX_COMPANIONS)
-    kept = {each.skill.path for each in sorted(found, key=_priority)[:MAX_COMPANIONS]}
-    return [each for each in found if each.skill.path in kept]
+    return [Companion(each, Origin.ALWAYS_ON if path in always else Origin.REQUIRED) for path, each in ordered.items()]
 
 
 def _requirements(skill: Skill, catalog: Catalog, known: Container[str]) -> Iterator[Skill]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from skills_core import Catalog
+from skills_core import Catalog, Skill, render_activation
 from skills_core.run import skill_selection
 from skills_core.run.outcome import Origin
 from skills_core.run.skill_selection import SkillSelection, select_skills
@@ -135,6 +135,31 @@ def test_texts_that_do_not_fit_are_left_out_and_offered_and_required_ones_have_p
         ("needed", True),
     ]
     assert [each.key for each in selection.offered] == ["a-rule"]
+
+
+@pytest.mark.parametrize("limit", ["MAX_COMPANIONS", "MAX_COMPANION_CHARACTERS"])
+def test_of_a_long_chain_the_nearest_skills_take_part(
+    catalog_of: Write, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    chain = {f"s{number}": f"requires: [s{number + 1}]" for number in range(9)}
+    catalog = catalog_of({**chain, "s9": "", "always": ALWAYS})
+    length = len(render_activation(catalog.skill("s1")))
+    monkeypatch.setattr(skill_selection, limit, 3 if limit == "MAX_COMPANIONS" else 3 * length + 1)
+    selection = of(catalog, "s0")
+    assert [each.skill.key for each in selection.companions if each.included] == ["s3", "s2", "s1"]
+
+
+def test_a_text_that_cannot_fit_is_not_rendered(catalog_of: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = catalog_of({"doer": "", "long": {"fields": ALWAYS, "body": "x" * 64_001}, "short": ALWAYS})
+    rendered: list[str] = []
+
+    def render(skill: Skill) -> str:
+        rendered.append(skill.key)
+        return render_activation(skill)
+
+    monkeypatch.setattr(skill_selection, "render_activation", render)
+    assert [each.included for each in of(catalog, "doer").companions] == [False, True]
+    assert rendered == ["short"]
 
 
 def test_the_number_of_companions_and_of_offered_skills_is_bounded(
