@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import one_line
+from skills_core.disk.names import MAIN_FILE
 from skills_core.errors import ToolFailedError
 from skills_core.rendering import activation_inputs, entries_within, render_activation, render_request
+from skills_core.rendering.escaping import quote_attribute
 from skills_core.run.run_skills import MAX_ACTIVATIONS
 from skills_core.run.tools.tool import Effect, Role, Tool
 from skills_core.toolboxes import Capability
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from skills_core.run.ports import JsonObject
     from skills_core.run.run_skills import RunSkills
     from skills_core.run.tools.tool import CallContext
+    from skills_core.skill import Skill
 
 __all__ = ["ACTIVATE", "activate_skill_tool", "activation_of_call"]
 
@@ -42,7 +45,7 @@ def activate_skill_tool(skills: RunSkills, recipient: Callable[[], Recipient]) -
     A call changes nothing: the run notes an activation once the call is recorded.
     """
 
-    async def perform(arguments: JsonObject, _context: CallContext) -> str:
+    async def perform(arguments: JsonObject, context: CallContext) -> str:
         name, given = activation_of_call(arguments)
         key = skills.key_of(name)
         if skills.has_text(key, given):
@@ -61,7 +64,8 @@ def activate_skill_tool(skills: RunSkills, recipient: Callable[[], Recipient]) -
             )
         values, message = activation_inputs(skill, given)
         text = render_activation(skill, values, recipient())
-        return f"{text}\n\n{render_request(skill, message)}" if message else text
+        request = f"\n\n{render_request(skill, message)}" if message else ""
+        return _within(context.characters, skill, context.redact(text), context.redact(request))
 
     return Tool(
         ACTIVATE,
@@ -93,6 +97,19 @@ def activation_of_call(arguments: Mapping[str, JsonValue]) -> tuple[str, dict[st
     given = arguments.get("arguments")
     values = given if isinstance(given, dict) else {}
     return str(arguments.get("name", "")), {name: str(value) for name, value in values.items()}
+
+
+def _within(limit: int, skill: Skill, text: str, request: str) -> str:
+    """Return an activation and the user's message; if they are too long, with the rest of the text left to be read."""
+    if len(text) + len(request) <= limit:
+        return f"{text}{request}"
+    main = skill.content.main
+    path = main.path if main is not None else MAIN_FILE
+    note = (
+        "\n[The instructions do not end here. Read the rest before you follow them: call read_skill_file (skill "
+        f"{quote_attribute(skill.key)}, path {quote_attribute(path)}) with first_line.]\n</skill_content>"
+    )
+    return f"{text[: max(limit - len(note) - len(request), 0)]}{note}{request}"
 
 
 def _description(skills: RunSkills) -> str:

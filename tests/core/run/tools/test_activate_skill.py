@@ -61,6 +61,31 @@ async def test_an_activation_has_the_bytes_of_every_surface(catalog: Catalog, ca
     assert made.text == f"{activation}\n\n{render_request(third, 'kindly')}"
 
 
+async def test_instructions_that_are_too_long_for_one_reply_say_where_the_rest_is(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Any, make_gate: Any
+) -> None:
+    for name in ("doer", "long"):
+        write_skill(tmp_path, name, body="A line with a secret.\n" * 500 + "The end.")
+    catalog: Catalog = load(tmp_path).catalog
+    skills = RunSkills(catalog.skill("doer"), (), {"long": Offer(None, catalog.skill("long"))})
+    tools = (activate_skill_tool(skills, lambda: HERE), read_skill_file_tool(skills))
+    for characters in range(2000, 2030):
+        gate = make_gate(*tools, tool_characters=characters, secrets={"KEY": "A line with a secret."})
+        arguments = {"name": "long", "arguments": {"arguments": "kindly"}}
+        made = await gate.call("activate_skill", arguments, 1)
+        assert len(made.text) == characters
+        text, _, note = made.text.rpartition("\n[The instructions do not end here. ")
+        assert text.startswith('<skill_content name="long"')
+        assert 'read_skill_file (skill "long", path "SKILL.md")' in note
+        assert "</skill_content>\n\nThe user" in note
+        assert not text.endswith(("A line with a secret", "A line with"))
+    assert skills.activate("long", {})
+    assert (
+        "The end."
+        in (await gate.call("read_skill_file", {"skill": "long", "path": "SKILL.md", "first_line": 500}, 1)).text
+    )
+
+
 async def test_a_skill_that_is_there_already_is_not_repeated(call: Any, skills: RunSkills) -> None:
     assert "To {{who}}." in (await call(name="third")).text
     for name in ("third", "base", "doer"):
