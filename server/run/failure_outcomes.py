@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.run.durable.errors import RunConflictError
 from skills_core.run.durable.recorded_run import RunState
+from skills_core.run.durable.worker_config import RUN_FORMAT
 from skills_core.run.outcome import RunOutcome, RunProblem, RunStatus
 from skills_core.run.workflow.outcome import WorkflowOutcome, WorkflowProblem
 
@@ -48,16 +49,23 @@ def unfinished_workflow_outcome(run_id: str, plan: Plan, error: RunNotDoneError)
 
 
 def conflict_details(error: RunConflictError, kind: str, inputs: JsonObject) -> RunConflictError:
-    """Explain the conflict when the run belongs to another worker pool, or when only skills changed."""
+    """Explain the conflict when the run belongs to another worker pool or run format, or when only skills differ."""
     recorded = error.recorded
     if recorded is None:
         return RunConflictError(error.run_id, "by a process with other folders, another model or other tools")
     if recorded.kind != kind or kind != "skill":
         return error
-    skills: JsonObject = {"digest": None, "companions": None}
+    if recorded.run_format != str(RUN_FORMAT):
+        # Formats differ in the names of inputs too, so only those of both can be compared.
+        same = all(inputs.get(name, given) == given for name, given in recorded.given.items() if name != "digest")
+        how = "by a version with another run format, which alone can continue or read it"
+        return RunConflictError(error.run_id, how, recorded, "Choose another name.") if same else error
+    skills: JsonObject = dict.fromkeys(("digest", "companions", "restricted"))
     if {**recorded.given, **skills} != {**inputs, **skills}:
         return error
     changed = f"and the skill has changed since, from {recorded.given.get('digest')} to {inputs['digest']}"
     if recorded.given.get("digest") == inputs["digest"]:
-        changed = "and the skills that go with it (always on or required) have changed since"
+        changed = (
+            "and the skills that go with it (always on or required) have changed since, or its client sees other skills"
+        )
     return RunConflictError(error.run_id, changed, recorded)

@@ -20,12 +20,13 @@ class RunConflictError(SkillsError):
     """A run of this name exists with other data; `recorded` is that run, None if another pool owns it."""
 
     def __init__(
-        self, run_id: str, how: str = "of another kind or with another input", recorded: RecordedRun | None = None
+        self,
+        run_id: str,
+        how: str = "of another kind or with another input",
+        recorded: RecordedRun | None = None,
+        advice: str = "Give it the same kind and input as then, or choose another name.",
     ) -> None:
-        super().__init__(
-            f"The run {run_id[:200]!r} is recorded already, {how}. Give it the same kind and input as then, or choose "
-            "another name."
-        )
+        super().__init__(f"The run {run_id[:200]!r} is recorded already, {how}. {advice}")
         self.run_id = run_id
         self.recorded = recorded
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from server.config.settings import OptionalTool
 from server.run.failure_outcomes import conflict_details
 from server.run.pool_id import pool_id
 from skills_core.run.durable.errors import RunConflictError
+from skills_core.run.durable.recorded_run import RecordedRun, RunState
+from skills_core.run.durable.worker_config import RUN_FORMAT
 from skills_core.run.tools.workspace_names import WorkspaceTool
 from tests.server.settings import make_settings
 
@@ -66,3 +69,31 @@ def test_relative_paths_are_resolved_against_the_working_directory(
 def test_a_conflict_with_another_pool_names_the_possible_differences() -> None:
     error = conflict_details(RunConflictError("one", "by another pool"), "skill", {})
     assert "by a process with other folders, another model or other tools" in str(error)
+
+
+RECORDED = RecordedRun(
+    run_id="one",
+    kind="skill",
+    given={"skill": "a", "digest": "d", "companions": [], "restricted": True},
+    state=RunState.RUNNING,
+    run_format=str(RUN_FORMAT),
+)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "inputs", "expected"),
+    [
+        ({}, {"skill": "b"}, "another input"),
+        ({}, {"digest": "e"}, "the skill has changed since, from d to e"),
+        ({}, {"companions": [{}]}, "or its client sees other skills"),
+        ({}, {"restricted": False}, "or its client sees other skills"),
+        # As the version before recorded them.
+        ({"given": {"skill": "a", "digest": "d"}, "run_format": "1"}, {}, "a version with another run format"),
+        ({"given": {"skill": "a", "digest": "d"}, "run_format": "1"}, {"skill": "b"}, "another input"),
+    ],
+)
+def test_a_conflict_says_what_differs(recorded: dict[str, Any], inputs: dict[str, Any], expected: str) -> None:
+    run = replace(RECORDED, **recorded)
+    error = conflict_details(RunConflictError("one", recorded=run), "skill", {**RECORDED.given, **inputs})
+    assert expected in str(error)
+    assert ("Give it the same" in str(error)) == ("run format" not in expected)
