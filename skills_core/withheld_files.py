@@ -13,7 +13,7 @@ import posixpath
 from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import Reason, one_line
-from skills_core.disk.names import MAIN_FILE, MAIN_FILE_LOWERCASE
+from skills_core.disk.names import EVALS, MAIN_FILE, MAIN_FILE_LOWERCASE
 from skills_core.errors import EvalFileError
 from skills_core.format.instructions import parse_instructions
 from skills_core.sources import SkillKind, Strictness
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from skills_core.skill import Skill, SkillContent, SkillFile
 
 __all__ = ["files_for_models", "is_eval_file", "is_eval_path", "is_withheld_from_models", "refuse_eval_file"]
-
-_EVALS: Final = "evals"
 
 _FIELD: Final = b"disable-model-invocation"
 _PARSED: Final = frozenset({None, Reason.MISSING_FRONTMATTER})
@@ -73,12 +71,12 @@ def is_eval_path(content: SkillContent, path: str) -> bool:
 
     Case does not matter, because some file systems ignore it.
     """
-    if f"{_EVALS}/" not in path.casefold():
+    if f"{EVALS}/" not in path.casefold():
         # So for nearly all files of thousands of skills.
         return False
     *folders, _ = path.split("/")
     return any(
-        folder.casefold() == _EVALS and (number == 0 or _is_skill(content, "/".join(folders[:number])))
+        folder.casefold() == EVALS and (number == 0 or _is_skill(content, "/".join(folders[:number])))
         for number, folder in enumerate(folders)
     )
 
@@ -94,4 +92,4 @@ def _is_eval_target(content: SkillContent, target: Location) -> bool:
     inside = f"{folder}/" if folder else ""
     if target.relative.startswith(inside):
         return is_eval_path(content, target.relative.removeprefix(inside))
-    return _EVALS in target.relative.casefold().split("/")[:-1]
+    return EVALS in target.relative.casefold().split("/")[:-1]

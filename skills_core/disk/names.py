@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["DOCUMENTS_FOLDER", "MAIN_FILE", "MAIN_FILE_LOWERCASE", "is_ignored"]
+__all__ = ["DOCUMENTS_FOLDER", "EVALS", "MAIN_FILE", "MAIN_FILE_LOWERCASE", "is_ignored"]
 
 MAIN_FILE = "SKILL.md"
 """The file that makes its folder a skill."""
@@ -14,6 +14,9 @@ MAIN_FILE_LOWERCASE = "skill.md"
 
 DOCUMENTS_FOLDER = ".skills"
 """A hidden folder that is scanned: each Markdown file in it may be a skill."""
+
+EVALS = "evals"
+"""The folder, in any case, in the folder of a skill, that has the files of its tests."""
 
 # The other hidden names that are scanned are folders of OpenAI's public collection of skills.
 _IGNORED = re.compile(

@@ -11,6 +11,7 @@ from skills_core.disk.files import Reader
 from skills_core.disk.folders import Listing, find_main
 from skills_core.disk.gitignore import FILE_NAME, UNUSABLE_RULES
 from skills_core.disk.links import LinkIndex
+from skills_core.disk.names import EVALS
 from skills_core.disk.scan import Tree, join, parent, rescan, scan
 from skills_core.loading.document_loader import load_document
 from skills_core.loading.documents import find_documents
@@ -84,7 +85,7 @@ def find_skill_files(source: Source) -> Iterator[str]:
     tree = scan(source, fingerprints=False)
     for folder, listing in tree.items():
         main = find_main(listing) if SkillKind.FOLDER in source.kinds else None
-        if main is not None:
+        if main is not None and not _is_input_of_tests(tree, folder):
             yield join(folder, main)
         for name, _ in find_documents(source, tree, folder):
             yield join(folder, name)
@@ -116,10 +117,11 @@ def reload_source(loaded: LoadedSource, changed: Iterable[str] | None = None) ->
         # Copying a mapping is many times as fast as building it again.
         known = loaded.contents.copy(), loaded.documents.copy(), loaded.texts.copy()
         loading = _Loading(loaded, tree, reader, UnreadPaths(loaded.unread), *known, paths, touched, loaded.main_only)
-        for folder in stale:
+        uncovered = _uncovered(loaded.tree, tree, stale)
+        for folder in stale | uncovered:
             loading.load_folder(folder)
         if loaded.source.kinds != {SkillKind.FOLDER}:
-            for folder in stale | _uncovered(loaded.tree, tree, stale) | _referring(loaded.documents):
+            for folder in stale | uncovered | _referring(loaded.documents):
                 loading.load_documents(folder)
     return _finish(loading)
 
@@ -156,7 +158,8 @@ class _Loading:
 
     def load_folder(self, folder: str) -> None:
         """Load the skill of a folder, or remove it if the folder is no skill."""
-        if folder in self.tree and find_main(self.tree[folder]) and SkillKind.FOLDER in self.source.kinds:
+        is_skill = folder in self.tree and find_main(self.tree[folder]) and SkillKind.FOLDER in self.source.kinds
+        if is_skill and not _is_input_of_tests(self.tree, folder):
             known = self.before.contents.get(folder)
             known = known if known is not None and known.kind is SkillKind.FOLDER else None
             self.contents[folder] = load_content(
@@ -197,6 +200,22 @@ class _Loading:
                 self.contents[place] = self.documents[place] = loaded
             else:
                 self.texts[place] = loaded
+
+
+def _is_input_of_tests(tree: Tree, folder: str) -> bool:
+    """Tell whether a folder lies in the folder `evals` of a skill: a skill there is one to test the outer skill with.
+
+    A folder `evals` that is a skill itself is not such a folder.
+    """
+    if f"{EVALS}/" not in folder.casefold():
+        return False
+    parts = folder.split("/")
+    return any(
+        part.casefold() == EVALS
+        and find_main(tree["/".join(parts[:number])])
+        and not find_main(tree["/".join(parts[: number + 1])])
+        for number, part in enumerate(parts[:-1])
+    )
 
 
 def _enclosing(folders: Iterable[str]) -> set[str]:
