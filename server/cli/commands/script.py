@@ -83,8 +83,7 @@ def script(  # noqa: PLR0913 - one parameter for each flag
     Options go before the skill's name. Everything after the path is passed to the script.
 
     The exit code is the script's, or 128 plus the number of the signal that ended it. It is 124 if the script reached
-    a limit, 125 if it was not run or its output cannot be written, and 2 for wrong use of this command. Any code but 0
-    is explained on stderr.
+    a limit, 125 if it was not run or stdout cannot be written, and 2 for wrong use. Stderr explains any code but 0.
     """
     from server.scripts.factory import script_setup, variables_of
     from server.scripts.report import report_of

@@ -70,19 +70,7 @@ def activate_skill_tool(skills: RunSkills, recipient: Callable[[], Recipient]) -
     return Tool(
         ACTIVATE,
         _description(skills),
-        {
-            "type": "object",
-            "properties": {
-                "name": {"type": "string", "enum": [*skills.names], "description": "The skill's name."},
-                "arguments": {
-                    "type": "object",
-                    "additionalProperties": {"type": "string"},
-                    "description": "Values for the skill's {{parameters}}, by name.",
-                },
-            },
-            "required": ["name"],
-            "additionalProperties": False,
-        },
+        _schema(skills),
         Effect.READS,
         "the catalog",
         perform,
@@ -90,6 +78,22 @@ def activate_skill_tool(skills: RunSkills, recipient: Callable[[], Recipient]) -
         Role(frozenset({Capability.LOAD_SKILL}), path="name"),
         built_in=True,
     )
+
+
+def _schema(skills: RunSkills) -> JsonObject:
+    return {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "enum": [*skills.names], "description": "The skill's name."},
+            "arguments": {
+                "type": "object",
+                "additionalProperties": {"type": "string"},
+                "description": "Values for the skill's {{parameters}}, by name.",
+            },
+        },
+        "required": ["name"],
+        "additionalProperties": False,
+    }
 
 
 def activation_of_call(arguments: Mapping[str, JsonValue]) -> tuple[str, dict[str, str]]:
