@@ -1,11 +1,12 @@
 """Find conditions under keys that skillserve does not read, so that a slip in a key leaves no condition out.
 
 A key means a known one if both have the same letters and digits, whatever the case, spaces, signs and hidden
-characters; of a dotted key, the part before the first dot counts as well.
+characters; of a key such as `when.os` or `when:{os`, the part before the sign counts as well.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -13,15 +14,26 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from skills_core.format.document import Document
     from skills_core.format.yaml12 import JsonValue
 
-__all__ = ["MERGE_KEY", "meant_by", "stray_conditions", "stray_settings"]
+__all__ = ["MERGE_KEY", "lost_conditions", "meant_by", "stray_conditions", "stray_settings"]
 
 MERGE_KEY: Final = "<<"
 """The key with which YAML 1.1 merges mappings; in YAML 1.2 it is a key like others."""
 
 _MAX_KEY: Final = 64
 # Characters of a key that are compared; longer keys mean nothing else.
+
+_SIGN: Final = re.compile(r"[.:={\[<>|#!?@&*%/\\]")
+# Not a space or a hyphen: `when-to-use` is another field.
+
+_LOST: Final = {
+    "when": re.compile(r"^\W*when\s*(?:[^\w\s,.;)-]|$)(?=[\s\S]*\b(?:os|requires)\b)", re.MULTILINE | re.IGNORECASE),
+    "requires": re.compile(r"^requires\s*[:={\[]", re.MULTILINE),
+    "metadata": re.compile(r"^\W*metadata\b(?=[\s\S]*\b(?:os|requires)\b)", re.MULTILINE | re.IGNORECASE),
+}
+# Lines that begin with a field of conditions; prose may begin with the same words.
 
 _FIELDS: Final = ("when", "requires")
 _PARTS: Final = ("os", "requires", "bins", "anyBins", "env", "config")
@@ -35,8 +47,17 @@ def meant_by(key: str, known: Iterable[str]) -> str | None:
     """Return the known key that an unknown one means, None if it means none."""
     if len(key) > _MAX_KEY:
         return None
-    written = {_folded(key), _folded(key.partition(".")[0])}
+    written = {_folded(key), _folded(_SIGN.split(key.strip(), maxsplit=1)[0])}
     return next((name for name in known if _folded(name) in written), None)
+
+
+def lost_conditions(document: Document, field: str) -> str | None:
+    """Return how a field of conditions lost a part of its text, None if it did not."""
+    if field in document.lossy:
+        return f"{field}: {document.lossy[field]}"
+    if document.broken and field not in document.fields and _LOST[field].search(document.broken):
+        return f"{field}: the text is not valid YAML"
+    return None
 
 
 def stray_conditions(fields: Mapping[str, JsonValue], unknown: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ they parse what we serve: YAML 1.2 core, and the text between the fences without
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, capped
@@ -38,7 +38,8 @@ class Document:
     there is no usable frontmatter; then `fields` is empty. `verbatim` is false if the YAML was repaired, has duplicate
     keys or holds values that JSON cannot represent, so that other parsers may read it differently. `lossy` maps
     each top-level field that has lost a part of its text to the cause: a repeated key, or a number that JSON does not
-    have. `yaml` is the text of the frontmatter, empty if it was repaired.
+    have. `yaml` is the text of the frontmatter, empty if it was repaired; then `broken` is the text
+    before the repair.
     """
 
     fields: Mapping[str, JsonValue]
@@ -49,6 +50,7 @@ class Document:
     verbatim: bool = True
     yaml: str = ""
     lossy: Mapping[str, str] = field(default_factory=dict)
+    broken: str = ""
 
 
 class Fences(NamedTuple):
@@ -168,7 +170,7 @@ def _parse_frontmatter(yaml: str, body: str, findings: _Findings, *, verbatim: b
         key, _ = result.entries[0]
         message = f"the value of {key!r} is not valid YAML and was repaired"
         findings.add(Severity.WARNING, Reason.YAML_REPAIRED, message, _file_line(result.line))
-        return _finished(result.mapping, body, findings, verbatim=False)
+        return replace(_finished(result.mapping, body, findings, verbatim=False), broken=yaml)
     return _finished(mapping, body, findings, verbatim=verbatim, yaml=yaml)
 
 

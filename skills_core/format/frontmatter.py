@@ -205,11 +205,11 @@ def name_fault(name: str) -> str | None:
 
 
 def _read(reader: FieldReader, document: Document) -> Frontmatter:
-    fields, lossy = reader.fields, document.lossy
+    fields = reader.fields
     metadata = read_metadata(reader, document)
-    requires, gate_of_requires = read_requires(reader, lossy)
+    requires, gate_of_requires = read_requires(reader, document)
     gates = (
-        read_gate(reader, lossy),
+        read_gate(reader, document),
         metadata.gate,
         gate_of_requires,
         read_stray_conditions(reader, unknown_fields(fields)),

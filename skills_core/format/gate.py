@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason, Severity
-from skills_core.format.condition_keys import meant_by, stray_conditions, stray_settings
+from skills_core.format.condition_keys import lost_conditions, meant_by, stray_conditions, stray_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,10 +73,10 @@ class HostMetadata:
     always: bool = False
 
 
-def read_gate(front: FieldReader, lossy: Mapping[str, str]) -> Gate:
-    """Read the field `when` of a frontmatter; `lossy` says which fields lost a part of their text, and how."""
-    if "when" in lossy:
-        return Gate(unreadable=(f"when: {lossy['when']}",))
+def read_gate(front: FieldReader, document: Document) -> Gate:
+    """Read the field `when` of a frontmatter."""
+    if lost := lost_conditions(document, "when"):
+        return Gate(unreadable=(lost,))
     if front.fields.get("when") is None:
         return Gate()
     unreadable: list[str] = []
@@ -94,9 +94,10 @@ def read_gate(front: FieldReader, lossy: Mapping[str, str]) -> Gate:
     )
 
 
-def read_requires(front: FieldReader, lossy: Mapping[str, str]) -> tuple[tuple[str, ...], Gate]:
+def read_requires(front: FieldReader, document: Document) -> tuple[tuple[str, ...], Gate]:
     """Read the names of required skills, and the gate that is closed if they cannot be read."""
-    unreadable = [f"requires: {lossy['requires']}"] if "requires" in lossy else []
+    lost = lost_conditions(document, "requires")
+    unreadable = [lost] if lost else []
     names = front.gating(unreadable).texts("requires")
     return names, Gate(unreadable=tuple(unreadable))
 
@@ -123,11 +124,10 @@ def read_metadata(front: FieldReader, document: Document) -> HostMetadata:
     host = next((name for name in _HOSTS if metadata.fields.get(name) is not None), None)
     _check_hosts(metadata, host, unreadable)
     # The lost part may be all settings of a host.
-    lossy = document.lossy.get("metadata")
-    if lossy is not None and document.yaml and not any(name in document.yaml for name in _HOSTS):
-        lossy = None
-    if lossy is not None:
-        unreadable.append(f"metadata: {lossy}")
+    lost = lost_conditions(document, "metadata")
+    if lost and not any(name in (document.broken or document.yaml) for name in _HOSTS):
+        lost = None
+    unreadable += [lost] if lost else []
     if host is None:
         return HostMetadata(metadata.fields, Gate(unreadable=tuple(unreadable)))
     is_jdai = host == "jdai"
@@ -137,7 +137,7 @@ def read_metadata(front: FieldReader, document: Document) -> HostMetadata:
     settings.gating(unreadable).check_meant(strays)
     if is_jdai:
         settings.without(strays).check_keys(_JDAI)
-    always = settings.flag("always") and lossy is None
+    always = settings.flag("always") and lost is None
     gate = _read_host_gate(settings, unreadable, always=always, is_jdai=is_jdai)
     return HostMetadata(
         metadata.fields,

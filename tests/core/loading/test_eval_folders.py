@@ -37,6 +37,8 @@ def test_what_is_among_the_eval_files_is_settled_again_when_the_skill_comes_or_g
     write_skill: Callable[..., Path],
     whole: bool,  # noqa: FBT001 - a case of the table
 ) -> None:
+    loaded = load_source(explicit_sources([tmp_path])[0])
+
     def places(paths: Sequence[str]) -> list[str]:
         nonlocal loaded
         loaded = reload_source(loaded, None if whole else paths)
@@ -44,8 +46,7 @@ def test_what_is_among_the_eval_files_is_settled_again_when_the_skill_comes_or_g
         return [*loaded.contents]
 
     write_skill(tmp_path, "a/evals/files/x")
-    loaded = load_source(explicit_sources([tmp_path])[0])
-    assert [*loaded.contents] == ["a/evals/files/x"]
+    assert places(["a/evals/files/x/SKILL.md"]) == ["a/evals/files/x"]
     write_skill(tmp_path, "a")
     assert places(["a/SKILL.md"]) == ["a"]
     write_skill(tmp_path, "a/evals")

@@ -79,7 +79,7 @@ def test_extras_are_added_once_and_those_that_are_no_folders_are_skipped(tmp_pat
     put(root, "x.skill.md")
     put(shared, "s/SKILL.md")
     put(shared, "AGENTS.md")
-    extras = [shared, shared / "s" / "..", tmp_path / "nowhere", "nul\0", root / "x.skill.md", root]
+    extras: list[Path | str] = [shared, shared / "s" / "..", tmp_path / "nowhere", "nul\0", root / "x.skill.md", root]
     expected = ["root/x.skill.md", "shared/s/SKILL.md"]
     assert below(tmp_path, discover_skill_files(root, extras)) == expected
     assert below(tmp_path, discover_instruction_files(root, extras)) == expected

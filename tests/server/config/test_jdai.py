@@ -210,4 +210,4 @@ def test_settings_of_a_wrong_type_are_problems(
 
 def test_one_allowed_bundled_skill_needs_no_list(write: Write, read: Callable[[], JdaiSettings]) -> None:
     write("home/skills.json", {"allowBundled": "One"})
-    assert read().bundled == {"one"}
+    assert read().bundled == frozenset({"one"})
