@@ -148,7 +148,6 @@ def parse_frontmatter(document: Document, folder: str | None, path: str) -> tupl
     front = _read(reader, document)
     _check_name(front.name, folder, reader)
     _check_texts(front, reader)
-    _check_unknown(reader)
     found = _with_nested_lines(reader, document) if reader.nested else reader.found
     return front, capped(sorted(dict.fromkeys(found), key=lambda diagnostic: diagnostic.line or 0))
 
@@ -208,12 +207,7 @@ def _read(reader: FieldReader, document: Document) -> Frontmatter:
     fields = reader.fields
     metadata = read_metadata(reader, document)
     requires, gate_of_requires = read_requires(reader, document)
-    gates = (
-        read_gate(reader, document),
-        metadata.gate,
-        gate_of_requires,
-        read_stray_conditions(reader, unknown_fields(fields)),
-    )
+    gates = (read_gate(reader, document), metadata.gate, gate_of_requires, _check_unknown(reader))
     return Frontmatter(
         raw=fields,
         name=reader.text("name") or "",
@@ -355,8 +349,12 @@ def _check_texts(front: Frontmatter, reader: FieldReader) -> None:
         reader.add(Severity.WARNING, Reason.COMPATIBILITY_TOO_LONG, message, "compatibility")
 
 
-def _check_unknown(reader: FieldReader) -> None:
-    for number, key in enumerate(unknown_fields(reader.fields)):
+def _check_unknown(reader: FieldReader) -> Gate:
+    """Diagnose unknown fields; return the gate that those close which state conditions."""
+    unknown = unknown_fields(reader.fields)
+    gate, strays = read_stray_conditions(reader, unknown)
+    for number, key in enumerate(each for each in unknown if each not in strays):
         # Finding similar fields is slow, and faults beyond the limit are only counted.
         hint = did_you_mean(similar_fields(key)[:1], "; did") if number < MAX_PER_REASON else ""
         reader.add(Severity.WARNING, Reason.UNKNOWN_FIELD, f"unknown field {key[:100]!r}{hint}", key)
+    return gate

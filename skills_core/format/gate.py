@@ -75,7 +75,7 @@ class HostMetadata:
 
 def read_gate(front: FieldReader, document: Document) -> Gate:
     """Read the field `when` of a frontmatter."""
-    if lost := lost_conditions(document, "when"):
+    if lost := _lost_conditions(front, document, "when"):
         return Gate(unreadable=(lost,))
     if front.fields.get("when") is None:
         return Gate()
@@ -96,19 +96,30 @@ def read_gate(front: FieldReader, document: Document) -> Gate:
 
 def read_requires(front: FieldReader, document: Document) -> tuple[tuple[str, ...], Gate]:
     """Read the names of required skills, and the gate that is closed if they cannot be read."""
-    lost = lost_conditions(document, "requires")
+    lost = _lost_conditions(front, document, "requires")
     unreadable = [lost] if lost else []
     names = front.gating(unreadable).texts("requires")
     return names, Gate(unreadable=tuple(unreadable))
 
 
-def read_stray_conditions(front: FieldReader, unknown: Sequence[str]) -> Gate:
-    """Return the gate that is closed if unknown fields of a frontmatter state conditions."""
+def read_stray_conditions(front: FieldReader, unknown: Sequence[str]) -> tuple[Gate, frozenset[str]]:
+    """Diagnose unknown fields that state conditions; return the gate that they close, and the fields."""
+    unreadable: list[str] = []
     strays = dict(stray_conditions(front.fields, unknown))
     for key in unknown:
         if meant_by(key, ("metadata",)) and _names_a_host(front.fields[key]):
             strays[key] = "metadata"
-    return Gate(unreadable=tuple(f"unknown field {key!r}; did you mean {meant!r}?" for key, meant in strays.items()))
+    conditions = front.gating(unreadable)
+    conditions.check_meant(strays)
+    return Gate(unreadable=tuple(unreadable)), frozenset(strays)
+
+
+def _lost_conditions(front: FieldReader, document: Document, field: str) -> str | None:
+    """Return and diagnose how a field of conditions lost a part of its text, None if it did not."""
+    lost = lost_conditions(document, field)
+    if lost is not None:
+        front.add(Severity.WARNING, Reason.INVALID_FIELD, f"{lost}; the skill is excluded", field)
+    return lost
 
 
 def read_metadata(front: FieldReader, document: Document) -> HostMetadata:
@@ -124,9 +135,8 @@ def read_metadata(front: FieldReader, document: Document) -> HostMetadata:
     host = next((name for name in _HOSTS if metadata.fields.get(name) is not None), None)
     _check_hosts(metadata, host, unreadable)
     # The lost part may be all settings of a host.
-    lost = lost_conditions(document, "metadata")
-    if lost and not any(name in (document.broken or document.yaml) for name in _HOSTS):
-        lost = None
+    names_a_host = any(name in (document.broken or document.yaml) for name in _HOSTS)
+    lost = _lost_conditions(front, document, "metadata") if names_a_host else None
     unreadable += [lost] if lost else []
     if host is None:
         return HostMetadata(metadata.fields, Gate(unreadable=tuple(unreadable)))
