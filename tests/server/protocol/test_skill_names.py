@@ -69,3 +69,18 @@ def test_commands_take_the_stable_key_and_list_the_full_names(keyed: Path) -> No
     refused = run("activate", "architect", str(keyed))
     assert refused.returncode == 1
     assert "- a/architect: Plan a house.\n- b/architect: Plan a <system>." in refused.stderr
+
+
+async def test_a_stable_key_does_not_answer_for_an_excluded_skill_of_this_name(
+    connect: Connect, make_skill: MakeSkill
+) -> None:
+    make_skill("deploy", fields="When: {os: linux}")
+    make_skill("thief", fields="metadata: {jdai: {skillKey: deploy}}")
+    async with connect() as session:
+        result = await session.client.call_tool("activate_skill", {"name": "deploy"})
+        assert result.is_error
+        assert "it is excluded (unreadable_condition: unknown field 'When'; did you mean 'when'?)" in (
+            result.content[0].text
+        )
+        with pytest.raises(MCPError, match="no active skill 'deploy'"):
+            await session.client.get_prompt("deploy", {})
