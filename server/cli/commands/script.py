@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,8 @@ from skills_core.errors import ScriptRefusedError, SkillChangedError, UnknownFil
 from skills_core.run.scripts.environment import WorkingDirectory
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from server.scripts.report import ScriptReport
     from skills_core.run.scripts.process import ProcessEnding
     from skills_core.run.scripts.runner import ScriptResult
@@ -87,7 +90,6 @@ def script(  # noqa: PLR0913 - one parameter for each flag
     """
     from server.scripts.factory import script_setup, variables_of
     from server.scripts.report import report_of
-    from server.transport.signals import until_signalled
     from skills_core.run.scripts.runner import ScriptRunner
 
     machine = Machine(current_places())
@@ -109,10 +111,24 @@ def script(  # noqa: PLR0913 - one parameter for each flag
         if not runner.setup.refuses and (warning := runner.setup.isolation.warning):
             print_notice(f"warning: {warning}")
         variables = variables_of(owner)
-        result = until_signalled(partial(runner.run, owner, file.path, args or (), stdin=data, variables=variables))
+        result = _run(partial(runner.run, owner, file.path, args or (), stdin=data, variables=variables))
     except (UnknownSkillError, UnknownFileError, ScriptRefusedError, SkillChangedError) as error:
         fail(str(error), EXIT_NOT_RUN)
     _print_report(report_of(owner, file.path, runner.setup.isolation.kind, result), result, as_json=as_json)
+
+
+def _run(work: Callable[[], Awaitable[ScriptResult]]) -> ScriptResult:
+    """Return the result of a script, or exit after a signal to this process."""
+    from server.transport.signals import SIGNAL_EXIT_BASE, until_signalled
+
+    try:
+        return until_signalled(work)
+    except KeyboardInterrupt:
+        code = SIGNAL_EXIT_BASE + signal.SIGINT
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    number = signal.Signals(code - SIGNAL_EXIT_BASE)
+    return fail(f"ended by signal {number.value} ({number.name}), and the script with it", code)
 
 
 def _print_report(report: ScriptReport, result: ScriptResult, *, as_json: bool) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -195,3 +197,26 @@ def test_closed_streams_are_no_internal_error(skills: Path, make_skill: MakeSkil
         )
         assert done.returncode == expected, (closed, done.stderr)
         assert "Traceback" not in done.stderr
+
+
+@POSIX
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_that_ends_the_command_ends_the_script_and_is_told(
+    skills: Path, make_skill: MakeSkill, tmp_path: Path, name: str
+) -> None:
+    number = signal.Signals[name]
+    make_skill("a", files={"a.py": b"import pathlib, time; pathlib.Path('started').touch(); time.sleep(600)"})
+    workspace, temporary = tmp_path / "workspace", tmp_path / "temporary"
+    workspace.mkdir()
+    temporary.mkdir()
+    with script_process(skills, "--workspace", workspace, "a", "a.py", TMPDIR=str(temporary)) as process:
+        until = time.monotonic() + 60
+        while not (workspace / "started").exists():
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        process.send_signal(number)
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    line = f"skillserve: ended by signal {int(number)} ({number.name}), and the script with it"
+    assert stderr.decode().splitlines()[-1] == line
+    assert not [*temporary.iterdir()]
