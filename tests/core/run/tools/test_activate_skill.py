@@ -71,9 +71,9 @@ async def test_instructions_that_are_too_long_for_one_reply_say_where_the_rest_i
     tools = (activate_skill_tool(skills, lambda: HERE), read_skill_file_tool(skills))
     gate = make_gate(*tools)
     for characters in range(2000, 2030):
-        gate = make_gate(*tools, tool_characters=characters, secrets={"KEY": "A line with a secret."})
+        limited = make_gate(*tools, tool_characters=characters, secrets={"KEY": "A line with a secret."})
         arguments = {"name": "long", "arguments": {"arguments": "kindly"}}
-        made = await gate.call("activate_skill", arguments, 1)
+        made = await limited.call("activate_skill", arguments, 1)
         assert len(made.text) == characters
         text, _, note = made.text.rpartition("\n[The instructions do not end here. ")
         assert text.startswith('<skill_content name="long"')
@@ -81,10 +81,8 @@ async def test_instructions_that_are_too_long_for_one_reply_say_where_the_rest_i
         assert "</skill_content>\n\nThe user" in note
         assert not text.endswith(("A line with a secret", "A line with"))
     assert skills.activate("long", {})
-    assert (
-        "The end."
-        in (await gate.call("read_skill_file", {"skill": "long", "path": "SKILL.md", "first_line": 500}, 1)).text
-    )
+    rest = {"skill": "long", "path": "SKILL.md", "first_line": 500}
+    assert "The end." in (await make_gate(*tools).call("read_skill_file", rest, 1)).text
 
 
 async def test_a_skill_that_is_there_already_is_not_repeated(call: Any, skills: RunSkills) -> None:
