@@ -42,7 +42,10 @@ class RunSkills:
         self._origins = {each.skill.key: each.origin for each in self.companions}
         self._values: dict[str, Mapping[str, str]] = {}
         self._texts = 0
-        self._keys = _keys_by_name([performed, *self.others])
+        offered = [(key, offer.skill) for key, offer in self.offers.items() if offer.skill is not None]
+        keyed = [(skill.key, skill) for skill in self.loaded] + offered
+        self._keys = _keys_by_name(keyed)
+        self._keys_by_path = {skill.path: key for key, skill in keyed}
 
     @property
     def loaded(self) -> tuple[Skill, ...]:
@@ -71,17 +74,21 @@ class RunSkills:
     @property
     def names(self) -> tuple[str, ...]:
         """The names by which the model may activate skills: offered keys, loaded ones, then other names."""
-        keys = (*self.offers, *(skill.key for skill in self.loaded))
+        keys = (*self.offers, self.performed.key, *self._loaded)
         return tuple(dict.fromkeys([*keys, *self._keys]))
 
     def key_of(self, name: str) -> str:
-        """Return the key of the skill that a name or `skillKey` means; other texts are returned as they are."""
-        return name if name in self.offers else self._keys.get(name, name)
+        """Return the key of the skill that a name, a path or a `skillKey` means; other texts are returned as they are.
+
+        In a run that is continued, the key of an offer may be one that the skill had when the run began: a skill's key
+        is its path only while another skill has its name.
+        """
+        return name if name in self.offers else self._keys.get(name) or self._keys_by_path.get(name, name)
 
     def find(self, name: str) -> Skill | None:
         """Return the loaded skill that a name means."""
         key = self.key_of(name)
-        return next((each for each in self.loaded if each.key == key), None)
+        return self.performed if key == self.performed.key else self._loaded.get(key)
 
     def has_text(self, key: str, values: Mapping[str, str]) -> bool:
         """Tell whether the model has the skill's text with these values; the performed skill takes no others."""
@@ -104,8 +111,8 @@ class RunSkills:
         return True
 
 
-def _keys_by_name(skills: Sequence[Skill]) -> dict[str, str]:
+def _keys_by_name(keyed: Sequence[tuple[str, Skill]]) -> dict[str, str]:
     """Return the key for each name or `skillKey` that only one of the skills has, and for each key."""
-    counts = Counter(name for skill in skills for name in {*skill.content.names} - {skill.key})
-    keys = {name: skill.key for skill in skills for name in skill.content.names if counts[name] == 1}
-    return keys | {skill.key: skill.key for skill in skills}
+    counts = Counter(name for key, skill in keyed for name in {*skill.content.names, skill.key} - {key})
+    keys = {name: key for key, skill in keyed for name in (*skill.content.names, skill.key) if counts[name] == 1}
+    return keys | {key: key for key, _ in keyed}

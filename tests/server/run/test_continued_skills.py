@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -135,6 +136,39 @@ async def test_an_edit_of_a_skill_that_was_only_offered_does_not_end_a_run(
     assert names_in(endpoint.requests[-1]) == names_in(endpoint.requests[0])
     assert "has changed" in replies(endpoint.requests[-1])[-1]
     assert of(outcome) == ALL
+
+
+@pytest.mark.parametrize("name", ["a/third", "third"])
+async def test_a_continued_run_knows_its_skills_by_the_names_that_they_had_and_have(
+    opened: Open, endpoint: ModelEndpoint, make_skill: MakeSkill, skills: Path, name: str
+) -> None:
+    for folder in ("third", "base"):
+        shutil.rmtree(skills / folder)
+    for folder in ("a/third", "a/base"):
+        make_skill(folder, files={"own.md": folder.encode()})
+    twins = [make_skill("b/third"), make_skill("b/base")]
+    endpoint.script = [
+        Call("activate_skill", {"name": "a/third"}),
+        Hang(),
+        [
+            Call("activate_skill", {"name": name}),
+            Call("read_skill_file", {"skill": name, "path": "own.md"}),
+            Call("read_skill_file", {"skill": name.replace("third", "base"), "path": "own.md"}),
+        ],
+        "done",
+    ]
+    async with opened() as (service, library):
+        await interrupted_doer(service, library.catalog, endpoint)
+    for twin in twins:
+        shutil.rmtree(twin)
+    async with opened() as (service, library):
+        assert service._engine is not None
+        await service._engine.recover()
+        outcome = await service._engine.wait("once")
+    assert outcome["status"] == RunStatus.COMPLETED, outcome
+    told = replies(endpoint.requests[-1])
+    assert told[1].endswith("is part of this run already; its text stands above.")
+    assert told[2:] == ["a/third", "a/base"]
 
 
 async def test_steps_of_a_workflow_have_their_own_companions(
