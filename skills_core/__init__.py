@@ -78,14 +78,14 @@ if TYPE_CHECKING:
     from skills_core.format.gate import Gate
     from skills_core.format.instructions import Instructions
     from skills_core.gates import Credential, Environment, Exclusion, SkillEntry, evaluate_gate
-    from skills_core.library import Change, Library
-    from skills_core.programs.injector import Injector
-    from skills_core.programs.project import (
+    from skills_core.integrations.injector import Injector
+    from skills_core.integrations.project import (
         discover_instruction_files,
         discover_skill_files,
         load_skills,
         project_sources,
     )
+    from skills_core.library import Change, Library
     from skills_core.rendering import render_activation, render_catalog, render_request
     from skills_core.rendering.recipient import Recipient
     from skills_core.selection import Band, Match, Reranker, SelectionPolicy, SkillIndex, SkillSearch
@@ -202,8 +202,8 @@ _HOMES = {
     "format.instructions": "Instructions",
     "gates": "Credential Environment Exclusion SkillEntry evaluate_gate",
     "library": "Change Library",
-    "programs.injector": "Injector",
-    "programs.project": "discover_instruction_files discover_skill_files load_skills project_sources",
+    "integrations.injector": "Injector",
+    "integrations.project": "discover_instruction_files discover_skill_files load_skills project_sources",
     "rendering": "render_activation render_catalog render_request",
     "rendering.recipient": "Recipient",
     "selection": "Band Match Reranker SelectionPolicy SkillIndex SkillSearch",

@@ -38,7 +38,7 @@ SERVER_FLOORS = (
 
 CORE_FLOORS = (
     {"testing"},
-    {"run", "authoring", "remote", "programs"},
+    {"run", "authoring", "remote", "integrations"},
     {"library", "single_skill", "locations", "watcher"},
     {"context", "catalog_builder"},
     {"rendering", "skill_states"},

@@ -9,7 +9,7 @@ from pydantic_ai import Agent
 from pydantic_ai.messages import ImageUrl, ModelRequest, TextContent, UserPromptPart
 
 from skills_core import Environment, Injector
-from skills_core.programs.pydantic_ai import SkillInjection
+from skills_core.integrations.pydantic_ai import SkillInjection
 from skills_core.testing import Call, ScriptedModel
 
 if TYPE_CHECKING:

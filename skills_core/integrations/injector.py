@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.context.injection import MAX_INJECTED_CHARS, inject, select_block
 from skills_core.context.rankings import by_shared_words
-from skills_core.programs.project import load_skills
+from skills_core.integrations.project import load_skills
 from skills_core.selection.policy import SelectionPolicy
 
 if TYPE_CHECKING:
