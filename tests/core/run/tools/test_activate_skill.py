@@ -69,7 +69,6 @@ async def test_instructions_that_are_too_long_for_one_reply_say_where_the_rest_i
     catalog: Catalog = load(tmp_path).catalog
     skills = RunSkills(catalog.skill("doer"), (), {"long": Offer(None, catalog.skill("long"))})
     tools = (activate_skill_tool(skills, lambda: HERE), read_skill_file_tool(skills))
-    gate = make_gate(*tools)
     for characters in range(2000, 2030):
         limited = make_gate(*tools, tool_characters=characters, secrets={"KEY": "A line with a secret."})
         arguments = {"name": "long", "arguments": {"arguments": "kindly"}}
