@@ -92,7 +92,7 @@ class Decider:
         if exclusion := _choice_against(content, source, environment, settlement):
             return exclusion
         # An entry that disables does so by any key; for all other purposes, a key belongs to the skill of this name.
-        for each in {key: None, content.skill_key.lower(): None}:
+        for each in (key, content.skill_key.lower()) if environment.entries else ():
             entry = environment.entries.get(each)
             if entry is not None and entry.enabled is False:
                 return Exclusion(Reason.DISABLED, f"skills.json has enabled: false for {each}")
@@ -152,6 +152,8 @@ def _settled_key(content: SkillContent, settlement: Settlement) -> str:
     Case does not matter, as in `skills.json`.
     """
     key = content.skill_key
+    if key == content.name:
+        return key
     is_taken = key.lower() != content.name.lower() and key.lower() in settlement.lowered_names
     return content.name if is_taken else key
 
@@ -160,6 +162,8 @@ def _choice_against(
     content: SkillContent, source: Source, environment: Environment, settlement: Settlement
 ) -> Exclusion | None:
     """Return how the settings `enabled` and `disabled` exclude a skill, None if they do not."""
+    if not environment.disabled and not environment.enabled:
+        return None
     if any(_selects(choice, content, source, content.names) for choice in environment.disabled):
         return Exclusion(Reason.DISABLED, "the setting 'disabled' names it")
     names = content.names_beside(settlement.names) if environment.enabled else ()

@@ -36,10 +36,9 @@ class Document:
 
     `fields` is the frontmatter as JSON values, `lines` the line in the file of each top-level field. `fault` says why
     there is no usable frontmatter; then `fields` is empty. `verbatim` is false if the YAML was repaired, has duplicate
-    keys or holds values that JSON cannot represent, so that other parsers may read it differently. `lossy` maps
-    each top-level field that has lost a part of its text to the cause: a repeated key, or a number that JSON does not
-    have. `yaml` is the text of the frontmatter, empty if it was repaired; then `broken` is the text
-    before the repair.
+    keys or holds values that JSON cannot represent, so that other parsers may read it differently. `lossy` maps each
+    top-level field that has lost a part of its text to the cause: a repeated key, or a number that JSON does not have.
+    `yaml` is the text of the frontmatter, empty if it was repaired; then `broken` is the text before the repair.
     """
 
     fields: Mapping[str, JsonValue]
@@ -51,6 +50,11 @@ class Document:
     yaml: str = ""
     lossy: Mapping[str, str] = field(default_factory=dict)
     broken: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether `fields` has everything that the text of the frontmatter says."""
+        return not self.lossy and not self.broken
 
 
 class Fences(NamedTuple):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from skills_core.diagnostics import MAX_PER_REASON, Diagnostic, Reason, Severity, capped
 from skills_core.errors import did_you_mean
 from skills_core.format.fields import FieldReader
-from skills_core.format.gate import Gate, read_gate, read_metadata, read_requires, read_stray_conditions
+from skills_core.format.gate import OPEN, Gate, read_gate, read_metadata, read_requires, read_stray_conditions
 from skills_core.format.layout import read_lines
 from skills_core.format.semantic_version import parse_version
 
@@ -221,7 +221,7 @@ def _read(reader: FieldReader, document: Document) -> Frontmatter:
         references=reader.texts("references"),
         trigger=_read_trigger(reader),
         hint=reader.text("hint"),
-        gates=tuple(gate for gate in gates if gate != Gate()),
+        gates=tuple(gate for gate in gates if gate is not OPEN and gate != OPEN),
         evaluation=_read_evaluation(reader.within("evaluation")) if "evaluation" in fields else None,
         skill_key=metadata.skill_key,
         always=metadata.always,

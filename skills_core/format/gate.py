@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import Reason, Severity
 from skills_core.format.condition_keys import lost_conditions, meant_by, stray_conditions, stray_settings
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skills_core.format.fields import FieldReader
     from skills_core.format.yaml12 import JsonValue
 
-__all__ = ["Gate", "HostMetadata", "read_gate", "read_metadata", "read_requires", "read_stray_conditions"]
+__all__ = ["OPEN", "Gate", "HostMetadata", "read_gate", "read_metadata", "read_requires", "read_stray_conditions"]
 
 _SYSTEMS = {"win32": "windows", "darwin": "macos"}
 # The names of Node, used in `metadata.openclaw`, and those of `when`.
@@ -73,12 +73,20 @@ class HostMetadata:
     always: bool = False
 
 
+OPEN: Final = Gate()
+"""The gate without conditions."""
+
+_NO_METADATA = HostMetadata({}, OPEN)
+
+
 def read_gate(front: FieldReader, document: Document) -> Gate:
     """Read the field `when` of a frontmatter."""
+    if "when" not in front.fields and document.is_whole:
+        return OPEN
     if lost := _lost_conditions(front, document, "when"):
         return Gate(unreadable=(lost,))
     if front.fields.get("when") is None:
-        return Gate()
+        return OPEN
     unreadable: list[str] = []
     when = front.gating(unreadable).within("when")
     when.check_keys(_WHEN)
@@ -96,6 +104,8 @@ def read_gate(front: FieldReader, document: Document) -> Gate:
 
 def read_requires(front: FieldReader, document: Document) -> tuple[tuple[str, ...], Gate]:
     """Read the names of required skills, and the gate that is closed if they cannot be read."""
+    if "requires" not in front.fields and document.is_whole:
+        return (), OPEN
     lost = _lost_conditions(front, document, "requires")
     unreadable = [lost] if lost else []
     names = front.gating(unreadable).texts("requires")
@@ -104,6 +114,8 @@ def read_requires(front: FieldReader, document: Document) -> tuple[tuple[str, ..
 
 def read_stray_conditions(front: FieldReader, unknown: Sequence[str]) -> tuple[Gate, frozenset[str]]:
     """Diagnose unknown fields that state conditions; return the gate that they close, and the fields."""
+    if not unknown:
+        return OPEN, frozenset()
     unreadable: list[str] = []
     strays = dict(stray_conditions(front.fields, unknown))
     for key in unknown:
@@ -129,6 +141,8 @@ def read_metadata(front: FieldReader, document: Document) -> HostMetadata:
     skillserve leaves their keys alone, and checks no requirements that it does not know.
     """
     value = front.fields.get("metadata")
+    if value is None and document.is_whole:
+        return _NO_METADATA
     unreadable: list[str] = []
     outer = front if isinstance(value, dict) or not _names_a_host(value) else front.gating(unreadable)
     metadata = outer.within("metadata").gating(None)
