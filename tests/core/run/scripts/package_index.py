@@ -84,7 +84,8 @@ def package_index(files: dict[str, bytes]) -> Iterator[Index]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         index = Index(f"http://127.0.0.1:{server.server_port}", files)
-        thread = threading.Thread(target=server.serve_forever)
+        # `shutdown` waits for the next poll.
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield index
