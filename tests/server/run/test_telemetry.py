@@ -42,7 +42,7 @@ def collected() -> Iterator[Collected]:
             pass
 
     with HTTPServer(("127.0.0.1", 0), Collector) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}", sent
         server.shutdown()
