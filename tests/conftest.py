@@ -91,10 +91,17 @@ def make_skill(skills: Path) -> MakeSkill:
     return partial(write_skill, skills)
 
 
-@pytest.fixture
-def endpoint() -> Iterator[Any]:
-    """A `tests.model_endpoint.ModelEndpoint`, which answers from a script."""
-    from tests.model_endpoint import open_endpoint  # noqa: PLC0415 - only tests of runs need its imports
+@pytest.fixture(scope="session")
+def endpoint_server() -> Iterator[Any]:
+    """A `tests.model_endpoint.EndpointServer`, which all tests share."""
+    from tests.model_endpoint import open_endpoint_server  # noqa: PLC0415 - only tests of runs need its imports
 
-    with open_endpoint() as opened:
+    with open_endpoint_server() as opened:
+        yield opened
+
+
+@pytest.fixture
+def endpoint(endpoint_server: Any) -> Iterator[Any]:
+    """A `tests.model_endpoint.ModelEndpoint` of this test, which answers from a script."""
+    with endpoint_server.endpoint() as opened:
         yield opened

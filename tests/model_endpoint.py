@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -50,6 +51,7 @@ class ModelEndpoint:
     gone: threading.Event = field(default_factory=threading.Event)
     """Set when a client disconnected while it waited for an answer."""
     asked: threading.Event = field(default_factory=threading.Event)
+    closed: threading.Event = field(default_factory=threading.Event)
     scripts: dict[str, list[Answer]] = field(default_factory=dict)
     """Scripts by the name of the model; the number of assistant messages in the request selects the answer."""
 
@@ -72,6 +74,8 @@ class ModelEndpoint:
             while not answer.go.is_set():
                 if await request.is_disconnected():
                     self.gone.set()
+                    return Response(status_code=500)
+                if self.closed.is_set():
                     return Response(status_code=500)
                 await anyio.sleep(0.02)
             answer = answer.then
@@ -111,11 +115,35 @@ def completion(answer: str | Call | Sequence[Call], number: int) -> dict[str, An
     }
 
 
+class EndpointServer:
+    """A server of many endpoints, each below a path of its own."""
+
+    def __init__(self) -> None:
+        self.root = ""
+        self._open: dict[str, ModelEndpoint] = {}
+        self._numbers = itertools.count()
+
+    @contextlib.contextmanager
+    def endpoint(self) -> Iterator[ModelEndpoint]:
+        """Open an endpoint for the duration of the block."""
+        number = str(next(self._numbers))
+        endpoint = self._open[number] = ModelEndpoint(f"{self.root}/{number}/v1")
+        try:
+            yield endpoint
+        finally:
+            del self._open[number]
+            endpoint.closed.set()
+
+    async def chat(self, request: Request) -> Response:
+        endpoint = self._open.get(request.path_params["number"])
+        return await endpoint.chat(request) if endpoint else Response(status_code=404)
+
+
 @contextlib.contextmanager
-def open_endpoint() -> Iterator[ModelEndpoint]:
-    """Run an endpoint for the duration of the block."""
-    endpoint = ModelEndpoint("")
-    app = Starlette(routes=[Route("/v1/chat/completions", endpoint.chat, methods=["POST"])])
+def open_endpoint_server() -> Iterator[EndpointServer]:
+    """Run a server of endpoints for the duration of the block."""
+    endpoints = EndpointServer()
+    app = Starlette(routes=[Route("/{number}/v1/chat/completions", endpoints.chat, methods=["POST"])])
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
@@ -123,9 +151,9 @@ def open_endpoint() -> Iterator[ModelEndpoint]:
     while not server.started:
         thread.join(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
-    endpoint.address = f"http://127.0.0.1:{port}/v1"
+    endpoints.root = f"http://127.0.0.1:{port}"
     try:
-        yield endpoint
+        yield endpoints
     finally:
         server.should_exit = True
         thread.join(5)
