@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -73,6 +74,7 @@ def shown(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@functools.cache
 def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
@@ -100,18 +102,20 @@ def modules(paths: list[Path] = CORE) -> dict[str, Path]:
     return {name.removesuffix(".__init__"): path for path, name in found.items()}
 
 
-@pytest.mark.parametrize("path", CORE, ids=shown)
-def test_the_core_knows_nothing_of_protocol_http_and_command_line(path: Path) -> None:
-    names = {name.partition(".")[0] for name in imported(ast.walk(tree_of(path)))}
-    assert not names & FORBIDDEN
+def test_the_core_knows_nothing_of_protocol_http_and_command_line() -> None:
+    for path in CORE:
+        names = {name.partition(".")[0] for name in imported(ast.walk(tree_of(path)))}
+        assert not names & FORBIDDEN, shown(path)
 
 
-@pytest.mark.parametrize("path", CORE, ids=shown)
-def test_the_core_reads_no_environment_and_prints_nothing(path: Path) -> None:
-    for node in ast.walk(tree_of(path)):
-        text = ast.unparse(node) if isinstance(node, (ast.Attribute, ast.Call)) else ""
-        assert not text.startswith(("os.environ", "os.getenv", "os.putenv", "print(", "sys.stdout", "sys.argv"))
-        assert not (isinstance(node, ast.ImportFrom) and node.module == "os" and "environ" in ast.unparse(node))
+def test_the_core_reads_no_environment_and_prints_nothing() -> None:
+    for path in CORE:
+        for node in ast.walk(tree_of(path)):
+            text = ast.unparse(node) if isinstance(node, (ast.Attribute, ast.Call)) else ""
+            outside = text.startswith(("os.environ", "os.getenv", "os.putenv", "print(", "sys.stdout", "sys.argv"))
+            assert not outside, (shown(path), text)
+            if isinstance(node, ast.ImportFrom) and node.module == "os":
+                assert "environ" not in ast.unparse(node), shown(path)
 
 
 def imports_between(package: str) -> dict[str, set[str]]:
@@ -183,18 +187,18 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
 
-@pytest.mark.parametrize("path", ALL, ids=shown)
-def test_a_private_name_stays_in_its_module(path: Path) -> None:
-    assert list(private_imports(path)) == []
+def test_a_private_name_stays_in_its_module() -> None:
+    assert {shown(path): names for path in ALL if (names := list(private_imports(path)))} == {}
 
 
 HANDLERS = [path for path in ALL if shown(path).startswith(("server/protocol/", "server/exchange/"))]
 
 
-@pytest.mark.parametrize("path", HANDLERS, ids=shown)
-def test_a_handler_of_requests_reads_the_view_of_its_caller_alone(path: Path) -> None:
-    read = {node.attr for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute)}
-    assert not read & {"everything", "library"}
+def test_a_handler_of_requests_reads_the_view_of_its_caller_alone() -> None:
+    assert HANDLERS
+    for path in HANDLERS:
+        read = {node.attr for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute)}
+        assert not read & {"everything", "library"}, shown(path)
 
 
 def test_every_error_of_the_core_has_its_code_on_the_wire() -> None:
@@ -211,11 +215,12 @@ def test_the_public_names_are_what_can_be_imported_and_nothing_else() -> None:
         skills_core.no_such_name  # noqa: B018 - to look is to import
 
 
-@pytest.mark.parametrize("name", [name for name in modules() if not name.rpartition(".")[2].startswith("_")])
-def test_every_name_that_a_module_offers_is_defined(name: str) -> None:
-    module = importlib.import_module(name)
-    assert module.__doc__
-    assert [offered for offered in getattr(module, "__all__", ()) if not hasattr(module, offered)] == []
+def test_every_name_that_a_module_offers_is_defined() -> None:
+    for name in modules():
+        if not name.rpartition(".")[2].startswith("_"):
+            module = importlib.import_module(name)
+            assert module.__doc__, name
+            assert [offered for offered in getattr(module, "__all__", ()) if not hasattr(module, offered)] == [], name
 
 
 def test_every_reason_is_given_somewhere() -> None:
@@ -232,13 +237,12 @@ def test_the_values_of_reasons_are_lower_case_words() -> None:
     assert all(reason.value.replace("_", "").isalnum() and reason.value.islower() for reason in Reason)
 
 
-@pytest.mark.parametrize("path", ALL, ids=shown)
-def test_no_file_and_no_function_is_long(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= MAX_LINES
+def test_no_file_and_no_function_is_long() -> None:
+    assert [shown(path) for path in ALL if len(path.read_text(encoding="utf-8").splitlines()) > MAX_LINES] == []
     long = [
-        node.name
-        for node in ast.walk(ast.parse(text))
+        (shown(path), node.name)
+        for path in ALL
+        for node in ast.walk(tree_of(path))
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         and (node.end_lineno or node.lineno) - node.lineno + 1 > MAX_FUNCTION
     ]
