@@ -207,6 +207,16 @@ class Hostile:
 
 
 class _Server(uvicorn.Server):
+    """Stops at once when `leaving` is set, where uvicorn looks ten times a second."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.leaving = anyio.Event()
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        await self.leaving.wait()
+
     @contextmanager
     def capture_signals(self) -> Generator[None]:
         yield  # the test's own
@@ -219,17 +229,14 @@ async def running(app: Hostile) -> AsyncGenerator[str]:
         config = uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=1)
         server = _Server(config)
 
-        def leave() -> None:
-            server.should_exit = True
-
         async def serve() -> None:
             await server.serve([listener])
             app.stopped.set()
 
-        app.leave = leave
+        app.leave = server.leaving.set
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(serve)
             try:
                 yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
             finally:
-                leave()
+                server.leaving.set()
