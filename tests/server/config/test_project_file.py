@@ -276,9 +276,7 @@ SPELT: dict[str, Callable[[str, str, str], str]] = {
 
 @pytest.mark.parametrize("spelt", SPELT)
 @pytest.mark.parametrize("trusted", [None, "trusted"])
-@pytest.mark.parametrize("name", USABLE)
 def test_no_project_sets_what_is_not_in_the_list_and_what_was_left_out_is_told(
-    name: str,
     trusted: str | None,
     spelt: str,
     world: World,
@@ -287,15 +285,16 @@ def test_no_project_sets_what_is_not_in_the_list_and_what_was_left_out_is_told(
     if trusted:
         world.trust()
     expected = world.what_counts()
-    section, _, key = name.partition(".")
-    (world.project / "skillserve.toml").write_text(SPELT[spelt](section, key, USABLE[name]))
-    caplog.clear()
-    assert world.settings() == expected[0]
-    (told,) = caplog.messages
-    assert str(world.project / "skillserve.toml") in told
-    assert f"A project cannot set {name}: use {world.home / '.config' / 'skillserve' / 'skillserve.toml'}" in told
-    assert "0123456789abcdef" not in told
-    assert world.active() == expected[1]
+    for name, value in USABLE.items():
+        section, _, key = name.partition(".")
+        (world.project / "skillserve.toml").write_text(SPELT[spelt](section, key, value))
+        caplog.clear()
+        assert world.settings() == expected[0], name
+        (told,) = caplog.messages
+        assert str(world.project / "skillserve.toml") in told
+        assert f"A project cannot set {name}: use {world.home / '.config' / 'skillserve' / 'skillserve.toml'}" in told
+        assert "0123456789abcdef" not in told
+        assert world.active() == expected[1], name
 
 
 def test_what_trust_would_change_is_told_with_the_command(world: World, caplog: pytest.LogCaptureFixture) -> None:
