@@ -62,12 +62,12 @@ filterwarnings = error
 """
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=range(len(EXAMPLES)))
-def test_each_example_of_a_test_passes(example: str, tmp_path: Path) -> None:
-    (tmp_path / "test_example.py").write_text(example, encoding="utf-8")
+def test_each_example_of_a_test_passes(tmp_path: Path) -> None:
+    for number, example in enumerate(EXAMPLES):
+        (tmp_path / f"test_example_{number}.py").write_text(example, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text(SETTINGS)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", tmp_path / "pytest.ini", tmp_path],
+        [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "-c", tmp_path / "pytest.ini", tmp_path],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
@@ -75,6 +75,7 @@ def test_each_example_of_a_test_passes(example: str, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert all(f"test_example_{number}.py" in done.stdout for number in range(len(EXAMPLES)))
 
 
 def test_there_are_examples_of_everything_that_can_be_tested() -> None:
