@@ -104,18 +104,19 @@ async def test_a_run_is_cancelled_when_its_last_caller_leaves(
 async def test_concurrent_runs_share_a_model_and_none_closes_it_for_the_others(
     open_run_service: OpenService, endpoint: ModelEndpoint
 ) -> None:
-    endpoint.reply = lambda asked: Hang() if "slow" in asked["messages"][1]["content"] else "hello"
-    async with open_run_service(run_seconds=8) as (service, request), anyio.create_task_group() as tasks:
+    held = Hang(then="late")
+    endpoint.reply = lambda asked: held if "slow" in asked["messages"][1]["content"] else "hello"
+    async with open_run_service() as (service, request), anyio.create_task_group() as tasks:
 
         async def slow() -> None:
-            outcome = await service.run_skill(request("slow"), RunParticipants())
-            assert outcome.problem is RunProblem.TIME_LIMIT
+            assert (await service.run_skill(request("slow"), RunParticipants())).output == "late"
 
         tasks.start_soon(slow)
         assert await anyio.to_thread.run_sync(endpoint.asked.wait, 60)
         for _ in range(2):
             assert (await service.run_skill(request("quick"), RunParticipants())).output == "hello"
             assert not endpoint.gone.is_set()
+        held.go.set()
 
 
 async def test_a_run_at_its_time_limit_closes_its_connections(
