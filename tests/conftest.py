@@ -16,7 +16,9 @@ from hypothesis import HealthCheck, settings
 from tests.fork_server.client import ForkServer, forking
 
 # The time of an example depends on the load of the machine, so it has no deadline.
-settings.register_profile("untimed", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "untimed", settings(), deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("untimed")
 
 # Tests start hundreds of processes; without cached bytecode each of them would compile the product again.
