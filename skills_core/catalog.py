@@ -6,6 +6,8 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from copy import copy
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -17,12 +19,14 @@ from skills_core.uris import SCHEME, decode_path
 from skills_core.withheld_files import files_for_models
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from skills_core.diagnostics import Diagnostic
     from skills_core.sources import Source
 
 __all__ = ["MAX_ENTRY", "Catalog", "FoundSource", "order_of"]
+
+_name_of = attrgetter("name")
 
 MAX_ENTRY = 1536
 """Maximum length in characters of one skill's entry in a catalog for models; some hosts cut longer ones."""
@@ -167,6 +171,15 @@ class Catalog:
     def required(self, name: str) -> Skill | None:
         """Return the active skill that a `requires` names: that of `get`, or the first of several with this name."""
         return self.get(name) or next((self._by_key[key] for key in self._keys_of.get(name, ())), None)
+
+    def named(self, names: Iterable[str] | None = None) -> Iterator[tuple[str, Iterable[Skill]]]:
+        """Yield the skills in any state that have each of `names`, or each name there is, in the catalog's order."""
+        if names is None:
+            yield from groupby(self.skills, key=_name_of)
+            return
+        for name in sorted(names):
+            first, end = (bisect(self.skills, name, key=_name_of) for bisect in (bisect_left, bisect_right))
+            yield name, self.skills[first:end]
 
     def at(self, path: str) -> Skill | None:
         """Return the active skill with this path, None if there is none."""

@@ -10,6 +10,7 @@ supporting files. Its SKILL.md is withheld, also where it is a file of an enclos
 from __future__ import annotations
 
 import posixpath
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import Reason, one_line
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["files_for_models", "is_eval_file", "is_eval_path", "is_withheld_from_models", "refuse_eval_file"]
 
+_LINKED: Final = attrgetter("linked")
 _FIELD: Final = b"disable-model-invocation"
 _PARSED: Final = frozenset({None, Reason.MISSING_FRONTMATTER})
 
@@ -47,8 +49,15 @@ def is_withheld_from_models(skill: Skill, file: SkillFile, raw: bytes) -> bool:
 
 def files_for_models(content: SkillContent) -> Mapping[str, SkillFile]:
     """Return the files of a skill by path, without eval files."""
+    if not _may_have_eval_files(content):
+        return content.files
     left = {path: file for path, file in content.files.items() if not is_eval_file(content, file)}
     return left if len(left) < len(content.files) else content.files
+
+
+def _may_have_eval_files(content: SkillContent) -> bool:
+    """Tell from all paths at once whether there may be eval files; few of thousands of skills have any."""
+    return f"{EVALS}/" in "\n".join(content.files).casefold() or any(map(_LINKED, content.files.values()))
 
 
 def refuse_eval_file(skill: Skill, file: SkillFile) -> None:

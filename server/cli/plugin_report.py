@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from server.cli.remote_report import sanitized
+from server.cli.validation_report import diagnostic_lines
 from server.hosting.status import advised_diagnostic
 from server.plugins.changes import SkillChangeKind
 from server.plugins.operations import PluginState
-from skills_core.authoring.advice import ADVICE
 from skills_core.diagnostics import one_line, printable
 from skills_core.remote.edits import named_files
 from skills_core.remote.entries import shown
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from server.plugins.changes import SkillChange
     from server.plugins.operations import InstalledPlugin, PluginResult
     from server.plugins.record import SkillRecord
-    from skills_core.diagnostics import Diagnostic
 
 __all__ = ["plugin_lines", "plugins_object", "result_lines", "results_object"]
 
@@ -30,7 +29,7 @@ def result_lines(result: PluginResult, *, dry_run: bool) -> list[str]:
     return [
         f"{state} {result.name}" + (f" ({result.server})" if result.server else ""),
         *(f"  {_change_text(change)}" for change in result.changes),
-        *(f"  {line}" for diagnostic in result.diagnostics for line in _diagnostic_lines(diagnostic)),
+        *(f"  {line}" for diagnostic in result.diagnostics for line in diagnostic_lines(diagnostic)),
     ]
 
 
@@ -102,8 +101,3 @@ def _change_text(change: SkillChange) -> str:
     if change.kind is SkillChangeKind.UPDATED:
         return f"{change.kind} {shown(change.skill.name)} {before} → {after}"
     return f"{change.kind} {shown(change.skill.name)} {shown(change.skill.version or '')}".rstrip()
-
-
-def _diagnostic_lines(diagnostic: Diagnostic) -> list[str]:
-    advice = ADVICE.get(diagnostic.code)
-    return [str(diagnostic), *([f"  fix: {advice}"] if advice else [])]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skills_core.diagnostics import Diagnostic
     from skills_core.skill import Skill
 
-__all__ = ["ValidationResult", "print_skill", "validation_lines", "validation_object"]
+__all__ = ["ValidationResult", "diagnostic_lines", "print_skill", "validation_lines", "validation_object"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class ValidationResult:
     diagnostics: tuple[Diagnostic, ...]
 
 
-def _diagnostic_lines(diagnostic: Diagnostic) -> list[str]:
+def diagnostic_lines(diagnostic: Diagnostic) -> list[str]:
     """Return the lines for a diagnostic and the advice on how to fix it."""
     advice = ADVICE.get(diagnostic.code)
     return [str(diagnostic), *([f"  fix: {advice}"] if advice else [])]
@@ -60,7 +60,7 @@ def validation_lines(results: Sequence[ValidationResult], applied: Iterable[Appl
             yield one_line(f"fixed: {each.path}:{fix.line}: {fix.message}")
     for result in results:
         for diagnostic in result.diagnostics:
-            yield from _diagnostic_lines(diagnostic)
+            yield from diagnostic_lines(diagnostic)
     valid = sum(result.valid for result in results)
     yield f"{len(results)} checked: {valid} valid, {len(results) - valid} invalid"
 
@@ -85,5 +85,5 @@ def print_skill(skill: Skill) -> None:
         "files:",
         *(f"  {file.size:>9}  {printable(file.path)}" for file in skill.content.files.values()),
     ]
-    lines += [line for diagnostic in skill.diagnostics for line in _diagnostic_lines(diagnostic)]
+    lines += [line for diagnostic in skill.diagnostics for line in diagnostic_lines(diagnostic)]
     print("\n".join(lines))  # noqa: T201 - the command's answer

@@ -7,14 +7,13 @@ names every place.
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason, one_line
 from skills_core.skill import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from skills_core.catalog import Catalog
     from skills_core.library import Change
@@ -31,7 +30,7 @@ _MAX_COLLISIONS = 50
 
 def log_catalog(catalog: Catalog) -> None:
     """Log the skills of a new catalog that are not active."""
-    _warn([*_collisions(catalog)])
+    _warn([*_collisions(catalog.named())])
     for skill in catalog.skills:
         # A collision names the skills that are shadowed.
         if skill.state not in {State.ACTIVE, State.SHADOWED}:
@@ -40,8 +39,10 @@ def log_catalog(catalog: Catalog) -> None:
 
 def log_change(change: Change) -> None:
     """Log what a reload changed; a collision only if it is new."""
-    known = frozenset(_collisions(change.before))
-    _warn([message for message in _collisions(change.after) if message not in known])
+    changed = {skill.name for skill in (*change.added, *change.removed)}
+    changed |= {skill.name for pair in change.updated for skill in pair}
+    known = frozenset(_collisions(change.before.named(changed)))
+    _warn([message for message in _collisions(change.after.named(changed)) if message not in known])
     for skill in change.removed:
         logger.info("removed: %s (%s)", one_line(skill.key), one_line(skill.path))
     for skill in (*change.added, *(after for _, after in change.updated)):
@@ -61,12 +62,9 @@ def _log_skill(skill: Skill) -> None:
     logger.log(level, "%s: %s %s%s", skill.state, one_line(skill.key), skill.digest or "", one_line(why))
 
 
-def _collisions(catalog: Catalog) -> Iterator[str]:
-    named: dict[str, list[Skill]] = defaultdict(list)
-    for skill in catalog.skills:
-        if _competes(skill):
-            named[skill.name].append(skill)
-    for name, group in named.items():
+def _collisions(named: Iterable[tuple[str, Iterable[Skill]]]) -> Iterator[str]:
+    for name, skills in named:
+        group = [skill for skill in skills if _competes(skill)]
         if len(group) > 1:
             rest = len(group) - _MAX_PLACES
             places = [_described(skill) for skill in group[:_MAX_PLACES]] + ([f"{rest} more"] if rest > 0 else [])

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from skills_core.format.document import Document
     from skills_core.format.yaml12 import JsonValue
 
-__all__ = ["MERGE_KEY", "lost_conditions", "meant_by", "stray_conditions", "stray_settings"]
+__all__ = ["lost_conditions", "meant_by", "stray_conditions", "stray_settings"]
 
-MERGE_KEY: Final = "<<"
-"""The key with which YAML 1.1 merges mappings; in YAML 1.2 it is a key like others."""
+_MERGE_KEY: Final = "<<"
+# The key with which YAML 1.1 merges mappings; in YAML 1.2 it is a key like others.
 
 _MAX_KEY: Final = 64
 # Characters of a key that are compared; longer keys mean nothing else.
@@ -66,7 +66,7 @@ def stray_conditions(fields: Mapping[str, JsonValue], unknown: Iterable[str]) ->
         value = fields[key]
         if value in (None, "", [], {}):
             continue
-        if key == MERGE_KEY:
+        if key == _MERGE_KEY:
             merged = value if isinstance(value, list) else [value]
             names = (name for each in merged if isinstance(each, dict) for name in each)
             meant = next((name for name in names if name in {*_FIELDS, "metadata"}), None)
@@ -83,7 +83,7 @@ def stray_settings(keys: Iterable[str], *, strict: bool) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for key in keys:
-        meant = "requires" if key == MERGE_KEY else meant_by(key, ("os", "requires"))
+        meant = "requires" if key == _MERGE_KEY else meant_by(key, ("os", "requires"))
         if strict and meant is None:
             meant = "requires" if meant_by(key, (*_PARTS, "when")) else _similar_part(key)
         if meant is not None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from skills_core.library import Library
 from skills_core.loading.discovery import find_skill_files
+from skills_core.locations import JDAI_FOLDER
 from skills_core.sources import Scope, Source, Strictness, explicit_sources, real_path
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["discover_instruction_files", "discover_skill_files", "load_skills", "project_sources"]
 
 _HIDDEN_FOLDERS: Final = (
-    (".jdai/skills", Strictness.STRICT),
+    (f"{JDAI_FOLDER}/skills", Strictness.STRICT),
     (".agents/skills", Strictness.LENIENT),
     (".claude/skills", Strictness.LENIENT),
 )

@@ -84,8 +84,8 @@ def find_skill_files(source: Source) -> Iterator[str]:
     """Yield the paths in `source` of all files that a load reads as skills; a missing root has none."""
     tree = scan(source, fingerprints=False)
     for folder, listing in tree.items():
-        main = find_main(listing) if SkillKind.FOLDER in source.kinds else None
-        if main is not None and not _is_input_of_tests(tree, folder):
+        main = find_main(listing)
+        if main is not None and _is_skill_folder(source, tree, folder):
             yield join(folder, main)
         for name, _ in find_documents(source, tree, folder):
             yield join(folder, name)
@@ -158,8 +158,7 @@ class _Loading:
 
     def load_folder(self, folder: str) -> None:
         """Load the skill of a folder, or remove it if the folder is no skill."""
-        is_skill = folder in self.tree and find_main(self.tree[folder]) and SkillKind.FOLDER in self.source.kinds
-        if is_skill and not _is_input_of_tests(self.tree, folder):
+        if _is_skill_folder(self.source, self.tree, folder):
             known = self.before.contents.get(folder)
             known = known if known is not None and known.kind is SkillKind.FOLDER else None
             self.contents[folder] = load_content(
@@ -200,6 +199,11 @@ class _Loading:
                 self.contents[place] = self.documents[place] = loaded
             else:
                 self.texts[place] = loaded
+
+
+def _is_skill_folder(source: Source, tree: Tree, folder: str) -> bool:
+    is_main = folder in tree and find_main(tree[folder]) is not None and SkillKind.FOLDER in source.kinds
+    return is_main and not _is_input_of_tests(tree, folder)
 
 
 def _is_input_of_tests(tree: Tree, folder: str) -> bool:

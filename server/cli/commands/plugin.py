@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from server.cli.commands.options import AsJson
-from server.cli.commands.remote import Headers, silence_libraries
+from server.cli.commands.remote import Headers, Url, silence_libraries
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ AllowInvalid = Annotated[
 @plugin.command("install")
 def install(
     name: Name,
-    url: Annotated[
-        str, typer.Argument(metavar="URL", help="The URL of the MCP server, such as https://example.com/mcp.")
-    ],
+    url: Url,
     *,
     skill: Annotated[
         list[str] | None,

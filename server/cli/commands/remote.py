@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from server.remote.operations import RemoteOutcome, SkillResult
 
-__all__ = ["Headers", "fetch", "silence_libraries", "verify"]
+__all__ = ["Headers", "Url", "fetch", "silence_libraries", "verify"]
 
 Url = Annotated[str, typer.Argument(metavar="URL", help="The URL of the MCP server, such as https://example.com/mcp.")]
 Names = Annotated[
