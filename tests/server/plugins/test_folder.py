@@ -1,4 +1,4 @@
-"""Plugins change as a whole, whatever is killed and whoever else is at work."""
+"""Plugins change as a whole, even if processes are killed or other commands change plugins at the same time."""
 
 from __future__ import annotations
 
