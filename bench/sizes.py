@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from corpus import write_corpus
 
-from server.clients import KNOWN_CLIENTS, UNKNOWN, ClientProfile, budget_for, profile_of
+from server.clients import KNOWN_CLIENTS, UNKNOWN, ClientProfile, layout_for, profile_of
 from server.config.settings import Settings
 from server.listing.snapshot import Snapshot
 from skills_core import Catalog, Environment, Library, explicit_sources
 
 if TYPE_CHECKING:
-    from server.listing.order import ListingBudget
+    from server.listing.layout import ListingLayout
 
 SIZES = (20, 100, 1000, 10_000, 60_000)
 CLIENTS = (UNKNOWN, *(profile_of(name, KNOWN_CLIENTS) for name in ("claude-code", "claude-ai")))
@@ -48,7 +48,7 @@ def environment() -> Environment:
 def print_row(catalog: Catalog, client: ClientProfile) -> None:
     """Print the sizes for one client: `tools/list` in bytes of JSON, texts in characters."""
     settings = Settings()
-    room = budget_for(client, settings)
+    room = layout_for(client, settings)
     snapshot = Snapshot(catalog, settings)
     result = snapshot.tools(room)
     times = [_timed(Snapshot(catalog, settings), room) for _ in range(REPEATS)]
@@ -58,11 +58,11 @@ def print_row(catalog: Catalog, client: ClientProfile) -> None:
     entries, names = text.count("<skill name="), len(activate["inputSchema"]["properties"]["name"]["enum"])
     print(
         f"{len(catalog.offered):6}  {client.key:12}  {size:8} B  {len(text):11}  {entries:7}  {names:5}"
-        f"  {len(snapshot.instructions or ''):12}  {statistics.median(times):7.2f} ms"
+        f"  {len(snapshot.instructions(room) or ''):12}  {statistics.median(times):7.2f} ms"
     )
 
 
-def _timed(snapshot: Snapshot, room: ListingBudget) -> float:
+def _timed(snapshot: Snapshot, room: ListingLayout) -> float:
     start = time.perf_counter()
     snapshot.tools(room)
     return (time.perf_counter() - start) * 1000

@@ -1,14 +1,14 @@
 """What is known of MCP clients: how much of a text they show, and what they can do.
 
 `profile` defines the facts about a client and `known` holds them with sources and dates, because they change with the
-clients' versions. `connected` identifies the client of a request, `budget` decides how much text to send to it, and
+clients' versions. `connected` identifies the client of a request, `layout` decides which texts to send to it, and
 `added_arguments` removes arguments that clients add to tool calls. `document` renders the facts for the documentation.
 """
 
 from server.clients.added_arguments import without_additions
-from server.clients.budget import budget_for
-from server.clients.connected import client_of
+from server.clients.connected import client_called, client_of
 from server.clients.known import KNOWN_CLIENTS
+from server.clients.layout import called_in, layout_for
 from server.clients.profile import (
     UNKNOWN,
     ClientProfile,
@@ -17,6 +17,8 @@ from server.clients.profile import (
     Limit,
     NativeListing,
     Overflow,
+    StructureUse,
+    Unit,
     profile_called,
     profile_of,
 )
@@ -30,8 +32,12 @@ __all__ = [
     "Limit",
     "NativeListing",
     "Overflow",
-    "budget_for",
+    "StructureUse",
+    "Unit",
+    "called_in",
+    "client_called",
     "client_of",
+    "layout_for",
     "profile_called",
     "profile_of",
     "without_additions",

@@ -18,15 +18,27 @@ FACTS = {
     "description": "description",
     "instructions": "instructions",
     "schema": "schema",
+    "checks_enum": "checks enum",
     "result": "result",
     "raised_result": "result, raised",
+    "structure": "structured content",
+    "untrusted": "untrusted",
     "max_tools": "tools",
     "tool_name": "tool name",
+    "called": "called",
+    "own_activation": "own activate_skill",
     "lazy_tools": "lazy tools",
     "always_load": "always load",
+    "deferred": "deferred",
+    "searched": "searched",
+    "search_hint": "search hint",
+    "search_answer": "search answer",
     "model_reads": "model reads resources",
+    "reads_disk": "reads disk",
     "prompts": "prompts",
     "list_changed": "list changed",
+    "redefines": "redefines",
+    "new_tools": "new tools",
     "compaction": "compacts",
     "native": "own listing",
     "commands": "commands",
@@ -70,17 +82,23 @@ def _row(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _cell(fact: Limit | Fact[int] | Fact[bool] | NativeListing | Commands | None) -> str:
+def _cell(fact: Limit | Fact[int] | Fact[bool] | Fact[str] | NativeListing | Commands | None) -> str:
     match fact:
         case Limit():
             return f"{fact.characters:,}"
         case Fact():
-            return {True: "yes", False: "no"}[fact.value] if isinstance(fact.value, bool) else f"{fact.value:,}"
+            return _value(fact.value)
         case NativeListing():
             return _listing(fact)
         case Commands():
             return str(len(fact.names))
     return ""
+
+
+def _value(value: bool | int | str) -> str:  # noqa: FBT001 - a fact
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _listing(native: NativeListing) -> str:

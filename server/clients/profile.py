@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 __all__ = [
     "CHARACTERS_A_TOKEN",
@@ -14,11 +15,14 @@ __all__ = [
     "UNKNOWN",
     "ClientProfile",
     "Commands",
+    "Earlier",
     "Evidence",
     "Fact",
     "Limit",
     "NativeListing",
     "Overflow",
+    "StructureUse",
+    "Unit",
     "profile_called",
     "profile_of",
 ]
@@ -31,6 +35,8 @@ CHARACTERS_A_TOKEN = 4
 
 _Value = TypeVar("_Value")
 
+_VERSION = re.compile(r"\d{1,9}(?:\.\d{1,9}){0,3}")
+
 # Named tuples, because every start of a server loads this module, and dataclasses take three times as long to define.
 
 
@@ -41,11 +47,23 @@ class Evidence(NamedTuple):
     date: str
 
 
+class Unit(StrEnum):
+    """What a client counts in a result."""
+
+    CHARACTERS = "characters"
+    BYTES = "bytes"
+    """The bytes of the text in UTF-8."""
+
+    JSON = "characters of JSON"
+    """The whole result as JSON, which escapes line ends and quotes."""
+
+
 class Limit(NamedTuple):
-    """The maximum number of characters: of a text that reaches the model, or of a name."""
+    """The maximum length of a text that reaches the model, or of a name; 0 if the model sees none of it."""
 
     characters: int
     evidence: Evidence
+    unit: Unit = Unit.CHARACTERS
 
 
 class Fact(NamedTuple, Generic[_Value]):
@@ -53,6 +71,19 @@ class Fact(NamedTuple, Generic[_Value]):
 
     value: _Value
     evidence: Evidence
+
+
+class StructureUse(StrEnum):
+    """What reaches the model of a result that has `structuredContent` beside its text."""
+
+    ALONE = "replaces text"
+    """Only the structure; the text is dropped."""
+
+    BOTH = "beside text"
+    """Both, so that the same content counts twice."""
+
+    IGNORED = "ignored"
+    """Only the text."""
 
 
 class Overflow(StrEnum):
@@ -101,45 +132,87 @@ class Commands(NamedTuple):
         return frozenset(self.listed.split())
 
 
+class Earlier(NamedTuple):
+    """What was different in versions of a client before version `before`: fields of the profile with their facts."""
+
+    before: str
+    facts: Mapping[str, Any]
+
+
 class ClientProfile(NamedTuple):
     """What is known of one client; None stands for unknown.
 
-    - `names`: prefixes of the name that the client sends, in lower case; `named` is their evidence.
-    - `description`, `instructions`: characters of a tool's description and a server's instructions that the model sees.
+    Who it is:
+    - `names`: prefixes of the name that the client sends, in lower case, or with `exact` the whole name; `named` is
+      their evidence.
+    - `earlier`: what was different in earlier versions, latest first.
+    - `toolbox`: the key of the preset with the client's own tools.
+
+    What it shows:
+    - `description`, `instructions`: length of a tool's description and a server's instructions that the model sees.
     - `schema`: bytes of a tool's input schema above which the client drops the tool.
-    - `result`: characters of a tool's result above which it is cut or moved to a file; `_meta` can raise that limit up
-      to `raised_result`.
+    - `checks_enum`: the client itself refuses a call with a value that is not in the enum it has read.
     - `max_tools`, `tool_name`: the maximum number of tools, and characters of a tool's name.
+    - `called`: how the model calls a tool, with `{server}` and `{tool}`.
+    - `own_activation`: the client has a tool `activate_skill` of its own.
+    - `native`, `commands`: how the client lists skills in folders, and its built-in slash commands.
+
+    What it loads late:
     - `lazy_tools`: tools are loaded only when the model searches for them; `always_load`: `anthropic/alwaysLoad`
       prevents that.
-    - `model_reads`: the model can read resources by itself.
-    - `prompts`: prompts are shown as commands.
-    - `list_changed`: the client reacts to `tools/list_changed`.
+    - `deferred`: length of a tool's description that is visible before the tool is loaded.
+    - `searched`: the texts in which the client's own search looks for tools; `search_hint`: among them is
+      `anthropic/searchHint`; `search_answer`: the longest answer of that search, description and schema together.
+
+    What becomes of results:
+    - `result`: length of a tool's result above which it is cut or moved to a file; `_meta` can raise that limit up to
+      `raised_result`. `model_results` are the limits that depend on the model, by the beginning of the model's name.
+    - `structure`: what reaches the model of a result with `structuredContent`.
+    - `untrusted`: results are framed as data whose instructions are to be ignored.
+    - `model_reads`: the model can read resources by itself; `reads_disk`: its tools read files outside its workspace.
     - `compaction`: the client drops or summarizes old tool results by itself.
-    - `native`, `commands`: how the client lists skills in folders, and its built-in slash commands.
-    - `toolbox`: the key of the preset with the client's own tools.
+
+    What becomes of changes:
+    - `list_changed`: the client fetches a list again after `list_changed`.
+    - `redefines`: the model sees a changed tool in the same conversation; `new_tools`: it sees a tool of a new name.
+    - `prompts`: prompts are shown as commands.
     """
 
     key: str
     title: str
     names: tuple[str, ...] = ()
     named: Evidence | None = None
+    exact: bool = False
+    earlier: tuple[Earlier, ...] = ()
+    toolbox: str | None = None
     description: Limit | None = None
     instructions: Limit | None = None
     schema: Fact[int] | None = None
-    result: Limit | None = None
-    raised_result: Limit | None = None
+    checks_enum: Fact[bool] | None = None
     max_tools: Fact[int] | None = None
     tool_name: Limit | None = None
+    called: Fact[str] | None = None
+    own_activation: Fact[bool] | None = None
     lazy_tools: Fact[bool] | None = None
     always_load: Fact[bool] | None = None
+    deferred: Limit | None = None
+    searched: Fact[str] | None = None
+    search_hint: Fact[bool] | None = None
+    search_answer: Limit | None = None
+    result: Limit | None = None
+    model_results: tuple[tuple[str, Limit], ...] = ()
+    raised_result: Limit | None = None
+    structure: Fact[StructureUse] | None = None
+    untrusted: Fact[bool] | None = None
     model_reads: Fact[bool] | None = None
-    prompts: Fact[bool] | None = None
-    list_changed: Fact[bool] | None = None
+    reads_disk: Fact[bool] | None = None
     compaction: Fact[bool] | None = None
+    list_changed: Fact[bool] | None = None
+    redefines: Fact[bool] | None = None
+    new_tools: Fact[bool] | None = None
+    prompts: Fact[bool] | None = None
     native: NativeListing | None = None
     commands: Commands | None = None
-    toolbox: str | None = None
 
     @property
     def description_budget(self) -> int | None:
@@ -149,22 +222,68 @@ class ClientProfile(NamedTuple):
     @property
     def reads_resources(self) -> bool:
         """Whether the model is known to read resources by itself."""
-        return self.model_reads is not None and self.model_reads.value
+        return _holds(self.model_reads)
 
     @property
     def compacts(self) -> bool:
         """Whether the client is known to drop or summarize old tool results by itself."""
-        return self.compaction is not None and self.compaction.value
+        return _holds(self.compaction)
+
+    @property
+    def defers(self) -> bool:
+        """Whether tools are known to be out of the model's sight until it searches for them."""
+        return _holds(self.lazy_tools) and not _holds(self.always_load)
+
+    @property
+    def refreshes(self) -> bool:
+        """Whether the model is known to see a changed tool in the same conversation."""
+        return _holds(self.redefines)
+
+    def result_limit(self, model: str | None = None) -> Limit | None:
+        """Return the limit of a tool's result in a conversation with `model`; None if none is known."""
+        fitting = [(len(name), limit) for name, limit in self.model_results if (model or "").lower().startswith(name)]
+        return max(fitting, key=lambda pair: pair[0], default=(0, self.result))[1]
+
+    def of_version(self, version: str | None) -> ClientProfile:
+        """Return the profile of one version of the client; None stands for the latest.
+
+        A version that cannot be read counts as the earliest, as limits have mostly grown.
+        """
+        if version is None:
+            return self
+        number = _number(version)
+        profile = self
+        for earlier in self.earlier:
+            if number is None or number < (_number(earlier.before) or ()):
+                profile = profile._replace(**earlier.facts)
+        return profile
+
+
+def _holds(fact: Fact[bool] | None) -> bool:
+    return fact is not None and fact.value
+
+
+def _number(version: str) -> tuple[int, ...] | None:
+    """Return the leading numbers of a version, None if it begins with none."""
+    found = _VERSION.match(version)
+    return tuple(map(int, found[0].split("."))) if found else None
 
 
 UNKNOWN = ClientProfile("unknown", "an unknown client")
 
 
-def profile_of(name: str | None, clients: Iterable[ClientProfile]) -> ClientProfile:
-    """Return the profile of the client that calls itself `name`: the one with the longest matching prefix."""
+def profile_of(name: str | None, clients: Iterable[ClientProfile], version: str | None = None) -> ClientProfile:
+    """Return the profile of the client that calls itself `name`: the one with the longest matching name.
+
+    `version` is the version that the client sends; None stands for the latest.
+    """
     folded = (name or "").strip().lower()
-    fitting = [(len(known), client) for client in clients for known in client.names if folded.startswith(known)]
-    return max(fitting, key=lambda pair: pair[0], default=(0, UNKNOWN))[1]
+    fitting = [(len(known), client) for client in clients for known in client.names if _fits(folded, known, client)]
+    return max(fitting, key=lambda pair: pair[0], default=(0, UNKNOWN))[1].of_version(version)
+
+
+def _fits(name: str, known: str, client: ClientProfile) -> bool:
+    return name == known if client.exact else name.startswith(known)
 
 
 def profile_called(name: str | None, clients: Iterable[ClientProfile]) -> ClientProfile:

@@ -52,7 +52,7 @@ def _events_of_skills(before: Snapshot, after: Snapshot, change: Change) -> Iter
 
 
 def _tools_differ(before: Snapshot, after: Snapshot) -> bool:
-    return any(before.tools(budget) != after.tools(budget) for budget in before.budgets)
+    return any(before.tools(layout) != after.tools(layout) for layout in before.layouts)
 
 
 def _context_prompt_differs(before: Snapshot, after: Snapshot) -> bool:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mcp.server.subscriptions import ServerEvent, SubscriptionBus
 
     from server.config.settings import Settings
-    from server.listing.order import ListingBudget
+    from server.listing.layout import ListingLayout
     from skills_core.catalog import Catalog
     from skills_core.library import Library
     from skills_core.run.scripts.runner import ScriptSetup
@@ -73,13 +73,13 @@ class View(Snapshot):
         catalog: Catalog,
         settings: Settings,
         used: Mapping[str, int],
-        budgets: frozenset[ListingBudget],
+        layouts: frozenset[ListingLayout],
         *,
         scripts: ScriptSetup | None,
         shared: bool,
     ) -> None:
         """Build no list yet; the search keeps the `index` of the view's earlier catalogs."""
-        super().__init__(catalog, settings, used, budgets, scripts=scripts, shared=shared)
+        super().__init__(catalog, settings, used, layouts, scripts=scripts, shared=shared)
         self.name = name
         self.index = index
 
@@ -210,9 +210,9 @@ class Views:
 
     def _opened(self, name: ViewName) -> _Entry:
         whole = self._library.catalog
-        # Clients with this view may have lists for the same budgets, made before the view was dropped.
-        budgets = frozenset(budget for entry in self._entries.values() for budget in entry.view.budgets)
-        view = self._view(name, self._catalog(name, whole), _Index(self._reranker), budgets)
+        # Clients with this view may have lists in the same layouts, made before the view was dropped.
+        layouts = frozenset(layout for entry in self._entries.values() for layout in entry.view.layouts)
+        view = self._view(name, self._catalog(name, whole), _Index(self._reranker), layouts)
         entry = _Entry(whole, view, _Feed(partial(self._announced_view, name)))
         if len(self._entries) >= MAX_VIEWS:
             idle = next((known for known, other in self._entries.items() if other.feed.announced is None), None)
@@ -228,7 +228,7 @@ class Views:
             catalog = self._catalog(name, whole)
             # Another catalog of the library differs; what a view shows of it may be the same as before.
             if self._rule is None or not catalog.is_same(entry.view.catalog):
-                entry.view = self._view(name, catalog, entry.view.index, entry.view.budgets)
+                entry.view = self._view(name, catalog, entry.view.index, entry.view.layouts)
             entry.whole = whole
         return entry
 
@@ -237,16 +237,16 @@ class Views:
         entry = self._entry(name)
         if entry.whole is self._announced:
             return entry.view
-        return self._view(name, self._catalog(name, self._announced), entry.view.index, entry.view.budgets)
+        return self._view(name, self._catalog(name, self._announced), entry.view.index, entry.view.layouts)
 
-    def _view(self, name: ViewName, catalog: Catalog, index: _Index, budgets: frozenset[ListingBudget]) -> View:
+    def _view(self, name: ViewName, catalog: Catalog, index: _Index, layouts: frozenset[ListingLayout]) -> View:
         return View(
             name,
             index,
             catalog,
             self._settings,
             self._used,
-            budgets,
+            layouts,
             scripts=self._scripts,
             shared=self._rule is None,
         )

@@ -1,10 +1,10 @@
-"""The order in which skills are offered to models, and the budget for listing them."""
+"""The order in which skills are offered to models, and what of them fits into a size."""
 
 from __future__ import annotations
 
 import json
 from itertools import takewhile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from skills_core.rendering import texts_within
 
@@ -14,14 +14,7 @@ if TYPE_CHECKING:
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill
 
-__all__ = ["ListingBudget", "always_on", "first_of", "names_within", "size_of"]
-
-
-class ListingBudget(NamedTuple):
-    """How much a client shows: characters of the catalog, and bytes of a tool's input schema; None is unlimited."""
-
-    catalog: int
-    schema: int | None = None
+__all__ = ["always_on", "first_of", "names_within", "size_of"]
 
 
 def first_of(catalog: Catalog, pinned: tuple[str, ...], used: Mapping[str, int]) -> tuple[Skill, ...]:

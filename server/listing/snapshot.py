@@ -9,13 +9,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from server.listing import declared, prompts, resources, skills, tools
+from server.listing.catalog_texts import catalog_texts
 from server.listing.envelope import cacheable
-from server.listing.order import ListingBudget, first_of
+from server.listing.layout import ListingLayout
+from server.listing.order import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from server.config.settings import Settings
+    from server.listing.catalog_texts import CatalogTexts
     from server.listing.skills import Child
     from server.wire.paging import Pager
     from skills_core.catalog import Catalog
@@ -37,24 +40,25 @@ class Snapshot:
         catalog: Catalog,
         settings: Settings,
         used: Mapping[str, int] | None = None,
-        budgets: Iterable[ListingBudget] = (),
+        layouts: Iterable[ListingLayout] = (),
         *,
         scripts: ScriptSetup | None = None,
         shared: bool = True,
     ) -> None:
         """Build no list yet.
 
-        `used` counts the uses of each skill by its key; `budgets` are those for which clients have listed the tools of
+        `used` counts the uses of each skill by its key; `layouts` are those for which clients have listed the tools of
         an earlier catalog. `scripts` is how scripts are run, None if clients can run none. `shared` tells whether all
         callers see the catalog.
         """
         self.catalog = catalog
         self.settings = settings
         self._used = used or {}
-        self._budgets = frozenset(budgets)
+        self._layouts = frozenset(layouts)
         self._scripts = scripts
         self.envelope = cacheable(settings, shared=shared)
-        self._tools: dict[ListingBudget, dict[str, Any]] = {}
+        self._texts: dict[ListingLayout, CatalogTexts] = {}
+        self._tools: dict[ListingLayout, dict[str, Any]] = {}
         self._directories: dict[str, Pager[Child]] = {}
 
     @cached_property
@@ -62,36 +66,43 @@ class Snapshot:
         """The skills that are offered to models first."""
         return first_of(self.catalog, self.settings.catalog.pinned, self._used)
 
-    def tools(self, budget: ListingBudget) -> dict[str, Any]:
-        """Return the result of `tools/list` within a client's budget."""
-        if budget not in self._tools:
-            entries = tools.entries(self.catalog, self.settings, self.first, budget, self._scripts)
-            # The list depends on the budget of the client, so no cache may share it.
-            self._tools[budget] = {"tools": entries, **self.envelope, "cacheScope": "private"}
-        return self._tools[budget]
+    def tools(self, layout: ListingLayout) -> dict[str, Any]:
+        """Return the result of `tools/list` for a client's layout."""
+        if layout not in self._tools:
+            description = self._catalog_texts(layout).description if self.catalog.offered else ""
+            entries = tools.entries(self.catalog, self.settings, self.first, layout, description, self._scripts)
+            # The list depends on the layout for the client, so no cache may share it.
+            self._tools[layout] = {"tools": entries, **self.envelope, "cacheScope": "private"}
+        return self._tools[layout]
 
     @property
-    def budgets(self) -> frozenset[ListingBudget]:
-        """The budgets for which clients may have listed the tools: the default one, and those of earlier requests."""
-        return frozenset({ListingBudget(self.settings.catalog.budget), *self._budgets, *self._tools})
+    def default_layout(self) -> ListingLayout:
+        """The layout for clients of which nothing is known."""
+        return ListingLayout(self.settings.catalog.budget)
+
+    @property
+    def layouts(self) -> frozenset[ListingLayout]:
+        """The layouts for which clients may have listed the tools: the default one, and those of earlier requests."""
+        return frozenset({self.default_layout, *self._layouts, *self._tools})
 
     @cached_property
     def tool_schemas(self) -> dict[str, dict[str, Any]]:
-        """The input schema of each tool by its name, within the default budget."""
-        return {
-            tool["name"]: tool["inputSchema"]
-            for tool in self.tools(ListingBudget(self.settings.catalog.budget))["tools"]
-        }
+        """The input schema of each tool by its name, in the default layout."""
+        return {tool["name"]: tool["inputSchema"] for tool in self.tools(self.default_layout)["tools"]}
 
     @cached_property
     def declared(self) -> dict[str, tuple[Skill, ToolDeclaration]]:
         """The tools that skills declare and clients may call, by name."""
         return declared.served(self.catalog, self.settings)
 
-    @cached_property
-    def instructions(self) -> str | None:
-        """The server's instructions, None if there are no skills for models."""
-        return tools.instructions(self.catalog)
+    def instructions(self, layout: ListingLayout) -> str | None:
+        """Return the server's instructions for a client's layout, None if there are no skills for models."""
+        return self._catalog_texts(layout).instructions if self.catalog.offered else None
+
+    def _catalog_texts(self, layout: ListingLayout) -> CatalogTexts:
+        if layout not in self._texts:
+            self._texts[layout] = catalog_texts(self.catalog, self.first, layout, self.settings.catalog.entry_limit)
+        return self._texts[layout]
 
     @cached_property
     def prompts(self) -> Pager[Skill | None]:

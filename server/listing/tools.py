@@ -10,9 +10,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from server.listing import admin, context, declared, guard, runs
-from server.listing.order import ListingBudget, always_on, names_within, size_of
+from server.listing.layout import MAX_HINT, ListingLayout
+from server.listing.order import names_within, size_of
 from server.listing.schemas import SCORED, TEXT, TEXTS, hints, list_of, object_of
-from skills_core.rendering import RULE, entries_within, listing_order, render_catalog, render_entry
+from server.listing.topics import shortened_topics, topics_within
+from skills_core.rendering import listing_order, render_entry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +34,6 @@ __all__ = [
     "READ",
     "describe",
     "entries",
-    "instructions",
 ]
 
 ACTIVATE = "activate_skill"
@@ -43,9 +44,6 @@ DEFAULT_MATCHES = 10
 MAX_MATCHES = 100
 MAX_QUERY = 2000
 MAX_TAGS = 50
-
-MAX_INSTRUCTIONS = 2000
-"""Longest instructions in characters: some clients cut them here."""
 
 MAX_RESULT = 500_000
 """Longest activation in characters that a client is asked to pass on uncut: the maximum that Claude Code allows."""
@@ -62,43 +60,30 @@ _FOUND = {
 }
 
 
-def instructions(catalog: Catalog) -> str | None:
-    """Return the instructions: the rule, and the skills that apply to every message."""
-    if not catalog.offered:
-        return None
-    always = always_on(catalog)
-    text = f"{RULE} The description of activate_skill lists them; find_skills searches them."
-    if not always:
-        return text
-    text += "\nThese apply to every task, so activate them first:\n<available_skills>\n"
-    shown = entries_within(MAX_INSTRUCTIONS - len(text) - 100, always)
-    text += "\n".join([*shown, "</available_skills>"])
-    more = len(always) - len(shown)
-    return f"{text}\nAnd {more} more, which stand first in the description of activate_skill." if more else text
-
-
 def entries(
     catalog: Catalog,
     settings: Settings,
     first: Sequence[Skill],
-    budget: ListingBudget,
+    layout: ListingLayout,
+    description: str,
     scripts: ScriptSetup | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the entries of `tools/list` within a client's `budget`, with the skills that are `first` in front.
+    """Return the entries of `tools/list` in a client's `layout`, with the skills that are `first` in front.
 
-    The tools for skills are listed while there are skills to use them with, the one for scripts if there is a
-    `scripts` setup.
+    `description` is that of the tool that activates skills. The tools for skills are listed while there are skills to
+    use them with, the one for scripts if there is a `scripts` setup.
     """
     skills = catalog.offered
-    tools = [_activate(catalog, settings, first, budget)] if skills else []
+    topics = topics_within(MAX_HINT if layout.search_hint else layout.topics, skills) if skills else ""
+    tools = [_activate(catalog, settings, first, layout, description, topics)] if skills else []
     # A skill that only users may call also has files to read.
-    tools += [_read_file()] if catalog.active else []
-    tools += [_find()] if skills else []
+    tools += [_read_file(layout)] if catalog.active else []
+    tools += [_find(layout, topics)] if skills else []
     tools += _script_tools(catalog, scripts)
     tools += _run_tools(settings) if skills else []
     tools += [*context.tools(catalog, settings), *guard.tools(settings), *admin.tools(settings)]
     tools += declared.tools(catalog, settings)
-    return tools
+    return tools if layout.structured else [_without_structure(tool) for tool in tools]
 
 
 def describe(skill: Skill) -> tuple[object, ...]:
@@ -108,21 +93,45 @@ def describe(skill: Skill) -> tuple[object, ...]:
     return skill.key, skill.model_invocable, skill.frontmatter.always_on, render_entry(skill), own
 
 
-def _activate(catalog: Catalog, settings: Settings, first: Sequence[Skill], budget: ListingBudget) -> dict[str, Any]:
+def _activate(
+    catalog: Catalog,
+    settings: Settings,
+    first: Sequence[Skill],
+    layout: ListingLayout,
+    description: str,
+    topics: str,
+) -> dict[str, Any]:
+    offered = len(catalog.offered)
     names = [skill.key for skill in islice(listing_order(catalog, first), settings.catalog.enum_limit)]
-    schema = _activation_schema(names, len(catalog.offered))
-    if budget.schema is not None and size_of(schema) > budget.schema:
+    if not layout.enum:
+        # A client that checks the enum itself would refuse every name that is added later.
+        names = []
+    schema = _activation_schema(names, offered)
+    if layout.schema is not None and size_of(schema) > layout.schema:
         # A client that drops a tool with a large schema would lose the tool for skills.
-        bare = size_of(_activation_schema([""], len(catalog.offered)))
-        schema = _activation_schema(names_within(budget.schema - bare, names), len(catalog.offered))
+        bare = size_of(_activation_schema([""], offered))
+        schema = _activation_schema(names_within(layout.schema - bare, names), offered)
     return {
         "name": ACTIVATE,
         "title": "Activate a skill",
-        "description": render_catalog(catalog, budget.catalog, first, settings.catalog.entry_limit).text,
+        "description": description,
         "inputSchema": schema,
         "annotations": hints("Activate a skill"),
-        "_meta": {"anthropic/alwaysLoad": True, "anthropic/maxResultSizeChars": MAX_RESULT},
+        "_meta": _meta(layout, topics),
     }
+
+
+def _meta(layout: ListingLayout, topics: str = "") -> dict[str, Any]:
+    """Return what asks a client to load a tool always, and to pass its results on uncut."""
+    meta: dict[str, Any] = {"anthropic/alwaysLoad": True, "anthropic/maxResultSizeChars": MAX_RESULT}
+    if layout.search_hint:
+        # Found by where the user has switched off that tools are always loaded.
+        meta["anthropic/searchHint"] = f"skills, {topics}" if topics else "skills"
+    return meta
+
+
+def _without_structure(tool: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in tool.items() if key != "outputSchema"}
 
 
 def _script_tools(catalog: Catalog, setup: ScriptSetup | None) -> list[dict[str, Any]]:
@@ -149,7 +158,11 @@ def _activation_schema(names: Sequence[str], offered: int) -> dict[str, Any]:
         # An empty enum would accept no name.
         name["enum"] = names
     if offered > len(names):
-        name["description"] += " Any other name that find_skills returns is accepted as well."
+        name["description"] += (
+            " Any other name that find_skills returns is accepted as well."
+            if names
+            else " Any name that the list of skills or find_skills gives is accepted."
+        )
     properties = {
         "name": name,
         "arguments": {
@@ -171,7 +184,7 @@ def _activation_schema(names: Sequence[str], offered: int) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": ["name"], "additionalProperties": False}
 
 
-def _read_file() -> dict[str, Any]:
+def _read_file(layout: ListingLayout) -> dict[str, Any]:
     return {
         "name": READ,
         "title": "Read a file of a skill",
@@ -186,18 +199,22 @@ def _read_file() -> dict[str, Any]:
             "additionalProperties": False,
         },
         "annotations": hints("Read a file of a skill"),
+        "_meta": _meta(layout),
     }
 
 
-def _find() -> dict[str, Any]:
+def _find(layout: ListingLayout, topics: str) -> dict[str, Any]:
+    description = (
+        "Search all skills by what they do. Word the query as task, technology, file format and synonyms, "
+        "and try again in other words if nothing fits or the matches are marked weak. "
+        f"Then call {layout.activation_tool} with a name from the result."
+    )
+    if topics:
+        description += f" Skills on: {shortened_topics(topics, layout.topics)}."
     return {
         "name": FIND,
         "title": "Find skills",
-        "description": (
-            "Search all skills by what they do. Word the query as task, technology, file format and synonyms, "
-            "and try again in other words if nothing fits or the matches are marked weak. "
-            "Then call activate_skill with a name from the result."
-        ),
+        "description": description,
         "inputSchema": {
             "type": "object",
             "properties": {
@@ -220,4 +237,5 @@ def _find() -> dict[str, Any]:
         },
         "outputSchema": _FOUND,
         "annotations": hints("Find skills"),
+        "_meta": _meta(layout, topics),
     }

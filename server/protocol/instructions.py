@@ -1,8 +1,10 @@
-"""The server's instructions, which the two methods that open a conversation return: those of the caller's view."""
+"""The server's instructions in the results that open a conversation: those of the caller's view, for its client."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+from server.clients import client_of, layout_for
 
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -27,6 +29,7 @@ class ViewInstructions:
             return await call_next(ctx)
         view = self._host.view(ctx)
         result = await call_next(ctx)
-        if view.instructions is None or not isinstance(result, dict):
+        if not isinstance(result, dict):
             return result
-        return {**result, "instructions": view.instructions}
+        instructions = view.instructions(layout_for(client_of(ctx), view.settings))
+        return {**result, "instructions": instructions} if instructions is not None else result

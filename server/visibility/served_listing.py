@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import unescape
 
-from server.clients import budget_for
+from server.clients import layout_for
 from server.listing.order import size_of
 from server.listing.tools import ACTIVATE
 from server.visibility.entry_state import EntryState, Obstacle
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from server.listing.snapshot import Snapshot
     from skills_core.skill import Skill
 
-__all__ = ["ServedSkill", "ServedSkills", "activation_tool", "entry_states", "served_skills"]
+__all__ = ["ServedSkill", "ServedSkills", "activation_tool", "entry_states", "instructions_for", "served_skills"]
 
 _OPENING = re.compile(r'<skill name="([^"]*)">')
 _CLOSING = "</skill>"
@@ -56,7 +56,7 @@ class ServedSkills:
 
 def served_skills(snapshot: Snapshot, client: ClientProfile) -> ServedSkills:
     """Return what `client` shows of a snapshot: the tool as sent to it, after the client's cut."""
-    budget = budget_for(client, snapshot.settings)
+    layout = layout_for(client, snapshot.settings)
     tool = activation_tool(snapshot, client) or {}
     description, schema = tool.get("description", ""), tool.get("inputSchema", {})
     cut = client.description_budget or len(description)
@@ -66,13 +66,18 @@ def served_skills(snapshot: Snapshot, client: ClientProfile) -> ServedSkills:
     others = (skill for skill in catalog.active if not skill.model_invocable)
     offered = listing_order(catalog, snapshot.first)
     shown = tuple(_shown(skill, entries, names, client) for skill in (*offered, *others))
-    return ServedSkills(shown, budget.catalog, len(description), min(cut, len(description)), size_of(schema))
+    return ServedSkills(shown, layout.catalog, len(description), min(cut, len(description)), size_of(schema))
 
 
 def activation_tool(snapshot: Snapshot, client: ClientProfile) -> dict[str, Any] | None:
     """Return the tool whose description is the catalog, as it is sent to `client`; None if no skill is for models."""
-    tools = snapshot.tools(budget_for(client, snapshot.settings))["tools"]
+    tools = snapshot.tools(layout_for(client, snapshot.settings))["tools"]
     return next((tool for tool in tools if tool["name"] == ACTIVATE), None)
+
+
+def instructions_for(snapshot: Snapshot, client: ClientProfile) -> str | None:
+    """Return the instructions as they are sent to `client`."""
+    return snapshot.instructions(layout_for(client, snapshot.settings))
 
 
 def entry_states(description: str, cut: int) -> dict[str, EntryState]:

@@ -15,19 +15,24 @@ from skills_core.rendering.activation import (
     render_unchanged,
 )
 from skills_core.rendering.catalog import (
+    ACTIVATION_TOOL,
     MAX_ENTRY,
     RULE,
     CatalogText,
+    activation_rule,
     entries_budget,
     entries_within,
     listing_order,
     render_catalog,
+    render_entries,
     render_entry,
     texts_within,
+    utf16_length,
 )
 from skills_core.rendering.recipient import UNKNOWN_RECIPIENT, Recipient
 
 __all__ = [
+    "ACTIVATION_TOOL",
     "FREE_ARGUMENT",
     "MAX_ENTRY",
     "RULE",
@@ -35,6 +40,7 @@ __all__ = [
     "CatalogText",
     "Recipient",
     "activation_inputs",
+    "activation_rule",
     "entries_budget",
     "entries_within",
     "listing_order",
@@ -42,8 +48,10 @@ __all__ = [
     "render_activation",
     "render_activations",
     "render_catalog",
+    "render_entries",
     "render_entry",
     "render_request",
     "render_unchanged",
     "texts_within",
+    "utf16_length",
 ]

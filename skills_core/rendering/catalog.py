@@ -15,21 +15,33 @@ if TYPE_CHECKING:
     from skills_core.skill import Skill
 
 __all__ = [
+    "ACTIVATION_TOOL",
     "MAX_ENTRY",
     "RULE",
     "CatalogText",
+    "activation_rule",
     "entries_budget",
     "entries_within",
     "listing_order",
     "render_catalog",
+    "render_entries",
     "render_entry",
     "texts_within",
+    "utf16_length",
 ]
 
-RULE = (
-    "When a task matches one of these skills, call activate_skill with its name before anything else, then follow "
-    "the instructions it returns."
-)
+ACTIVATION_TOOL = "activate_skill"
+
+
+def activation_rule(tool: str = ACTIVATION_TOOL) -> str:
+    """Return the rule that tells a model when to activate a skill; `tool` is what the model calls our tool."""
+    return (
+        f"When a task matches one of these skills, call {tool} with its name before anything else, then follow "
+        "the instructions it returns."
+    )
+
+
+RULE = activation_rule()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +53,34 @@ class CatalogText:
     hidden: int
 
 
-def render_catalog(catalog: Catalog, budget: int, first: Sequence[Skill] = (), longest: int = MAX_ENTRY) -> CatalogText:
+def render_catalog(
+    catalog: Catalog,
+    budget: int,
+    first: Sequence[Skill] = (),
+    longest: int = MAX_ENTRY,
+    rule: str = RULE,
+) -> CatalogText:
     """Return the rule and the entries of the skills that `catalog` offers to models, within `budget` characters.
 
     The skills of `first` come first, in their order, then those that are always on, then the others by name. An entry
     is shown whole or not at all, and its text has at most `longest` characters. The text counts the hidden skills.
     """
-    entries = entries_within(entries_budget(budget), listing_order(catalog, first), longest)
+    entries = entries_within(entries_budget(budget, rule), listing_order(catalog, first), longest)
     hidden = len(catalog.offered) - len(entries)
-    lines = [RULE, "<available_skills>", *entries, "</available_skills>"]
+    return CatalogText("\n".join([rule, *render_entries(entries, hidden)]), len(entries), hidden)
+
+
+def render_entries(entries: Sequence[str], hidden: int) -> list[str]:
+    """Return the lines of the element `available_skills`, and one that counts the `hidden` skills, if any."""
+    lines = ["<available_skills>", *entries, "</available_skills>"]
     if hidden:
         lines.append(f"{hidden} more skills are not shown here: find_skills finds them by what they do.")
-    return CatalogText("\n".join(lines), len(entries), hidden)
+    return lines
 
 
-def entries_budget(budget: int) -> int:
+def entries_budget(budget: int, rule: str = RULE) -> int:
     """Return the characters that a budget leaves for entries, besides the rule, the tags and the count of the rest."""
-    return budget - len(RULE) - 160
+    return budget - utf16_length(rule) - 160
 
 
 def listing_order(catalog: Catalog, first: Sequence[Skill] = ()) -> Iterator[Skill]:
@@ -72,7 +95,9 @@ def entries_within(budget: int, skills: Iterable[Skill], longest: int = MAX_ENTR
 
     An entry that exceeds the whole budget is skipped, so that it does not hide the others.
     """
-    return texts_within(budget, (render_entry(skill, longest) for skill in skills), lambda entry: _units(entry) + 1)
+    return texts_within(
+        budget, (render_entry(skill, longest) for skill in skills), lambda entry: utf16_length(entry) + 1
+    )
 
 
 def texts_within(budget: int, texts: Iterable[str], size_of: Callable[[str], int]) -> list[str]:
@@ -93,7 +118,7 @@ def texts_within(budget: int, texts: Iterable[str], size_of: Callable[[str], int
     return fitting
 
 
-def _units(text: str) -> int:
+def utf16_length(text: str) -> int:
     """Return a text's length in UTF-16 code units, as clients written in JavaScript count it."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 

@@ -153,7 +153,7 @@ async def open_session(
         await session.on_message(message)
 
     mode: ConnectMode = "legacy" if era == "handshake" else "2026-07-28"
-    name = Implementation(name=client_name, version="1.0.0")
+    name = Implementation(name=client_name, version="99.0")
     async with Client(target, mode=mode, message_handler=on_message, client_info=name, cache=None) as client:
         session = Session(client, era)
         if era == "handshake":

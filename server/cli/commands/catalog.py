@@ -95,9 +95,9 @@ def _print_xml(lists: Snapshot) -> None:
 
 
 def _print_received(lists: Snapshot, client: ClientProfile, shown: CatalogFormat, *, as_json: bool) -> None:
-    from server.visibility.served_listing import activation_tool
+    from server.visibility.served_listing import activation_tool, instructions_for
 
-    tool, instructions = activation_tool(lists, client), lists.instructions
+    tool, instructions = activation_tool(lists, client), instructions_for(lists, client)
     if as_json:
         print_json({"client": client.key, "title": client.title, "instructions": instructions, "tool": tool})
     elif tool is not None:

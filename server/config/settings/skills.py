@@ -124,6 +124,9 @@ class ClientSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     budgets: dict[str, PositiveInt] = field(default_factory=dict)
     """Longest catalog for individual clients, in characters, by the client's key. It overrides `[catalog] budget` and
     the known limit of the client. Set it if a client shows more, or less, than `visibility` reports."""
+    server_name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] | None = None
+    """The name under which clients have configured this server. Set it so that texts for Gemini CLI, which has a tool
+    `activate_skill` of its own, can name ours exactly."""
     adapt: bool = True
     """Whether an activation lists the client's own names for the tools and files that the skill mentions."""
     tool_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from server.clients import budget_for, client_of, without_additions
+from server.clients import client_of, layout_for, without_additions
 from server.hosting.search_results import matches_object
 from server.listing.envelope import text_block, tool_result
 from server.listing.resources import contents_of, mime_type
@@ -79,11 +79,11 @@ class ToolHandlers:
     async def list(
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
     ) -> dict[str, Any]:
-        """Handle `tools/list`: a single page, within the budget of the client."""
+        """Handle `tools/list`: a single page, in the layout for the client."""
         if params is not None and params.cursor is not None:
             raise InvalidRequestError("invalid cursor: this list has one page; ask for it without a cursor")
         view = self._host.view(ctx)
-        return view.tools(budget_for(client_of(ctx), view.settings))
+        return view.tools(layout_for(client_of(ctx), view.settings))
 
     async def call(self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams) -> dict[str, Any]:
         """Handle `tools/call`: return the result of the tool, with news of skills that the model has loaded."""

@@ -10,7 +10,7 @@ import pytest
 from server.config.machine import current_environment
 from server.config.settings import Settings, Transport
 from server.listing.envelope import cacheable
-from server.listing.order import ListingBudget
+from server.listing.layout import ListingLayout
 from server.listing.snapshot import Snapshot
 from skills_core import Catalog, Library, explicit_sources
 from skills_core.watch_options import WatchMode
@@ -45,7 +45,7 @@ def test_every_list_says_how_long_it_may_be_kept(skills: Path, make_skill: MakeS
         snapshot.prompts.page(None),
         snapshot.resources.page(None),
         snapshot.skills.page(None),
-        snapshot.tools(ListingBudget(1000)),
+        snapshot.tools(ListingLayout(1000)),
     ]
     for page in (*pages, snapshot.templates):
         assert page.items() >= cacheable(settings).items()

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from server.clients import KNOWN_CLIENTS, UNKNOWN, budget_for, profile_of
+from server.clients import KNOWN_CLIENTS, UNKNOWN, layout_for, profile_of
 from server.config.settings import ConfigurationError, Settings, Transport, load_settings
 from server.hosting.usage import MAX_REMEMBERED, Usage, read_counts
-from server.listing.order import ListingBudget, size_of
+from server.listing.layout import MAX_INSTRUCTIONS, ListingLayout
+from server.listing.order import size_of
 from server.listing.snapshot import Snapshot
-from server.listing.tools import MAX_INSTRUCTIONS
 from skills_core import Catalog, Environment, Library, explicit_sources
 from tests.conftest import write_skill
 from tests.server.sessions import Connect, Session, server_command, server_environment
@@ -60,24 +60,24 @@ async def test_a_client_that_cuts_is_sent_what_it_shows(connect: Connect) -> Non
 
 
 async def test_no_cache_may_hand_the_list_for_one_client_to_another(fifty: Path) -> None:
-    result = Snapshot(catalog_of(fifty), make_settings(transport=Transport.HTTP)).tools(ListingBudget(2000))
+    result = Snapshot(catalog_of(fifty), make_settings(transport=Transport.HTTP)).tools(ListingLayout(2000))
     assert result["cacheScope"] == "private"
 
 
 @pytest.mark.parametrize(
     ("settings", "known", "unknown"),
     [
-        (Settings(), 2048, 32_000),
+        (Settings(), 4096, 32_000),
         (make_settings(catalog_budget=1000), 1000, 1000),
         (make_settings(client_budgets={"claude-code": 9000}), 9000, 32_000),
-        (make_settings(client_budgets={"unknown": 700}), 2048, 700),
+        (make_settings(client_budgets={"unknown": 700}), 4096, 700),
     ],
 )
 def test_what_is_set_for_a_client_counts_more_than_what_is_known_of_it(
     settings: Settings, known: int, unknown: int
 ) -> None:
-    assert budget_for(CLAUDE_CODE, settings) == ListingBudget(known)
-    assert budget_for(UNKNOWN, settings) == ListingBudget(unknown)
+    assert layout_for(CLAUDE_CODE, settings).catalog == known
+    assert layout_for(UNKNOWN, settings) == ListingLayout(unknown)
 
 
 def test_budgets_of_clients_stand_in_a_file(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_pinned_skills_come_first_then_those_always_on_then_those_used_most_then
     write_skill(skills, "mine", fields="disable-model-invocation: true")
     used = {"c": 2, "e": 5, "gone": 9, "f": 2, "mine": 7, "g": 1}
     settings = make_settings(pinned=("g", "nobody", "b", "mine"), enum_limit=4)
-    (activate, *_) = Snapshot(catalog_of(skills), settings, used).tools(ListingBudget(10_000))["tools"]
+    (activate, *_) = Snapshot(catalog_of(skills), settings, used).tools(ListingLayout(10_000))["tools"]
     assert shown(activate["description"]) == ["g", "b", "always", "e", "c", "f", "a", "d"]
     assert activate["inputSchema"]["properties"]["name"]["enum"] == ["g", "b", "always", "e"]
 
@@ -105,12 +105,12 @@ def test_pinned_skills_come_first_then_those_always_on_then_those_used_most_then
 def test_shorter_entries_show_more_skills(fifty: Path) -> None:
     catalog = catalog_of(fifty)
     long, short = (
-        shown(Snapshot(catalog, make_settings(entry_limit=limit)).tools(ListingBudget(2000))["tools"][0]["description"])
+        shown(Snapshot(catalog, make_settings(entry_limit=limit)).tools(ListingLayout(2000))["tools"][0]["description"])
         for limit in (1536, 30)
     )
     assert len(long) < 15
     assert len(short) > 25
-    text = Snapshot(catalog, make_settings(entry_limit=30)).tools(ListingBudget(2000))["tools"][0]["description"]
+    text = Snapshot(catalog, make_settings(entry_limit=30)).tools(ListingLayout(2000))["tools"][0]["description"]
     assert '<skill name="s00">Does thing 0. Use it for that…</skill>' in text
 
 
@@ -118,7 +118,7 @@ def test_a_client_that_drops_a_tool_for_its_size_gets_as_many_names_as_it_takes(
     for number in range(700):
         write_skill(skills, f"a-skill-with-a-name-of-some-length-{number:03}")
     snapshot = Snapshot(catalog_of(skills), Settings())
-    rooms = [budget_for(profile_of(name, KNOWN_CLIENTS), Settings()) for name in ("claude-ai", "somebody")]
+    rooms = [layout_for(profile_of(name, KNOWN_CLIENTS), Settings()) for name in ("claude-ai", "somebody")]
     small, whole = (snapshot.tools(room)["tools"][0]["inputSchema"] for room in rooms)
     assert size_of(small) <= 16_384 < size_of(whole)
     names = small["properties"]["name"]["enum"]
@@ -130,7 +130,7 @@ def test_a_client_that_drops_a_tool_for_its_size_gets_as_many_names_as_it_takes(
 def test_a_name_that_is_longer_than_all_the_room_hides_no_other(skills: Path) -> None:
     (skills / "long").mkdir()
     (skills / "long" / "SKILL.md").write_text(f"---\nname: {'a' * 40_000}\ndescription: Does a thing.\n---\nDo it.\n")
-    room = budget_for(profile_of("claude-ai", KNOWN_CLIENTS), Settings())
+    room = layout_for(profile_of("claude-ai", KNOWN_CLIENTS), Settings())
     alone = Snapshot(catalog_of(skills), Settings()).tools(room)["tools"][0]
     # Some models' interfaces take no list of nothing.
     assert "enum" not in alone["inputSchema"]["properties"]["name"]
@@ -167,7 +167,7 @@ def test_the_log_warns_of_names_in_settings_that_name_nothing(tmp_path: Path) ->
 def test_entries_are_counted_as_clients_in_javascript_do(skills: Path) -> None:
     for number in range(30):
         write_skill(skills, f"s{number:02}", description="\U0001f600" * 100)
-    text = Snapshot(catalog_of(skills), Settings()).tools(ListingBudget(2048))["tools"][0]["description"]
+    text = Snapshot(catalog_of(skills), Settings()).tools(ListingLayout(2048))["tools"][0]["description"]
     assert len(text.encode("utf-16-le")) // 2 <= 2048
     assert len(shown(text)) > 5
 
@@ -176,8 +176,8 @@ def test_instructions_carry_what_is_always_on_within_their_bound(skills: Path) -
     for number in range(30):
         write_skill(skills, f"rule-{number:02}", description="Apply this. " * 12, fields="triggers: ['*']")
     write_skill(skills, "other")
-    text = Snapshot(catalog_of(skills), Settings()).instructions or ""
-    assert text.startswith("When a task matches one of these skills, call activate_skill")
+    text = Snapshot(catalog_of(skills), Settings()).instructions(ListingLayout(32_000)) or ""
+    assert text.startswith("Before any task that a skill fits, call activate_skill; find_skills searches all skills")
     assert len(text) <= MAX_INSTRUCTIONS
     names = shown(text)
     assert names == [f"rule-{number:02}" for number in range(len(names))]

@@ -13,7 +13,7 @@ import anyio.to_thread
 import pytest
 
 from server.hosting.views import COMMON_VIEW
-from server.listing.order import ListingBudget
+from server.listing.layout import ListingLayout
 from skills_core import Change
 from tests.conftest import MakeSkill, write_skill
 from tests.server.sessions import Connect, ConnectHosted
@@ -78,7 +78,7 @@ async def test_a_change_that_only_a_client_with_more_room_sees_is_announced_what
     make_skill: MakeSkill, skills: Path, in_memory: ConnectHosted
 ) -> None:
     folders = [make_skill(f"s{number}", description="Does a thing. " * 20) for number in range(5)]
-    budgets = {"catalog_budget": 600, "client_budgets": {"unknown": 10_000}}
+    budgets = {"catalog_budget": 600, "client_budgets": {"mcp": 10_000}}
     async with in_memory(skills, watch=False, **budgets) as session:
         await session.enum()
         _rewrite(folders[0] / "SKILL.md", "Do the thing.", "Do another thing.")
@@ -234,7 +234,7 @@ async def test_a_request_under_way_finishes_on_its_own_snapshot(
         _rewrite(folder / "SKILL.md", "The old words.", "The new words.")
         shutil.rmtree(skills / "two")
         await session.host.reload()
-        assert "The old words." in under_way.tools(ListingBudget(2000))["tools"][0]["description"]
+        assert "The old words." in under_way.tools(ListingLayout(2000))["tools"][0]["description"]
         assert under_way.prompts.page(first["nextCursor"])["prompts"][0]["name"] == "two"
         assert under_way.catalog.skill("two").body == "Do the thing."
         assert "The new words." in (await session.client.list_tools()).tools[0].description

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from server.clients.added_arguments import ADDED_ARGUMENTS, without_additions
 from server.config.machine import current_environment
 from server.config.settings import OptionalTool
-from server.listing.order import ListingBudget
+from server.listing.layout import ListingLayout
 from server.listing.snapshot import Snapshot
 from server.protocol.tools.declared import DeclaredToolHandler
 from server.wire.arguments import _IS, read_arguments
@@ -154,7 +154,7 @@ def test_every_own_tool_forbids_unknown_arguments_and_uses_checked_types(skills:
     make_skill("one")
     settings = make_settings(tools=tuple(OptionalTool))
     library = Library(explicit_sources([skills]), current_environment)
-    listed = Snapshot(library.catalog, settings).tools(ListingBudget(1000))["tools"]
+    listed = Snapshot(library.catalog, settings).tools(ListingLayout(1000))["tools"]
     assert len(listed) > 5
     for tool in listed:
         schema = tool["inputSchema"]

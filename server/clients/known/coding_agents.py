@@ -1,28 +1,52 @@
-"""The known facts about clients, with sources and dates.
-
-A file's name refers to the client's public source code. A date is that of the source, or the day on which it was read.
-Facts without a source are left out.
-"""
+"""What is known of coding agents; most of it was measured."""
 
 from __future__ import annotations
 
-from server.clients.profile import ClientProfile, Commands, Evidence, Fact, Limit, NativeListing, Overflow
+from server.clients.known.sources import REGISTRY, measured
+from server.clients.profile import (
+    ClientProfile,
+    Commands,
+    Earlier,
+    Evidence,
+    Fact,
+    Limit,
+    NativeListing,
+    Overflow,
+    StructureUse,
+    Unit,
+)
 
-__all__ = ["KNOWN_CLIENTS"]
-
-_REGISTRY = Evidence("github.com/apify/mcp-client-capabilities, mcp-clients.json", "2026-02-02")
+__all__ = ["CODING_AGENTS"]
 
 _CLAUDE_MCP = Evidence("code.claude.com/docs/en/mcp", "2026-08-22")
+
 _CLAUDE_CUT = Evidence(
     "github.com/anthropics/claude-code/issues/87650; 2 KB in code.claude.com/docs/en/mcp", "2026-08-18"
 )
+_CLAUDE = measured("Claude Code 2.1.330")
+
 _CLAUDE_CODE = ClientProfile(
     key="claude-code",
     title="Claude Code",
     names=("claude-code",),
-    named=_REGISTRY,
-    description=Limit(2048, _CLAUDE_CUT),
-    instructions=Limit(2048, _CLAUDE_CUT),
+    named=REGISTRY,
+    earlier=(
+        # Released on 2026-10-09.
+        Earlier("2.1.296", {"description": Limit(2048, _CLAUDE_CUT), "instructions": Limit(2048, _CLAUDE_CUT)}),
+        # Released on 2026-09-10.
+        Earlier("2.1.268", {"redefines": Fact(value=True, evidence=measured("Claude Code 2.1.267"))}),
+    ),
+    description=Limit(4096, _CLAUDE),
+    instructions=Limit(4096, _CLAUDE),
+    checks_enum=Fact(value=False, evidence=_CLAUDE),
+    called=Fact("mcp__{server}__{tool}", _CLAUDE),
+    deferred=Limit(0, _CLAUDE),
+    searched=Fact("names of tool and server, `anthropic/searchHint`, description; 4,096 of each", _CLAUDE),
+    search_hint=Fact(value=True, evidence=_CLAUDE),
+    structure=Fact(StructureUse.ALONE, _CLAUDE),
+    reads_disk=Fact(value=False, evidence=_CLAUDE),
+    redefines=Fact(value=False, evidence=_CLAUDE),
+    new_tools=Fact(value=True, evidence=_CLAUDE),
     result=Limit(50_000, Evidence("code.claude.com/docs/en/mcp, as qiita.com/akihidem tells its change", "2026-10-05")),
     raised_result=Limit(500_000, _CLAUDE_MCP),
     tool_name=Limit(128, Evidence("github.com/xsyetopz/claudetto/wiki/Claude-Code-MCP-Runtime", "2026-10-19")),
@@ -54,32 +78,34 @@ _CLAUDE_CODE = ClientProfile(
     toolbox="claude-code",
 )
 
-_CLAUDE_DESKTOP = ClientProfile(
-    key="claude-desktop",
-    title="Claude Desktop and claude.ai",
-    names=("claude-ai",),
-    named=_REGISTRY,
-    # Measured when a connector is added; a refresh did not enforce it.
-    schema=Fact(16_384, Evidence("github.com/anthropics/claude-code/issues/77296", "2026-07-13")),
-    result=Limit(1_000_000, Evidence("github.com/anthropics/claude-code/issues/66519: 1 MB", "2026-06-09")),
-    tool_name=Limit(64, Evidence("github.com/anthropics/claude-code/issues/34960", "2026-03-16")),
-    prompts=Fact(value=True, evidence=_REGISTRY),
-    list_changed=Fact(
-        value=False, evidence=Evidence("github.com/anthropics/claude-ai-mcp/issues/45 and 137", "2026-04-02")
-    ),
-)
-
+_CODEX_LAB = measured("Codex 0.169.0")
+_CODEX_SCRIPT = Limit(40_000, _CODEX_LAB, Unit.JSON)
 _CODEX = ClientProfile(
     key="codex",
     title="Codex",
     names=("codex",),
-    named=_REGISTRY,
-    # Models differ: some count 10,000 tokens.
-    result=Limit(10_000, Evidence("github.com/openai/codex/issues/7906 and 6544", "2025-12-12")),
+    named=REGISTRY,
+    # Only models without tool search and code mode see more, and the server cannot tell when it sends them.
+    instructions=Limit(250, _CODEX_LAB),
+    checks_enum=Fact(value=False, evidence=_CODEX_LAB),
+    called=Fact("{tool} in the namespace mcp__{server}", _CODEX_LAB),
+    deferred=Limit(0, _CODEX_LAB),
+    searched=Fact("title, description, names of arguments, name of the server, instructions (BM25)", _CODEX_LAB),
+    search_hint=Fact(value=False, evidence=_CODEX_LAB),
+    result=Limit(11_984, _CODEX_LAB),
+    model_results=(
+        ("gpt-5.5", Limit(47_984, _CODEX_LAB)),
+        ("gpt-5.6-luna", _CODEX_SCRIPT),
+        ("gpt-6-sol", _CODEX_SCRIPT),
+        ("gpt-6.1-terra", _CODEX_SCRIPT),
+    ),
+    structure=Fact(StructureUse.ALONE, _CODEX_LAB),
+    redefines=Fact(value=False, evidence=_CODEX_LAB),
+    new_tools=Fact(value=False, evidence=_CODEX_LAB),
     tool_name=Limit(64, Evidence("openai/codex codex-rs/codex-mcp/src/tools.rs", "2026-11-21")),
     lazy_tools=Fact(value=True, evidence=Evidence("github.com/openai/codex/issues/24536 and 33608", "2026-07-16")),
     model_reads=Fact(value=True, evidence=Evidence("github.com/openai/codex/issues/30738", "2026-06-30")),
-    prompts=Fact(value=False, evidence=_REGISTRY),
+    prompts=Fact(value=False, evidence=REGISTRY),
     list_changed=Fact(value=False, evidence=Evidence("github.com/openai/codex/issues/10105", "2026-07-03")),
     compaction=Fact(value=True, evidence=Evidence("github.com/openai/codex/issues/41445", "2026-11-21")),
     native=NativeListing(
@@ -97,41 +123,23 @@ _CODEX = ClientProfile(
     toolbox="codex",
 )
 
-_CURSOR_BLOG = Evidence("cursor.com/blog/dynamic-context-discovery", "2026-11-21")
-_CURSOR = ClientProfile(
-    key="cursor",
-    title="Cursor",
-    names=("cursor",),
-    named=_REGISTRY,
-    max_tools=Fact(80, Evidence("github.com/Snowflake-Labs/mcp/issues/77, 40 before", "2025-09-02")),
-    tool_name=Limit(60, Evidence("github.com/awslabs/mcp/issues/1283, with the server's name", "2025-09-15")),
-    lazy_tools=Fact(value=True, evidence=_CURSOR_BLOG),
-    prompts=Fact(value=True, evidence=_REGISTRY),
-    list_changed=Fact(value=True, evidence=_REGISTRY),
-    compaction=Fact(value=True, evidence=_CURSOR_BLOG),
-    toolbox="cursor",
-)
-
-_CAN_I_MCP = Evidence("canimcp.dev/client/visual-studio-code", "2026-11-21")
-_VSCODE = ClientProfile(
-    key="vscode",
-    title="VS Code (GitHub Copilot)",
-    names=("visual studio code", "visual-studio-code"),
-    named=_REGISTRY,
-    max_tools=Fact(128, Evidence("mcpbundles.com/guides/how-many-tools", "2026-11-21")),
-    model_reads=Fact(value=False, evidence=_CAN_I_MCP),
-    prompts=Fact(value=True, evidence=_CAN_I_MCP),
-    list_changed=Fact(value=True, evidence=_CAN_I_MCP),
-    compaction=Fact(value=True, evidence=Evidence("github.com/microsoft/vscode/issues/320346", "2026-06-08")),
-    toolbox="vscode",
-)
-
+_COPILOT = measured("Copilot CLI 1.0.102")
 _COPILOT_CLI = ClientProfile(
     key="copilot-cli",
     title="GitHub Copilot CLI",
-    names=("github-copilot-developer",),
-    named=_REGISTRY,
-    result=Limit(30_720, Evidence("github.com/github/copilot-sdk/issues/1091; copilot-cli/issues/1732", "2026-04-16")),
+    names=("copilot-cli", "github-copilot-developer"),
+    named=_COPILOT,
+    # Unless the user passes --allow-all-mcp-server-instructions.
+    instructions=Limit(0, _COPILOT),
+    called=Fact("{server}-{tool}", _COPILOT),
+    lazy_tools=Fact(value=False, evidence=_COPILOT),
+    result=Limit(20_480, _COPILOT, Unit.BYTES),
+    structure=Fact(StructureUse.BOTH, _COPILOT),
+    model_reads=Fact(value=False, evidence=_COPILOT),
+    prompts=Fact(value=False, evidence=_COPILOT),
+    list_changed=Fact(value=True, evidence=_COPILOT),
+    redefines=Fact(value=True, evidence=_COPILOT),
+    new_tools=Fact(value=True, evidence=_COPILOT),
     compaction=Fact(value=True, evidence=Evidence("github.com/github/copilot-cli/issues/1245", "2026-04-29")),
     native=NativeListing(
         Evidence("github.com/github/copilot-cli/issues/2314; GitHub-Copilot-for-Azure/issues/1227", "2026-03-26"),
@@ -143,12 +151,23 @@ _COPILOT_CLI = ClientProfile(
 )
 
 _GEMINI_MCP = Evidence("google-gemini/gemini-cli packages/core/src/tools/mcp-client.ts", "2026-08-21")
+
+_GEMINI_LAB = measured("Gemini CLI 0.61.0")
 _GEMINI = ClientProfile(
     key="gemini",
     title="Gemini CLI",
     names=("gemini-cli",),
     named=_GEMINI_MCP,
-    result=Limit(40_000, Evidence("google-gemini/gemini-cli packages/core/src/config/config.ts", "2026-08-21")),
+    checks_enum=Fact(value=True, evidence=_GEMINI_LAB),
+    called=Fact("mcp_{server}_{tool}", _GEMINI_LAB),
+    own_activation=Fact(value=True, evidence=_GEMINI_LAB),
+    lazy_tools=Fact(value=False, evidence=_GEMINI_LAB),
+    result=Limit(40_000, _GEMINI_LAB),
+    structure=Fact(StructureUse.IGNORED, _GEMINI_LAB),
+    untrusted=Fact(value=True, evidence=_GEMINI_LAB),
+    reads_disk=Fact(value=False, evidence=_GEMINI_LAB),
+    redefines=Fact(value=True, evidence=_GEMINI_LAB),
+    new_tools=Fact(value=True, evidence=_GEMINI_LAB),
     tool_name=Limit(63, Evidence("google-gemini/gemini-cli packages/core/src/tools/mcp-tool.ts", "2026-08-21")),
     model_reads=Fact(
         value=True,
@@ -174,42 +193,23 @@ _GEMINI = ClientProfile(
     toolbox="gemini",
 )
 
-_GOOSE = ClientProfile(
-    key="goose",
-    title="Goose",
-    names=("goose",),
-    named=_REGISTRY,
-    result=Limit(200_000, Evidence("aaif-goose/goose crates/goose/src/agents/large_response_handler.rs", "2026-11-21")),
-    model_reads=Fact(value=True, evidence=Evidence("github.com/aaif-goose/goose/pull/5344", "2025-10-23")),
-    prompts=Fact(value=True, evidence=_REGISTRY),
-    list_changed=Fact(
-        value=True, evidence=Evidence("aaif-goose/goose crates/goose/src/agents/mcp_client.rs", "2026-11-21")
-    ),
-    compaction=Fact(
-        value=True,
-        evidence=Evidence("aaif-goose/goose documentation, guides/sessions/smart-context-management", "2026-11-21"),
-    ),
-    toolbox="goose",
-)
-
-_ZED = ClientProfile(
-    key="zed",
-    title="Zed",
-    names=("zed",),
-    named=Evidence("zed-industries/zed crates/context_server/src/context_server.rs", "2026-11-21"),
-    model_reads=Fact(value=False, evidence=_REGISTRY),
-    prompts=Fact(value=True, evidence=_REGISTRY),
-    list_changed=Fact(value=True, evidence=Evidence("github.com/zed-industries/zed/pull/42453", "2025-11-11")),
-    toolbox="zed",
-)
-
 _OPENCODE_MCP = Evidence("anomalyco/opencode packages/opencode/src/mcp/index.ts", "2026-11-21")
+
+_OPENCODE_LAB = measured("opencode 1.18.33")
 _OPENCODE = ClientProfile(
     key="opencode",
     title="opencode",
     names=("opencode",),
     named=_OPENCODE_MCP,
-    result=Limit(51_200, Evidence("github.com/anomalyco/opencode/issues/13770, or 2,000 lines", "2026-02-15")),
+    called=Fact("{server}_{tool}", _OPENCODE_LAB),
+    lazy_tools=Fact(value=False, evidence=_OPENCODE_LAB),
+    # Or 2,000 lines: github.com/anomalyco/opencode/issues/13770.
+    result=Limit(51_200, _OPENCODE_LAB, Unit.BYTES),
+    structure=Fact(StructureUse.IGNORED, _OPENCODE_LAB),
+    model_reads=Fact(value=True, evidence=_OPENCODE_LAB),
+    reads_disk=Fact(value=False, evidence=_OPENCODE_LAB),
+    redefines=Fact(value=True, evidence=_OPENCODE_LAB),
+    new_tools=Fact(value=True, evidence=_OPENCODE_LAB),
     prompts=Fact(value=True, evidence=_OPENCODE_MCP),
     list_changed=Fact(value=True, evidence=_OPENCODE_MCP),
     compaction=Fact(value=True, evidence=Evidence("github.com/anomalyco/opencode/issues/14825", "2026-02-23")),
@@ -220,62 +220,44 @@ _OPENCODE = ClientProfile(
     toolbox="opencode",
 )
 
-_WINDSURF = ClientProfile(
-    key="windsurf",
-    title="Windsurf",
-    names=("windsurf",),
-    named=_REGISTRY,
-    max_tools=Fact(100, Evidence("docs.windsurf.com/windsurf/cascade/mcp", "2026-11-21")),
-    prompts=Fact(value=True, evidence=_REGISTRY),
-    list_changed=Fact(value=True, evidence=_REGISTRY),
-    toolbox="windsurf",
-)
-
 _CLINE_HUB = Evidence("cline/cline apps/vscode/src/services/mcp/McpHub.ts", "2026-08-22")
+
+_CLINE_LAB = measured("Cline CLI 3.0.65")
 _CLINE = ClientProfile(
     key="cline",
     title="Cline",
     names=("cline", "@cline/core"),
     named=_CLINE_HUB,
     tool_name=Limit(64, Evidence("cline/cline sdk/packages/core/src/extensions/mcp/name-transform.ts", "2026-08-22")),
-    list_changed=Fact(value=True, evidence=_CLINE_HUB),
+    instructions=Limit(0, _CLINE_LAB),
+    called=Fact("{server}__{tool}", _CLINE_LAB),
+    lazy_tools=Fact(value=False, evidence=_CLINE_LAB),
+    result=Limit(8_000, _CLINE_LAB, Unit.JSON),
+    structure=Fact(StructureUse.BOTH, _CLINE_LAB),
+    model_reads=Fact(value=False, evidence=_CLINE_LAB),
+    prompts=Fact(value=False, evidence=_CLINE_LAB),
+    # The extension of VS Code follows list_changed (McpHub.ts), the command line does not.
+    list_changed=Fact(value=False, evidence=_CLINE_LAB),
+    redefines=Fact(value=False, evidence=_CLINE_LAB),
+    new_tools=Fact(value=False, evidence=_CLINE_LAB),
     compaction=Fact(value=True, evidence=Evidence("cline/cline docs/core-workflows/task-management.mdx", "2026-08-22")),
     native=NativeListing(Evidence("cline/cline docs/customization/skills.mdx", "2026-08-22")),
     toolbox="cline",
 )
 
-_AGENVOY_STDIO = Evidence("pardnchiu/Agenvoy internal/toolAdapter/mcp/stdio.go at 78782e8", "2026-07-01")
-_AGENVOY_CLIENT = Evidence("pardnchiu/Agenvoy internal/toolAdapter/mcp/client.go at 78782e8: only tools", "2026-07-01")
-_AGENVOY = ClientProfile(
-    key="agenvoy",
-    title="Agenvoy",
-    names=("agenvoy",),
-    named=_AGENVOY_STDIO,
-    # Counted in bytes of UTF-8.
-    result=Limit(
-        1_048_576, Evidence("pardnchiu/Agenvoy internal/toolAdapter/mcp/register.go at 78782e8: 1 MiB", "2026-07-01")
-    ),
-    model_reads=Fact(value=False, evidence=_AGENVOY_CLIENT),
-    prompts=Fact(value=False, evidence=_AGENVOY_CLIENT),
-    list_changed=Fact(value=False, evidence=_AGENVOY_STDIO),
-    toolbox="agenvoy",
-)
-
-_INSPECTOR = ClientProfile(
-    key="inspector",
-    title="MCP Inspector",
-    names=("mcp-inspector", "inspector-"),
-    named=Evidence("modelcontextprotocol/inspector core/mcp/inspectorClient.ts, clients/cli/src/cli.ts", "2026-08-19"),
-    list_changed=Fact(
-        value=True, evidence=Evidence("modelcontextprotocol/inspector core/mcp/inspectorClient.ts", "2026-08-19")
-    ),
-)
-
+_FAST_AGENT_LAB = measured("fast-agent 0.10.46")
 _FAST_AGENT = ClientProfile(
     key="fast-agent",
     title="fast-agent",
     names=("fast-agent",),
     named=Evidence("evalstate/fast-agent src/fast_agent/mcp/client_callback_runtime.py", "2026-08-18"),
+    called=Fact("{server}__{tool}", _FAST_AGENT_LAB),
+    lazy_tools=Fact(value=False, evidence=_FAST_AGENT_LAB),
+    result=Limit(16_000, _FAST_AGENT_LAB, Unit.BYTES),
+    structure=Fact(StructureUse.ALONE, _FAST_AGENT_LAB),
+    model_reads=Fact(value=False, evidence=_FAST_AGENT_LAB),
+    # A change becomes visible only in the next turn.
+    redefines=Fact(value=False, evidence=_FAST_AGENT_LAB),
     tool_name=Limit(64, Evidence("evalstate/fast-agent src/fast_agent/mcp/common.py", "2026-08-18")),
     list_changed=Fact(
         value=True, evidence=Evidence("evalstate/fast-agent src/fast_agent/mcp/mcp_aggregator.py", "2026-08-18")
@@ -284,32 +266,53 @@ _FAST_AGENT = ClientProfile(
     native=NativeListing(Evidence("evalstate/fast-agent src/fast_agent/skills/registry.py", "2026-08-18"), frame=150),
 )
 
-_CHATGPT = ClientProfile(
-    key="chatgpt",
-    title="ChatGPT",
-    names=("openai-mcp", "chatgpt"),
-    named=Evidence("github.com/basicmachines-co/basic-memory/pull/1035", "2026-07-03"),
-    list_changed=Fact(
-        value=False,
-        evidence=Evidence("community.openai.com/t/1395374: a button refreshes the tools of a server", "2026-11-21"),
-    ),
+_QWEN_LAB = measured("Qwen Code 0.24.4")
+_QWEN = ClientProfile(
+    key="qwen",
+    title="Qwen Code",
+    names=("qwen-cli-mcp-client",),
+    named=_QWEN_LAB,
+    checks_enum=Fact(value=True, evidence=_QWEN_LAB),
+    called=Fact("mcp__{server}__{tool}, by tool_call", _QWEN_LAB),
+    lazy_tools=Fact(value=True, evidence=_QWEN_LAB),
+    always_load=Fact(value=False, evidence=_QWEN_LAB),
+    deferred=Limit(160, _QWEN_LAB),
+    searched=Fact("parts of the tool's name, description, name of the server", _QWEN_LAB),
+    search_hint=Fact(value=False, evidence=_QWEN_LAB),
+    search_answer=Limit(28_000, _QWEN_LAB),
+    result=Limit(28_000, _QWEN_LAB),
+    structure=Fact(StructureUse.BOTH, _QWEN_LAB),
+    model_reads=Fact(value=False, evidence=_QWEN_LAB),
+    prompts=Fact(value=True, evidence=_QWEN_LAB),
+    list_changed=Fact(value=False, evidence=_QWEN_LAB),
+    redefines=Fact(value=False, evidence=_QWEN_LAB),
+    new_tools=Fact(value=False, evidence=_QWEN_LAB),
 )
 
-KNOWN_CLIENTS: tuple[ClientProfile, ...] = (
+_CONTINUE_LAB = measured("Continue CLI 1.5.47")
+_CONTINUE = ClientProfile(
+    key="continue",
+    title="Continue CLI",
+    names=("continue-cli-client",),
+    named=_CONTINUE_LAB,
+    instructions=Limit(0, _CONTINUE_LAB),
+    called=Fact("{tool}", _CONTINUE_LAB),
+    lazy_tools=Fact(value=False, evidence=_CONTINUE_LAB),
+    structure=Fact(StructureUse.IGNORED, _CONTINUE_LAB),
+    model_reads=Fact(value=False, evidence=_CONTINUE_LAB),
+    list_changed=Fact(value=False, evidence=_CONTINUE_LAB),
+    redefines=Fact(value=False, evidence=_CONTINUE_LAB),
+    new_tools=Fact(value=False, evidence=_CONTINUE_LAB),
+)
+
+CODING_AGENTS: tuple[ClientProfile, ...] = (
     _CLAUDE_CODE,
-    _CLAUDE_DESKTOP,
     _CODEX,
-    _CURSOR,
-    _VSCODE,
-    _COPILOT_CLI,
     _GEMINI,
-    _GOOSE,
-    _ZED,
     _OPENCODE,
-    _WINDSURF,
+    _COPILOT_CLI,
+    _QWEN,
     _CLINE,
-    _AGENVOY,
-    _INSPECTOR,
+    _CONTINUE,
     _FAST_AGENT,
-    _CHATGPT,
 )

@@ -1,0 +1,61 @@
+"""The layout of the lists for a client."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from server.clients.profile import StructureUse
+from server.listing.layout import MAX_INSTRUCTIONS, MAX_TOPICS, CatalogPlace, ListingLayout
+
+if TYPE_CHECKING:
+    from server.clients.profile import ClientProfile
+    from server.config.settings import Settings
+
+__all__ = ["called_in", "layout_for"]
+
+_SEARCHED_TOPICS = 4000
+# Characters of topics where a client's search reads whole descriptions.
+
+_SHOWS_ENOUGH = 1000
+# From as many characters of instructions, some of the catalog can stand there.
+
+
+def layout_for(client: ClientProfile, settings: Settings) -> ListingLayout:
+    """Return how the lists are laid out for a client, from what is known of it.
+
+    A budget configured for this client is used as it is. Otherwise the budget of the catalog is the smaller of what the
+    client is known to show and what is configured for all clients.
+    """
+    own = settings.clients.budgets.get(client.key)
+    described, instructed = client.description_budget, client.instructions
+    shown = instructed.characters if instructed else None
+    place = CatalogPlace.DESCRIPTION
+    if client.defers and client.deferred is not None and client.deferred.characters and shown is None:
+        # Descriptions are out of sight, instructions are shown whole.
+        place = CatalogPlace.INSTRUCTIONS
+    elif described is not None and shown is not None and shown >= _SHOWS_ENOUGH:
+        place = CatalogPlace.BOTH
+    reads_hint = client.search_hint is not None and client.search_hint.value
+    return ListingLayout(
+        catalog=own or min(described or settings.catalog.budget, settings.catalog.budget),
+        place=place,
+        instructions=max(shown or 0, MAX_INSTRUCTIONS),
+        topics=_SEARCHED_TOPICS if client.defers else MAX_TOPICS,
+        schema=client.schema.value if client.schema else None,
+        enum=client.checks_enum is None or not client.checks_enum.value,
+        # Where a client drops or ignores one of both, or shows both, the structure costs more than it brings.
+        structured=not isinstance(client.structure and client.structure.value, StructureUse),
+        deferred=client.defers,
+        search_hint=reads_hint,
+        activation_tool=called_in(client, "activate_skill", settings),
+    )
+
+
+def called_in(client: ClientProfile, tool: str, settings: Settings) -> str:
+    """Return what a client's model calls one of our tools, where the bare name means a tool of the client's own.
+
+    The name under which the user has configured this server is known only if the settings tell it.
+    """
+    if client.called is None or client.own_activation is None or not client.own_activation.value:
+        return tool
+    return client.called.value.format(server=settings.clients.server_name or "*", tool=tool)

@@ -1,0 +1,98 @@
+"""The topics of a catalog: a short list of words that says what its skills are about.
+
+A model that sees only a part of the catalog learns from them what else to search for, and the tool searches of clients
+find our tools by them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from skills_core.rendering import utf16_length
+from skills_core.rendering.escaping import escape_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from skills_core.skill import Skill
+
+__all__ = ["MAX_SKILLS", "shortened_topics", "topics_within"]
+
+MAX_SKILLS = 2000
+"""Most skills whose names are read: every reload waits for it."""
+
+_SEPARATOR = ", "
+_MAX_TOPIC = 60
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_COMMON = frozenset(
+    [
+        "a",
+        "an",
+        "and",
+        "as",
+        "at",
+        "by",
+        "for",
+        "from",
+        "in",
+        "into",
+        "is",
+        "it",
+        "of",
+        "on",
+        "or",
+        "skill",
+        "skills",
+        "the",
+        "this",
+        "to",
+        "use",
+        "using",
+        "with",
+    ]
+)
+
+
+def topics_within(room: int, skills: Iterable[Skill]) -> str:
+    """Return topics of `skills`, separated by commas, within `room` characters.
+
+    If their names fit, the topics are the names. Else they are the words of names and triggers, those of most skills
+    first.
+    """
+    read = tuple(islice(skills, MAX_SKILLS))
+    return _joined(room, map(_name_of, read), whole=True) or _joined(room, _words_of(read))
+
+
+def shortened_topics(topics: str, room: int) -> str:
+    """Return the first of `topics` within `room` characters."""
+    return _joined(room, topics.split(_SEPARATOR))
+
+
+def _name_of(skill: Skill) -> str:
+    """Return a skill's name as words; its key may be a path."""
+    return " ".join(re.split(r"[\s_/.-]+", escape_line(skill.key)[:_MAX_TOPIC])).strip()
+
+
+def _words_of(skills: tuple[Skill, ...]) -> Iterator[str]:
+    counts: Counter[str] = Counter()
+    for skill in skills:
+        texts = (skill.key, *(trigger for trigger in skill.frontmatter.triggers if len(trigger) <= _MAX_TOPIC))
+        counts.update({word for text in texts for word in _WORD.findall(text.lower()) if word not in _COMMON})
+    # `most_common` keeps the order of words that are equally frequent, but a set has no order.
+    yield from (word for word, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def _joined(room: int, topics: Iterable[str], *, whole: bool = False) -> str:
+    """Return the first distinct topics that fit; with `whole` none, unless all fit."""
+    chosen: list[str] = []
+    # No separator follows the last one.
+    left = room + len(_SEPARATOR)
+    for topic in dict.fromkeys(filter(None, topics)):
+        left -= utf16_length(topic) + len(_SEPARATOR)
+        if left < 0:
+            return "" if whole else _SEPARATOR.join(chosen)
+        chosen.append(topic)
+    return _SEPARATOR.join(chosen)
