@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from server.clients.profile import StructureUse
-from server.listing.layout import MAX_INSTRUCTIONS, MAX_TOPICS, CatalogPlace, ListingLayout
+from server.listing.layout import MAX_INSTRUCTIONS, MAX_TOPICS, CatalogPlace, ListingLayout, NameEnum
 
 if TYPE_CHECKING:
     from server.clients.profile import ClientProfile
@@ -42,13 +42,19 @@ def layout_for(client: ClientProfile, settings: Settings) -> ListingLayout:
         instructions=max(shown or 0, MAX_INSTRUCTIONS),
         topics=_SEARCHED_TOPICS if client.defers else MAX_TOPICS,
         schema=client.schema.value if client.schema else None,
-        enum=client.checks_enum is None or not client.checks_enum.value,
+        enum=_enum(client),
         # Where a client drops or ignores one of both, or shows both, the structure costs more than it brings.
         structured=not isinstance(client.structure and client.structure.value, StructureUse),
         deferred=client.defers,
         search_hint=reads_hint,
         activation_tool=called_in(client, "activate_skill", settings),
     )
+
+
+def _enum(client: ClientProfile) -> NameEnum:
+    if client.checks_enum is None or not client.checks_enum.value:
+        return NameEnum.ALWAYS
+    return NameEnum.COMPLETE if client.refreshes else NameEnum.NEVER
 
 
 def called_in(client: ClientProfile, tool: str, settings: Settings) -> str:

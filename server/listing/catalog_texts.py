@@ -10,16 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from server.listing.layout import MAX_INSTRUCTIONS, CatalogPlace, ListingLayout
-from server.listing.order import always_on
+from server.listing.order import always_on, enum_names
 from server.listing.topics import topics_within
 from skills_core.rendering import (
-    MAX_ENTRY,
     activation_rule,
     entries_within,
     listing_order,
     render_catalog,
     render_entries,
     render_entry,
+    texts_within,
     utf16_length,
 )
 from skills_core.rendering.escaping import escape_line
@@ -27,13 +27,18 @@ from skills_core.rendering.escaping import escape_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from server.config.settings.skills import CatalogSettings
     from skills_core.catalog import Catalog
+    from skills_core.rendering import CatalogText
     from skills_core.skill import Skill
 
 __all__ = ["MAX_LEAD", "CatalogTexts", "catalog_texts"]
 
 MAX_LEAD = 250
 """Longest lead in characters: as much of the instructions as Codex shows before a search."""
+
+MAX_FURTHER_NAMES = 20_000
+"""Longest list of names that no entry shows, in characters; an enum of a thousand names is as long."""
 
 _MAX_NAMED = 20
 # Most names of pinned and used skills in the instructions.
@@ -50,30 +55,47 @@ class CatalogTexts(NamedTuple):
 
 
 def catalog_texts(
-    catalog: Catalog, first: Sequence[Skill], layout: ListingLayout, longest: int = MAX_ENTRY
+    catalog: Catalog, first: Sequence[Skill], layout: ListingLayout, settings: CatalogSettings
 ) -> CatalogTexts:
-    """Return the texts for one layout, with the skills that are `first` in front.
-
-    The text of an entry has at most `longest` characters.
-    """
+    """Return the texts for one layout, with the skills that are `first` in front."""
+    longest = settings.entry_limit
     rule = activation_rule(layout.activation_tool)
     if layout.place is CatalogPlace.INSTRUCTIONS:
         described = f"{rule} The server's instructions list them; find_skills searches them."
         listed = render_catalog(catalog, layout.catalog, first, longest, _lead(catalog, first, layout))
-        return CatalogTexts(described, _instructions(listed.text, "", catalog, first, layout))
+        names = _further_names(listed, catalog, first, layout, settings)
+        return CatalogTexts(described, _instructions(listed.text + names, "", catalog, first, layout))
     listing = render_catalog(catalog, layout.catalog, first, longest, rule)
     lines = _overview(listing.shown, listing.hidden)
     text = _instructions(_lead(catalog, first, layout), lines, catalog, first, layout)
     if layout.place is CatalogPlace.BOTH and listing.hidden:
         text = _continued(text, listing.text, catalog, first, layout, longest)
-    return CatalogTexts(listing.text, text)
+    names = _further_names(listing, catalog, first, layout, settings)
+    return CatalogTexts(listing.text + names, text)
+
+
+def _further_names(
+    listing: CatalogText, catalog: Catalog, first: Sequence[Skill], layout: ListingLayout, settings: CatalogSettings
+) -> str:
+    """Return a line with the names that no entry shows, for clients whose schema lists no names."""
+    if not listing.hidden or enum_names(catalog, first, layout, settings.enum_limit):
+        return ""
+    shown = frozenset(listing.text.split("\n"))
+    # Entries are in the order of the list, but one that exceeds the whole budget is left out.
+    unseen = (
+        escape_line(skill.key)
+        for skill in listing_order(catalog, first)
+        if render_entry(skill, settings.entry_limit) not in shown
+    )
+    names = texts_within(MAX_FURTHER_NAMES, unseen, lambda name: utf16_length(name) + 2)
+    return f"\nFurther skills, by name: {', '.join(names)}." if names else ""
 
 
 def _lead(catalog: Catalog, first: Sequence[Skill], layout: ListingLayout) -> str:
     """Return the beginning of the instructions, which every client shows that shows any."""
     lead = f"Before any task that a skill fits, call {layout.activation_tool}; find_skills searches all skills"
     lead += '. Tools not in sight? Search for "skills".' if layout.deferred else ", read_skill_file reads their files."
-    topics = topics_within(MAX_LEAD - utf16_length(lead) - len(" Skills on: ."), listing_order(catalog, first))
+    topics = topics_within(MAX_LEAD - utf16_length(lead) - len(" Skills on: ."), listing_order(catalog, first), first)
     return f"{lead} Skills on: {topics}." if topics else lead
 
 

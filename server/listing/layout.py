@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from skills_core.rendering import ACTIVATION_TOOL
 
-__all__ = ["MAX_HINT", "MAX_INSTRUCTIONS", "MAX_TOPICS", "CatalogPlace", "ListingLayout"]
+__all__ = ["MAX_HINT", "MAX_INSTRUCTIONS", "MAX_TOPICS", "CatalogPlace", "ListingLayout", "NameEnum"]
 
 MAX_INSTRUCTIONS = 2000
 """Longest instructions in characters for clients whose limit is not known: some cut them here."""
@@ -29,13 +29,24 @@ class CatalogPlace(StrEnum):
     """The description, and the instructions go on where it ends."""
 
 
+class NameEnum(StrEnum):
+    """When the schema of `activate_skill` lists the names of skills."""
+
+    ALWAYS = "always"
+    COMPLETE = "complete"
+    """Only if it lists all names: the client refuses any other, but fetches a changed list."""
+
+    NEVER = "never"
+    """The client refuses any other name, and does not fetch a changed list."""
+
+
 class ListingLayout(NamedTuple):
     """What one kind of client receives; lists are built once for each layout.
 
     - `catalog`: characters of the catalog's text; `place`: where it stands.
     - `instructions`: characters of the instructions, without a catalog that stands there alone.
     - `topics`: characters of the topics in the description of `find_skills`.
-    - `schema`: bytes of a tool's input schema; None is unlimited. `enum`: the schema lists the names.
+    - `schema`: bytes of a tool's input schema; None is unlimited. `enum`: when the schema lists names.
     - `structured`: results have `structuredContent` beside their text.
     - `deferred`: models have to search for tools first; `search_hint`: tools carry words for the client's search.
     - `activation_tool`: what models call our tool `activate_skill`.
@@ -46,7 +57,7 @@ class ListingLayout(NamedTuple):
     instructions: int = MAX_INSTRUCTIONS
     topics: int = MAX_TOPICS
     schema: int | None = None
-    enum: bool = True
+    enum: NameEnum = NameEnum.ALWAYS
     structured: bool = True
     deferred: bool = False
     search_hint: bool = False

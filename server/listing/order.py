@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
-from skills_core.rendering import texts_within
+from server.listing.layout import NameEnum
+from skills_core.rendering import listing_order, texts_within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from server.listing.layout import ListingLayout
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill
 
-__all__ = ["always_on", "first_of", "names_within", "size_of"]
+__all__ = ["always_on", "enum_names", "first_of", "names_within", "size_of"]
 
 
 def first_of(catalog: Catalog, pinned: tuple[str, ...], used: Mapping[str, int]) -> tuple[Skill, ...]:
@@ -32,6 +34,17 @@ def first_of(catalog: Catalog, pinned: tuple[str, ...], used: Mapping[str, int])
 def always_on(catalog: Catalog) -> tuple[Skill, ...]:
     """Return the offered skills that apply to every message."""
     return tuple(takewhile(lambda skill: skill.frontmatter.always_on, catalog.offered))
+
+
+def enum_names(catalog: Catalog, first: Sequence[Skill], layout: ListingLayout, most: int) -> list[str]:
+    """Return the names that the schema of `activate_skill` lists, at most `most`.
+
+    There are none if the client would refuse the names that the schema does not list.
+    """
+    is_complete = len(catalog.offered) <= most
+    if layout.enum is NameEnum.NEVER or (layout.enum is NameEnum.COMPLETE and not is_complete):
+        return []
+    return [skill.key for skill in islice(listing_order(catalog, first), most)]
 
 
 def names_within(room: int, names: Iterable[str]) -> list[str]:

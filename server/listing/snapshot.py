@@ -101,7 +101,7 @@ class Snapshot:
 
     def _catalog_texts(self, layout: ListingLayout) -> CatalogTexts:
         if layout not in self._texts:
-            self._texts[layout] = catalog_texts(self.catalog, self.first, layout, self.settings.catalog.entry_limit)
+            self._texts[layout] = catalog_texts(self.catalog, self.first, layout, self.settings.catalog)
         return self._texts[layout]
 
     @cached_property

@@ -6,15 +6,14 @@ switch on follow.
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from server.listing import admin, context, declared, guard, runs
 from server.listing.layout import MAX_HINT, ListingLayout
-from server.listing.order import names_within, size_of
+from server.listing.order import enum_names, names_within, size_of
 from server.listing.schemas import SCORED, TEXT, TEXTS, hints, list_of, object_of
 from server.listing.topics import shortened_topics, topics_within
-from skills_core.rendering import listing_order, render_entry
+from skills_core.rendering import render_entry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +73,7 @@ def entries(
     use them with, the one for scripts if there is a `scripts` setup.
     """
     skills = catalog.offered
-    topics = topics_within(MAX_HINT if layout.search_hint else layout.topics, skills) if skills else ""
+    topics = topics_within(MAX_HINT if layout.search_hint else layout.topics, skills, first) if skills else ""
     tools = [_activate(catalog, settings, first, layout, description, topics)] if skills else []
     # A skill that only users may call also has files to read.
     tools += [_read_file(layout)] if catalog.active else []
@@ -102,10 +101,7 @@ def _activate(
     topics: str,
 ) -> dict[str, Any]:
     offered = len(catalog.offered)
-    names = [skill.key for skill in islice(listing_order(catalog, first), settings.catalog.enum_limit)]
-    if not layout.enum:
-        # A client that checks the enum itself would refuse every name that is added later.
-        names = []
+    names = enum_names(catalog, first, layout, settings.catalog.enum_limit)
     schema = _activation_schema(names, offered)
     if layout.schema is not None and size_of(schema) > layout.schema:
         # A client that drops a tool with a large schema would lose the tool for skills.

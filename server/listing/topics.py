@@ -15,7 +15,7 @@ from skills_core.rendering import utf16_length
 from skills_core.rendering.escaping import escape_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from skills_core.skill import Skill
 
@@ -26,6 +26,7 @@ MAX_SKILLS = 2000
 
 _SEPARATOR = ", "
 _MAX_TOPIC = 60
+_MAX_LEADING = 3
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _COMMON = frozenset(
     [
@@ -56,14 +57,19 @@ _COMMON = frozenset(
 )
 
 
-def topics_within(room: int, skills: Iterable[Skill]) -> str:
+def topics_within(room: int, skills: Iterable[Skill], first: Sequence[Skill] = ()) -> str:
     """Return topics of `skills`, separated by commas, within `room` characters.
 
-    If their names fit, the topics are the names. Else they are the words of names and triggers, those of most skills
-    first.
+    If their names fit, the topics are the names. Else they are the names of some skills that are `first`, and the words
+    of names and triggers, those of most skills first.
     """
     read = tuple(islice(skills, MAX_SKILLS))
-    return _joined(room, map(_name_of, read), whole=True) or _joined(room, _words_of(read))
+    whole = _joined(room, map(_name_of, read), whole=True)
+    if whole:
+        return whole
+    leading = [_name_of(skill) for skill in first[:_MAX_LEADING]]
+    said = {word for name in leading for word in name.lower().split()}
+    return _joined(room, [*leading, *(word for word in _words_of(read) if word not in said)])
 
 
 def shortened_topics(topics: str, room: int) -> str:
