@@ -7,6 +7,8 @@ stands where the client shows it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from server.listing.layout import MAX_INSTRUCTIONS, CatalogPlace, ListingLayout
@@ -25,14 +27,14 @@ from skills_core.rendering import (
 from skills_core.rendering.escaping import escape_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from server.config.settings.skills import CatalogSettings
     from skills_core.catalog import Catalog
     from skills_core.rendering import CatalogText
     from skills_core.skill import Skill
 
-__all__ = ["MAX_LEAD", "CatalogTexts", "catalog_texts"]
+__all__ = ["MAX_FURTHER_NAMES", "MAX_LEAD", "CatalogTexts", "catalog_texts"]
 
 MAX_LEAD = 250
 """Longest lead in characters: as much of the instructions as Codex shows before a search."""
@@ -58,84 +60,102 @@ def catalog_texts(
     catalog: Catalog, first: Sequence[Skill], layout: ListingLayout, settings: CatalogSettings
 ) -> CatalogTexts:
     """Return the texts for one layout, with the skills that are `first` in front."""
-    longest = settings.entry_limit
-    rule = activation_rule(layout.activation_tool)
-    if layout.place is CatalogPlace.INSTRUCTIONS:
-        described = f"{rule} The server's instructions list them; find_skills searches them."
-        listed = render_catalog(catalog, layout.catalog, first, longest, _lead(catalog, first, layout))
-        names = _further_names(listed, catalog, first, layout, settings)
-        return CatalogTexts(described, _instructions(listed.text + names, "", catalog, first, layout))
-    listing = render_catalog(catalog, layout.catalog, first, longest, rule)
-    lines = _overview(listing.shown, listing.hidden)
-    text = _instructions(_lead(catalog, first, layout), lines, catalog, first, layout)
-    if layout.place is CatalogPlace.BOTH and listing.hidden:
-        text = _continued(text, listing.text, catalog, first, layout, longest)
-    names = _further_names(listing, catalog, first, layout, settings)
-    return CatalogTexts(listing.text + names, text)
+    writer = _Writer(catalog, first, layout, settings)
+    return writer.in_instructions() if layout.place is CatalogPlace.INSTRUCTIONS else writer.in_description()
 
 
-def _further_names(
-    listing: CatalogText, catalog: Catalog, first: Sequence[Skill], layout: ListingLayout, settings: CatalogSettings
-) -> str:
-    """Return a line with the names that no entry shows, for clients whose schema lists no names."""
-    if not listing.hidden or enum_names(catalog, first, layout, settings.enum_limit):
-        return ""
-    shown = frozenset(listing.text.split("\n"))
-    # Entries are in the order of the list, but one that exceeds the whole budget is left out.
-    unseen = (
-        escape_line(skill.key)
-        for skill in listing_order(catalog, first)
-        if render_entry(skill, settings.entry_limit) not in shown
-    )
-    names = texts_within(MAX_FURTHER_NAMES, unseen, lambda name: utf16_length(name) + 2)
-    return f"\nFurther skills, by name: {', '.join(names)}." if names else ""
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    catalog: Catalog
+    first: Sequence[Skill]
+    layout: ListingLayout
+    settings: CatalogSettings
+
+    def in_instructions(self) -> CatalogTexts:
+        """Return the texts with the catalog in the instructions."""
+        listing = self._listing(self._lead())
+        parts = [listing.text, self._further_names(listing)]
+        if names := _named(always_on(self.catalog)):
+            parts.append(f"These apply to every task, so activate them first: {names}.")
+        parts.append(self._preferred())
+        description = f"{self._rule} The server's instructions list them; find_skills searches them."
+        return CatalogTexts(description, _lines(parts))
+
+    def in_description(self) -> CatalogTexts:
+        """Return the texts with the catalog in the description; the instructions may go on where it ends."""
+        listing = self._listing(self._rule)
+        text = _lines([self._lead(), _overview(listing)])
+        if always := always_on(self.catalog):
+            text = _lines([text, *self._always(always, text)])
+        preferred = _lines([text, self._preferred()])
+        text = preferred if utf16_length(preferred) <= max(self.layout.instructions, MAX_INSTRUCTIONS) else text
+        if self.layout.place is CatalogPlace.BOTH and listing.hidden:
+            text = _lines([text, *self._continued(listing, text)])
+        return CatalogTexts(_lines([listing.text, self._further_names(listing)]), text)
+
+    @property
+    def _rule(self) -> str:
+        return activation_rule(self.layout.activation_tool)
+
+    def _listing(self, rule: str) -> CatalogText:
+        return render_catalog(self.catalog, self.layout.catalog, self.first, self.settings.entry_limit, rule)
+
+    def _lead(self) -> str:
+        """Return the beginning of the instructions, which every client shows that shows any."""
+        lead = f"Before any task that a skill fits, call {self.layout.activation_tool}; find_skills searches all skills"
+        if self.layout.deferred:
+            lead += '. Tools not in sight? Search for "skills".'
+        else:
+            lead += ", read_skill_file reads their files."
+        room = MAX_LEAD - utf16_length(lead) - len(" Skills on: .")
+        topics = topics_within(room, listing_order(self.catalog, self.first), self.first)
+        return f"{lead} Skills on: {topics}." if topics else lead
+
+    def _always(self, always: Sequence[Skill], before: str) -> Iterator[str]:
+        """Yield the lines on skills that apply to every task, with their entries as far as they fit."""
+        yield "These apply to every task, so activate them first:"
+        shown = entries_within(self.layout.instructions - utf16_length(before) - _MARGIN, always)
+        yield from render_entries(shown, 0)
+        if more := len(always) - len(shown):
+            yield f"And {more} more, which stand first in the description of activate_skill."
+
+    def _preferred(self) -> str:
+        """Return the line with the names of the skills that are pinned or used most."""
+        names = _named(skill for skill in self.first if not skill.frontmatter.always_on)
+        return f"Pinned or used most: {names}." if names else ""
+
+    def _continued(self, listing: CatalogText, before: str) -> Iterator[str]:
+        """Yield the lines with entries that the description does not hold, as far as they fit."""
+        room = self.layout.instructions - utf16_length(before) - _MARGIN
+        rest = (skill for skill in self._unlisted(listing) if not skill.frontmatter.always_on)
+        if entries := entries_within(room, rest, self.settings.entry_limit):
+            yield "More skills, which that description does not list:"
+            yield from render_entries(entries, 0)
+
+    def _further_names(self, listing: CatalogText) -> str:
+        """Return a line with the names that no entry shows, for clients whose schema lists no names."""
+        if not listing.hidden or enum_names(self.catalog, self.first, self.layout, self.settings.enum_limit):
+            return ""
+        unlisted = (escape_line(skill.key) for skill in self._unlisted(listing))
+        names = texts_within(MAX_FURTHER_NAMES, unlisted, lambda name: utf16_length(name) + 2)
+        return f"Further skills, by name: {', '.join(names)}." if names else ""
+
+    def _unlisted(self, listing: CatalogText) -> Iterator[Skill]:
+        """Yield the skills without an entry, in the order of the list."""
+        entries = frozenset(listing.text.split("\n"))
+        ordered = listing_order(self.catalog, self.first)
+        yield from (skill for skill in ordered if render_entry(skill, self.settings.entry_limit) not in entries)
 
 
-def _lead(catalog: Catalog, first: Sequence[Skill], layout: ListingLayout) -> str:
-    """Return the beginning of the instructions, which every client shows that shows any."""
-    lead = f"Before any task that a skill fits, call {layout.activation_tool}; find_skills searches all skills"
-    lead += '. Tools not in sight? Search for "skills".' if layout.deferred else ", read_skill_file reads their files."
-    topics = topics_within(MAX_LEAD - utf16_length(lead) - len(" Skills on: ."), listing_order(catalog, first), first)
-    return f"{lead} Skills on: {topics}." if topics else lead
+def _overview(listing: CatalogText) -> str:
+    shown, all_skills = listing.shown, listing.shown + listing.hidden
+    which = f"{shown} of {all_skills} skills; find_skills finds the others" if listing.hidden else "the skills"
+    return f"Follow the instructions that a skill returns. The description of activate_skill lists {which}."
 
 
-def _overview(shown: int, hidden: int) -> str:
-    rest = f" {shown} of {shown + hidden} skills; find_skills finds the others." if hidden else " the skills."
-    return f"Follow the instructions that a skill returns. The description of activate_skill lists{rest}"
+def _named(skills: Iterable[Skill]) -> str:
+    return ", ".join(escape_line(skill.key) for skill in islice(skills, _MAX_NAMED))
 
 
-def _instructions(lead: str, overview: str, catalog: Catalog, first: Sequence[Skill], layout: ListingLayout) -> str:
-    """Return the lead, the skills that apply to every task, and the names of those that are pinned or used most."""
-    text = "\n".join(filter(None, [lead, overview]))
-    always = always_on(catalog)
-    in_catalog = layout.place is CatalogPlace.INSTRUCTIONS
-    if always and in_catalog:
-        names = ", ".join(escape_line(skill.key) for skill in always[:_MAX_NAMED])
-        text += f"\nThese apply to every task, so activate them first: {names}."
-    elif always:
-        text += "\nThese apply to every task, so activate them first:\n<available_skills>\n"
-        room = layout.instructions - utf16_length(text) - _MARGIN
-        shown = entries_within(room, always)
-        text += "\n".join([*shown, "</available_skills>"])
-        more = len(always) - len(shown)
-        text += f"\nAnd {more} more, which stand first in the description of activate_skill." if more else ""
-    named = [escape_line(skill.key) for skill in first if skill not in always][:_MAX_NAMED]
-    line = f"\nPinned or used most: {', '.join(named)}." if named else ""
-    fits = in_catalog or utf16_length(text) + utf16_length(line) <= max(layout.instructions, MAX_INSTRUCTIONS)
-    return text + line if fits else text
-
-
-def _continued(
-    text: str, described: str, catalog: Catalog, first: Sequence[Skill], layout: ListingLayout, longest: int
-) -> str:
-    """Return the instructions with the entries that the description does not hold, as far as they fit."""
-    heading = "\nMore skills, which that description does not list:\n"
-    shown = frozenset(described.split("\n"))
-    told = frozenset(skill.path for skill in always_on(catalog))
-    rest = (
-        skill
-        for skill in listing_order(catalog, first)
-        if skill.path not in told and render_entry(skill, longest) not in shown
-    )
-    entries = entries_within(layout.instructions - utf16_length(text + heading) - _MARGIN, rest, longest)
-    return f"{text}{heading}" + "\n".join(render_entries(entries, 0)) if entries else text
+def _lines(parts: Iterable[str]) -> str:
+    return "\n".join(filter(None, parts))
