@@ -102,14 +102,27 @@ class _Writer:
 
     def _lead(self) -> str:
         """Return the beginning of the instructions, which every client shows that shows any."""
-        lead = f"Before any task that a skill fits, call {self.layout.activation_tool}; find_skills searches all skills"
-        if self.layout.deferred:
-            lead += '. Tools not in sight? Search for "skills".'
-        else:
-            lead += ", read_skill_file reads their files."
-        room = MAX_LEAD - utf16_length(lead) - len(" Skills on: .")
-        topics = topics_within(room, listing_order(self.catalog, self.first), self.first)
-        return f"{lead} Skills on: {topics}." if topics else lead
+        tool = self.layout.activation_tool
+        lead = f"Before a task that a skill fits, call {tool}(name). find_skills searches them"
+        lead += (
+            '. Tools not in sight? Search for "skills". ' if self.layout.deferred else ", read_skill_file reads files. "
+        )
+        return lead + self._summary(MAX_LEAD - utf16_length(lead))
+
+    def _summary(self, room: int) -> str:
+        """Return how many skills there are and their names, or some names and the topics, within `room` characters."""
+        ordered = tuple(islice(listing_order(self.catalog, self.first), _MAX_NAMED))
+        total = len(self.catalog.offered)
+        count = f"{total} skill{'s' if total > 1 else ''}"
+        named = f"{count}: {_named(ordered)}."
+        if len(ordered) == total and utf16_length(named) <= room:
+            return named
+        # In a small catalog, names say more than words that several names have.
+        share = room // 3 if total > _MAX_NAMED else room - utf16_length(f"{count}, such as .")
+        examples = _names_within(share, ordered)
+        summary = f"{count}, such as {', '.join(examples)}" if examples else count
+        topics = topics_within(room - utf16_length(f"{summary}; on ."), self.catalog.offered)
+        return f"{summary}; on {topics}." if topics else f"{summary}."
 
     def _always(self, always: Sequence[Skill], before: str) -> Iterator[str]:
         """Yield the lines on skills that apply to every task, with their entries as far as they fit."""
@@ -136,8 +149,9 @@ class _Writer:
         """Return a line with the names that no entry shows, for clients whose schema lists no names."""
         if not listing.hidden or enum_names(self.catalog, self.first, self.layout, self.settings.enum_limit):
             return ""
-        unlisted = (escape_line(skill.key) for skill in self._unlisted(listing))
-        names = texts_within(MAX_FURTHER_NAMES, unlisted, lambda name: utf16_length(name) + 2)
+        names = texts_within(
+            MAX_FURTHER_NAMES, map(_name, self._unlisted(listing)), lambda name: utf16_length(name) + 2
+        )
         return f"Further skills, by name: {', '.join(names)}." if names else ""
 
     def _unlisted(self, listing: CatalogText) -> Iterator[Skill]:
@@ -154,7 +168,16 @@ def _overview(listing: CatalogText) -> str:
 
 
 def _named(skills: Iterable[Skill]) -> str:
-    return ", ".join(escape_line(skill.key) for skill in islice(skills, _MAX_NAMED))
+    return ", ".join(map(_name, islice(skills, _MAX_NAMED)))
+
+
+def _names_within(room: int, skills: Iterable[Skill]) -> list[str]:
+    """Return the names of the first skills that fit into `room` characters, with a comma and a space after each."""
+    return texts_within(room, map(_name, skills), lambda name: utf16_length(name) + 2)
+
+
+def _name(skill: Skill) -> str:
+    return escape_line(skill.key)
 
 
 def _lines(parts: Iterable[str]) -> str:

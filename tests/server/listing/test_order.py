@@ -177,7 +177,7 @@ def test_instructions_carry_what_is_always_on_within_their_bound(skills: Path) -
         write_skill(skills, f"rule-{number:02}", description="Apply this. " * 12, fields="triggers: ['*']")
     write_skill(skills, "other")
     text = Snapshot(catalog_of(skills), Settings()).instructions(ListingLayout(32_000)) or ""
-    assert text.startswith("Before any task that a skill fits, call activate_skill; find_skills searches all skills")
+    assert text.startswith("Before a task that a skill fits, call activate_skill(name). find_skills searches them")
     assert len(text) <= MAX_INSTRUCTIONS
     names = shown(text)
     assert names == [f"rule-{number:02}" for number in range(len(names))]
