@@ -103,10 +103,10 @@ class _Writer:
     def _lead(self) -> str:
         """Return the beginning of the instructions, which every client shows that shows any."""
         tool = self.layout.activation_tool
-        lead = f"Before a task that a skill fits, call {tool}(name). find_skills searches them"
-        lead += (
-            '. Tools not in sight? Search for "skills". ' if self.layout.deferred else ", read_skill_file reads files. "
+        others = (
+            '. Tools not in sight? Search for "skills".' if self.layout.deferred else ", read_skill_file reads files."
         )
+        lead = f"Before a task that a skill fits, call {tool}(name). find_skills searches them{others} "
         return lead + self._summary(MAX_LEAD - utf16_length(lead))
 
     def _summary(self, room: int) -> str:
@@ -118,9 +118,11 @@ class _Writer:
         if len(ordered) == total and utf16_length(named) <= room:
             return named
         # In a small catalog, names say more than words that several names have.
-        share = room // 3 if total > _MAX_NAMED else room - utf16_length(f"{count}, such as .")
-        examples = _names_within(share, ordered)
+        few = total <= _MAX_NAMED
+        examples = _names_within(room - utf16_length(f"{count}, such as .") if few else room // 3, ordered)
         summary = f"{count}, such as {', '.join(examples)}" if examples else count
+        if few and examples:
+            return f"{summary}."
         topics = topics_within(room - utf16_length(f"{summary}; on ."), self.catalog.offered)
         return f"{summary}; on {topics}." if topics else f"{summary}."
 
