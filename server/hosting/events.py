@@ -4,14 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcp.server.subscriptions import (
-    PromptsListChanged,
-    ResourcesListChanged,
-    ResourceUpdated,
-    ServerEvent,
-    ToolsListChanged,
-)
-
 from server.hosting.status import skill_object
 from server.listing import context, prompts, resources, tools
 from server.listing.admin import STATUS_URI, offers_status
@@ -19,6 +11,8 @@ from skills_core.skill import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from mcp.server.subscriptions import ServerEvent
 
     from server.listing.snapshot import Snapshot
     from skills_core.library import Change
@@ -32,6 +26,8 @@ def events_of(before: Snapshot, after: Snapshot, change: Change) -> Iterator[Ser
 
     The status also reports problems and sources, so it may differ although no skill has changed.
     """
+    from mcp.server.subscriptions import ResourceUpdated  # noqa: PLC0415 - views are made before the SDK is loaded
+
     if change:
         yield from _events_of_skills(before, after, change)
     if offers_status(after.settings) and _status_differs(change):
@@ -39,6 +35,14 @@ def events_of(before: Snapshot, after: Snapshot, change: Change) -> Iterator[Ser
 
 
 def _events_of_skills(before: Snapshot, after: Snapshot, change: Change) -> Iterator[ServerEvent]:
+    # Views are made before the SDK is loaded.
+    from mcp.server.subscriptions import (  # noqa: PLC0415
+        PromptsListChanged,
+        ResourcesListChanged,
+        ResourceUpdated,
+        ToolsListChanged,
+    )
+
     pairs = _active_pairs(change)
     # With thousands of skills, building a list of tools takes longer than everything else that an edit causes.
     if any(_differ(tools.describe, old, new) for old, new in pairs) and _tools_differ(before, after):

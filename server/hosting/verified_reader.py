@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from server.wire.errors import InvalidRequestError
+from server.wire.invalid_request import InvalidRequestError
 from skills_core.disk.files import Fingerprint, read_file
 from skills_core.errors import FileRefusedError, FileUnavailableError
 from skills_core.watcher import is_remote

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mcp.server.subscriptions import InMemorySubscriptionBus
-
 from server.hosting.events import events_of
 from server.listing.snapshot import Snapshot
 from skills_core.library import Change
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mcp.server.context import ServerRequestContext
-    from mcp.server.subscriptions import ServerEvent, SubscriptionBus
+    from mcp.server.subscriptions import InMemorySubscriptionBus, ServerEvent, SubscriptionBus
 
     from server.config.settings import Settings
     from server.listing.layout import ListingLayout
@@ -99,19 +97,29 @@ class _Index:
         return SkillSearch(self._reranker)
 
 
-class _Feed(InMemorySubscriptionBus):
+class _Feed:
     """The events of one view, and the view that was announced to its listeners last; None without listeners."""
 
     def __init__(self, announced: Callable[[], View]) -> None:
         """Begin with no listeners; `announced` gives the view of the catalog that was announced last."""
-        super().__init__()
         self._view_to_begin_with = announced
         self._count = 0
         self.announced: View | None = None
 
+    @cached_property
+    def _bus(self) -> InMemorySubscriptionBus:
+        # Views answer the first requests over stdio, before the SDK is loaded.
+        from mcp.server.subscriptions import InMemorySubscriptionBus  # noqa: PLC0415
+
+        return InMemorySubscriptionBus()
+
+    async def publish(self, event: ServerEvent) -> None:
+        """Deliver an event to every listener."""
+        await self._bus.publish(event)
+
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         """Add a listener; the returned function removes it."""
-        unsubscribe = super().subscribe(listener)
+        unsubscribe = self._bus.subscribe(listener)
         is_subscribed = True
         self._count += 1
         if self.announced is None:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import mcp_types as types
 from mcp.server.lowlevel.server import NotificationOptions, Server
 
-from server import __version__
 from server.exchange.registry import ExchangeRegistry
 from server.exchange.request_state import SealedState
 from server.hosting.views import COMMON_VIEW
 from server.protocol.completions import CompletionHandlers
+from server.protocol.identity import IDENTITY
 from server.protocol.instructions import ViewInstructions
 from server.protocol.prompts import PromptHandlers
 from server.protocol.resources import ResourceHandlers
@@ -66,10 +66,10 @@ class SkillServer(Server[Any]):
             "on_completion": completions.complete,
         }
         super().__init__(
-            "skillserve",
-            version=__version__,
-            title="skillserve",
-            description="Agent Skills: instructions, scripts and references for particular tasks",
+            IDENTITY["name"],
+            version=IDENTITY["version"],
+            title=IDENTITY["title"],
+            description=IDENTITY["description"],
             # The SDK compares headers of a modern tools/call over HTTP with the tool's schema, which it looks up here
             # without the request. Where views differ it lists the caller's tools instead, which takes longer.
             get_tool_input_schema=None if host.views_differ else self._input_schema,

@@ -9,7 +9,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from server.listing import skills
 from server.listing.envelope import without_envelope
-from server.listing.skills import EXTENSION
+from server.protocol.identity import EXTENSIONS
 from server.wire.errors import InvalidRequestError
 from skills_core.diagnostics import Reason
 
@@ -40,7 +40,7 @@ class SkillsExtension:
 
     def register(self, server: Server[Any]) -> None:
         """Declare the extension and add its methods."""
-        server.extensions[EXTENSION] = {"directoryRead": True}
+        server.extensions.update(EXTENSIONS)
         server.add_request_handler("skills/list", types.PaginatedRequestParams, self.list)
         server.add_request_handler("skills/get", _GetParams, self.get)
         server.add_request_handler("resources/directory/read", _DirectoryParams, self.read_directory)

@@ -10,63 +10,30 @@ from __future__ import annotations
 import json
 import os
 import select
-import stat
-import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 import anyio
 import mcp_types as types
 from mcp.shared.message import SessionMessage
 
+from server.transport.standard_pipes import READ_SIZE, Opening
 from skills_core.diagnostics import without_lone_surrogates
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Generator
+    from collections.abc import AsyncIterator, Container
 
-__all__ = ["Incoming", "PipeWriter", "UnreadableMessageError", "can_wait_for", "claimed_pipes", "read_messages"]
-
-_READ_SIZE = 1 << 16
+__all__ = ["Incoming", "PipeWriter", "UnreadableMessageError", "read_messages"]
 
 Incoming = SessionMessage | Exception
 """A message, or the reason why a line is not one."""
 
 
-def can_wait_for(descriptor: int) -> bool:
-    """Tell whether the event loop can wait for a descriptor: not on Windows, not for files, not for /dev/null."""
-    if not hasattr(select, "poll"):
-        return False
-    mode = os.fstat(descriptor).st_mode
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
-
-
-@contextmanager
-def claimed_pipes() -> Generator[tuple[int, int]]:
-    """Reserve stdin and stdout for the protocol; within the block, all other output to stdout goes to stderr."""
-    sys.stdout.flush()
-    source, sink = os.dup(0), os.dup(1)
-    try:
-        null = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(null, 0)
-        os.close(null)
-        os.dup2(2, 1)
-        yield source, sink
-    finally:
-        os.dup2(source, 0)
-        os.dup2(sink, 1)
-        os.close(source)
-        os.close(sink)
-
-
-async def read_messages(descriptor: int) -> AsyncIterator[Incoming]:
-    """Yield the messages of a pipe, one per line, until it is closed."""
+async def read_messages(opening: Opening) -> AsyncIterator[Incoming]:
+    """Yield the messages of a pipe, one per line, until it is closed; begin with those that have been received."""
     rest: list[bytes] = []
+    chunk = opening.received
     while True:
-        await anyio.wait_readable(descriptor)
-        try:
-            chunk = os.read(descriptor, _READ_SIZE)
-        except ConnectionError:
-            chunk = b""
+        chunk = chunk or (b"" if opening.ended else await _read(opening.source))
         if not chunk:
             if message := b"".join(rest).strip():
                 yield _parse(message)
@@ -78,6 +45,15 @@ async def read_messages(descriptor: int) -> AsyncIterator[Incoming]:
             rest = [line]
             if message.strip():
                 yield _parse(message)
+        chunk = b""
+
+
+async def _read(descriptor: int) -> bytes:
+    await anyio.wait_readable(descriptor)
+    try:
+        return os.read(descriptor, READ_SIZE)
+    except ConnectionError:
+        return b""
 
 
 class UnreadableMessageError(ValueError):
@@ -131,11 +107,15 @@ class PipeWriter:
     If a send is cancelled in the middle of a message, the next send first writes the rest of it.
     """
 
-    def __init__(self, descriptor: int) -> None:
-        """Write to `descriptor`, which stays open when this is closed."""
+    def __init__(self, descriptor: int, unsent: bytes = b"", silent: Container[object] = ()) -> None:
+        """Write to `descriptor`, which stays open when this is closed; first the bytes that are `unsent` so far.
+
+        Responses with `silent` ids are not written: the client has got these answers.
+        """
         self._descriptor = descriptor
         self._turn = anyio.Lock()
-        self._rest = memoryview(b"")
+        self._rest = memoryview(unsent)
+        self._silent = silent
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLOUT)
 
@@ -148,6 +128,8 @@ class PipeWriter:
         async with self._turn:
             # Serialized within the turn, so that waiting messages do not take the memory of their text too.
             await self._flush()
+            if isinstance(item.message, types.JSONRPCResponse) and item.message.id in self._silent:
+                return
             data = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8") + b"\n"
             self._rest = memoryview(data)
             try:

@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
-import asyncio
+import gc
 import logging
 import os
-import signal
 import sys
 from collections import Counter
-from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 
 from server import __version__
-from server.admin.actions import log_reload
 from server.config.machine import runtime_folders
 from server.config.settings import Settings, Transport
 from server.hosting.host import Host
 from server.listing.runs import needs_event_streams, offers_runs
-from server.protocol.server import SkillServer
+from server.protocol.early_answers import EarlyAnswers
 from server.run.telemetry import traced
+from server.transport.early_stdio import answer_while_loading
+from server.transport.signals import reload_when_asked
+from server.transport.standard_pipes import can_wait_for, claimed_pipes
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from server.hosting.usage import Usage
     from server.transport.http import HttpServer
+    from server.transport.standard_pipes import Opening
     from skills_core.library import Library
 
 __all__ = ["serve"]
 
 # Addresses to listen on that a client cannot connect to.
 _ANY_ADDRESS = frozenset({"0.0.0.0", "[::]"})  # noqa: S104 - compared, not bound
-
-_POLLS_AFTER_EOF = 20
-# 10 ms each, so that cancellations which the client sent before it closed stdin are processed.
 
 logger = logging.getLogger(__name__)
 
@@ -54,11 +52,13 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
     spans = traced(os.environ if offers_runs(settings) else {})
     if settings.server.transport is Transport.STDIO:
         with spans:
-            anyio.run(_serve_stdio, Host(library, settings, files, usage))
+            _serve_stdio(Host(library, settings, files, usage))
         return
     from server.admin.sockets import admin_socket
+    from server.protocol.server import SkillServer
     from server.transport.http import HttpServer, checks_host, listen
 
+    _collect_garbage()
     with listen(settings.http) as listener:
         port = listener.getsockname()[1]
         host = Host(library, settings, files, usage)
@@ -71,54 +71,34 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
             anyio.run(_serve_http, host, server, listener, admin)
 
 
-async def _serve_stdio(host: Host) -> None:
-    from server.transport.stdio import serve_stdio
-
-    server = SkillServer(host, local=True)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(host.follow)
-        tasks.start_soon(host.usage.run)
-        tasks.start_soon(server.runs.run)
-        tasks.start_soon(_cancel_when_asked_to_stop, server, tasks.cancel_scope)
-        tasks.start_soon(_reload_when_asked, host)
-        async with server.exchanges.serving():
-            await serve_stdio(server, at_end=partial(_on_stdin_closed, server))
-        # The outcome of cancelled runs is recorded by now.
-        tasks.cancel_scope.cancel()
-
-
-async def _on_stdin_closed(server: SkillServer) -> None:
-    """Stop the exchanges that wait for the client, which has closed stdin."""
-    if server.exchanges.is_busy:
-        # The client's last cancellations are processed first; the next server continues all other runs.
-        for _ in range(_POLLS_AFTER_EOF):
-            await anyio.sleep(0.01)
-    server.runs.close()
-    server.exchanges.client_disconnected()
-
-
-async def _cancel_when_asked_to_stop(server: SkillServer, scope: anyio.CancelScope) -> None:
-    """Stop cleanly on SIGTERM and SIGINT; the first process of a container ignores SIGTERM without a handler."""
-    if sys.platform == "win32":
+def _serve_stdio(host: Host) -> None:
+    """Serve over stdio; where stdin and stdout are pipes, answer the first requests while the SDK is imported."""
+    if not (can_wait_for(0) and can_wait_for(1)):
+        run = _load_stdio_server()
+        _collect_garbage()
+        run(host, None)
         return
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
-        async for _ in received:
-            server.runs.close()
-            scope.cancel()
+    with claimed_pipes() as (source, sink):
+        opening = answer_while_loading(_load_stdio_server, EarlyAnswers(host).answer, source, sink)
+        _collect_garbage()
+        _load_stdio_server()(host, opening)
 
 
-async def _reload_when_asked(host: Host) -> None:
-    """Reload all skills on SIGHUP, for servers that do not watch the disk."""
-    if sys.platform == "win32":
-        return
-    with anyio.open_signal_receiver(signal.SIGHUP) as received:
-        async for _ in received:
-            change = await host.try_reload()
-            if change is not None:
-                log_reload(change)
+def _load_stdio_server() -> Callable[[Host, Opening | None], None]:
+    from server.transport.stdio_server import run
+
+    return run
+
+
+def _collect_garbage() -> None:
+    """Collect garbage from here on, except what the imports made, which lives as long as the process."""
+    gc.freeze()
+    gc.enable()
 
 
 async def _serve_http(host: Host, server: HttpServer, listener: socket.socket, admin: socket.socket | None) -> None:
+    import asyncio
+
     from server.transport.accept_faults import AcceptFaults
     from server.transport.http import serve_locally
 
@@ -127,7 +107,7 @@ async def _serve_http(host: Host, server: HttpServer, listener: socket.socket, a
         tasks.start_soon(host.follow)
         tasks.start_soon(host.usage.run)
         tasks.start_soon(server.runs.run)
-        tasks.start_soon(_reload_when_asked, host)
+        tasks.start_soon(reload_when_asked, host)
         if admin is not None:
             tasks.start_soon(serve_locally, host, admin)
         async with server.exchanges.serving():

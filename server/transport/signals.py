@@ -1,4 +1,4 @@
-"""Run async work so that SIGTERM and SIGHUP cancel it.
+"""Signals: run async work so that SIGTERM and SIGHUP cancel it, and reload a server's skills on SIGHUP.
 
 By default these signals end a process at once, and leave the processes that it has started running.
 """
@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
+from server.admin.actions import log_reload
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-__all__ = ["SIGNAL_EXIT_BASE", "until_signalled"]
+    from server.hosting.host import Host
+
+__all__ = ["SIGNAL_EXIT_BASE", "reload_when_asked", "until_signalled"]
 
 _ResultT = TypeVar("_ResultT")
 
@@ -68,3 +72,14 @@ def _handled_signals() -> list[signal.Signals]:
     if sys.platform == "win32":
         return []
     return [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
+
+
+async def reload_when_asked(host: Host) -> None:
+    """Reload all skills on SIGHUP, for servers that do not watch the disk."""
+    if sys.platform == "win32":
+        return
+    with anyio.open_signal_receiver(signal.SIGHUP) as received:
+        async for _ in received:
+            change = await host.try_reload()
+            if change is not None:
+                log_reload(change)

@@ -24,10 +24,9 @@ from server.transport.pipes import (
     Incoming,
     PipeWriter,
     UnreadableMessageError,
-    can_wait_for,
-    claimed_pipes,
     read_messages,
 )
+from server.transport.standard_pipes import Opening, can_wait_for, claimed_pipes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -50,9 +49,14 @@ _GRACE_SECONDS = 5
 _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 
 
-async def serve_stdio(server: Server[Any], at_end: Callable[[], Awaitable[None]]) -> None:
-    """Serve until the client closes stdin; then call `at_end` and finish the open requests."""
-    async with _streams() as (incoming, outgoing), anyio.create_task_group() as tasks:
+async def serve_stdio(
+    server: Server[Any], at_end: Callable[[], Awaitable[None]], opening: Opening | None = None
+) -> None:
+    """Serve until the client closes stdin; then call `at_end` and finish the open requests.
+
+    `opening` is the connection, where the first requests were answered before.
+    """
+    async with _streams(opening) as (incoming, outgoing), anyio.create_task_group() as tasks:
         eras = _EraRouter(server, outgoing, tasks)
         async for item in incoming:
             await eras.route(item)
@@ -165,10 +169,14 @@ def _is_modern(message: types.JSONRPCMessage) -> bool:
 
 
 @asynccontextmanager
-async def _streams() -> AsyncGenerator[tuple[AsyncIterator[Incoming], WriteStream[SessionMessage]]]:
-    if can_wait_for(0) and can_wait_for(1):
+async def _streams(
+    opening: Opening | None,
+) -> AsyncGenerator[tuple[AsyncIterator[Incoming], WriteStream[SessionMessage]]]:
+    if opening is not None:
+        yield read_messages(opening), PipeWriter(opening.sink, opening.unsent, opening.silent)
+    elif can_wait_for(0) and can_wait_for(1):
         with claimed_pipes() as (source, sink):
-            yield read_messages(source), PipeWriter(sink)
+            yield read_messages(Opening(source, sink)), PipeWriter(sink)
     else:
         async with stdio_server() as (read, write):
             yield read, write

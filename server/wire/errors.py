@@ -12,6 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from pydantic import ValidationError
 
+from server.wire.invalid_request import InvalidRequestError
 from server.wire.paging import InvalidCursorError
 from skills_core.errors import (
     AmbiguousSkillError,
@@ -46,14 +47,6 @@ if TYPE_CHECKING:
 __all__ = ["CODES", "InvalidRequestError", "code_of", "translate_errors"]
 
 logger = logging.getLogger(__name__)
-
-
-class InvalidRequestError(SkillsError):
-    """The parameters of a request are invalid; the message says what was expected, `uri` names a resource not found."""
-
-    def __init__(self, message: str, uri: str | None = None) -> None:
-        super().__init__(message)
-        self.uri = uri
 
 
 CODES: dict[type[SkillsError], int] = {

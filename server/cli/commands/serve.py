@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -149,8 +148,6 @@ def _run(library: Library, settings: Settings, machine: Machine) -> None:
     from server.hosting.usage import Usage, usage_file
     from server.transport.serving import serve as run
 
-    gc.freeze()
-    gc.enable()
     log_catalog(library.catalog)
     _log_unknown_names(library, settings)
     usage = Usage(usage_file(state_home()) if settings.catalog.usage else None)

@@ -1,0 +1,139 @@
+"""Answer the first requests over stdio while the SDK is imported.
+
+A thread imports, and this thread waits for the client's lines. All lines go on to the SDK's server, those that were
+answered under ids of our own, so that nothing is lost and the server has the state of the whole conversation.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from server.transport.standard_pipes import READ_SIZE, Opening
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from server.protocol.early_answers import EarlyAnswer
+
+__all__ = ["answer_while_loading"]
+
+_MAX_BYTES = 1 << 18
+# Beyond this much that waits for the SDK's server, or for the client to read, nothing more is read.
+
+_SWITCH_SECONDS = 0.001
+# The thread that imports never waits, and would make each step of an answer take Python's usual five milliseconds.
+
+
+def answer_while_loading(
+    load: Callable[[], object], answer: Callable[[bytes], EarlyAnswer | None], source: int, sink: int
+) -> Opening:
+    """Run `load` in a thread, and until it ends answer the lines that come from `source` where `answer` can.
+
+    An exception of `load` is raised here.
+    """
+    lines = _Lines(answer, source, sink)
+    with _loading(load) as loaded:
+        while True:
+            poll = select.poll()
+            poll.register(loaded, select.POLLIN)
+            if lines.wants_more:
+                poll.register(source, select.POLLIN)
+            if lines.unsent:
+                poll.register(sink, select.POLLOUT)
+            ready = {descriptor for descriptor, _ in poll.poll()}
+            if sink in ready:
+                lines.send()
+            if source in ready:
+                lines.receive(_read(source))
+            if loaded in ready:
+                return lines.opening()
+
+
+class _Lines:
+    """The lines of the client so far, and the answers to them."""
+
+    def __init__(self, answer: Callable[[bytes], EarlyAnswer | None], source: int, sink: int) -> None:
+        self._answer = answer
+        self._source = source
+        self._sink = sink
+        self._is_broken = False
+        self._received = bytearray()
+        self._rest = b""
+        self._silent: set[str] = set()
+        self._ended = False
+        self.unsent = b""
+
+    @property
+    def wants_more(self) -> bool:
+        waiting = len(self._received) + len(self._rest)
+        return not self._ended and waiting < _MAX_BYTES and len(self.unsent) < _MAX_BYTES
+
+    def receive(self, chunk: bytes) -> None:
+        self._ended = not chunk
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        for line in lines:
+            answer = self._answer(line) if line.strip() and not self._is_broken else None
+            if answer is None:
+                self._received += line + b"\n"
+                continue
+            self._received += answer.to_server
+            self._silent.add(answer.silent)
+            self.unsent += answer.to_client
+        self.send()
+
+    def send(self) -> None:
+        """Write as much as the pipe takes without blocking."""
+        poll = select.poll()
+        poll.register(self._sink, select.POLLOUT)
+        try:
+            while self.unsent and poll.poll(0):
+                # POSIX: a ready pipe takes this much without blocking, in either mode.
+                self.unsent = self.unsent[os.write(self._sink, self.unsent[: select.PIPE_BUF]) :]
+        except ConnectionError:
+            # The client does not read any more, but its last messages still count.
+            self.unsent = b""
+            self._is_broken = True
+
+    def opening(self) -> Opening:
+        received = bytes(self._received) + self._rest
+        return Opening(self._source, self._sink, received, frozenset(self._silent), self.unsent, self._ended)
+
+
+def _read(source: int) -> bytes:
+    try:
+        return os.read(source, READ_SIZE)
+    except ConnectionError:
+        return b""
+
+
+@contextmanager
+def _loading(load: Callable[[], object]) -> Iterator[int]:
+    """Run `load` in a thread, whose exception is raised at the end; yield a descriptor that its end makes readable."""
+    faults: list[BaseException] = []
+    end_read, end_write = os.pipe()
+
+    def run() -> None:
+        try:
+            load()
+        except BaseException as fault:  # noqa: BLE001 - raised below, in the thread of the caller
+            faults.append(fault)
+        finally:
+            os.close(end_write)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    thread = threading.Thread(target=run, name="load")
+    thread.start()
+    try:
+        yield end_read
+    finally:
+        thread.join()
+        os.close(end_read)
+        sys.setswitchinterval(interval)
+    if faults:
+        raise faults[0]
