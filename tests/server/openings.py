@@ -124,9 +124,12 @@ def served(host: Host, lines: Iterable[bytes]) -> list[Message]:
     return anyio.run(converse, host, b"\n".join(lines) + b"\n")
 
 
-async def converse(host: Host, received: bytes, *, silent: frozenset[str] = frozenset()) -> list[Message]:
+async def converse(
+    host: Host, received: bytes, *, silent: frozenset[str] = frozenset(), unsent: bytes = b"", before: bytes = b""
+) -> list[Message]:
+    """Return all that the SDK's server writes, after what the client has read `before`."""
     source, sink = os.pipe()
-    text = b""
+    text = before
 
     async def read() -> None:
         nonlocal text
@@ -145,7 +148,7 @@ async def converse(host: Host, received: bytes, *, silent: frozenset[str] = froz
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(read)
             try:
-                await serve_stdio(server, at_end, Opening(-1, sink, received, silent, ended=True))
+                await serve_stdio(server, at_end, Opening(-1, sink, received, silent, unsent, ended=True))
             finally:
                 os.close(sink)
     finally:
