@@ -25,6 +25,11 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(f"skillserve {__version__}")  # noqa: T201 - the command line for people takes a while to import
         return
+    if sys.argv[1:2] == ["serve"]:
+        from server.cli.plain_serve import serve_plainly  # noqa: PLC0415 - see below
+
+        if serve_plainly(sys.argv[2:]):
+            return
     from server.cli.app import main as run  # noqa: PLC0415 - what reads a command line for people takes a while to import
 
     run()

@@ -5,8 +5,6 @@ Commands import their dependencies when they run, so that `status` does not load
 
 from __future__ import annotations
 
-import sys
-from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -29,9 +27,8 @@ from server.cli.commands.trust import trust
 from server.cli.commands.validate import validate
 from server.cli.commands.visibility import visibility
 from server.cli.commands.workflow import app as workflow
-from server.cli.console import EXIT_USAGE, fail, print_text
-from server.config.settings import ConfigurationError
-from skills_core.errors import SkillsError
+from server.cli.console import print_text
+from server.cli.process import command_process
 
 __all__ = ["app", "main"]
 
@@ -75,12 +72,5 @@ app.add_typer(workflow, name="workflow")
 
 def main() -> None:
     """Run the command line and exit."""
-    for stream in (sys.stdout, sys.stderr):
-        # Pipes carry UTF-8. Escape characters that a terminal cannot print, instead of failing.
-        if isinstance(stream, TextIOWrapper):
-            encoding = stream.encoding if stream.isatty() else "utf-8"
-            stream.reconfigure(encoding=encoding, errors="backslashreplace")
-    try:
+    with command_process():
         app(prog_name="skillserve")
-    except (SkillsError, ConfigurationError) as error:
-        fail(str(error), EXIT_USAGE)

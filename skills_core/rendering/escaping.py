@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from functools import cache
 from typing import Final
 
 from skills_core.diagnostics import one_line, printable
@@ -59,12 +60,21 @@ def _not_before(characters: str) -> str:
 _OWN_NAME = rf"(?:{_any_of(_OWN_WORDS)})" + _not_before(r"\w")
 _COMMON_NAME = rf"(?:{_any_of(_COMMON_WORDS)})" + _not_before(r"\w.-")
 _NAME = rf"(?:{_OWN_NAME}|{_COMMON_NAME})"
-# A `<` at the end of a text counts too, because our own text that follows may complete the tag.
-_OUR_TAG = re.compile(rf"<(?={_IGNORABLE}(?:/{_IGNORABLE})?(?:{_NAME}|\Z))", re.IGNORECASE)
 
-_OUR_MARK = re.compile(
-    rf"\[(?={_IGNORABLE}(?:/{_IGNORABLE})?(?:{_any_of(('skill',))}){_IGNORABLE}[:\]])", re.IGNORECASE
-)
+# The patterns are compiled when a text needs them: that takes a tenth of a server's time to its first answer.
+
+
+@cache
+def _our_tag() -> re.Pattern[str]:
+    # A `<` at the end of a text counts too, because our own text that follows may complete the tag.
+    return re.compile(rf"<(?={_IGNORABLE}(?:/{_IGNORABLE})?(?:{_NAME}|\Z))", re.IGNORECASE)
+
+
+@cache
+def _our_mark() -> re.Pattern[str]:
+    return re.compile(
+        rf"\[(?={_IGNORABLE}(?:/{_IGNORABLE})?(?:{_any_of(('skill',))}){_IGNORABLE}[:\]])", re.IGNORECASE
+    )
 
 
 def quote_attribute(text: str) -> str:
@@ -86,15 +96,16 @@ def escape_line(text: str) -> str:
 
 def escape_tags(text: str) -> str:
     """Return `text` with `&lt;` in place of the `<` of each of our tags, opening, closing or empty; else verbatim."""
-    return _OUR_TAG.sub("&lt;", text)
+    return _our_tag().sub("&lt;", text) if "<" in text else text
 
 
 def escape_json(value: object) -> str:
     r"""Return `value` as JSON, with the `<` of our tags written as the equivalent `\u003c`."""
     # In JSON, `<` only occurs inside strings.
-    return _OUR_TAG.sub(r"\\u003c", json.dumps(value, ensure_ascii=False))
+    text = json.dumps(value, ensure_ascii=False)
+    return _our_tag().sub(r"\\u003c", text) if "<" in text else text
 
 
 def escape_tags_and_marks(text: str) -> str:
     r"""Return `text` with our tags escaped, and `[\` in place of the `[` of each mark `[skill:…]` or `[/skill]`."""
-    return escape_tags(_OUR_MARK.sub(r"[\\", text))
+    return escape_tags(_our_mark().sub(r"[\\", text) if "[" in text else text)

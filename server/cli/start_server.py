@@ -1,0 +1,87 @@
+"""Start an MCP server: the part of `serve` that needs no command-line library."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+from server.config.bootstrap import open_library, settings_with_logs
+from server.config.machine import Machine, current_places, state_home
+from server.config.settings import Transport
+from server.transport.lazy_sdk import defer_packages
+from skills_core.diagnostics import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from server.config.settings import Settings
+    from skills_core.library import Library
+    from skills_core.skill import Skill
+
+__all__ = ["start_server"]
+
+
+def start_server(directories: Sequence[Path] | None, flags: Mapping[str, object]) -> None:
+    """Serve the skills in `directories` with the settings that `flags` override, until the client or a signal ends it.
+
+    Raises:
+        ConfigurationError: a setting cannot be used.
+        InvalidSourceError: a directory is missing, or is a file.
+    """
+    machine = Machine(current_places())
+    settings = settings_with_logs(machine, **flags)
+    _run(open_library(directories, settings, machine), settings, machine)
+
+
+def _require_streams(settings: Settings) -> None:
+    if settings.server.transport is Transport.STDIO and (sys.stdin is None or sys.stdout is None):
+        from server.cli.console import EXIT_USAGE, fail
+
+        fail("the stdio transport needs open stdin and stdout; to serve over HTTP, use --transport http", EXIT_USAGE)
+
+
+def _run(library: Library, settings: Settings, machine: Machine) -> None:
+    _require_streams(settings)
+    defer_packages()
+    from server.hosting.catalog_log import log_catalog
+    from server.hosting.usage import Usage, usage_file
+    from server.transport.serving import serve as run
+
+    log_catalog(library.catalog)
+    _log_unknown_names(library, settings)
+    usage = Usage(usage_file(state_home()) if settings.catalog.usage else None)
+    try:
+        run(library, settings, machine.files, usage)
+    except KeyboardInterrupt:
+        return
+
+
+def _log_unknown_names(library: Library, settings: Settings) -> None:
+    """Log names of skills and clients in the settings that do not exist."""
+    from server.clients import KNOWN_CLIENTS, UNKNOWN
+
+    logger = logging.getLogger("server")
+    for name in settings.catalog.pinned:
+        if library.catalog.offer(name) is None:
+            logger.warning("catalog.pinned: no skill %s is offered to models", one_line(name))
+    names = {name for skill in library.catalog.skills for name in skill.content.names}
+    for setting in ("enabled", "disabled"):
+        for choice in getattr(settings.catalog, setting):
+            if ":" not in choice and choice not in names:
+                logger.warning("catalog.%s: there is no skill %s", setting, one_line(choice))
+    tools = {f"{skill.key}/{tool}" for skill in library.catalog.skills for tool in _declared_tools(skill)}
+    for entry in settings.tools.declared:
+        if entry not in tools:
+            logger.warning("tools.declared: no skill declares the tool %s", one_line(entry))
+    known = [client.key for client in (*KNOWN_CLIENTS, UNKNOWN)]
+    for key in settings.clients.budgets:
+        if key not in known:
+            logger.warning("clients.budgets: unknown client %s; expected one of %s", one_line(key), ", ".join(known))
+
+
+def _declared_tools(skill: Skill) -> tuple[str, ...]:
+    """Return the names of the tools that a skill declares, and `*` if there are any."""
+    names = tuple(declaration.name for declaration in skill.frontmatter.tools)
+    return ("*", *names) if names else ()
