@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
-from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
 from skills_core.disk.files import Fingerprint
 from skills_core.disk.gitignore import FILE_NAME
@@ -55,6 +54,9 @@ async def watch(roots: Sequence[Path], options: WatchOptions) -> AsyncGenerator[
     """
     if options.mode is WatchMode.OFF:
         return
+    # A server answers its first requests before it watches.
+    from watchfiles._rust_notify import WatchfilesRustInternalError  # noqa: PLC0415
+
     polling = options.mode is WatchMode.POLL
     if options.mode is WatchMode.AUTO:
         remote = await anyio.to_thread.run_sync(lambda: [str(root) for root in roots if is_remote(root)])
@@ -109,6 +111,8 @@ class _Notifier:
         Raises:
             OSError: the system has no watches left, or does not support them.
         """
+        from watchfiles._rust_notify import RustNotify  # noqa: PLC0415 - see `watch`
+
         self._roots = tuple(roots)
         self._identities = [_identity(root) for root in roots]
         present = [str(root) for root, found in zip(roots, self._identities, strict=True) if found is not None]

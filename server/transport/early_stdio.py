@@ -6,6 +6,7 @@ answered under ids of our own, so that nothing is lost and the server has the st
 
 from __future__ import annotations
 
+import logging
 import os
 import select
 import sys
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from server.protocol.early_answers import EarlyAnswer
 
 __all__ = ["answer_while_loading"]
+
+logger = logging.getLogger(__name__)
 
 _MAX_BYTES = 1 << 18
 # Beyond this much that waits for the SDK's server, or for the client to read, nothing more is read.
@@ -77,7 +80,7 @@ class _Lines:
         self._ended = not chunk
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
-            answer = self._answer(line) if line.strip() and not self._is_broken else None
+            answer = self._answered(line) if line.strip() and not self._is_broken else None
             if answer is None:
                 self._received += line + b"\n"
                 continue
@@ -85,6 +88,13 @@ class _Lines:
             self._silent.add(answer.silent)
             self.unsent += answer.to_client
         self.send()
+
+    def _answered(self, line: bytes) -> EarlyAnswer | None:
+        try:
+            return self._answer(line)
+        except Exception:
+            logger.exception("a request cannot be answered before the SDK is loaded, so it waits")
+            return None
 
     def send(self) -> None:
         """Write as much as the pipe takes without blocking."""

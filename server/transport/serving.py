@@ -19,7 +19,7 @@ from server.listing.runs import needs_event_streams, offers_runs
 from server.protocol.early_answers import EarlyAnswers
 from server.run.telemetry import traced
 from server.transport.early_stdio import answer_while_loading
-from server.transport.signals import reload_when_asked
+from server.transport.signals import interrupted_by_sigterm, reload_when_asked
 from server.transport.standard_pipes import can_wait_for, claimed_pipes
 
 if TYPE_CHECKING:
@@ -73,13 +73,14 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
 
 def _serve_stdio(host: Host) -> None:
     """Serve over stdio; where stdin and stdout are pipes, answer the first requests while the SDK is imported."""
-    if not (can_wait_for(0) and can_wait_for(1)):
+    if host.views_differ or not (can_wait_for(0) and can_wait_for(1)):
         run = _load_stdio_server()
         _collect_garbage()
         run(host, None)
         return
     with claimed_pipes() as (source, sink):
-        opening = answer_while_loading(_load_stdio_server, EarlyAnswers(host).answer, source, sink)
+        with interrupted_by_sigterm():
+            opening = answer_while_loading(_load_stdio_server, EarlyAnswers(host).answer, source, sink)
         _collect_garbage()
         _load_stdio_server()(host, opening)
 

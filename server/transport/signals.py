@@ -1,4 +1,4 @@
-"""Signals: run async work so that SIGTERM and SIGHUP cancel it, and reload a server's skills on SIGHUP.
+"""Signals: cancel async work or interrupt other work, and reload a server's skills on SIGHUP.
 
 By default these signals end a process at once, and leave the processes that it has started running.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
@@ -14,11 +15,11 @@ import anyio
 from server.admin.actions import log_reload
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
     from server.hosting.host import Host
 
-__all__ = ["SIGNAL_EXIT_BASE", "reload_when_asked", "until_signalled"]
+__all__ = ["SIGNAL_EXIT_BASE", "interrupted_by_sigterm", "reload_when_asked", "until_signalled"]
 
 _ResultT = TypeVar("_ResultT")
 
@@ -72,6 +73,19 @@ def _handled_signals() -> list[signal.Signals]:
     if sys.platform == "win32":
         return []
     return [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
+
+
+@contextmanager
+def interrupted_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM raise KeyboardInterrupt within the block, as SIGINT does; for the main thread only.
+
+    The first process of a container ignores SIGTERM without a handler.
+    """
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 async def reload_when_asked(host: Host) -> None:

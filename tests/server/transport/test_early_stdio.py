@@ -167,7 +167,17 @@ def test_an_exception_of_the_import_is_raised_after_the_thread_has_ended(client:
     assert (threading.active_count(), sys.getswitchinterval()) == before
 
 
-def test_an_exception_of_an_answer_is_raised_after_the_thread_has_ended(client: Client) -> None:
+def test_a_request_whose_answer_fails_is_left_to_the_server(client: Client) -> None:
+    def fail(_: bytes) -> EarlyAnswer | None:
+        client.loaded.set()
+        raise LookupError
+
+    client.write(b"?a\n")
+    opening = answer_while_loading(client.load, fail, client.source, client.sink)
+    assert opening == Opening(client.source, client.sink, b"?a\n")
+
+
+def test_an_interrupt_is_raised_after_the_thread_has_ended(client: Client) -> None:
     def fail(_: bytes) -> EarlyAnswer | None:
         client.loaded.set()
         raise KeyboardInterrupt
