@@ -2,7 +2,8 @@
 
 The SDK takes most of the start, and clients wait a second or less for the first answers. Each answer here equals, as a
 JSON object, the one that `SkillServer` gives to the same request. The request still goes to the SDK's server, for its
-state, under an id of our own, by which its second answer is dropped.
+state, under an id of our own, by which its second answer is dropped. A stream of events is acknowledged here, and goes
+to the SDK's server under the client's id, which its events carry.
 """
 
 from __future__ import annotations
@@ -15,15 +16,21 @@ from server.clients import UNKNOWN, client_called, layout_for
 from server.hosting.views import COMMON_VIEW
 from server.listing.envelope import COMPLETE, without_envelope
 from server.protocol.identity import CAPABILITIES, EXTENSIONS, IDENTITY
-from server.protocol.plain_messages import INITIALIZED, MODERN_VERSION, PlainMessage, parse_plain_message
+from server.protocol.plain_messages import INITIALIZED, LISTEN, MODERN_VERSION, PlainMessage, parse_plain_message
 
 if TYPE_CHECKING:
     from server.clients import ClientProfile
     from server.hosting.host import Host
 
-__all__ = ["EarlyAnswer", "EarlyAnswers"]
+__all__ = ["ACKNOWLEDGED", "EarlyAnswer", "EarlyAnswers"]
 
 _SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
+
+_STREAM_KEY: Final = "io.modelcontextprotocol/subscriptionId"
+
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+
+_MAX_STREAMS: Final = 16
 
 _HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 
@@ -37,11 +44,15 @@ _DISCOVERY: Final[dict[str, Any]] = {
 
 
 class EarlyAnswer(NamedTuple):
-    """The line to the client, and the line to the SDK's server, whose answer to the id `silent` is to be dropped."""
+    """The line to the client, the line to the SDK's server, and what of the server's output is to be dropped.
+
+    That is the response to the request with the id `silent`, or the acknowledgement of the stream with the id `stream`.
+    """
 
     to_client: bytes
     to_server: bytes
-    silent: str
+    silent: str | None = None
+    stream: str | int | None = None
 
 
 class EarlyAnswers:
@@ -55,6 +66,7 @@ class EarlyAnswers:
         self._handshake_is_plain = True
         self._prefix = f"early-{os.urandom(8).hex()}-"
         self._count = 0
+        self._streams: set[str | int] = set()
         # The parameters of declared tools are the skills' own, so the SDK may shape them.
         self._lists_tools = not host.settings.tools.declared
         if self._lists_tools:
@@ -68,6 +80,8 @@ class EarlyAnswers:
             # It may change what is answered to the requests of the handshake era that follow.
             self._handshake_is_plain = False
             return None
+        if message.method == LISTEN:
+            return self._acknowledged(message, line)
         result = self._result(message)
         answer = None if result is None else self._encoded(message, result)
         if answer is None and message.method == "initialize":
@@ -123,6 +137,19 @@ class EarlyAnswers:
 
     def _tools(self, client: ClientProfile) -> dict[str, Any]:
         return self._view.tools(layout_for(client, self._view.settings))
+
+    def _acknowledged(self, message: PlainMessage, line: bytes) -> EarlyAnswer | None:
+        number = message.sent["id"]
+        if number in self._streams or len(self._streams) == _MAX_STREAMS:
+            return None
+        self._streams.add(number)
+        events = message.sent["params"]["notifications"]
+        params = {"_meta": {_STREAM_KEY: number}, "notifications": events}
+        acknowledgement = {"jsonrpc": "2.0", "method": ACKNOWLEDGED, "params": params}
+        try:
+            return EarlyAnswer(_line(acknowledgement), line + b"\n", stream=number)
+        except ValueError:
+            return None
 
     def _encoded(self, message: PlainMessage, result: dict[str, Any]) -> EarlyAnswer | None:
         self._count += 1

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Rules: TypeAlias = dict[str, Callable[[Any], bool]]
 
-__all__ = ["INITIALIZED", "MODERN_VERSION", "PlainMessage", "parse_plain_message"]
+__all__ = ["INITIALIZED", "LISTEN", "MODERN_VERSION", "PlainMessage", "parse_plain_message"]
 
 _VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 _CLIENT_KEY: Final = "io.modelcontextprotocol/clientInfo"
@@ -23,6 +23,7 @@ _TOKEN_KEY: Final = "progressToken"  # noqa: S105 - a field of the protocol
 
 MODERN_VERSION: Final = "2026-07-28"
 INITIALIZED: Final = "notifications/initialized"
+LISTEN: Final = "subscriptions/listen"
 
 _MAX_LINE: Final = 1 << 16
 _MAX_BRACKETS: Final = 50
@@ -31,7 +32,9 @@ _MAX_NUMBER: Final = 1 << 53
 
 _LISTS: Final = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list"})
 _METHODS: Final = {False: _LISTS | {"ping"}, True: _LISTS | {"server/discover"}}
-"""The methods by whether a request has the modern envelope; the handshake has `initialize` besides."""
+"""The methods without params of their own, by whether a request has the modern envelope."""
+
+_EVENTS: Final = ("toolsListChanged", "promptsListChanged", "resourcesListChanged")
 
 _CLIENT_FIELDS: Final = ("title", "description", "websiteUrl")
 _CAPABILITY_PARTS: Final = {"elicitation": {"form", "url"}, "sampling": {"context", "tools"}}
@@ -67,7 +70,8 @@ def parse_plain_message(line: bytes) -> PlainMessage | None:
         return PlainMessage(sent, INITIALIZED) if method == INITIALIZED and params == {} else None
     if not sent.keys() <= {"jsonrpc", "id", "method", "params"} or not _is_number_or_text(sent["id"]):
         return None
-    return _handshake(sent, params) if method == "initialize" else _list(sent, params)
+    parse = _PARSERS.get(method, _list) if isinstance(method, str) else None
+    return parse(sent, params) if parse else None
 
 
 def _handshake(sent: dict[str, Any], params: Any) -> PlainMessage | None:  # noqa: ANN401 - JSON
@@ -77,19 +81,38 @@ def _handshake(sent: dict[str, Any], params: Any) -> PlainMessage | None:  # noq
     return PlainMessage(sent, "initialize", client=_identity(params["clientInfo"]), protocol=params["protocolVersion"])
 
 
+def _listen(sent: dict[str, Any], params: Any) -> PlainMessage | None:  # noqa: ANN401 - JSON
+    plain = _fits(params, {"_meta": _is_envelope, "notifications": _are_events}, {})
+    return PlainMessage(sent, LISTEN, modern=True) if plain and not _is_numeral(sent["id"]) else None
+
+
+def _are_events(value: object) -> bool:
+    return _fits(value, {}, dict.fromkeys(_EVENTS, lambda wanted: wanted is True))
+
+
+def _is_numeral(number: str | int) -> bool:
+    """Return whether an id is a text that the SDK takes for a number."""
+    try:
+        return isinstance(number, str) and int(number) is not None
+    except ValueError:
+        return False
+
+
 def _list(sent: dict[str, Any], params: Any) -> PlainMessage | None:  # noqa: ANN401 - JSON
     meta = params.get("_meta", {}) if isinstance(params, dict) else {}
     modern = isinstance(meta, dict) and _VERSION_KEY in meta
-    method = sent.get("method")
-    if not isinstance(method, str) or method not in _METHODS[modern]:
-        return None
-    if not _fits(params, {}, {"_meta": _is_envelope if modern else _is_plain_meta}):
+    method = str(sent["method"])
+    if method not in _METHODS[modern] or not _fits(params, {}, {"_meta": _is_envelope if modern else _is_plain_meta}):
         return None
     return PlainMessage(sent, method, modern, _identity(meta[_CLIENT_KEY]) if _CLIENT_KEY in meta else None)
 
 
 def _identity(client: dict[str, str]) -> tuple[str, str]:
     return client["name"], client["version"]
+
+
+_PARSERS: Final = {"initialize": _handshake, LISTEN: _listen}
+"""The parsers of requests by method; the others are requests for lists."""
 
 
 def _is_plain_meta(value: object) -> bool:

@@ -68,6 +68,7 @@ class _Lines:
         self._received = bytearray()
         self._rest = b""
         self._silent: set[str] = set()
+        self._streams: set[str | int] = set()
         self._ended = False
         self.unsent = b""
 
@@ -85,7 +86,10 @@ class _Lines:
                 self._received += line + b"\n"
                 continue
             self._received += answer.to_server
-            self._silent.add(answer.silent)
+            if answer.silent is not None:
+                self._silent.add(answer.silent)
+            if answer.stream is not None:
+                self._streams.add(answer.stream)
             self.unsent += answer.to_client
         self.send()
 
@@ -110,8 +114,15 @@ class _Lines:
             self._is_broken = True
 
     def opening(self) -> Opening:
-        received = bytes(self._received) + self._rest
-        return Opening(self._source, self._sink, received, frozenset(self._silent), self.unsent, self._ended)
+        return Opening(
+            self._source,
+            self._sink,
+            bytes(self._received) + self._rest,
+            frozenset(self._silent),
+            frozenset(self._streams),
+            self.unsent,
+            self._ended,
+        )
 
 
 def _read(source: int) -> bytes:

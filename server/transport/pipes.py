@@ -16,11 +16,12 @@ import anyio
 import mcp_types as types
 from mcp.shared.message import SessionMessage
 
+from server.transport.answered import Answered
 from server.transport.standard_pipes import READ_SIZE, Opening
 from skills_core.diagnostics import without_lone_surrogates
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Container
+    from collections.abc import AsyncIterator
 
 __all__ = ["Incoming", "PipeWriter", "UnreadableMessageError", "read_messages"]
 
@@ -107,15 +108,15 @@ class PipeWriter:
     If a send is cancelled in the middle of a message, the next send first writes the rest of it.
     """
 
-    def __init__(self, descriptor: int, unsent: bytes = b"", silent: Container[object] = ()) -> None:
+    def __init__(self, descriptor: int, unsent: bytes = b"", answered: Answered | None = None) -> None:
         """Write to `descriptor`, which stays open when this is closed; first the bytes that are `unsent` so far.
 
-        Responses with `silent` ids are not written: the client has got these answers.
+        What is `answered` is not written again.
         """
         self._descriptor = descriptor
         self._turn = anyio.Lock()
         self._rest = memoryview(unsent)
-        self._silent = silent
+        self._answered = answered or Answered()
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLOUT)
 
@@ -128,7 +129,7 @@ class PipeWriter:
         async with self._turn:
             # Serialized within the turn, so that waiting messages do not take the memory of their text too.
             await self._flush()
-            if isinstance(item.message, types.JSONRPCResponse) and item.message.id in self._silent:
+            if self._answered.covers(item.message):
                 return
             data = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8") + b"\n"
             self._rest = memoryview(data)

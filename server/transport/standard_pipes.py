@@ -20,14 +20,16 @@ READ_SIZE = 1 << 16
 class Opening(NamedTuple):
     """A connection over two pipes, and what was read and written before the SDK's server serves it.
 
-    `received` are the bytes for the server, `silent` the ids of those requests in it that have been answered, `unsent`
-    the rest of an answer, and `ended` tells whether the client has closed its end.
+    `received` are the bytes for the server, `silent` the ids of those requests in it that have been answered, `streams`
+    the ids of streams that have been acknowledged, `unsent` the rest of an answer, and `ended` tells whether the client
+    has closed its end.
     """
 
     source: int
     sink: int
     received: bytes = b""
     silent: frozenset[str] = frozenset()
+    streams: frozenset[str | int] = frozenset()
     unsent: bytes = b""
     ended: bool = False
 

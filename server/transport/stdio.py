@@ -20,6 +20,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.message import SessionMessage
 
+from server.transport.answered import Answered
 from server.transport.pipes import (
     Incoming,
     PipeWriter,
@@ -50,14 +51,18 @@ _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 
 
 async def serve_stdio(
-    server: Server[Any], at_end: Callable[[], Awaitable[None]], opening: Opening | None = None
+    server: Server[Any],
+    at_end: Callable[[], Awaitable[None]],
+    opening: Opening | None = None,
+    answered: Answered | None = None,
 ) -> None:
     """Serve until the client closes stdin; then call `at_end` and finish the open requests.
 
-    `opening` is the connection, where the first requests were answered before.
+    `opening` is the connection, where the first requests were `answered` before.
     """
-    async with _streams(opening) as (incoming, outgoing), anyio.create_task_group() as tasks:
-        eras = _EraRouter(server, outgoing, tasks)
+    answered = answered or Answered()
+    async with _streams(opening, answered) as (incoming, outgoing), anyio.create_task_group() as tasks:
+        eras = _EraRouter(server, _Output(outgoing, answered), tasks)
         async for item in incoming:
             await eras.route(item)
         await at_end()
@@ -67,8 +72,9 @@ async def serve_stdio(
 class _Output:
     """The output stream shared by both eras, which keeps track of unanswered requests."""
 
-    def __init__(self, stream: WriteStream[SessionMessage]) -> None:
+    def __init__(self, stream: WriteStream[SessionMessage], answered: Answered) -> None:
         self._stream = stream
+        self._answered_early = answered
         self._unanswered: set[types.RequestId | None] = set()
         self._answered = anyio.Event()
 
@@ -82,6 +88,7 @@ class _Output:
             # The SDK also cancels request 7 for "7", and does not answer it then.
             self._unanswered.discard(coerce_request_id(number))
             self._answered.set()
+            self._answered_early.cancel(number)
 
     async def refuse(self, why: Exception) -> None:
         """Answer a line that is not a message with an error, so that the client does not wait for ever."""
@@ -118,9 +125,9 @@ class _Output:
 class _EraRouter:
     """One SDK loop for each era that the client uses; each request says which era it belongs to."""
 
-    def __init__(self, server: Server[Any], outgoing: WriteStream[SessionMessage], tasks: TaskGroup) -> None:
+    def __init__(self, server: Server[Any], output: _Output, tasks: TaskGroup) -> None:
         self._server = server
-        self._output = _Output(outgoing)
+        self._output = output
         self._tasks = tasks
         self._open: dict[bool, MemoryObjectSendStream[Incoming]] = {}
 
@@ -170,10 +177,10 @@ def _is_modern(message: types.JSONRPCMessage) -> bool:
 
 @asynccontextmanager
 async def _streams(
-    opening: Opening | None,
+    opening: Opening | None, answered: Answered
 ) -> AsyncGenerator[tuple[AsyncIterator[Incoming], WriteStream[SessionMessage]]]:
     if opening is not None:
-        yield read_messages(opening), PipeWriter(opening.sink, opening.unsent, opening.silent)
+        yield read_messages(opening), PipeWriter(opening.sink, opening.unsent, answered)
     elif can_wait_for(0) and can_wait_for(1):
         with claimed_pipes() as (source, sink):
             yield read_messages(Opening(source, sink)), PipeWriter(sink)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from server.protocol.server import SkillServer
+from server.transport.answered import Answered
 from server.transport.signals import reload_when_asked
 from server.transport.stdio import serve_stdio
 
@@ -22,6 +23,8 @@ __all__ = ["run"]
 _POLLS_AFTER_EOF = 20
 # 10 ms each, so that cancellations which the client sent before it closed stdin are processed.
 
+_CATCH_UP_SECONDS = 5
+
 
 def run(host: Host, opening: Opening | None) -> None:
     """Serve until the client closes stdin or a signal comes; `opening` is as in `serve_stdio`."""
@@ -30,16 +33,24 @@ def run(host: Host, opening: Opening | None) -> None:
 
 async def _serve(host: Host, opening: Opening | None) -> None:
     server = SkillServer(host, local=True)
+    answered = Answered(opening.silent, opening.streams) if opening else Answered()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(host.follow)
+        tasks.start_soon(_follow, host, answered)
         tasks.start_soon(host.usage.run)
         tasks.start_soon(server.runs.run)
         tasks.start_soon(_cancel_when_asked_to_stop, server, tasks.cancel_scope)
         tasks.start_soon(reload_when_asked, host)
         async with server.exchanges.serving():
-            await serve_stdio(server, partial(_on_stdin_closed, server), opening)
+            await serve_stdio(server, partial(_on_stdin_closed, server), opening, answered)
         # The outcome of cancelled runs is recorded by now.
         tasks.cancel_scope.cancel()
+
+
+async def _follow(host: Host, answered: Answered) -> None:
+    """Follow changes once the server knows the client that got answers before, so that it is notified of the first."""
+    with anyio.move_on_after(_CATCH_UP_SECONDS):
+        await answered.wait()
+    await host.follow()
 
 
 async def _on_stdin_closed(server: SkillServer) -> None:

@@ -13,6 +13,7 @@ import anyio
 from server.config.machine import current_environment
 from server.hosting.host import Host
 from server.protocol.server import SkillServer
+from server.transport.answered import Answered
 from server.transport.standard_pipes import Opening
 from server.transport.stdio import serve_stdio
 from skills_core import Library, explicit_sources
@@ -124,12 +125,11 @@ def served(host: Host, lines: Iterable[bytes]) -> list[Message]:
     return anyio.run(converse, host, b"\n".join(lines) + b"\n")
 
 
-async def converse(
-    host: Host, received: bytes, *, silent: frozenset[str] = frozenset(), unsent: bytes = b"", before: bytes = b""
-) -> list[Message]:
+async def converse(host: Host, received: bytes, opening: Opening | None = None, before: bytes = b"") -> list[Message]:
     """Return all that the SDK's server writes, after what the client has read `before`."""
     source, sink = os.pipe()
     text = before
+    opening = opening or Opening(-1, -1)
 
     async def read() -> None:
         nonlocal text
@@ -148,7 +148,11 @@ async def converse(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(read)
             try:
-                await serve_stdio(server, at_end, Opening(-1, sink, received, silent, unsent, ended=True))
+                answered = Answered(opening.silent, opening.streams)
+                whole = opening._replace(sink=sink, received=received, ended=True)
+                await serve_stdio(server, at_end, whole, answered)
+                with anyio.fail_after(30):
+                    await answered.wait()
             finally:
                 os.close(sink)
     finally:

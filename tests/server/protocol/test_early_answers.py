@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from server.config.settings import OptionalTool
 from server.hosting.host import Host
-from server.protocol.early_answers import EarlyAnswers
+from server.protocol.early_answers import ACKNOWLEDGED, EarlyAnswers
 from tests.conftest import write_skill
 from tests.server.openings import (
     INITIALIZED,
@@ -55,16 +55,27 @@ def early(host: Host, messages: Iterable[Message]) -> dict[int, Message]:
     return {place: json.loads(answer.to_client) for place, answer in found.items() if answer}
 
 
+def by_number(messages: list[Message]) -> dict[Any, Message]:
+    """Return responses and acknowledgements by the ids of their requests."""
+    streams = [(stream_of(each), each) for each in messages if each.get("method") == ACKNOWLEDGED]
+    return {**{each["id"]: each for each in messages if "method" not in each}, **dict(streams)}
+
+
+def stream_of(acknowledgement: Message) -> Any:
+    return acknowledgement["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"]
+
+
 def assert_equal_to_served(host: Host, messages: list[Message]) -> dict[int, Message]:
     """Compare each early answer with that of the SDK's server; return the early ones."""
     answers = early(host, messages)
     # Clients use a number once a connection, but the property may not: the answers are compared in their order.
     numbered = [{**each, "id": f"n{place}"} if "id" in each else each for place, each in enumerate(messages)]
-    by_sdk = {message["id"]: message for message in served(host, map(line_of, numbered)) if "method" not in message}
+    by_sdk = by_number(served(host, map(line_of, numbered)))
     for place, answer in answers.items():
-        expected = {**by_sdk[f"n{place}"], "id": messages[place]["id"]}
+        number = messages[place]["id"]
+        expected = json.loads(json.dumps(by_sdk[f"n{place}"]).replace(json.dumps(f"n{place}"), json.dumps(number)))
         assert answer == expected, messages[place]
-        assert type(answer["id"]) is type(expected["id"])
+        assert [type(each) for each in by_number([answer])] == [type(number)]
     return answers
 
 
@@ -72,12 +83,7 @@ def assert_equal_to_served(host: Host, messages: list[Message]) -> dict[int, Mes
 def test_early_answers_to_real_clients_equal_those_of_the_sdk(client: str, host: Host) -> None:
     messages = OPENINGS[client]
     answered = assert_equal_to_served(host, messages)
-    expected = {
-        place
-        for place, each in enumerate(messages)
-        if each["method"] not in {"subscriptions/listen", INITIALIZED["method"]}
-    }
-    assert answered.keys() == expected
+    assert answered.keys() == {place for place, each in enumerate(messages) if each != INITIALIZED}
 
 
 EVERYTHING: list[Message] = [
@@ -147,7 +153,15 @@ LEFT: dict[str, object] = {
     "a method before the handshake": request(1, "tools/list"),
     "an unknown method": request(1, "tools/lists", {"_meta": META}),
     "a call": request(1, "tools/call", {"_meta": META, "name": "activate_skill", "arguments": {"name": "plain"}}),
-    "a stream": request(1, "subscriptions/listen", {"_meta": META, "notifications": {}}),
+    "a stream of one file": request(
+        1,
+        "subscriptions/listen",
+        {"_meta": META, "notifications": {"resourceSubscriptions": ["skill://plain/SKILL.md"]}},
+    ),
+    "a stream of no": request(1, "subscriptions/listen", {"_meta": META, "notifications": {"toolsListChanged": False}}),
+    "a stream without a filter": request(1, "subscriptions/listen", {"_meta": META}),
+    "a stream of the handshake era": request(1, "subscriptions/listen", {"notifications": {}}),
+    "a stream with a numeral as id": request("7", "subscriptions/listen", {"_meta": META, "notifications": {}}),
     "a notification": INITIALIZED,
     "a cancellation": {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}},
     "a response": {"jsonrpc": "2.0", "id": 1, "result": {}},
@@ -232,6 +246,13 @@ def test_metadata_that_the_sdk_changes_is_left_to_it(tmp_path: Path) -> None:
     assert left == {1, EVERYTHING.index(request("new-resources/list", "resources/list", {"_meta": META}))}
 
 
+def test_a_stream_is_acknowledged_once_an_id(host: Host) -> None:
+    listen = request(7, "subscriptions/listen", {"_meta": META, "notifications": {}})
+    assert_equal_to_served(host, [listen, {**listen, "id": "a"}])
+    assert early(host, [listen, listen]).keys() == {0}
+    assert len(early(host, [{**listen, "id": number} for number in range(100)])) < 20
+
+
 def test_each_client_gets_its_own_list(tmp_path: Path) -> None:
     for number in range(100):
         write_skill(tmp_path, f"skill-{number}", "Does a long thing. " * 10)
@@ -264,9 +285,9 @@ def _changed(draw: st.DrawFn) -> list[Message]:
     """Return an opening in which some values are replaced, removed or added."""
     messages: list[Any] = deepcopy(draw(st.sampled_from([*OPENINGS.values()])))
     for _ in range(draw(st.integers(0, 3))):
-        within = draw(st.sampled_from(messages))
-        while (inner := [each for each in within.values() if isinstance(each, dict)]) and draw(st.booleans()):
-            within = draw(st.sampled_from(inner))
+        within: Message = draw(st.sampled_from(messages))
+        for _ in range(draw(st.integers(0, 4))):
+            within = draw(st.sampled_from([each for each in within.values() if isinstance(each, dict)] or [within]))
         change: Callable[[], object] = draw(
             st.sampled_from(
                 [

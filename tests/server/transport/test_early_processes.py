@@ -123,11 +123,23 @@ async def test_the_first_requests_are_answered_before_the_sdk_is_imported(
         assert (await server.receive())["method"] == "notifications/tools/list_changed"
 
 
-async def test_a_change_before_the_server_watches_is_announced(skills: Path, make_skill: MakeSkill) -> None:
+OPENED: dict[str, list[Message]] = {
+    "handshake": [initialize("anyone", "2025-11-25", {}), INITIALIZED, request(1, "tools/list")],
+    "modern": [
+        request(
+            0, "subscriptions/listen", {"_meta": envelope("anyone", {}), "notifications": {"toolsListChanged": True}}
+        ),
+        LIST,
+    ],
+}
+
+
+@pytest.mark.parametrize("era", OPENED)
+async def test_a_change_before_the_server_watches_is_announced(era: str, skills: Path, make_skill: MakeSkill) -> None:
     make_skill("one")
     async with held_server(skills) as server:
         await server.until_importing()
-        await server.send(initialize("anyone", "2025-11-25", {}), INITIALIZED, request(1, "tools/list"))
+        await server.send(*OPENED[era])
         for _ in range(2):
             await server.receive()
         make_skill("two")
@@ -163,7 +175,7 @@ async def test_requests_of_a_client_that_has_gone_are_answered(skills: Path, mak
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_during_the_import_ends_the_server_cleanly(
-    number: int, skills: Path, make_skill: MakeSkill
+    number: signal.Signals, skills: Path, make_skill: MakeSkill
 ) -> None:
     make_skill("one")
     async with held_server(skills) as server:
@@ -180,3 +192,13 @@ async def test_a_wrong_setting_is_reported_before_anything_is_answered(skills: P
         code, log = await server.end()
         assert code == 2
         assert b"absent" in log
+
+
+def test_the_first_answers_import_neither_the_sdk_nor_the_command_line_library() -> None:
+    code = (
+        "import sys, server.cli.plain_serve, server.hosting.catalog_log, server.transport.serving\n"
+        "late = ('asyncio', 'mcp', 'mcp_types', 'pydantic', 'starlette', 'typer', 'watchfiles')\n"
+        "print([name for name in late if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY)
+    assert done.stdout == "[]\n"

@@ -18,7 +18,10 @@ from hypothesis import strategies as st
 if sys.platform == "win32":
     pytest.skip("the pipes of Windows cannot be waited for", allow_module_level=True)
 
-from server.protocol.early_answers import EarlyAnswer, EarlyAnswers
+from mcp_types import JSONRPCNotification, JSONRPCResponse
+
+from server.protocol.early_answers import ACKNOWLEDGED, EarlyAnswer, EarlyAnswers
+from server.transport.answered import Answered
 from server.transport.early_stdio import answer_while_loading
 from server.transport.standard_pipes import Opening
 from tests.conftest import write_skill
@@ -259,7 +262,7 @@ async def served(skills: Path, lines: list[bytes], early: int) -> list[Message]:
         assert opening.received.count(b"\n") == early
         answers = [json.loads(line) for line in (client.received_all() + opening.unsent).splitlines()]
         later = b"".join(line + b"\n" for line in lines[early:])
-        return answers + await converse(host, opening.received + later, silent=opening.silent)
+        return answers + await converse(host, opening.received + later, opening._replace(unsent=b""))
     finally:
         client.close()
 
@@ -297,6 +300,26 @@ async def test_an_answered_request_can_be_cancelled_and_its_id_used_again(tmp_pa
     assert [next(iter(answer["result"])) for answer in answers if answer["id"] == 1] == ["tools", "prompts"]
 
 
+async def test_an_acknowledged_stream_can_be_cancelled_and_its_id_used_again(tmp_path: Path) -> None:
+    listen = request(7, "subscriptions/listen", {"_meta": envelope("anyone", {}), "notifications": {}})
+    cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
+    for early in range(4):
+        answers = await served(tmp_path, [line_of(message) for message in (listen, cancel, listen)], early)
+        assert [each["method"] for each in answers if "method" in each].count(ACKNOWLEDGED) >= 1 + (early > 0)
+        assert any(each.get("id") == 7 for each in answers)
+
+
+async def test_what_was_answered_is_dropped_once() -> None:
+    answered = Answered(["early-1"], [7])
+    response = JSONRPCResponse(jsonrpc="2.0", id="early-1", result={})
+    meta = {"_meta": {"io.modelcontextprotocol/subscriptionId": 7}}
+    acknowledgement = JSONRPCNotification(jsonrpc="2.0", method=ACKNOWLEDGED, params=meta)
+    other = JSONRPCNotification(jsonrpc="2.0", method="notifications/message", params=meta)
+    assert [answered.covers(each) for each in (response, response, other)] == [True, False, False]
+    assert [answered.covers(each) for each in (acknowledgement, acknowledgement)] == [True, False]
+    await answered.wait()
+
+
 async def test_the_rest_of_an_answer_is_written_by_the_server(tmp_path: Path) -> None:
     for number in range(300):
         write_skill(tmp_path, f"skill-{number}", "Does a long thing. " * 40)
@@ -312,7 +335,7 @@ async def test_the_rest_of_an_answer_is_written_by_the_server(tmp_path: Path) ->
     opening = answer_while_loading(client.load, answer, client.source, client.sink)
     assert opening.unsent
     text = client.received_all() + b""
-    rest = await converse(host, opening.received, silent=opening.silent, unsent=opening.unsent, before=text)
+    rest = await converse(host, opening.received, opening, text)
     client.close()
     assert [answer["id"] for answer in rest] == [0, 1, 2]
     assert all(len(answer["result"]["prompts"]) == len(rest[0]["result"]["prompts"]) for answer in rest)
