@@ -309,6 +309,15 @@ async def test_an_acknowledged_stream_can_be_cancelled_and_its_id_used_again(tmp
         assert any(each.get("id") == 7 for each in answers)
 
 
+async def test_the_stream_after_a_cancelled_one_is_acknowledged(tmp_path: Path) -> None:
+    cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
+    listen = request(7, "subscriptions/listen", {"_meta": envelope("anyone", {}), "notifications": {}})
+    # The server has cancelled the first stream before it acknowledged it.
+    received = line_of(cancel) + b"\n" + line_of(listen) + b"\n"
+    answers = await converse(host_of(tmp_path), received, Opening(-1, -1, streams=frozenset({7})))
+    assert answers[0]["method"] == ACKNOWLEDGED
+
+
 async def test_what_was_answered_is_dropped_once() -> None:
     answered = Answered(["early-1"], [7])
     response = JSONRPCResponse(jsonrpc="2.0", id="early-1", result={})
