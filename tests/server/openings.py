@@ -30,9 +30,9 @@ def request(number: str | int, method: str, params: Message | None = None) -> Me
     return message if params is None else {**message, "params": params}
 
 
-def initialize(name: str, version: str, capabilities: Message, **info: str) -> Message:
+def initialize(name: str, protocol: str, capabilities: Message, **info: str) -> Message:
     client = {"name": name, "version": "1.2.3", **info}
-    params = {"protocolVersion": version, "capabilities": capabilities, "clientInfo": client}
+    params = {"protocolVersion": protocol, "capabilities": capabilities, "clientInfo": client}
     return request(0, "initialize", params)
 
 

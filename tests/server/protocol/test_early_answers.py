@@ -257,8 +257,15 @@ def test_each_client_gets_its_own_list(tmp_path: Path) -> None:
     for number in range(100):
         write_skill(tmp_path, f"skill-{number}", "Does a long thing. " * 10)
     host = host_of(tmp_path)
-    for client in ("claude-code", "anyone", None):
-        assert_equal_to_served(host, [request(1, "tools/list", {"_meta": envelope(client, {})})])
+    lists = []
+    for client, version in (("claude-code", "2.1.295"), ("claude-code", "2.1.330"), ("anyone", "1"), (None, "")):
+        messages = [request(1, "tools/list", {"_meta": envelope(client, {}, version=version)})]
+        lists.append(assert_equal_to_served(host, messages)[0])
+        if client:
+            assert_equal_to_served(
+                host, [initialize(client, "2025-11-25", {}, version=version), INITIALIZED, request(1, "tools/list")]
+            )
+    assert lists[0] != lists[1] != lists[2] == lists[3]
 
 
 def test_the_sdk_gets_the_same_request_under_an_id_of_our_own(host: Host) -> None:
