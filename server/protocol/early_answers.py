@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from server.clients import UNKNOWN, client_called, layout_for
@@ -70,8 +71,10 @@ class EarlyAnswers:
         # The parameters of declared tools are the skills' own, so the SDK may shape them.
         self._lists_tools = not host.settings.tools.declared
         if self._lists_tools:
-            # Almost every client asks for it. This also imports what the list needs before the SDK's import begins.
-            self._tools(UNKNOWN)
+            # Almost every client asks for it. This also imports what the list needs before the SDK's import begins. A
+            # failure is reported where the list is asked for.
+            with suppress(Exception):
+                self._tools(UNKNOWN)
 
     def answer(self, line: bytes) -> EarlyAnswer | None:
         """Return the answer to the request in a line, None if the line is left to the SDK."""

@@ -73,7 +73,8 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
 
 def _serve_stdio(host: Host) -> None:
     """Serve over stdio; where stdin and stdout are pipes, answer the first requests while the SDK is imported."""
-    if host.views_differ or not (can_wait_for(0) and can_wait_for(1)):
+    # Not every system can wait for a terminal together with other descriptors, and a person is in no such hurry.
+    if host.views_differ or os.isatty(0) or not (can_wait_for(0) and can_wait_for(1)):
         run = _load_stdio_server()
         _collect_garbage()
         run(host, None)
