@@ -72,9 +72,7 @@ def _our_tag() -> re.Pattern[str]:
 
 @cache
 def _our_mark() -> re.Pattern[str]:
-    return re.compile(
-        rf"\[(?={_IGNORABLE}(?:/{_IGNORABLE})?(?:{_any_of(('skill',))}){_IGNORABLE}[:\]])", re.IGNORECASE
-    )
+    return re.compile(rf"\[(?={_IGNORABLE}(?:/{_IGNORABLE})?(?:{_any_of(('skill',))}){_IGNORABLE}[:\]])", re.IGNORECASE)
 
 
 def quote_attribute(text: str) -> str:
