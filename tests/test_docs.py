@@ -34,7 +34,7 @@ PAGES = (
     *(
         f"docs/guides/{name}.md"
         for name in (
-            *("write-a-skill", "choose-sources", "check-visibility", "search", "guard-tool-calls"),
+            *("write-a-skill", "choose-sources", "connect-a-client", "check-visibility", "search", "guard-tool-calls"),
             *("run-skills", "give-runs-tools", "run-scripts", "run-workflows", "operate-a-server"),
         )
     ),

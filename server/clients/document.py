@@ -1,55 +1,31 @@
-"""Render the facts about clients for `docs/reference/clients.md`: a table, and the source of each fact."""
+"""Render the facts about clients for `docs/reference/clients.md`: tables by subject, and the source of each fact."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 from server.clients.known import KNOWN_CLIENTS
-from server.clients.profile import Commands, Fact, Limit, NativeListing, Overflow
+from server.clients.profile import Commands, Fact, Limit, NativeListing, Overflow, Unit
+from server.clients.subjects import FACTS, SUBJECTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from server.clients.profile import ClientProfile, Evidence
+    from server.clients.subjects import Column, Subject
 
-__all__ = ["FACTS", "evidence_of", "facts_document"]
-
-FACTS = {
-    "description": "description",
-    "instructions": "instructions",
-    "schema": "schema",
-    "checks_enum": "checks enum",
-    "result": "result",
-    "raised_result": "result, raised",
-    "structure": "structured content",
-    "untrusted": "untrusted",
-    "max_tools": "tools",
-    "tool_name": "tool name",
-    "called": "called",
-    "own_activation": "own activate_skill",
-    "lazy_tools": "lazy tools",
-    "always_load": "always load",
-    "deferred": "deferred",
-    "searched": "searched",
-    "search_hint": "search hint",
-    "search_answer": "search answer",
-    "model_reads": "model reads resources",
-    "reads_disk": "reads disk",
-    "prompts": "prompts",
-    "list_changed": "list changed",
-    "redefines": "redefines",
-    "new_tools": "new tools",
-    "compaction": "compacts",
-    "native": "own listing",
-    "commands": "commands",
-}
-"""The fields of a profile that are facts, with their labels."""
+__all__ = ["evidence_of", "facts_document"]
 
 _OVERFLOWS = {
     Overflow.NAMES: "then names alone",
     Overflow.SHORTENED: "then shortened",
     Overflow.OMITTED: "then left out",
 }
+_UNITS = {Unit.CHARACTERS: "", Unit.BYTES: " bytes", Unit.JSON: " of JSON"}
+_AS_CODE = frozenset({"called", "prompt_called"})
+# These values hold what a model or a user writes, among other words.
+_CALL = re.compile(r"[^\s,]*(?:_|\bx\b)[^\s,]*")
 
 
 def evidence_of(client: ClientProfile) -> Iterator[tuple[str, Evidence]]:
@@ -57,37 +33,110 @@ def evidence_of(client: ClientProfile) -> Iterator[tuple[str, Evidence]]:
     if client.named:
         yield "name", client.named
     for field, label in FACTS.items():
-        fact = getattr(client, field)
-        if fact is not None:
+        for fact in _facts(client, field):
             yield label, fact.evidence
+    if client.whole:
+        yield from ((FACTS[field], client.whole.evidence) for field in client.whole.value)
+    for earlier in client.earlier:
+        yield from ((f"{FACTS[field]} before {earlier.before}", fact.evidence) for field, fact in earlier.facts.items())
+    yield from (("options", option.evidence) for option in client.options)
+    yield from (("notes", note.evidence) for note in client.notes)
+
+
+def _facts(client: ClientProfile, field: str) -> Iterator[Any]:
+    value = getattr(client, field)
+    if field == "model_results":
+        yield from (limit for _, limit in value)
+    elif value is not None:
+        yield value
 
 
 def facts_document() -> str:
-    """Return the table and the sources in Markdown."""
-    headings = ["client", "calls itself", *FACTS.values()]
-    lines = [_row(headings), _row(["-"] * len(headings))]
+    """Return the tables, what users can set, the notes and the sources in Markdown."""
+    blocks = [_names()]
+    blocks += [block for subject in SUBJECTS for block in _subject(subject)]
+    blocks += ["### What users can set", _options(), "### Notes", *_notes(), "### Sources", *_sources()]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _names() -> str:
+    rows = [[client.title, f"`{client.key}`", _sent_names(client)] for client in KNOWN_CLIENTS]
+    return _table(["client", "key", "calls itself"], rows)
+
+
+def _sent_names(client: ClientProfile) -> str:
+    return ", ".join(f"`{name}`" if client.exact else f"`{name}…`" for name in client.names)
+
+
+def _subject(subject: Subject) -> Iterator[str]:
+    """Yield the heading, the meanings and the table of a subject: only filled columns, and clients with a fact."""
+    filled = [column for column in subject.columns if any(_cell(client, column.field) for client in KNOWN_CLIENTS)]
+    rows = [[client.title, *(_cell(client, column.field) for column in filled)] for client in KNOWN_CLIENTS]
+    yield f"### {subject.title}"
+    yield "\n".join(_meaning(column) for column in filled)
+    yield _table(["client", *(column.heading for column in filled)], [row for row in rows if any(row[1:])])
+
+
+def _meaning(column: Column) -> str:
+    return f"- **{column.heading}**: {column.meaning}"
+
+
+def _options() -> str:
+    rows = [
+        [client.title, f"`{option.option}`", option.raises.value, option.remark]
+        for client in KNOWN_CLIENTS
+        for option in client.options
+    ]
+    return _table(["client", "option", "shows more of", "remark"], rows)
+
+
+def _notes() -> Iterator[str]:
     for client in KNOWN_CLIENTS:
-        names = ", ".join(f"`{name}…`" for name in client.names)
-        cells = (_cell(getattr(client, field)) for field in FACTS)
-        lines.append(_row([f"{client.title} (`{client.key}`)", names, *cells]))
-    lines += ["", "### Sources", ""]
+        if client.notes:
+            yield "\n".join([f"**{client.title}**", "", *(f"- {note.value}" for note in client.notes)])
+
+
+def _sources() -> Iterator[str]:
     for client in KNOWN_CLIENTS:
-        lines.append(f"**{client.title}**")
-        lines += [f"- {label}: {evidence.source} ({evidence.date})" for label, evidence in evidence_of(client)]
-        lines.append("")
-    return "\n".join(lines).rstrip() + "\n"
+        labels: dict[Evidence, list[str]] = {}
+        for label, evidence in evidence_of(client):
+            labels.setdefault(evidence, []).append(label)
+        lines = (f"- {source} ({date}): {', '.join(dict.fromkeys(of))}" for (source, date), of in labels.items())
+        yield "\n".join([f"**{client.title}**", "", *lines])
 
 
-def _row(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+def _table(headings: Iterable[str], rows: Iterable[list[str]]) -> str:
+    columns = list(headings)
+    return "\n".join(f"| {' | '.join(row)} |" for row in [columns, ["-"] * len(columns), *rows])
 
 
-def _cell(fact: Limit | Fact[int] | Fact[bool] | Fact[str] | NativeListing | Commands | None) -> str:
+def _cell(client: ClientProfile, field: str) -> str:
+    """Return what is known of one fact, with what was different in earlier versions."""
+    if field == "model_results":
+        return _by_model(client)
+    earlier = (
+        f"{_value(field, known.facts[field])} before {known.before}" for known in client.earlier if field in known.facts
+    )
+    now = _value(field, getattr(client, field))
+    if not now and client.whole and field in client.whole.value:
+        now = "whole"
+    return "; ".join(filter(None, [now, *earlier]))
+
+
+def _by_model(client: ClientProfile) -> str:
+    models: dict[str, list[str]] = {}
+    for model, limit in client.model_results:
+        models.setdefault(_limit(limit), []).append(f"`{model}`")
+    return "; ".join(f"{', '.join(names)}: {limit}" for limit, names in models.items())
+
+
+def _value(field: str, fact: object) -> str:
     match fact:
         case Limit():
-            return f"{fact.characters:,}"
+            return _limit(fact)
         case Fact():
-            return _value(fact.value)
+            text = _text(fact.value)
+            return _CALL.sub(r"`\g<0>`", text) if field in _AS_CODE else text
         case NativeListing():
             return _listing(fact)
         case Commands():
@@ -95,10 +144,16 @@ def _cell(fact: Limit | Fact[int] | Fact[bool] | Fact[str] | NativeListing | Com
     return ""
 
 
-def _value(value: bool | int | str) -> str:  # noqa: FBT001 - a fact
+def _limit(limit: Limit) -> str:
+    return f"{limit.characters:,}{_UNITS[limit.unit]}" if limit.characters else "none"
+
+
+def _text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value).format(server="skills", tool="x")
 
 
 def _listing(native: NativeListing) -> str:

@@ -21,8 +21,10 @@ __all__ = [
     "Limit",
     "NativeListing",
     "Overflow",
+    "Raises",
     "StructureUse",
     "Unit",
+    "UserOption",
     "profile_called",
     "profile_of",
 ]
@@ -120,6 +122,25 @@ class NativeListing(NamedTuple):
         return self.characters
 
 
+class Raises(StrEnum):
+    """What a user's option makes a client show more of."""
+
+    DESCRIPTION = "tool descriptions"
+    INSTRUCTIONS = "instructions"
+    TOOLS = "tools without a search"
+    RESULTS = "results"
+    START = "servers that start slowly"
+
+
+class UserOption(NamedTuple):
+    """What a user can set in a client so that the model sees more of a server."""
+
+    option: str
+    raises: Raises
+    evidence: Evidence
+    remark: str = ""
+
+
 class Commands(NamedTuple):
     """The built-in slash commands of a client: names without the slash, separated by spaces."""
 
@@ -147,9 +168,12 @@ class ClientProfile(NamedTuple):
       their evidence.
     - `earlier`: what was different in earlier versions, latest first.
     - `toolbox`: the key of the preset with the client's own tools.
+    - `protocol`, `capabilities`: the protocol version that it asks for, and the capabilities that it declares.
 
     What it shows:
     - `description`, `instructions`: length of a tool's description and a server's instructions that the model sees.
+    - `whole`: the names of those texts that it is known not to cut.
+    - `framed`: the caution under which it shows a server's texts.
     - `schema`: bytes of a tool's input schema above which the client drops the tool.
     - `checks_enum`: the client itself refuses a call with a value that is not in the enum it has read.
     - `max_tools`, `tool_name`: the maximum number of tools, and characters of a tool's name.
@@ -160,14 +184,17 @@ class ClientProfile(NamedTuple):
     What it loads late:
     - `lazy_tools`: tools are loaded only when the model searches for them; `always_load`: `anthropic/alwaysLoad`
       prevents that.
-    - `deferred`: length of a tool's description that is visible before the tool is loaded.
+    - `deferred`: length of a tool's description that is visible before the tool is loaded; `loaded`: afterwards, where
+      that is more than `description`.
     - `searched`: the texts in which the client's own search looks for tools; `search_hint`: among them is
       `anthropic/searchHint`; `search_answer`: the longest answer of that search, description and schema together.
 
     What becomes of results:
     - `result`: length of a tool's result above which it is cut or moved to a file; `_meta` can raise that limit up to
       `raised_result`. `model_results` are the limits that depend on the model, by the beginning of the model's name.
-    - `structure`: what reaches the model of a result with `structuredContent`.
+    - `cut_result`: what the model reads of a result beyond that limit.
+    - `structure`: what reaches the model of a result with `structuredContent`; `embedded`, `links`: what reaches it of
+      embedded resources and of resource links.
     - `untrusted`: results are framed as data whose instructions are to be ignored.
     - `model_reads`: the model can read resources by itself; `reads_disk`: its tools read files outside its workspace.
     - `compaction`: the client drops or summarizes old tool results by itself.
@@ -175,7 +202,11 @@ class ClientProfile(NamedTuple):
     What becomes of changes:
     - `list_changed`: the client fetches a list again after `list_changed`.
     - `redefines`: the model sees a changed tool in the same conversation; `new_tools`: it sees a tool of a new name.
-    - `prompts`: prompts are shown as commands.
+    - `prompts`: prompts are shown as commands; `prompt_called`: how users call the prompt `x` of the server `skills`.
+
+    And for readers of the documentation:
+    - `options`: what users can set so that the model sees more.
+    - `notes`: other facts, as sentences.
     """
 
     key: str
@@ -185,8 +216,12 @@ class ClientProfile(NamedTuple):
     exact: bool = False
     earlier: tuple[Earlier, ...] = ()
     toolbox: str | None = None
+    protocol: Fact[str] | None = None
+    capabilities: Fact[str] | None = None
     description: Limit | None = None
     instructions: Limit | None = None
+    whole: Fact[tuple[str, ...]] | None = None
+    framed: Fact[str] | None = None
     schema: Fact[int] | None = None
     checks_enum: Fact[bool] | None = None
     max_tools: Fact[int] | None = None
@@ -196,13 +231,17 @@ class ClientProfile(NamedTuple):
     lazy_tools: Fact[bool] | None = None
     always_load: Fact[bool] | None = None
     deferred: Limit | None = None
+    loaded: Limit | None = None
     searched: Fact[str] | None = None
     search_hint: Fact[bool] | None = None
     search_answer: Limit | None = None
     result: Limit | None = None
     model_results: tuple[tuple[str, Limit], ...] = ()
     raised_result: Limit | None = None
+    cut_result: Fact[str] | None = None
     structure: Fact[StructureUse] | None = None
+    embedded: Fact[str] | None = None
+    links: Fact[str] | None = None
     untrusted: Fact[bool] | None = None
     model_reads: Fact[bool] | None = None
     reads_disk: Fact[bool] | None = None
@@ -211,8 +250,11 @@ class ClientProfile(NamedTuple):
     redefines: Fact[bool] | None = None
     new_tools: Fact[bool] | None = None
     prompts: Fact[bool] | None = None
+    prompt_called: Fact[str] | None = None
     native: NativeListing | None = None
     commands: Commands | None = None
+    options: tuple[UserOption, ...] = ()
+    notes: tuple[Fact[str], ...] = ()
 
     @property
     def description_budget(self) -> int | None:
@@ -286,8 +328,11 @@ def _fits(name: str, known: str, client: ClientProfile) -> bool:
     return name == known if client.exact else name.startswith(known)
 
 
-def profile_called(name: str | None, clients: Iterable[ClientProfile]) -> ClientProfile:
-    """Return the profile of the client with the key `name`; else of the client that calls itself so."""
+def profile_called(name: str | None, clients: Iterable[ClientProfile], version: str | None = None) -> ClientProfile:
+    """Return the profile of the client with the key `name`; else of the client that calls itself so.
+
+    `version` is that of the client; None stands for the latest.
+    """
     known = tuple(clients)
     key = (name or "").strip().lower()
-    return next((client for client in known if client.key == key), profile_of(name, known))
+    return next((client for client in known if client.key == key), profile_of(name, known)).of_version(version)

@@ -7,13 +7,14 @@ stands where the client shows it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from server.listing.layout import MAX_INSTRUCTIONS, CatalogPlace, ListingLayout
 from server.listing.order import always_on, enum_names
-from server.listing.topics import topics_within
+from server.listing.topics import TOPICS, topics_within
 from skills_core.rendering import (
     activation_rule,
     entries_within,
@@ -34,13 +35,25 @@ if TYPE_CHECKING:
     from skills_core.rendering import CatalogText
     from skills_core.skill import Skill
 
-__all__ = ["MAX_FURTHER_NAMES", "MAX_LEAD", "CatalogTexts", "catalog_texts"]
+__all__ = ["ALL_NAMES", "MAX_FURTHER_NAMES", "MAX_LEAD", "NAME_LISTS", "CatalogTexts", "catalog_texts"]
 
 MAX_LEAD = 250
 """Longest lead in characters: as much of the instructions as Codex shows before a search."""
 
 MAX_FURTHER_NAMES = 20_000
 """Longest list of names that no entry shows, in characters; an enum of a thousand names is as long."""
+
+_PREFERRED = "Pinned or used most"
+_ALWAYS = "These apply to every task, so activate them first"
+_FURTHER = "Further skills, by name"
+_EXAMPLES = "such as"
+_ON = "; on"
+
+NAME_LISTS = (*(f"{label}:" for label in (TOPICS, _PREFERRED, _ALWAYS, _FURTHER)), f", {_EXAMPLES}", _ON)
+"""What stands before a list of names, or of topics, which may be names as words."""
+
+ALL_NAMES = re.compile(r"\d+ skills?:")
+"""What stands before the names of all skills of a small catalog."""
 
 _MAX_NAMED = 20
 # Most names of pinned and used skills in the instructions.
@@ -75,9 +88,8 @@ class _Writer:
         """Return the texts with the catalog in the instructions."""
         listing = self._listing(self._lead())
         parts = [listing.text, self._further_names(listing)]
-        if names := _named(always_on(self.catalog)):
-            parts.append(f"These apply to every task, so activate them first: {names}.")
-        parts.append(self._preferred())
+        parts.append(_named(_ALWAYS, always_on(self.catalog), MAX_INSTRUCTIONS))
+        parts.append(self._preferred(MAX_INSTRUCTIONS))
         description = f"{self._rule} The server's instructions list them; find_skills searches them."
         return CatalogTexts(description, _lines(parts))
 
@@ -87,8 +99,7 @@ class _Writer:
         text = _lines([self._lead(), _overview(listing)])
         if always := always_on(self.catalog):
             text = _lines([text, *self._always(always, text)])
-        preferred = _lines([text, self._preferred()])
-        text = preferred if utf16_length(preferred) <= max(self.layout.instructions, MAX_INSTRUCTIONS) else text
+        text = _lines([text, self._preferred(self.layout.instructions - utf16_length(text))])
         if self.layout.place is CatalogPlace.BOTH and listing.hidden:
             text = _lines([text, *self._continued(listing, text)])
         return CatalogTexts(_lines([listing.text, self._further_names(listing)]), text)
@@ -114,30 +125,30 @@ class _Writer:
         ordered = tuple(islice(listing_order(self.catalog, self.first), _MAX_NAMED))
         total = len(self.catalog.offered)
         count = f"{total} skill{'s' if total > 1 else ''}"
-        named = f"{count}: {_named(ordered)}."
+        named = f"{count}: {', '.join(map(_name, ordered))}."
         if len(ordered) == total and utf16_length(named) <= room:
             return named
         # In a small catalog, names say more than words that several names have.
         few = total <= _MAX_NAMED
-        examples = _names_within(room - utf16_length(f"{count}, such as .") if few else room // 3, ordered)
-        summary = f"{count}, such as {', '.join(examples)}" if examples else count
+        examples = _names_within(room - utf16_length(f"{count}, {_EXAMPLES} .") if few else room // 3, ordered)
+        summary = f"{count}, {_EXAMPLES} {', '.join(examples)}" if examples else count
         if few and examples:
             return f"{summary}."
-        topics = topics_within(room - utf16_length(f"{summary}; on ."), self.catalog.offered)
-        return f"{summary}; on {topics}." if topics else f"{summary}."
+        topics = topics_within(room - utf16_length(f"{summary}{_ON} ."), self.catalog.offered)
+        return f"{summary}{_ON} {topics}." if topics else f"{summary}."
 
     def _always(self, always: Sequence[Skill], before: str) -> Iterator[str]:
         """Yield the lines on skills that apply to every task, with their entries as far as they fit."""
-        yield "These apply to every task, so activate them first:"
-        shown = entries_within(self.layout.instructions - utf16_length(before) - _MARGIN, always)
+        yield f"{_ALWAYS}:"
+        room = self.layout.instructions - utf16_length(before) - _MARGIN
+        shown = entries_within(room, always, self.settings.entry_limit)
         yield from render_entries(shown, 0)
         if more := len(always) - len(shown):
             yield f"And {more} more, which stand first in the description of activate_skill."
 
-    def _preferred(self) -> str:
-        """Return the line with the names of the skills that are pinned or used most."""
-        names = _named(skill for skill in self.first if not skill.frontmatter.always_on)
-        return f"Pinned or used most: {names}." if names else ""
+    def _preferred(self, room: int) -> str:
+        """Return the line with the names of the skills that are pinned or used most, within `room` characters."""
+        return _named(_PREFERRED, (skill for skill in self.first if not skill.frontmatter.always_on), room)
 
     def _continued(self, listing: CatalogText, before: str) -> Iterator[str]:
         """Yield the lines with entries that the description does not hold, as far as they fit."""
@@ -151,10 +162,7 @@ class _Writer:
         """Return a line with the names that no entry shows, for clients whose schema lists no names."""
         if not listing.hidden or enum_names(self.catalog, self.first, self.layout, self.settings.enum_limit):
             return ""
-        names = texts_within(
-            MAX_FURTHER_NAMES, map(_name, self._unlisted(listing)), lambda name: utf16_length(name) + 2
-        )
-        return f"Further skills, by name: {', '.join(names)}." if names else ""
+        return _named(_FURTHER, self._unlisted(listing), MAX_FURTHER_NAMES, most=None)
 
     def _unlisted(self, listing: CatalogText) -> Iterator[Skill]:
         """Yield the skills without an entry, in the order of the list."""
@@ -169,12 +177,17 @@ def _overview(listing: CatalogText) -> str:
     return f"Follow the instructions that a skill returns. The description of activate_skill lists {which}."
 
 
-def _named(skills: Iterable[Skill]) -> str:
-    return ", ".join(map(_name, islice(skills, _MAX_NAMED)))
+def _named(label: str, skills: Iterable[Skill], room: int, most: int | None = _MAX_NAMED) -> str:
+    """Return a line with the names of the first `most` of `skills`, as far as `room` characters hold them."""
+    names = _names_within(room - utf16_length(f"{label}: .\n"), islice(skills, most))
+    return f"{label}: {', '.join(names)}." if names else ""
 
 
 def _names_within(room: int, skills: Iterable[Skill]) -> list[str]:
-    """Return the names of the first skills that fit into `room` characters, with a comma and a space after each."""
+    """Return the names of the first skills that fit into `room` characters, with a comma and a space after each.
+
+    A name that exceeds the whole room is skipped, so that it does not hide the others.
+    """
     return texts_within(room, map(_name, skills), lambda name: utf16_length(name) + 2)
 
 

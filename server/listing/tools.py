@@ -12,7 +12,7 @@ from server.listing import admin, context, declared, guard, runs
 from server.listing.layout import MAX_HINT, ListingLayout
 from server.listing.order import enum_names, names_within, size_of
 from server.listing.schemas import SCORED, TEXT, TEXTS, hints, list_of, object_of
-from server.listing.topics import shortened_topics, topics_within
+from server.listing.topics import TOPICS, shortened_topics, topics_within
 from skills_core.rendering import render_entry
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def _find(layout: ListingLayout, topics: str) -> dict[str, Any]:
         f"Then call {layout.activation_tool} with a name from the result."
     )
     if topics:
-        description += f" Skills on: {shortened_topics(topics, layout.topics)}."
+        description += f" {TOPICS}: {shortened_topics(topics, layout.topics)}."
     return {
         "name": FIND,
         "title": "Find skills",

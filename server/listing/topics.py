@@ -11,18 +11,22 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from skills_core.rendering import utf16_length
-from skills_core.rendering.escaping import escape_line
+from skills_core.diagnostics import one_line
+from skills_core.rendering import texts_within, utf16_length
+from skills_core.rendering.escaping import escape_tags
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from skills_core.skill import Skill
 
-__all__ = ["MAX_SKILLS", "shortened_topics", "topics_within"]
+__all__ = ["MAX_SKILLS", "TOPICS", "shortened_topics", "topic_of", "topics_within"]
 
 MAX_SKILLS = 2000
 """Most skills whose names are read: every reload waits for it."""
+
+TOPICS = "Skills on"
+"""What stands before topics in a text."""
 
 _SEPARATOR = ", "
 _MAX_TOPIC = 60
@@ -64,12 +68,14 @@ def topics_within(room: int, skills: Iterable[Skill], first: Sequence[Skill] = (
     of names and triggers, those of most skills first.
     """
     read = tuple(islice(skills, MAX_SKILLS))
-    whole = _joined(room, map(_name_of, read), whole=True)
-    if whole:
-        return whole
-    leading = [_name_of(skill) for skill in first[:_MAX_LEADING]]
+    if names := _joined(room, map(topic_of, read), whole=True):
+        return names
+    leading = [topic_of(skill) for skill in first[:_MAX_LEADING]]
     said = {word for name in leading for word in name.lower().split()}
-    return _joined(room, [*leading, *(word for word in _words_of(read) if word not in said)])
+    words = list(_words_of(read))
+    # Names of symbols, of digits or of single letters have no words.
+    others = [word for word in words if word not in said] if words else map(topic_of, read)
+    return _joined(room, [*leading, *others])
 
 
 def shortened_topics(topics: str, room: int) -> str:
@@ -77,28 +83,29 @@ def shortened_topics(topics: str, room: int) -> str:
     return _joined(room, topics.split(_SEPARATOR))
 
 
-def _name_of(skill: Skill) -> str:
+def topic_of(skill: Skill) -> str:
     """Return a skill's name as words; its key may be a path."""
-    return " ".join(re.split(r"[\s_/.-]+", escape_line(skill.key)[:_MAX_TOPIC])).strip()
+    words = re.split(r"[\s_/.-]+", one_line(skill.key[:_MAX_TOPIC]))
+    # Two words may be one of our tags where the name is none.
+    return escape_tags(" ".join(words).strip())
 
 
 def _words_of(skills: tuple[Skill, ...]) -> Iterator[str]:
     counts: Counter[str] = Counter()
     for skill in skills:
         texts = (skill.key, *(trigger for trigger in skill.frontmatter.triggers if len(trigger) <= _MAX_TOPIC))
-        counts.update({word for text in texts for word in _WORD.findall(text.lower()) if word not in _COMMON})
+        words = {word for text in texts for word in _WORD.findall(text.lower())}
+        counts.update(word for word in words if word not in _COMMON and len(word) <= _MAX_TOPIC)
     # `most_common` keeps the order of words that are equally frequent, but a set has no order.
     yield from (word for word, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def _joined(room: int, topics: Iterable[str], *, whole: bool = False) -> str:
-    """Return the first distinct topics that fit; with `whole` none, unless all fit."""
-    chosen: list[str] = []
+    """Return the first distinct topics that fit; with `whole` none, unless all fit.
+
+    A topic that exceeds the whole room is skipped, so that it does not hide the others.
+    """
+    distinct = list(dict.fromkeys(filter(None, topics)))
     # No separator follows the last one.
-    left = room + len(_SEPARATOR)
-    for topic in dict.fromkeys(filter(None, topics)):
-        left -= utf16_length(topic) + len(_SEPARATOR)
-        if left < 0:
-            return "" if whole else _SEPARATOR.join(chosen)
-        chosen.append(topic)
-    return _SEPARATOR.join(chosen)
+    chosen = texts_within(room + len(_SEPARATOR), distinct, lambda topic: utf16_length(topic) + len(_SEPARATOR))
+    return "" if whole and len(chosen) < len(distinct) else _SEPARATOR.join(chosen)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.clients.document import FACTS
 from server.clients.profile import Commands, Fact, Limit
+from server.clients.subjects import FACTS
 from server.hosting.status import display_path
 from server.visibility.advice import advice
-from server.visibility.entry_state import EntryState, Obstacle, tokens
+from server.visibility.entry_state import EntryState, Obstacle, Sight, tokens
+from server.visibility.served_listing import entry_states
 from skills_core.diagnostics import printable
+from skills_core.rendering import utf16_length
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from server.visibility.report import ClientVisibility, VisibilityReport
     from server.visibility.served_listing import ServedSkills
     from server.visibility.similar_descriptions import SimilarDescriptions
+    from server.visibility.visible_texts import ToolSearch, VisibleText
     from skills_core.skill import Skill
 
 __all__ = ["report_object"]
@@ -45,6 +48,7 @@ def _client(visibility: ClientVisibility) -> dict[str, Any]:
     return {
         "client": visibility.client.key,
         "title": visibility.client.title,
+        "version": visibility.version,
         "known": _known(visibility.client),
         "served": _served(visibility.served, prompts_known=visibility.client.prompts is not None),
         "native": _native(visibility.native) if visibility.native else None,
@@ -58,18 +62,29 @@ def _known(client: ClientProfile) -> dict[str, Any]:
     known: dict[str, Any] = {}
     for field in FACTS:
         fact = getattr(client, field)
-        if fact is not None and not isinstance(fact, Commands):
+        if isinstance(fact, tuple) and hasattr(fact, "evidence") and not isinstance(fact, Commands):
             value = fact.characters if isinstance(fact, Limit) else fact.value if isinstance(fact, Fact) else None
             known[field] = {"value": value, "source": fact.evidence.source, "date": fact.evidence.date}
+            if isinstance(fact, Limit):
+                known[field]["unit"] = fact.unit.value
+    if client.model_results and "result" in known:
+        known["result"]["models"] = {model: limit.characters for model, limit in client.model_results}
     return known
 
 
 def _served(served: ServedSkills, *, prompts_known: bool) -> dict[str, Any]:
+    texts = served.texts
     return {
         "budget": served.budget,
-        "description": {"characters": served.length, "seen": served.seen, "tokens": tokens(served.seen)},
+        "description": _text(texts.description),
+        "find_skills": _text(texts.find_skills),
+        "instructions": _text(texts.instructions),
+        "tool_search": _tool_search(texts.search),
         "schema_bytes": served.schema,
         "entries": _entries((shown.skill, shown.entry) for shown in served.skills),
+        "sight": {
+            sight.value: _keys(shown.skill for shown in served.skills if shown.sight is sight) for sight in Sight
+        },
         "reasons": {
             obstacle.value: keys
             for obstacle in Obstacle
@@ -78,6 +93,26 @@ def _served(served: ServedSkills, *, prompts_known: bool) -> dict[str, Any]:
         "in_enum": sum(shown.in_enum for shown in served.skills),
         "prompts": sum(bool(shown.prompt) for shown in served.skills) if prompts_known else None,
     }
+
+
+def _text(text: VisibleText) -> dict[str, int]:
+    seen = utf16_length(text.loaded)
+    return {
+        "characters": utf16_length(text.text),
+        "seen": seen,
+        "tokens": tokens(seen),
+        "entries": _whole_entries(text.text, text.loaded),
+        "at_once": utf16_length(text.at_once),
+        "entries_at_once": _whole_entries(text.text, text.at_once),
+    }
+
+
+def _whole_entries(text: str, seen: str) -> int:
+    return sum(state is EntryState.WHOLE for state in entry_states(text, len(seen)).values())
+
+
+def _tool_search(search: ToolSearch) -> dict[str, Any]:
+    return {"deferred": search.deferred, "leaves": search.leaves, "answer": search.answer, "limit": search.limit}
 
 
 def _native(native: NativeSkills) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Compute how shorter texts or another order would change the skills shown within a budget.
+"""Compute how shorter texts or another order would change the skills that the texts for a client show.
 
 Every number comes from rendering the catalog, so that it agrees with what clients receive.
 """
@@ -9,17 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import unescape
 
-from skills_core.rendering import (
-    MAX_ENTRY,
-    entries_budget,
-    entries_within,
-    listing_order,
-    render_catalog,
-    render_entry,
-)
+from msgspec.structs import replace
+
+from server.listing.catalog_texts import catalog_texts
+from server.listing.layout import CatalogPlace, ListingLayout
+from skills_core.rendering import MAX_ENTRY, listing_order, render_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Sequence
 
     from server.listing.snapshot import Snapshot
     from skills_core.skill import Skill
@@ -30,15 +27,16 @@ LENGTHS = (300, 250, 200, 150, 100)
 """The text lengths to try; a description shorter than the last tells a model little more than the name."""
 
 _MAX_LONGEST = 5
+_ENTRY = '<skill name="'
 
 
 @dataclass(frozen=True, slots=True)
 class Repacking:
-    """How many of the `offered` skills a budget shows, and would show after a change.
+    """How many of the `offered` skills the texts of a layout show with an entry, and would show after a change.
 
-    `lengths` pairs a maximum text length with the number of skills that it would show, `best` is the largest length
-    that shows all (None if not even the names fit), `shortest_first` the number shown in order of length. `longest` are
-    the longest texts by skill, `unseen` the hidden skills in order.
+    `budget` is the number of characters of these texts. `lengths` pairs a maximum text length with the number of skills
+    that it would show, `best` is the largest length that shows all (None if not even the names fit), `shortest_first`
+    the number shown in order of length. `longest` are the longest texts by skill, `unseen` the hidden skills in order.
     """
 
     budget: int
@@ -59,48 +57,53 @@ class Repacking:
 
 
 class Repacker:
-    """Renders the catalog of one snapshot repeatedly, and caches the result for each budget."""
+    """Renders the catalog of one snapshot repeatedly, and caches the result for each place and size of its texts."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         """Measure the texts of the snapshot's skills."""
         self._catalog = snapshot.catalog
         self._first = snapshot.first
-        self._limit = snapshot.settings.catalog.entry_limit
+        self._settings = snapshot.settings.catalog
+        self._limit = self._settings.entry_limit
         self._texts = [(skill, len(text_of(skill, self._limit))) for skill in listing_order(self._catalog, self._first)]
-        self._found: dict[int, Repacking] = {}
+        self._found: dict[ListingLayout, Repacking] = {}
 
-    def repacking(self, budget: int) -> Repacking:
-        """Return the possible changes for a catalog of at most `budget` characters."""
-        if budget not in self._found:
-            self._found[budget] = self._repacking(budget)
-        return self._found[budget]
+    def repacking(self, layout: ListingLayout) -> Repacking:
+        """Return the possible changes for the texts of a layout."""
+        # All else in a layout changes no entry.
+        places = ListingLayout(layout.catalog, layout.place, layout.instructions)
+        if places not in self._found:
+            self._found[places] = self._repacking(places)
+        return self._found[places]
 
-    def _repacking(self, budget: int) -> Repacking:
+    def _repacking(self, layout: ListingLayout) -> Repacking:
         total, longest = len(self._texts), max((size for _, size in self._texts), default=0)
-        shown = self._shown(budget, self._limit)
-        lengths = [] if shown == total else [length for length in LENGTHS if length < longest]
+        entries = self._entries(layout, self._limit, self._first)
+        lengths = [] if len(entries) == total else [length for length in LENGTHS if length < longest]
+        unseen = (skill for skill, _ in self._texts if render_entry(skill, self._limit) not in entries)
         return Repacking(
-            budget,
+            layout.catalog + (layout.instructions if layout.place is CatalogPlace.BOTH else 0),
             total,
-            shown,
-            tuple((length, self._shown(budget, length)) for length in lengths),
-            largest(0, longest, lambda length: self._shown(budget, length) == total),
-            self._shortest_first(budget),
+            len(entries),
+            tuple((length, self._shown(layout, length)) for length in lengths),
+            largest(0, longest, lambda length: self._shown(layout, length) == total),
+            self._shortest_first(layout),
             self._longest(),
-            tuple(self._unseen(budget)) if shown < total else (),
+            tuple(unseen) if len(entries) < total else (),
         )
 
-    def _shown(self, budget: int, length: int) -> int:
-        return render_catalog(self._catalog, budget, self._first, length).shown
+    def _shown(self, layout: ListingLayout, length: int) -> int:
+        return len(self._entries(layout, length, self._first))
 
-    def _unseen(self, budget: int) -> Iterator[Skill]:
-        order = [skill for skill, _ in self._texts]
-        shown = set(entries_within(entries_budget(budget), order, self._limit))
-        return (skill for skill in order if render_entry(skill, self._limit) not in shown)
-
-    def _shortest_first(self, budget: int) -> int:
+    def _shortest_first(self, layout: ListingLayout) -> int:
         ordered = sorted((skill for skill, _ in self._texts), key=lambda skill: len(render_entry(skill, self._limit)))
-        return len(entries_within(entries_budget(budget), ordered, self._limit))
+        return len(self._entries(layout, self._limit, ordered))
+
+    def _entries(self, layout: ListingLayout, length: int, first: Sequence[Skill]) -> frozenset[str]:
+        """Return the distinct entries, with texts of at most `length`, that both texts of a layout show."""
+        texts = catalog_texts(self._catalog, first, layout, replace(self._settings, entry_limit=length))
+        lines = f"{texts.description}\n{texts.instructions}".split("\n")
+        return frozenset(line for line in lines if line.startswith(_ENTRY))
 
     def _longest(self) -> tuple[tuple[Skill, int], ...]:
         return tuple(sorted(self._texts, key=lambda pair: (-pair[1], pair[0].key))[:_MAX_LONGEST])

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import unescape
 
 from server.clients import layout_for
-from server.listing.order import size_of
-from server.listing.tools import ACTIVATE
-from server.visibility.entry_state import EntryState, Obstacle
+from server.listing.topics import topic_of
+from server.visibility.entry_state import EntryState, Obstacle, Sight
+from server.visibility.visible_texts import names_in, visible_texts
 from skills_core.diagnostics import printable
-from skills_core.rendering import listing_order
+from skills_core.rendering import listing_order, utf16_length
+from skills_core.rendering.escaping import escape_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from server.clients import ClientProfile
     from server.listing.snapshot import Snapshot
+    from server.visibility.visible_texts import VisibleTexts
     from skills_core.skill import Skill
 
-__all__ = ["ServedSkill", "ServedSkills", "activation_tool", "entry_states", "instructions_for", "served_skills"]
+__all__ = ["ServedSkill", "ServedSkills", "entry_states", "served_skills"]
 
 _OPENING = re.compile(r'<skill name="([^"]*)">')
 _CLOSING = "</skill>"
@@ -30,10 +32,15 @@ _QUOTED = {"&quot;": '"', "&#10;": "\n", "&#13;": "\r"}
 
 @dataclass(frozen=True, slots=True)
 class ServedSkill:
-    """What a client shows of one active skill; `prompt` is None if it is unknown whether the client shows prompts."""
+    """What a client shows of one active skill.
+
+    `entry` is the best state of the skill's entries, once the tool is loaded. `sight` is None for a skill that is not
+    for models, `prompt` if it is unknown whether the client shows prompts.
+    """
 
     skill: Skill
     entry: EntryState
+    sight: Sight | None
     in_enum: bool
     prompt: bool | None
     obstacles: tuple[Obstacle, ...]
@@ -43,77 +50,121 @@ class ServedSkill:
 class ServedSkills:
     """What a client shows of all active skills, those for models first, in the catalog's order.
 
-    `length` is the number of characters of the tool's description and `seen` of those that reach the model; `schema` is
-    the size of the tool's input schema in bytes.
+    `budget` is that of the catalog in characters.
     """
 
     skills: tuple[ServedSkill, ...]
     budget: int
-    length: int
-    seen: int
-    schema: int
+    texts: VisibleTexts
+
+    @property
+    def length(self) -> int:
+        """The characters of the description of `activate_skill`."""
+        return utf16_length(self.texts.description.text)
+
+    @property
+    def seen(self) -> int:
+        """The characters of it that reach the model once the tool is loaded."""
+        return utf16_length(self.texts.description.loaded)
+
+    @property
+    def schema(self) -> int:
+        """The bytes of the tool's input schema."""
+        return self.texts.schema
 
 
 def served_skills(snapshot: Snapshot, client: ClientProfile) -> ServedSkills:
-    """Return what `client` shows of a snapshot: the tool as sent to it, after the client's cut."""
-    layout = layout_for(client, snapshot.settings)
-    tool = activation_tool(snapshot, client) or {}
-    description, schema = tool.get("description", ""), tool.get("inputSchema", {})
-    cut = client.description_budget or len(description)
-    entries = entry_states(description, cut)
-    names = frozenset(schema.get("properties", {}).get("name", {}).get("enum", ()))
+    """Return what `client` shows of a snapshot: the texts as sent to it, after the client's cuts."""
+    texts = visible_texts(snapshot, client)
+    view = _View(texts, client)
     catalog = snapshot.catalog
     others = (skill for skill in catalog.active if not skill.model_invocable)
     offered = listing_order(catalog, snapshot.first)
-    shown = tuple(_shown(skill, entries, names, client) for skill in (*offered, *others))
-    return ServedSkills(shown, layout.catalog, len(description), min(cut, len(description)), size_of(schema))
+    shown = tuple(view.served(skill) for skill in (*offered, *others))
+    return ServedSkills(shown, layout_for(client, snapshot.settings).catalog, texts)
 
 
-def activation_tool(snapshot: Snapshot, client: ClientProfile) -> dict[str, Any] | None:
-    """Return the tool whose description is the catalog, as it is sent to `client`; None if no skill is for models."""
-    tools = snapshot.tools(layout_for(client, snapshot.settings))["tools"]
-    return next((tool for tool in tools if tool["name"] == ACTIVATE), None)
-
-
-def instructions_for(snapshot: Snapshot, client: ClientProfile) -> str | None:
-    """Return the instructions as they are sent to `client`."""
-    return snapshot.instructions(layout_for(client, snapshot.settings))
-
-
-def entry_states(description: str, cut: int) -> dict[str, EntryState]:
-    """Return the state of each entry in `description` once it is cut, by the skill's key as written there."""
+def entry_states(text: str, cut: int) -> dict[str, EntryState]:
+    """Return the state of each entry in `text` once it is cut, by the skill's key as written there."""
     found: dict[str, EntryState] = {}
-    for opening in _OPENING.finditer(description):
+    for opening in _OPENING.finditer(text):
         if opening.start() >= cut:
             break
-        end = description.find(_CLOSING, opening.end())
+        end = text.find(_CLOSING, opening.end())
         whole = 0 <= end <= cut - len(_CLOSING)
         found[unescape(opening[1], _QUOTED)] = EntryState.WHOLE if whole else EntryState.CUT
     return found
 
 
-def _shown(skill: Skill, entries: dict[str, EntryState], names: frozenset[str], client: ClientProfile) -> ServedSkill:
-    entry = entries.get(printable(skill.key), EntryState.MISSING) if skill.model_invocable else EntryState.MISSING
-    in_enum = skill.key in names
-    prompt = client.prompts.value if client.prompts else None
-    obstacles = (*_from_models(skill, entry, in_enum=in_enum), *_from_users(skill, prompt=prompt))
-    return ServedSkill(skill, entry, in_enum, prompt if skill.user_invocable else False, obstacles)
+class _View:
+    """The entries and names in all texts of one client: as sent, once the tool is loaded, and at once."""
 
+    def __init__(self, texts: VisibleTexts, client: ClientProfile) -> None:
+        self._search = texts.search
+        self._enum = texts.enum
+        self._checks_enum = client.checks_enum is not None and client.checks_enum.value
+        self._prompt = client.prompts.value if client.prompts else None
+        self._sent: dict[str, EntryState] = {}
+        self._loaded: dict[str, EntryState] = {}
+        self._at_once: dict[str, EntryState] = {}
+        self._names: set[str] = set()
+        self._loaded_names: set[str] = set()
+        for text in texts.all:
+            _merge(self._sent, entry_states(text.text, len(text.text)))
+            _merge(self._loaded, entry_states(text.text, len(text.loaded)))
+            _merge(self._at_once, entry_states(text.text, len(text.at_once)))
+            self._names |= names_in(text.text, text.at_once)
+            self._loaded_names |= names_in(text.text, text.loaded)
 
-def _from_models(skill: Skill, entry: EntryState, *, in_enum: bool) -> Iterator[Obstacle]:
-    if not skill.model_invocable:
-        yield Obstacle.NOT_FOR_MODELS
-    else:
+    def served(self, skill: Skill) -> ServedSkill:
+        obstacles = (*self._from_models(skill), *self._from_users(skill))
+        prompt = self._prompt if skill.user_invocable else False
+        in_enum = skill.key in self._enum
+        if not skill.model_invocable:
+            return ServedSkill(skill, EntryState.MISSING, None, in_enum, prompt, obstacles)
+        return ServedSkill(skill, _state(skill, self._loaded), self._sight(skill), in_enum, prompt, obstacles)
+
+    def _sight(self, skill: Skill) -> Sight:
+        at_once = _state(skill, self._at_once)
+        if at_once is EntryState.WHOLE:
+            return Sight.DESCRIBED
+        names = {escape_line(skill.key), topic_of(skill)}
+        in_enum = skill.key in self._enum
+        if at_once is EntryState.CUT or names & self._names or (in_enum and not self._search.deferred):
+            return Sight.NAMED
+        after_search = in_enum and not self._search.is_too_long
+        if _state(skill, self._loaded) is not EntryState.MISSING or names & self._loaded_names or after_search:
+            return Sight.TOOL_SEARCH
+        return Sight.FIND_SKILLS
+
+    def _from_models(self, skill: Skill) -> Iterator[Obstacle]:
+        if not skill.model_invocable:
+            yield Obstacle.NOT_FOR_MODELS
+            return
+        entry = _state(skill, self._loaded)
         if entry is EntryState.CUT:
             yield Obstacle.CUT_ENTRY
         if entry is EntryState.MISSING:
-            yield Obstacle.BEYOND_BUDGET
-        if not in_enum:
-            yield Obstacle.BEYOND_ENUM
+            is_sent = _state(skill, self._sent) is not EntryState.MISSING
+            yield Obstacle.LONG_ANSWER if is_sent and self._search.is_too_long else Obstacle.BEYOND_BUDGET
+        elif entry is not _state(skill, self._at_once):
+            yield Obstacle.DEFERRED
+        if self._enum and skill.key not in self._enum:
+            yield Obstacle.REFUSED_NAME if self._checks_enum else Obstacle.BEYOND_ENUM
+
+    def _from_users(self, skill: Skill) -> Iterator[Obstacle]:
+        if not skill.user_invocable:
+            yield Obstacle.NOT_FOR_USERS
+        elif self._prompt is False:
+            yield Obstacle.NO_PROMPTS
 
 
-def _from_users(skill: Skill, *, prompt: bool | None) -> Iterator[Obstacle]:
-    if not skill.user_invocable:
-        yield Obstacle.NOT_FOR_USERS
-    elif prompt is False:
-        yield Obstacle.NO_PROMPTS
+def _state(skill: Skill, entries: dict[str, EntryState]) -> EntryState:
+    return entries.get(printable(skill.key), EntryState.MISSING)
+
+
+def _merge(found: dict[str, EntryState], more: dict[str, EntryState]) -> None:
+    """Add entries; a whole one counts more than a cut one."""
+    for key, state in more.items():
+        if found.get(key) is not EntryState.WHOLE:
+            found[key] = state

@@ -9,9 +9,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from server.visibility.advice import advice, summarized
-from server.visibility.entry_state import EntryState, Obstacle, tokens
+from server.visibility.entry_state import EntryState, Obstacle, Sight, tokens
 from server.visibility.name_clashes import NameClashKind
 from skills_core.diagnostics import one_line
+from skills_core.rendering import utf16_length
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from server.visibility.name_clashes import NameClash
     from server.visibility.report import ClientVisibility, VisibilityReport
     from server.visibility.similar_descriptions import SimilarDescriptions
+    from server.visibility.visible_texts import VisibleText
     from skills_core.skill import Skill
 
 __all__ = ["print_report"]
@@ -28,8 +30,8 @@ __all__ = ["print_report"]
 _MAX_CLASHES = 20
 """Maximum number of printed clashes of a kind; the JSON has all."""
 
-_CATALOG_OBSTACLES = frozenset({Obstacle.BEYOND_BUDGET, Obstacle.CUT_ENTRY, Obstacle.BEYOND_ENUM})
-# Obstacles that depend on the client. Those that a skill declares itself are printed once for all clients.
+_PRINTED_ELSEWHERE = frozenset({Obstacle.NOT_FOR_MODELS, Obstacle.NOT_FOR_USERS, Obstacle.NO_PROMPTS})
+# What a skill declares itself is printed once for all clients; prompts have a column.
 
 _KINDS = {
     NameClashKind.SHADOWED: "several sources have the name, one is served",
@@ -49,7 +51,7 @@ def print_report(console: Console, report: VisibilityReport) -> None:
         console.print(f"Not for models: {escape(summarized(others))}", soft_wrap=True)
     console.print(f"A token is four characters, a model's context {report.window:,} tokens.\n")
     console.print(_clients(report.clients))
-    _print_groups(console, report.clients, "\n[bold]Not shown completely in the catalog[/]", _hidden)
+    _print_groups(console, report.clients, "\n[bold]Not shown completely[/]", _hidden)
     _print_groups(
         console, report.clients, "\n[bold]What would change that[/]", lambda visibility: tuple(advice(visibility))
     )
@@ -59,25 +61,35 @@ def print_report(console: Console, report: VisibilityReport) -> None:
 
 def _clients(clients: Iterable[ClientVisibility]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("client", "catalog", "cut", "hidden", "enum", "prompts", "description", "if it reads the folders"):
+    headings = ("client", "described", "named", "tool search", "find_skills", "cut", "enum", "prompts")
+    for heading in (*headings, "description", "instructions", "at once", "if it reads the folders"):
         table.add_column(heading, overflow="fold")
     for visibility in clients:
         served = visibility.served
-        counts = Counter(shown.entry for shown in served.skills if shown.skill.model_invocable)
+        sights = Counter(shown.sight for shown in served.skills)
+        hidden = sights[Sight.FIND_SKILLS]
         prompts = sum(bool(shown.prompt) for shown in served.skills)
         known = visibility.client.prompts is not None
-        hidden = counts[EntryState.MISSING]
+        at_once = sum(utf16_length(text.at_once) for text in served.texts.all)
         table.add_row(
-            escape(visibility.client.key),
-            f"{counts[EntryState.WHOLE]:,}",
-            str(counts[EntryState.CUT]),
+            escape(one_line(visibility.label)),
+            *(f"{sights[sight]:,}" for sight in (Sight.DESCRIBED, Sight.NAMED, Sight.TOOL_SEARCH)),
             f"[yellow]{hidden:,}[/]" if hidden else "0",
+            str(sum(shown.entry is EntryState.CUT for shown in served.skills)),
             f"{sum(shown.in_enum for shown in served.skills):,}",
             f"{prompts:,}" if known else "?",
-            f"{served.seen:,} characters, {tokens(served.seen):,} tokens",
+            _extent(served.texts.description),
+            _extent(served.texts.instructions),
+            f"{tokens(at_once):,} tokens",
             _native(visibility),
         )
     return table
+
+
+def _extent(text: VisibleText) -> str:
+    """Return how much of a text the model sees from the start."""
+    at_once, length = utf16_length(text.at_once), utf16_length(text.text)
+    return f"{length:,}" if at_once == length else f"{at_once:,} of {length:,}"
 
 
 def _native(visibility: ClientVisibility) -> str:
@@ -89,11 +101,11 @@ def _native(visibility: ClientVisibility) -> str:
 
 
 def _hidden(visibility: ClientVisibility) -> tuple[str, ...]:
-    """Return a line for each reason why the catalog does not show skills completely."""
+    """Return a line for each reason why skills are not shown completely."""
     because: dict[Obstacle, list[str]] = defaultdict(list)
     for shown in visibility.served.skills:
         for obstacle in shown.obstacles:
-            if obstacle in _CATALOG_OBSTACLES:
+            if obstacle not in _PRINTED_ELSEWHERE:
                 because[obstacle].append(shown.skill.key)
     return tuple(f"{obstacle.value} ({len(keys):,}): {summarized(keys)}" for obstacle, keys in because.items())
 
@@ -107,7 +119,7 @@ def _print_groups(
     """Print the lines of each client, once for all clients with the same lines."""
     groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for visibility in clients:
-        groups[lines_of(visibility)].append(visibility.client.key)
+        groups[lines_of(visibility)].append(one_line(visibility.label))
     groups.pop((), None)
     if groups:
         console.print(heading)

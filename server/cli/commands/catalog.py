@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from server.cli.client_choice import name_and_version
 from server.cli.commands.options import AsJson, Directories, FollowSymlinks, TrustWorkspace
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.config.bootstrap import open_with_settings
@@ -35,8 +36,9 @@ def catalog(
     client: Annotated[
         str | None,
         typer.Option(
-            metavar="CLIENT",
-            help="Print what this client receives, given by its key or by the name that it sends.",
+            metavar="CLIENT[@VERSION]",
+            help="Print what this client receives, given by its key or by the name that it sends; without a version, "
+            "what its latest one receives.",
             show_default="any other client",
         ),
     ] = None,
@@ -75,11 +77,12 @@ def catalog(
         fail("no skill is offered to models, so clients receive no catalog", EXIT_NO)
 
 
-def _profile(name: str | None) -> ClientProfile:
+def _profile(chosen: str | None) -> ClientProfile:
     from server.clients import KNOWN_CLIENTS, UNKNOWN, profile_called
     from skills_core.errors import did_you_mean, similar_to
 
-    profile = profile_called(name, KNOWN_CLIENTS)
+    name, version = name_and_version(chosen or "")
+    profile = profile_called(name, KNOWN_CLIENTS, version)
     if name and profile is UNKNOWN and name != UNKNOWN.key:
         hint = did_you_mean(similar_to(name, [client.key for client in KNOWN_CLIENTS]))
         shown = one_line(name)[:100]
@@ -95,7 +98,7 @@ def _print_xml(lists: Snapshot) -> None:
 
 
 def _print_received(lists: Snapshot, client: ClientProfile, shown: CatalogFormat, *, as_json: bool) -> None:
-    from server.visibility.served_listing import activation_tool, instructions_for
+    from server.visibility.visible_texts import activation_tool, instructions_for
 
     tool, instructions = activation_tool(lists, client), instructions_for(lists, client)
     if as_json:

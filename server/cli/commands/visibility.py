@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from server.cli.client_choice import name_and_version
 from server.cli.commands.options import AsJson, Directories, FollowSymlinks, TrustWorkspace
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json
 from server.config.bootstrap import open_with_settings
@@ -22,7 +23,10 @@ def visibility(
     *,
     client: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY", help="Report on this client only, such as claude-code; repeatable."),
+        typer.Option(
+            metavar="KEY[@VERSION]",
+            help="Report on this client only, such as claude-code or claude-code@2.1.200; repeatable.",
+        ),
     ] = None,
     window: Annotated[
         int,
@@ -63,12 +67,14 @@ def visibility(
         raise SystemExit(EXIT_NO)
 
 
-def _clients(keys: list[str] | tuple[str, ...]) -> list[ClientProfile]:
+def _clients(chosen: list[str] | tuple[str, ...]) -> list[tuple[ClientProfile, str | None]]:
+    """Return the chosen clients with their versions, each once; all clients where none is chosen."""
     from server.clients import KNOWN_CLIENTS, UNKNOWN
 
     known = {client.key: client for client in (*KNOWN_CLIENTS, UNKNOWN)}
-    for key in keys:
+    clients = dict.fromkeys(map(name_and_version, chosen))
+    for key, _ in clients:
         if key not in known:
             hint = did_you_mean(similar_to(key, known), "; did") or f"; known are {', '.join(known)}"
             fail(f"--client {key[:100]!r} is not known{hint}", EXIT_USAGE)
-    return [known[key] for key in dict.fromkeys(keys)] or list(KNOWN_CLIENTS)
+    return [(known[key], version) for key, version in clients] or [(client, None) for client in KNOWN_CLIENTS]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from server.clients.known.sources import REGISTRY
-from server.clients.profile import ClientProfile, Evidence, Fact, Limit
+from server.clients.profile import ClientProfile, Evidence, Fact, Limit, Unit
 
 __all__ = ["APPLICATIONS"]
 
@@ -102,9 +102,10 @@ _AGENVOY = ClientProfile(
     title="Agenvoy",
     names=("agenvoy",),
     named=_AGENVOY_STDIO,
-    # Counted in bytes of UTF-8.
     result=Limit(
-        1_048_576, Evidence("pardnchiu/Agenvoy internal/toolAdapter/mcp/register.go at 78782e8: 1 MiB", "2026-07-01")
+        1_048_576,
+        Evidence("pardnchiu/Agenvoy internal/toolAdapter/mcp/register.go at 78782e8: 1 MiB", "2026-07-01"),
+        Unit.BYTES,
     ),
     model_reads=Fact(value=False, evidence=_AGENVOY_CLIENT),
     prompts=Fact(value=False, evidence=_AGENVOY_CLIENT),

@@ -1,8 +1,8 @@
-"""What is known of coding agents; most of it was measured."""
+"""What is known of the coding agents of vendors of models; most of it was measured."""
 
 from __future__ import annotations
 
-from server.clients.known.sources import REGISTRY, measured
+from server.clients.known.sources import REGISTRY, measured, read_in
 from server.clients.profile import (
     ClientProfile,
     Commands,
@@ -12,8 +12,10 @@ from server.clients.profile import (
     Limit,
     NativeListing,
     Overflow,
+    Raises,
     StructureUse,
     Unit,
+    UserOption,
 )
 
 __all__ = ["CODING_AGENTS"]
@@ -41,9 +43,27 @@ _CLAUDE_CODE = ClientProfile(
     checks_enum=Fact(value=False, evidence=_CLAUDE),
     called=Fact("mcp__{server}__{tool}", _CLAUDE),
     deferred=Limit(0, _CLAUDE),
+    loaded=Limit(16_384, _CLAUDE),
     searched=Fact("names of tool and server, `anthropic/searchHint`, description; 4,096 of each", _CLAUDE),
     search_hint=Fact(value=True, evidence=_CLAUDE),
     structure=Fact(StructureUse.ALONE, _CLAUDE),
+    cut_result=Fact("the path of a file that holds it", _CLAUDE),
+    embedded=Fact("kept, also beside `structuredContent`", _CLAUDE),
+    links=Fact("kept, with the description", _CLAUDE),
+    prompt_called=Fact("/mcp__skills__x, in the terminal also /skills:x", _CLAUDE),
+    protocol=Fact("2026-07-28, by server/discover; else 2025-11-25", _CLAUDE),
+    capabilities=Fact("roots, elicitation", _CLAUDE),
+    options=(UserOption("CLAUDE_CODE_MAX_MCP_DESCRIPTION_LENGTH", Raises.DESCRIPTION, _CLAUDE),),
+    notes=(
+        Fact("The model reads resources with `ReadMcpResourceTool`.", _CLAUDE),
+        Fact("A tool of a new name is ready for use if it has `anthropic/alwaysLoad`, else only named.", _CLAUDE),
+        Fact("It does not say that a tool with `anthropic/alwaysLoad` is gone.", _CLAUDE),
+        Fact("`anthropic/requiresUserInteraction` asks the user at each call.", read_in("Claude Code 2.1.330")),
+        Fact(
+            "It has a client for `skills/list` and `skills/get`, behind a flag that is off.",
+            read_in("Claude Code 2.1.330"),
+        ),
+    ),
     reads_disk=Fact(value=False, evidence=_CLAUDE),
     redefines=Fact(value=False, evidence=_CLAUDE),
     new_tools=Fact(value=True, evidence=_CLAUDE),
@@ -87,6 +107,7 @@ _CODEX = ClientProfile(
     named=REGISTRY,
     # Only models without tool search and code mode see more, and the server cannot tell when it sends them.
     instructions=Limit(250, _CODEX_LAB),
+    whole=Fact(("description",), _CODEX_LAB),
     checks_enum=Fact(value=False, evidence=_CODEX_LAB),
     called=Fact("{tool} in the namespace mcp__{server}", _CODEX_LAB),
     deferred=Limit(0, _CODEX_LAB),
@@ -100,6 +121,28 @@ _CODEX = ClientProfile(
         ("gpt-6.1-terra", _CODEX_SCRIPT),
     ),
     structure=Fact(StructureUse.ALONE, _CODEX_LAB),
+    cut_result=Fact("the beginning and the end", _CODEX_LAB),
+    embedded=Fact("JSON, if there is no `structuredContent`", _CODEX_LAB),
+    links=Fact("JSON, if there is no `structuredContent`", _CODEX_LAB),
+    protocol=Fact("2025-06-18", _CODEX_LAB),
+    capabilities=Fact("elicitation", _CODEX_LAB),
+    options=(UserOption("required = true", Raises.START, _CODEX_LAB, "waits 30 s for the server, then the run fails"),),
+    notes=(
+        Fact("The model reads resources with `read_mcp_resource`.", _CODEX_LAB),
+        Fact("A model that it does not know gets all tools and the whole instructions at once.", _CODEX_LAB),
+        Fact("After a tool search, the whole instructions are shown.", _CODEX_LAB),
+        Fact(
+            "gpt-5.6-luna, gpt-6-sol and gpt-6.1-terra search by a script (code mode): it filters the descriptions, "
+            "with which the whole instructions stand, and reads text and `structuredContent` of results.",
+            _CODEX_LAB,
+        ),
+        Fact("It drops default, pattern, format and examples from schemas.", _CODEX_LAB),
+        Fact(
+            "`codex exec` waits 0.95 s for a server's first answer, then goes on without its tools; "
+            "`startup_timeout_sec` does not change that.",
+            _CODEX_LAB,
+        ),
+    ),
     redefines=Fact(value=False, evidence=_CODEX_LAB),
     new_tools=Fact(value=False, evidence=_CODEX_LAB),
     tool_name=Limit(64, Evidence("openai/codex codex-rs/codex-mcp/src/tools.rs", "2026-11-21")),
@@ -135,6 +178,17 @@ _COPILOT_CLI = ClientProfile(
     lazy_tools=Fact(value=False, evidence=_COPILOT),
     result=Limit(20_480, _COPILOT, Unit.BYTES),
     structure=Fact(StructureUse.BOTH, _COPILOT),
+    whole=Fact(("description",), _COPILOT),
+    cut_result=Fact("the path of a file that holds it, and the first 500", _COPILOT),
+    embedded=Fact("text", _COPILOT),
+    links=Fact("dropped", _COPILOT),
+    protocol=Fact("2026-07-28", _COPILOT),
+    capabilities=Fact("sampling, elicitation", _COPILOT),
+    options=(
+        UserOption("--allow-all-mcp-server-instructions", Raises.INSTRUCTIONS, _COPILOT),
+        UserOption("deferTools", Raises.TOOLS, read_in("Copilot CLI 1.0.102"), "set to never"),
+    ),
+    notes=(Fact("Several blocks of text are joined without a break.", _COPILOT),),
     model_reads=Fact(value=False, evidence=_COPILOT),
     prompts=Fact(value=False, evidence=_COPILOT),
     list_changed=Fact(value=True, evidence=_COPILOT),
@@ -159,11 +213,29 @@ _GEMINI = ClientProfile(
     names=("gemini-cli",),
     named=_GEMINI_MCP,
     checks_enum=Fact(value=True, evidence=_GEMINI_LAB),
+    whole=Fact(("description", "instructions"), _GEMINI_LAB),
+    framed=Fact("instructions as context of the project, without a caution", _GEMINI_LAB),
     called=Fact("mcp_{server}_{tool}", _GEMINI_LAB),
     own_activation=Fact(value=True, evidence=_GEMINI_LAB),
     lazy_tools=Fact(value=False, evidence=_GEMINI_LAB),
     result=Limit(40_000, _GEMINI_LAB),
     structure=Fact(StructureUse.IGNORED, _GEMINI_LAB),
+    cut_result=Fact("the first 8,000 and the last 32,000", _GEMINI_LAB),
+    embedded=Fact("text", _GEMINI_LAB),
+    links=Fact("title and URI", _GEMINI_LAB),
+    prompt_called=Fact("/x", _GEMINI_LAB),
+    protocol=Fact("2025-06-18", _GEMINI_LAB),
+    capabilities=Fact("roots", _GEMINI_LAB),
+    options=(UserOption("truncateToolOutputThreshold", Raises.RESULTS, read_in("Gemini CLI 0.61.0")),),
+    notes=(
+        Fact(
+            "The model reads resources with `read_mcp_resource`, and only those that `resources/list` has.", _GEMINI_LAB
+        ),
+        Fact("Resource links, `read_mcp_resource`, prompts and errors are not framed as untrusted.", _GEMINI_LAB),
+        Fact("A result with `structuredContent` and no text shows nothing.", _GEMINI_LAB),
+        Fact("It adds the argument `wait_for_previous` to schemas.", _GEMINI_LAB),
+        Fact("It warns the model at the fifth identical call in a row.", _GEMINI_LAB),
+    ),
     untrusted=Fact(value=True, evidence=_GEMINI_LAB),
     reads_disk=Fact(value=False, evidence=_GEMINI_LAB),
     redefines=Fact(value=True, evidence=_GEMINI_LAB),
@@ -193,79 +265,6 @@ _GEMINI = ClientProfile(
     toolbox="gemini",
 )
 
-_OPENCODE_MCP = Evidence("anomalyco/opencode packages/opencode/src/mcp/index.ts", "2026-11-21")
-
-_OPENCODE_LAB = measured("opencode 1.18.33")
-_OPENCODE = ClientProfile(
-    key="opencode",
-    title="opencode",
-    names=("opencode",),
-    named=_OPENCODE_MCP,
-    called=Fact("{server}_{tool}", _OPENCODE_LAB),
-    lazy_tools=Fact(value=False, evidence=_OPENCODE_LAB),
-    # Or 2,000 lines: github.com/anomalyco/opencode/issues/13770.
-    result=Limit(51_200, _OPENCODE_LAB, Unit.BYTES),
-    structure=Fact(StructureUse.IGNORED, _OPENCODE_LAB),
-    model_reads=Fact(value=True, evidence=_OPENCODE_LAB),
-    reads_disk=Fact(value=False, evidence=_OPENCODE_LAB),
-    redefines=Fact(value=True, evidence=_OPENCODE_LAB),
-    new_tools=Fact(value=True, evidence=_OPENCODE_LAB),
-    prompts=Fact(value=True, evidence=_OPENCODE_MCP),
-    list_changed=Fact(value=True, evidence=_OPENCODE_MCP),
-    compaction=Fact(value=True, evidence=Evidence("github.com/anomalyco/opencode/issues/14825", "2026-02-23")),
-    commands=Commands(
-        "connect compact summarize details editor exit quit export help init models new clear redo",
-        Evidence("developersdigest.tech/reference/opencode/slash-commands", "2026-11-21"),
-    ),
-    toolbox="opencode",
-)
-
-_CLINE_HUB = Evidence("cline/cline apps/vscode/src/services/mcp/McpHub.ts", "2026-08-22")
-
-_CLINE_LAB = measured("Cline CLI 3.0.65")
-_CLINE = ClientProfile(
-    key="cline",
-    title="Cline",
-    names=("cline", "@cline/core"),
-    named=_CLINE_HUB,
-    tool_name=Limit(64, Evidence("cline/cline sdk/packages/core/src/extensions/mcp/name-transform.ts", "2026-08-22")),
-    instructions=Limit(0, _CLINE_LAB),
-    called=Fact("{server}__{tool}", _CLINE_LAB),
-    lazy_tools=Fact(value=False, evidence=_CLINE_LAB),
-    result=Limit(8_000, _CLINE_LAB, Unit.JSON),
-    structure=Fact(StructureUse.BOTH, _CLINE_LAB),
-    model_reads=Fact(value=False, evidence=_CLINE_LAB),
-    prompts=Fact(value=False, evidence=_CLINE_LAB),
-    # The extension of VS Code follows list_changed (McpHub.ts), the command line does not.
-    list_changed=Fact(value=False, evidence=_CLINE_LAB),
-    redefines=Fact(value=False, evidence=_CLINE_LAB),
-    new_tools=Fact(value=False, evidence=_CLINE_LAB),
-    compaction=Fact(value=True, evidence=Evidence("cline/cline docs/core-workflows/task-management.mdx", "2026-08-22")),
-    native=NativeListing(Evidence("cline/cline docs/customization/skills.mdx", "2026-08-22")),
-    toolbox="cline",
-)
-
-_FAST_AGENT_LAB = measured("fast-agent 0.10.46")
-_FAST_AGENT = ClientProfile(
-    key="fast-agent",
-    title="fast-agent",
-    names=("fast-agent",),
-    named=Evidence("evalstate/fast-agent src/fast_agent/mcp/client_callback_runtime.py", "2026-08-18"),
-    called=Fact("{server}__{tool}", _FAST_AGENT_LAB),
-    lazy_tools=Fact(value=False, evidence=_FAST_AGENT_LAB),
-    result=Limit(16_000, _FAST_AGENT_LAB, Unit.BYTES),
-    structure=Fact(StructureUse.ALONE, _FAST_AGENT_LAB),
-    model_reads=Fact(value=False, evidence=_FAST_AGENT_LAB),
-    # A change becomes visible only in the next turn.
-    redefines=Fact(value=False, evidence=_FAST_AGENT_LAB),
-    tool_name=Limit(64, Evidence("evalstate/fast-agent src/fast_agent/mcp/common.py", "2026-08-18")),
-    list_changed=Fact(
-        value=True, evidence=Evidence("evalstate/fast-agent src/fast_agent/mcp/mcp_aggregator.py", "2026-08-18")
-    ),
-    compaction=Fact(value=True, evidence=Evidence("evalstate/fast-agent src/fast_agent/config.py", "2026-08-18")),
-    native=NativeListing(Evidence("evalstate/fast-agent src/fast_agent/skills/registry.py", "2026-08-18"), frame=150),
-)
-
 _QWEN_LAB = measured("Qwen Code 0.24.4")
 _QWEN = ClientProfile(
     key="qwen",
@@ -282,6 +281,23 @@ _QWEN = ClientProfile(
     search_answer=Limit(28_000, _QWEN_LAB),
     result=Limit(28_000, _QWEN_LAB),
     structure=Fact(StructureUse.BOTH, _QWEN_LAB),
+    # Descriptions once the client's search has loaded the tool.
+    whole=Fact(("description", "instructions"), _QWEN_LAB),
+    framed=Fact("descriptions as data, instructions as guidance on configuration", _QWEN_LAB),
+    cut_result=Fact("the path of a file that `read_file` reads by 25,000, and the first 2,000", _QWEN_LAB),
+    embedded=Fact("text", _QWEN_LAB),
+    links=Fact("title and URI", _QWEN_LAB),
+    prompt_called=Fact("/x", _QWEN_LAB),
+    protocol=Fact("2025-11-25", _QWEN_LAB),
+    capabilities=Fact("roots", _QWEN_LAB),
+    options=(
+        UserOption("alwaysLoadTools", Raises.TOOLS, _QWEN_LAB, "among the settings of the server"),
+        UserOption("truncateToolOutputThreshold", Raises.RESULTS, read_in("Qwen Code 0.24.4")),
+    ),
+    notes=(
+        Fact("An answer of its tool search beyond the limit goes to a file, with an empty preview.", _QWEN_LAB),
+        Fact("It ends the run after identical calls in a row.", _QWEN_LAB),
+    ),
     model_reads=Fact(value=False, evidence=_QWEN_LAB),
     prompts=Fact(value=True, evidence=_QWEN_LAB),
     list_changed=Fact(value=False, evidence=_QWEN_LAB),
@@ -289,30 +305,4 @@ _QWEN = ClientProfile(
     new_tools=Fact(value=False, evidence=_QWEN_LAB),
 )
 
-_CONTINUE_LAB = measured("Continue CLI 1.5.47")
-_CONTINUE = ClientProfile(
-    key="continue",
-    title="Continue CLI",
-    names=("continue-cli-client",),
-    named=_CONTINUE_LAB,
-    instructions=Limit(0, _CONTINUE_LAB),
-    called=Fact("{tool}", _CONTINUE_LAB),
-    lazy_tools=Fact(value=False, evidence=_CONTINUE_LAB),
-    structure=Fact(StructureUse.IGNORED, _CONTINUE_LAB),
-    model_reads=Fact(value=False, evidence=_CONTINUE_LAB),
-    list_changed=Fact(value=False, evidence=_CONTINUE_LAB),
-    redefines=Fact(value=False, evidence=_CONTINUE_LAB),
-    new_tools=Fact(value=False, evidence=_CONTINUE_LAB),
-)
-
-CODING_AGENTS: tuple[ClientProfile, ...] = (
-    _CLAUDE_CODE,
-    _CODEX,
-    _GEMINI,
-    _OPENCODE,
-    _COPILOT_CLI,
-    _QWEN,
-    _CLINE,
-    _CONTINUE,
-    _FAST_AGENT,
-)
+CODING_AGENTS: tuple[ClientProfile, ...] = (_CLAUDE_CODE, _CODEX, _GEMINI, _COPILOT_CLI, _QWEN)

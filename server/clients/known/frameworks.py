@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from server.clients.known.sources import measured
-from server.clients.profile import ClientProfile, Fact, Limit
+from server.clients.profile import ClientProfile, Fact, Limit, Raises, UserOption
 
 __all__ = ["FRAMEWORKS"]
 
@@ -14,11 +14,19 @@ _MCP = ClientProfile(
     names=("mcp",),
     exact=True,
     named=_MCP_LAB,
-    # pydantic-ai passes them on if `include_instructions=True`.
     instructions=Limit(0, _MCP_LAB),
+    # Results of 120,000 bytes.
+    whole=Fact(("result",), _MCP_LAB),
     lazy_tools=Fact(value=False, evidence=_MCP_LAB),
-    # Those on pydantic-ai and openai-agents are seen, those on langchain-mcp-adapters are not.
+    # Not by all of them.
     redefines=Fact(value=False, evidence=_MCP_LAB),
+    options=(UserOption("include_instructions=True", Raises.INSTRUCTIONS, _MCP_LAB, "in pydantic-ai"),),
+    notes=(
+        Fact(
+            "A changed tool is seen with pydantic-ai and openai-agents, and not with langchain-mcp-adapters.", _MCP_LAB
+        ),
+        Fact("langchain-mcp-adapters starts a server process for each call.", _MCP_LAB),
+    ),
 )
 
 _ADK_LAB = measured("google-adk 2.13.0")
@@ -28,6 +36,8 @@ _GOOGLE_ADK = ClientProfile(
     names=("google-adk",),
     named=_ADK_LAB,
     instructions=Limit(0, _ADK_LAB),
+    whole=Fact(("result",), _ADK_LAB),
+    framed=Fact("descriptions as data", _ADK_LAB),
     lazy_tools=Fact(value=False, evidence=_ADK_LAB),
     redefines=Fact(value=False, evidence=_ADK_LAB),
 )

@@ -79,6 +79,22 @@ def test_a_client_has_a_key_and_the_name_that_it_sends(many: Path) -> None:
     assert json.loads(printed(many, "--json"))["client"] == "unknown"
 
 
+def test_a_version_of_a_client_receives_what_that_version_shows(many: Path) -> None:
+    def received(name: str) -> str:
+        return printed(many, "--client", name, "--format", "description")
+
+    assert len(received("claude-code@2.1.295")) <= 2048 < len(received("claude-code@2.1.296")) <= 4096
+    assert received("claude-code@2.1.330") == received("claude-code")
+    # The name that a client sends may begin with the sign.
+    assert received("@cline/core@3.0.65") == received("@cline/core") == received("cline")
+
+
+def test_what_is_no_version_of_a_known_client_is_wrong_use(many: Path) -> None:
+    done = run("catalog", many, "--client", "claude-code@latest")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "'latest' is not a version" in done.stderr
+
+
 def test_of_a_name_that_is_not_known_a_notice_says_so(many: Path) -> None:
     done = run("catalog", many, "--client", "cluade-code", SKILLSERVE_USAGE="false")
     assert done.returncode == 0

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from server.clients import KNOWN_CLIENTS, UNKNOWN, ClientProfile, Limit, profile_of
-from server.clients.document import FACTS, evidence_of, facts_document
+from server.clients.document import evidence_of, facts_document
 from server.clients.profile import Commands, Fact, NativeListing
+from server.clients.subjects import FACTS, SUBJECTS
 from skills_core.toolboxes import PRESETS
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "clients.md"
@@ -31,14 +32,18 @@ def test_each_fact_has_a_source_and_a_date_that_is_not_in_the_future(client: Cli
 
 
 def test_every_field_that_holds_a_fact_is_in_the_document() -> None:
-    others = {"key", "title", "names", "named", "exact", "earlier", "toolbox", "model_results"}
+    others = {"key", "title", "names", "named", "exact", "earlier", "toolbox", "whole", "options", "notes"}
     assert set(ClientProfile._fields) == others | FACTS.keys()
+    assert sum(len(subject.columns) for subject in SUBJECTS) == len(FACTS)
 
 
 @each_client
 def test_a_fact_is_a_sensible_value(client: ClientProfile) -> None:
     for field in FACTS:
         fact = getattr(client, field)
+        if field == "model_results":
+            assert all(name == name.lower() and limit.characters > 0 for name, limit in fact)
+            continue
         assert isinstance(fact, (Limit, Fact, NativeListing, Commands, type(None)))
         if isinstance(fact, Limit):
             assert fact.characters >= 0
@@ -47,6 +52,22 @@ def test_a_fact_is_a_sensible_value(client: ClientProfile) -> None:
         if isinstance(fact, NativeListing):
             assert fact.percent is None or fact.characters is None
             assert fact.percent is None or 0 < fact.percent < 100
+
+
+@each_client
+def test_a_text_that_is_shown_whole_has_no_limit(client: ClientProfile) -> None:
+    whole = client.whole.value if client.whole else ()
+    assert set(whole) <= {"description", "instructions", "result"}
+    assert [field for field in whole if getattr(client, field) is not None] == []
+
+
+@each_client
+def test_earlier_versions_stand_latest_first_and_differ_in_known_facts(client: ClientProfile) -> None:
+    versions = [tuple(map(int, earlier.before.split("."))) for earlier in client.earlier]
+    assert versions == sorted(versions, reverse=True)
+    for earlier in client.earlier:
+        assert earlier.facts.keys() <= FACTS.keys()
+        assert all(getattr(client, field) is not None for field in earlier.facts)
 
 
 def test_keys_and_name_prefixes_are_unique() -> None:
@@ -114,6 +135,55 @@ def test_the_document_says_what_the_data_say() -> None:
     assert facts_document() in written, (
         "run `python -m server.clients.document` and put its output into docs/reference/clients.md"
     )
+
+
+def tables() -> dict[str, list[list[str]]]:
+    """Return the rows of each table, the headings first, by the heading above it."""
+    found: dict[str, list[list[str]]] = {"": []}
+    title = ""
+    for line in facts_document().splitlines():
+        if line.startswith("### "):
+            title = line.removeprefix("### ")
+            found[title] = []
+        elif line.startswith("| ") and not line.startswith("| - "):
+            found[title].append([cell.strip() for cell in line.strip("|").split("|")])
+    return found
+
+
+def test_each_table_has_only_columns_and_rows_with_a_fact() -> None:
+    for subject in SUBJECTS:
+        headings, *rows = tables()[subject.title]
+        assert len(headings) <= 10
+        assert all(any(cells) for cells in zip(*[row[1:] for row in rows], strict=True))
+        assert all(any(row[1:]) for row in rows)
+        for heading in headings[1:]:
+            assert f"- **{heading}**: " in facts_document()
+
+
+@pytest.mark.parametrize(
+    ("subject", "client", "heading", "cell"),
+    [
+        ("What the model is shown", "Claude Code", "description", "4,096; 2,048 before 2.1.296"),
+        ("What the model is shown", "Codex", "description", "whole"),
+        ("What the model is shown", "Codex", "instructions", "250"),
+        ("What the model is shown", "Cline", "instructions", "none"),
+        ("Changes, resources and prompts", "Claude Code", "changed tool", "no; yes before 2.1.268"),
+        ("What becomes of results", "fast-agent", "result", "16,000 bytes"),
+        ("What becomes of results", "Cline", "result", "8,000 of JSON"),
+        ("What becomes of results", "Continue CLI", "result", "whole"),
+        ("Who they are", "Claude Code", "tool `x` of server `skills`", "`mcp__skills__x`"),
+    ],
+)
+def test_a_cell_has_the_unit_the_versions_and_what_is_whole(subject: str, client: str, heading: str, cell: str) -> None:
+    headings, *rows = tables()[subject]
+    (row,) = (row for row in rows if row[0] == client)
+    assert row[headings.index(heading)] == cell
+
+
+def test_limits_that_depend_on_the_model_name_the_models() -> None:
+    headings, *rows = tables()["What becomes of results"]
+    (row,) = (row for row in rows if row[0] == "Codex")
+    assert row[headings.index("by model")].startswith("`gpt-5.5`: 47,984; `gpt-5.6-luna`, `gpt-6-sol`")
 
 
 def test_the_document_can_be_printed() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from server.clients import ClientProfile, Evidence, Fact, Limit
 from server.listing.snapshot import Snapshot
-from server.visibility.entry_state import EntryState, Obstacle, tokens
+from server.visibility.entry_state import EntryState, Obstacle, Sight, tokens
 from server.visibility.served_listing import ServedSkills, entry_states, served_skills
 from skills_core.catalog import Catalog
 from skills_core.rendering import entries_budget, render_catalog, render_entry
@@ -35,6 +35,10 @@ def shown_by(
     catalog: Catalog, client: ClientProfile, catalog_budget: int = 32_000, enum_limit: int = 1000
 ) -> ServedSkills:
     return served_skills(Snapshot(catalog, make_settings(catalog_budget=catalog_budget, enum_limit=enum_limit)), client)
+
+
+def sights(found: ServedSkills) -> Counter[Sight | None]:
+    return Counter(shown.sight for shown in found.skills)
 
 
 def counts(found: ServedSkills) -> Counter[EntryState]:

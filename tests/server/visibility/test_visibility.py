@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from server.clients import KNOWN_CLIENTS
 from server.hosting.usage import Usage, usage_file
-from server.visibility.entry_state import EntryState, Obstacle
+from server.visibility.entry_state import EntryState, Obstacle, Sight
 from server.visibility.name_clashes import NameClashKind
 from tests.conftest import MakeSkill
 from tests.server.cli.test_cli import run
@@ -26,13 +26,42 @@ ENTRIES = {
     "required": [entry.value for entry in EntryState],
     "properties": {entry.value: KEYS for entry in EntryState},
 }
+TEXT = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["characters", "seen", "tokens", "entries", "at_once", "entries_at_once"],
+    "properties": dict.fromkeys(("characters", "seen", "tokens", "entries", "at_once", "entries_at_once"), COUNT),
+}
+TOOL_SEARCH = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["deferred", "leaves", "answer", "limit"],
+    "properties": {
+        "deferred": {"type": "boolean"},
+        "leaves": {"type": ["integer", "null"]},
+        "answer": COUNT,
+        "limit": {"type": ["integer", "null"]},
+    },
+}
 SERVED = {
     "type": "object",
     "additionalProperties": False,
-    "required": ["budget", "description", "schema_bytes", "entries", "reasons", "in_enum", "prompts"],
+    "required": [
+        *("budget", "description", "find_skills", "instructions", "tool_search", "schema_bytes"),
+        *("entries", "sight", "reasons", "in_enum", "prompts"),
+    ],
     "properties": {
         "budget": COUNT,
-        "description": {"type": "object", "required": ["characters", "seen", "tokens"]},
+        "description": TEXT,
+        "find_skills": TEXT,
+        "instructions": TEXT,
+        "tool_search": TOOL_SEARCH,
+        "sight": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": [sight.value for sight in Sight],
+            "properties": {sight.value: KEYS for sight in Sight},
+        },
         "schema_bytes": COUNT,
         "entries": ENTRIES,
         "reasons": {
@@ -85,9 +114,10 @@ VISIBILITY = {
             "items": {
                 "type": "object",
                 "additionalProperties": False,
-                "required": ["client", "title", "known", "served", "native", "repacking", "advice"],
+                "required": ["client", "version", "title", "known", "served", "native", "repacking", "advice"],
                 "properties": {
                     "client": {"type": "string"},
+                    "version": {"type": ["string", "null"]},
                     "title": {"type": "string"},
                     "known": {
                         "type": "object",
@@ -124,41 +154,89 @@ def visibility(*arguments: object, code: int = 0, **environment: str) -> dict[st
     return answer
 
 
+SUBJECTS = ("invoices", "manuals", "recipes", "contracts", "photographs", "timetables", "letters", "surveys", "logs")
+SKILLS = 40
+
+
 @pytest.fixture
 def many(make_skill: MakeSkill) -> Path:
-    """Twenty skills, of which about half fit into the 2,048 characters of Claude Code's cut, and one for users."""
-    texts = ["invoices", "manuals", "recipes", "contracts", "photographs", "timetables", "letters", "surveys", "logs"]
-    for number in range(20):
-        subject = texts[number % len(texts)]
-        make_skill(f"s{number:02}-{subject}", description=f"Look after {subject}. " + f"Case {number}. " * 15)
+    """Skills for models, of which about half fit into Claude Code's two texts, and one for users."""
+    for number in range(SKILLS):
+        subject = SUBJECTS[number % len(SUBJECTS)]
+        make_skill(f"s{number:02}-{subject}", description=f"Look after {subject}. " + f"Case {number}. " * 30)
     return make_skill("for-users", fields="disable-model-invocation: true").parent
 
 
 def test_every_known_client_is_reported(many: Path) -> None:
     answer = visibility(many)
     assert [client["client"] for client in answer["clients"]] == [client.key for client in KNOWN_CLIENTS]
-    assert answer["skills"] == {"active": 21, "for_models": 20, "for_users": 21}
+    assert answer["skills"] == {
+        "active": SKILLS + 1,
+        "for_models": SKILLS,
+        "for_users": SKILLS + 1,
+    }
     for client in answer["clients"]:
-        entries = client["served"]["entries"]
-        assert sum(map(len, entries.values())) == 21
-        assert client["served"]["reasons"]["not_for_models"] == ["for-users"]
+        served = client["served"]
+        assert sum(map(len, served["entries"].values())) == SKILLS + 1
+        assert sum(map(len, served["sight"].values())) == SKILLS
+        assert served["reasons"]["not_for_models"] == ["for-users"]
 
 
 def test_a_client_that_cuts_shows_less_and_gets_advice(many: Path) -> None:
     (cutting,) = visibility(many, "--client", "claude-code")["clients"]
     served = cutting["served"]
-    assert served["budget"] == 2048
-    assert served["description"]["seen"] <= 2048
+    assert served["budget"] == 4096
+    assert served["description"]["seen"] <= 4096
+    assert served["instructions"]["seen"] <= 4096
     shown, hidden = served["entries"]["whole"], served["reasons"]["beyond_budget"]
-    assert shown
-    assert hidden
-    assert len(shown) + len(hidden) == 20
-    assert cutting["known"]["description"]["value"] == 2048
-    assert any(f"instead of {len(shown)} of 20 skills" in sentence for sentence in cutting["advice"])
+    assert served["sight"]["described"] == shown
+    assert served["sight"]["named"] == hidden
+    assert len(shown) == served["description"]["entries"] + served["instructions"]["entries"]
+    assert min(served["description"]["entries"], served["instructions"]["entries"]) > 5
+    assert len(shown) + len(hidden) == SKILLS
+    assert cutting["known"]["description"]["value"] == 4096
+    assert any(f"instead of {len(shown)} of {SKILLS} skills" in sentence for sentence in cutting["advice"])
     assert any(hidden[0] in sentence for sentence in cutting["advice"])
+    assert any("CLAUDE_CODE_MAX_MCP_DESCRIPTION_LENGTH" in sentence for sentence in cutting["advice"])
     (other,) = visibility(many, "--client", "zed")["clients"]
-    assert len(other["served"]["entries"]["whole"]) == 20
+    assert len(other["served"]["entries"]["whole"]) == SKILLS
     assert other["advice"] == []
+
+
+def test_an_earlier_version_of_a_client_is_reported_beside_the_latest(many: Path) -> None:
+    asked = ("--client", "claude-code", "--client", "claude-code@2.1.200")
+    now, then = visibility(many, *asked)["clients"]
+    assert (now["client"], now["version"]) == ("claude-code", None)
+    assert (then["client"], then["version"]) == ("claude-code", "2.1.200")
+    assert (now["served"]["budget"], then["served"]["budget"]) == (4096, 2048)
+    assert then["known"]["description"]["value"] == 2048
+    assert len(then["served"]["sight"]["described"]) < len(now["served"]["sight"]["described"])
+    done = run("visibility", many, *asked)
+    assert [line.split()[0] for line in done.stdout.splitlines() if " tokens " in line] == [asked[1], asked[3]]
+
+
+@pytest.mark.parametrize("asked", ["claude-code@latest", "claude-code@", "nobody@1.0"])
+def test_a_version_that_is_none_and_a_client_that_is_unknown_are_wrong_use(skills: Path, asked: str) -> None:
+    done = run("visibility", skills, "--client", asked)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--client" in done.stderr
+
+
+def test_a_deferred_tool_is_reported_with_what_is_left_in_sight(many: Path) -> None:
+    codex, qwen = visibility(many, "--client", "codex", "--client", "qwen")["clients"]
+    served = codex["served"]
+    assert served["tool_search"]["deferred"]
+    assert served["tool_search"]["leaves"] == 0
+    assert (served["description"]["at_once"], served["description"]["entries_at_once"]) == (0, 0)
+    assert served["instructions"]["at_once"] == 250
+    assert len(served["sight"]["tool_search"]) == len(served["reasons"]["deferred"]) == SKILLS
+    assert any("Until the model searches for tools, it sees 250 characters" in text for text in codex["advice"])
+    served = qwen["served"]
+    assert (served["tool_search"]["leaves"], served["tool_search"]["limit"]) == (160, 28_000)
+    assert served["tool_search"]["answer"] <= served["tool_search"]["limit"]
+    assert served["description"]["entries"] == 0
+    assert served["instructions"]["entries_at_once"] == len(served["sight"]["described"]) == SKILLS
+    assert qwen["advice"] == []
 
 
 def test_the_servers_settings_apply(many: Path) -> None:
@@ -211,13 +289,14 @@ def test_name_clashes_and_similar_descriptions_are_reported(
 def test_people_get_a_row_for_each_client_the_reasons_and_advice(many: Path) -> None:
     done = run("visibility", many, "--client", "claude-code", "--client", "zed")
     assert done.returncode == 0
-    rows = {line.split()[0]: line.split() for line in done.stdout.splitlines() if "characters," in line}
-    assert rows["zed"][1:4] == ["20", "0", "0"]
-    assert int(rows["claude-code"][1]) + int(rows["claude-code"][3]) == 20
-    assert "21 active skills, 20 for models, 21 for users" in done.stdout
+    rows = {line.split()[0]: line.split() for line in done.stdout.splitlines() if " tokens " in line}
+    assert rows["zed"][1:6] == ["40", "0", "0", "0", "0"]
+    described, named, tool_search, find_skills = map(int, rows["claude-code"][1:5])
+    assert (described + named, tool_search, find_skills) == (40, 0, 0)
+    assert "41 active skills, 40 for models, 41 for users" in done.stdout
     assert "Not for models: for-users" in done.stdout
     assert "beyond_budget" in done.stdout
-    assert "All fit only with texts of at most" in done.stdout
+    assert "All fit with SKILLSERVE_ENTRY_LIMIT=" in done.stdout
 
 
 def test_fail_on_hidden_exits_with_1_if_a_skill_is_hidden(many: Path) -> None:
@@ -240,15 +319,15 @@ def test_an_empty_catalog_is_reported(skills: Path) -> None:
     assert run("visibility", skills).returncode == 0
 
 
-@pytest.mark.parametrize("word", [*EntryState, *Obstacle, *NameClashKind])
+@pytest.mark.parametrize("word", [*EntryState, *Sight, *Obstacle, *NameClashKind])
 def test_every_word_of_the_answer_is_documented(word: str) -> None:
     assert f"`{word}`" in DOCUMENT
 
 
 @pytest.mark.parametrize(
     "fields",
-    [VISIBILITY, SERVED, REPACKING, NATIVE, NAME, PAIR],
-    ids=["all", "served", "repacking", "native", "name", "pair"],
+    [VISIBILITY, SERVED, TEXT, TOOL_SEARCH, REPACKING, NATIVE, NAME, PAIR],
+    ids=["all", "served", "text", "tool search", "repacking", "native", "name", "pair"],
 )
 def test_every_field_of_the_answer_is_documented(fields: dict[str, Any]) -> None:
     assert [name for name in fields["required"] if f"`{name}`" not in DOCUMENT] == []
