@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -30,7 +31,7 @@ CLIENTS = [*KNOWN_CLIENTS, *EARLIER, UNKNOWN]
 each_client = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.key)
 each_size = pytest.mark.parametrize("size", SIZES)
 
-NAMES = {
+NAMES: dict[str, Callable[[int], str]] = {
     "words": lambda number: f"{('release', 'invoice', 'kubernetes', 'recipe')[number % 4]}-check-{number}",
     "chinese": lambda number: f"发布说明-{number}",
     "emoji": lambda number: "\U0001f680" * (number % 7 + 1) + f"{number}",
@@ -80,26 +81,30 @@ def entries(text: str) -> list[str]:
 
 @pytest.mark.parametrize("kind", NAMES)
 @each_client
-def test_the_first_250_units_hold_the_rule_the_tools_and_the_topics(client: ClientProfile, kind: str) -> None:
+def test_the_first_250_units_hold_the_rule_the_tools_and_what_the_skills_are(client: ClientProfile, kind: str) -> None:
     for size in SIZES:
-        check_lead(Received(usual(kind, size), client), client)
+        received = Received(usual(kind, size), client)
+        first, _, rest = received.instructions.partition("\n")
+        assert utf16_length(first) <= MAX_LEAD
+        called = layout_for(client, Settings()).activation_tool
+        assert called.endswith("activate_skill")
+        assert first.startswith(f"Before a task that a skill fits, call {called}(name). find_skills searches them")
+        assert ('Search for "skills".' if client.defers else "read_skill_file reads files.") in first
+        # Names, examples of them, or topics.
+        assert re.search(rf" {size} skills?(?::|, such as|; on) [^ ,.].*\.$", first), first
+        # All else, the catalog above all, comes later.
+        assert "<available_skills>" not in first
+        assert rest
 
 
-def check_lead(received: Received, client: ClientProfile) -> None:
-    first, _, rest = received.instructions.partition("\n")
-    assert utf16_length(first) <= MAX_LEAD
-    assert received.lead.startswith("Before any task that a skill fits, call ")
-    called = layout_for(client, Settings()).activation_tool
-    assert {called, "find_skills"} <= set(re.findall(r"[\w*]+", first))
-    assert called.endswith("activate_skill")
-    if client.defers:
-        assert 'Search for "skills".' in first
-    else:
-        assert "read_skill_file" in first
-    assert re.search(r" Skills on: [^,.]+.*\.$", first), first
-    # All else, the catalog above all, comes later.
-    assert "<available_skills>" not in first
-    assert rest
+def test_a_small_catalog_is_named_whole_and_a_large_one_by_examples_and_topics() -> None:
+    assert (
+        Received(named("words", 3), UNKNOWN)
+        .lead.splitlines()[0]
+        .endswith(" 3 skills: invoice-check-1, kubernetes-check-2, release-check-0.")
+    )
+    first = Received(usual("words", 1000), UNKNOWN).instructions.split("\n")[0]
+    assert re.search(r" 1000 skills, such as invoice-check-1, .*; on check, invoice, kubernetes, recipe", first), first
 
 
 @each_size
@@ -200,9 +205,10 @@ def test_the_name_of_the_server_leaves_the_rule_and_topics_whole() -> None:
     settings = Settings(clients=ClientSettings(server_name="s" * 64))
     received = Received(named("words", 50), client("gemini"), settings)
     first = received.instructions.split("\n")[0]
-    assert first.startswith(f"Before any task that a skill fits, call mcp_{'s' * 64}_activate_skill; find_skills")
+    assert first.startswith(f"Before a task that a skill fits, call mcp_{'s' * 64}_activate_skill(name). find_skills")
     assert "read_skill_file" in first
-    assert " Skills on: check, " in first
+    assert " 50 skills" in first
+    assert "check" in first
     assert len(first) <= MAX_LEAD
 
 

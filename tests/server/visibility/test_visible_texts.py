@@ -57,7 +57,7 @@ def test_codex_shows_the_lead_of_the_instructions_and_no_tool_before_a_search() 
 
 def test_names_in_the_lead_are_seen_before_a_search() -> None:
     texts, found = of(FEW, "codex")
-    assert "skill 000, skill 001, skill 002" in texts.instructions.at_once
+    assert "3 skills: skill-000, skill-001, skill-002." in texts.instructions.at_once
     assert sights(found) == [Sight.NAMED] * 3
     assert [shown.obstacles[0] for shown in found.skills] == [Obstacle.DEFERRED] * 3
 
@@ -172,12 +172,13 @@ def test_a_cut_is_in_units_of_javascript_and_sight_agrees_with_entries(names: li
 
 
 def test_a_name_within_which_a_client_cuts_is_not_seen() -> None:
-    text = "Skills on: one, two, three.\nPinned or used most: four, five."
+    text = "Call it. 9 skills, such as one, two; on three.\nPinned or used most: four, five."
     assert names_in(text, text) == {"one", "two", "three", "four", "five"}
-    assert names_in(text, text[:16]) == {"one"}
-    assert names_in(text, text[:26]) == {"one", "two"}
-    assert names_in(text, text[:35]) == {"one", "two", "three"}
+    assert names_in(text, text[:33]) == {"one"}
+    assert names_in(text, text[:42]) == {"one", "two"}
+    assert names_in(text, text[:50]) == {"one", "two", "three"}
+    assert names_in(whole := "2 skills: one, two.", whole) == {"one", "two"}
 
 
 def test_a_skills_own_text_is_no_list_of_names() -> None:
-    assert names_in(entry := '<skill name="a">Skills on: b, c.</skill>', entry) == set()
+    assert names_in(entry := '<skill name="a">Skills on: b, c. 2 skills: d.</skill>', entry) == set()
