@@ -2,9 +2,9 @@
 
 A `ViewRule` names the view of each request and decides which skills a view shows. Each view has a snapshot of its own
 part of the catalog, built when a request of the view comes and the catalog has changed since; a search index of its
-own, which need not follow the skills of another view, and whose scores depend on no skill outside the view; and a feed
-of events, which is published to only while it has listeners. Without a rule there is one view, which shows the whole
-catalog.
+own, which need not follow the skills of another view, and whose scores depend on no skill outside the view; a log of
+what changed in the skills that it offers; and a feed of events, which is published to only while it has listeners.
+Without a rule there is one view, which shows the whole catalog.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from server.hosting.events import events_of
+from server.hosting.offer_changes import OfferChanges
 from server.listing.snapshot import Snapshot
 from skills_core.library import Change
 from skills_core.selection import TOP_TEN, SkillSearch
@@ -67,7 +68,7 @@ class View(Snapshot):
     def __init__(
         self,
         name: ViewName,
-        index: _Index,
+        kept: _Kept,
         catalog: Catalog,
         settings: Settings,
         used: Mapping[str, int],
@@ -76,21 +77,27 @@ class View(Snapshot):
         scripts: ScriptSetup | None,
         shared: bool,
     ) -> None:
-        """Build no list yet; the search keeps the `index` of the view's earlier catalogs."""
+        """Build no list yet; `kept` is what the view keeps from its earlier catalogs."""
         super().__init__(catalog, settings, used, layouts, scripts=scripts, shared=shared)
         self.name = name
-        self.index = index
+        self.kept = kept
+
+    @property
+    def changes(self) -> OfferChanges:
+        """What changed lately in the skills that the view offers."""
+        return self.kept.changes
 
     def search(self, query: str, policy: SelectionPolicy = TOP_TEN) -> list[Match]:
         """Return the offered skills that match best. It may take long, so run it in a worker thread."""
-        return self.index.search.select(self.catalog.offered, query, policy)
+        return self.kept.search.select(self.catalog.offered, query, policy)
 
 
-class _Index:
-    """The search index of one view, opened by its first search."""
+class _Kept:
+    """What one view keeps from catalog to catalog: the search index, opened by its first search, and its changes."""
 
     def __init__(self, reranker: Reranker | None) -> None:
         self._reranker = reranker
+        self.changes = OfferChanges()
 
     @cached_property
     def search(self) -> SkillSearch:
@@ -220,7 +227,7 @@ class Views:
         whole = self._library.catalog
         # Clients with this view may have lists in the same layouts, made before the view was dropped.
         layouts = frozenset(layout for entry in self._entries.values() for layout in entry.view.layouts)
-        view = self._view(name, self._catalog(name, whole), _Index(self._reranker), layouts)
+        view = self._view(name, self._catalog(name, whole), _Kept(self._reranker), layouts)
         entry = _Entry(whole, view, _Feed(partial(self._announced_view, name)))
         if len(self._entries) >= MAX_VIEWS:
             idle = next((known for known, other in self._entries.items() if other.feed.announced is None), None)
@@ -236,7 +243,8 @@ class Views:
             catalog = self._catalog(name, whole)
             # Another catalog of the library differs; what a view shows of it may be the same as before.
             if self._rule is None or not catalog.is_same(entry.view.catalog):
-                entry.view = self._view(name, catalog, entry.view.index, entry.view.layouts)
+                entry.view.changes.record(entry.view.catalog, catalog)
+                entry.view = self._view(name, catalog, entry.view.kept, entry.view.layouts)
             entry.whole = whole
         return entry
 
@@ -245,12 +253,12 @@ class Views:
         entry = self._entry(name)
         if entry.whole is self._announced:
             return entry.view
-        return self._view(name, self._catalog(name, self._announced), entry.view.index, entry.view.layouts)
+        return self._view(name, self._catalog(name, self._announced), entry.view.kept, entry.view.layouts)
 
-    def _view(self, name: ViewName, catalog: Catalog, index: _Index, layouts: frozenset[ListingLayout]) -> View:
+    def _view(self, name: ViewName, catalog: Catalog, kept: _Kept, layouts: frozenset[ListingLayout]) -> View:
         return View(
             name,
-            index,
+            kept,
             catalog,
             self._settings,
             self._used,

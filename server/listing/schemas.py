@@ -6,10 +6,13 @@ from typing import Any
 
 from skills_core.selection import Band
 
-__all__ = ["SCORED", "TEXT", "TEXTS", "hints", "list_of", "object_of", "or_null"]
+__all__ = ["NEWS", "SCORED", "TEXT", "TEXTS", "hints", "list_of", "object_of", "or_null"]
 
 TEXT: dict[str, Any] = {"type": "string"}
 TEXTS: dict[str, Any] = {"type": "array", "items": TEXT}
+
+NEWS: dict[str, Any] = {**TEXTS, "description": "What has changed in the skills since the last result, if anything."}
+"""The field that any result of our own tools may have."""
 
 SCORED: dict[str, Any] = {
     "score": {"type": "number"},

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from server.listing import admin, context, declared, guard, runs
 from server.listing.layout import MAX_HINT, ListingLayout
 from server.listing.order import enum_names, names_within, size_of
-from server.listing.schemas import SCORED, TEXT, TEXTS, hints, list_of, object_of
+from server.listing.schemas import NEWS, SCORED, TEXT, TEXTS, hints, list_of, object_of
 from server.listing.topics import TOPICS, shortened_topics, topics_within
 from skills_core.rendering import render_entry
 
@@ -54,7 +54,11 @@ _MENU = {
 }
 _FOUND = {
     "type": "object",
-    "properties": {"matches": list_of(_MATCH), "menu": _MENU},
+    "properties": {
+        "matches": list_of(_MATCH),
+        "menu": _MENU,
+        "note": {**TEXT, "description": "What to do where nothing matches."},
+    },
     "required": ["matches"],
 }
 
@@ -82,7 +86,7 @@ def entries(
     tools += _run_tools(settings) if skills else []
     tools += [*context.tools(catalog, settings), *guard.tools(settings), *admin.tools(settings)]
     tools += declared.tools(catalog, settings)
-    return tools if layout.structured else [_without_structure(tool) for tool in tools]
+    return [_with_news(tool) if layout.structured else _without_structure(tool) for tool in tools]
 
 
 def describe(skill: Skill) -> tuple[object, ...]:
@@ -124,6 +128,12 @@ def _meta(layout: ListingLayout, topics: str = "") -> dict[str, Any]:
         # Found by where the user has switched off that tools are always loaded.
         meta["anthropic/searchHint"] = f"skills, {topics}" if topics else "skills"
     return meta
+
+
+def _with_news(tool: dict[str, Any]) -> dict[str, Any]:
+    if (schema := tool.get("outputSchema")) is None:
+        return tool
+    return {**tool, "outputSchema": {**schema, "properties": {**schema["properties"], "news": NEWS}}}
 
 
 def _without_structure(tool: dict[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""What each client's model has loaded, as far as the server can know: for short answers and news of changes.
+"""What each client's model knows, as far as the server can tell: for short answers and news of changes.
 
 Each connection counts as one conversation: over stdio there is one, over HTTP one for each session of the handshake
-era. A request of the modern era over HTTP is a conversation of its own. The memory is bounded; a skill that is
-forgotten is sent again. Conversations hold digests instead of skills and catalogs, since they may outlive thousands of
-these.
+era. A client that names its threads in each request (Codex) has a conversation for each thread. A request of the modern
+era over HTTP is a conversation of its own. The memory is bounded; a skill that is forgotten is sent again.
+Conversations hold digests instead of skills and catalogs, since they may outlive thousands of these.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ import json
 import weakref
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.exchange.callers import session_of
+from server.protocol.news import news_of_list, within_limit
 from skills_core.rendering.escaping import escape_line
 from skills_core.withheld_files import files_for_models
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from mcp.server.context import ServerRequestContext
 
+    from server.hosting.offer_changes import OfferChanges
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill, SkillContent
 
@@ -32,6 +34,9 @@ __all__ = ["Conversation", "Conversations", "Delivery"]
 MAX_CONVERSATIONS = 1000
 MAX_LOADED = 200
 """Most skills that are remembered in one conversation."""
+
+MAX_THREAD = 100
+"""Longest name of a thread, in characters."""
 
 _MAX_FILES = 5
 # Most changed files that a line names.
@@ -85,14 +90,25 @@ class _Loaded:
     short: bool = False
 
 
-class Conversation:
-    """The skills that one model has loaded, as far as is known."""
+class _Heard(NamedTuple):
+    """The number of the last change of a view's list that a model has heard of."""
 
-    def __init__(self, outlines: _Outlines | None = None) -> None:
-        """Begin empty; `outlines` are shared by all conversations of a server."""
+    changes: OfferChanges
+    number: int
+
+
+class Conversation:
+    """The skills that one model has loaded, and what it has heard of the list of skills, as far as is known."""
+
+    def __init__(self, outlines: _Outlines | None = None, begun: _Heard | None = None) -> None:
+        """Begin with no skill loaded; `outlines` are shared by all conversations of a server.
+
+        `begun` is the state of the list that the model begins with, None if it is told nothing of the list.
+        """
         self._outlines = outlines or _Outlines()
         self._loaded: OrderedDict[str, _Loaded] = OrderedDict()
         self._catalog: weakref.ref[Catalog] | None = None
+        self._heard = self.begun = begun
 
     def deliver(
         self,
@@ -120,22 +136,44 @@ class Conversation:
         older = have or (before.given.main if before is not None else None)
         return Delivery(not short, older if older != skill.digest and not short else None)
 
-    def news(self, catalog: Catalog) -> list[str]:
-        """Return a line for each loaded skill that has changed; each change is reported once."""
-        if self._catalog is not None and self._catalog() is catalog:
-            return []
-        self._catalog = weakref.ref(catalog)
+    def news(self, catalog: Catalog, changes: OfferChanges | None = None) -> list[str]:
+        """Return the news of the skills in `catalog`, each once, as texts of at most `MAX_NEWS` characters together.
+
+        There is a line for each loaded skill that has changed and, with the `changes` of the view, a text for the list
+        of skills.
+        """
+        lines, told = self._news_of_loaded(catalog)
+        listed = self._news_of_list(catalog, changes, told) if changes is not None else []
+        return within_limit([*lines, *listed])
+
+    def _news_of_loaded(self, catalog: Catalog) -> tuple[list[str], set[str]]:
+        """Return a line for each loaded skill that has changed, and the keys of which the list has no other news."""
         lines: list[str] = []
+        told: set[str] = set()
+        if self._catalog is not None and self._catalog() is catalog:
+            return lines, told
+        self._catalog = weakref.ref(catalog)
         for path, loaded in list(self._loaded.items()):
             skill = catalog.at(path)
             if skill is None:
                 del self._loaded[path]
                 lines.append(f"{_which(loaded)} is no longer there.")
+                # Another skill may have the key.
+                told |= {loaded.key} if catalog.get(loaded.key) is None else set()
             elif skill.content is not loaded.content():
                 now = self._outlines.of(skill.content)
-                lines += _changed(loaded, now)
+                if line := _changed(loaded, now):
+                    lines += line
+                    told.add(loaded.key)
                 loaded.known, loaded.content = now, weakref.ref(skill.content)
-        return lines
+        return lines, told
+
+    def _news_of_list(self, catalog: Catalog, changes: OfferChanges, told: Container[str]) -> list[str]:
+        """Return a text on the list without the skills that are `told` of; the list of another view is no news."""
+        heard, self._heard = self._heard, _Heard(changes, changes.last)
+        if heard is None or heard.changes is not changes or heard.number == changes.last:
+            return []
+        return news_of_list(changes.since(heard.number, catalog, without=told))
 
 
 class Conversations:
@@ -145,22 +183,40 @@ class Conversations:
         """`local` tells that there is a single client, over stdio."""
         self._local = local
         self._outlines = _Outlines()
-        self._by_session: OrderedDict[str, Conversation] = OrderedDict()
+        self._kept_by_key: OrderedDict[tuple[str, str], Conversation] = OrderedDict()
 
-    def of(self, ctx: ServerRequestContext[Any, Any]) -> Conversation:
-        """Return the conversation of a request; a new one if requests cannot be related."""
+    def of(self, ctx: ServerRequestContext[Any, Any], changes: OfferChanges) -> Conversation:
+        """Return the conversation of a request; a new one if requests cannot be related.
+
+        A conversation begins with the list of skills as it is at its first request, with `changes` as its last ones;
+        that of a thread as its connection began, because the client lists the tools once for all threads.
+        """
         session = "" if self._local else session_of(ctx)
         if session is None:
-            return Conversation(self._outlines)
-        conversation = self._by_session.setdefault(session, Conversation(self._outlines))
-        self._by_session.move_to_end(session)
-        if len(self._by_session) > MAX_CONVERSATIONS:
-            self._by_session.popitem(last=False)
-        return conversation
+            return Conversation(self._outlines, _Heard(changes, changes.last))
+        connection = self._kept((session, ""), _Heard(changes, changes.last))
+        thread = _thread_of(ctx)
+        return self._kept((session, thread), connection.begun) if thread else connection
 
     def forget(self, session: str) -> None:
-        """Forget the conversation of a session that has ended."""
-        self._by_session.pop(session, None)
+        """Forget the conversations of a session that has ended."""
+        for key in [key for key in self._kept_by_key if key[0] == session]:
+            del self._kept_by_key[key]
+
+    def _kept(self, key: tuple[str, str], begun: _Heard | None) -> Conversation:
+        conversation = self._kept_by_key.get(key)
+        if conversation is None:
+            conversation = self._kept_by_key[key] = Conversation(self._outlines, begun)
+        self._kept_by_key.move_to_end(key)
+        if len(self._kept_by_key) > MAX_CONVERSATIONS:
+            self._kept_by_key.popitem(last=False)
+        return conversation
+
+
+def _thread_of(ctx: ServerRequestContext[Any, Any]) -> str:
+    """Return the thread of a request, as Codex names it; empty if the client names none."""
+    thread = (ctx.meta or {}).get("threadId")
+    return thread if isinstance(thread, str) and len(thread) <= MAX_THREAD else ""
 
 
 def _digest_of(value: object) -> str:

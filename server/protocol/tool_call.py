@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from server.clients import client_of, layout_for
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
@@ -25,6 +27,11 @@ class ToolCall:
     conversation: Conversation
     name: str
     arguments: Mapping[str, Any]
+
+    @property
+    def structured(self) -> bool:
+        """Whether the result has `structuredContent` beside its text, as the list of tools says to this client."""
+        return layout_for(client_of(self.ctx), self.view.settings).structured
 
 
 class Tool(NamedTuple):

@@ -22,6 +22,7 @@ __all__ = [
     "activation_rule",
     "entries_budget",
     "entries_within",
+    "entry_text",
     "listing_order",
     "render_catalog",
     "render_entries",
@@ -125,10 +126,15 @@ def utf16_length(text: str) -> int:
 
 def render_entry(skill: Skill, longest: int = MAX_ENTRY) -> str:
     """Return the catalog's entry for one skill, with a text of at most `longest` characters."""
+    return f"<skill name={quote_attribute(skill.key)}>{escape_content(entry_text(skill, longest))}</skill>"
+
+
+def entry_text(skill: Skill, longest: int = MAX_ENTRY) -> str:
+    """Return what the catalog says of a skill, unescaped, on one line of at most `longest` characters."""
     front = skill.frontmatter
     triggers = ", ".join(trigger for trigger in front.triggers if trigger != "*")
     parts = [f"Triggers: {triggers}." if triggers else "", front.description, front.when_to_use or ""]
     text = " ".join(" ".join(part.split()) for part in parts if part)
     if len(text) > longest:
         text = text[: longest - 1].rstrip() + "…" if longest > 0 else ""
-    return f"<skill name={quote_attribute(skill.key)}>{escape_content(text)}</skill>"
+    return text

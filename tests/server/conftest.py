@@ -11,6 +11,8 @@ import anyio
 import pytest
 from blockbuster import blockbuster_ctx
 from mcp import Client, StdioServerParameters
+from mcp.client.client import ConnectMode
+from mcp_types import Implementation
 
 from server.config.machine import current_environment
 from server.hosting.host import Host
@@ -94,10 +96,14 @@ def in_memory() -> ConnectHosted:
     """Connect to a server in this process, for rules that do not depend on the transport."""
 
     @asynccontextmanager
-    async def connect(skills: Path, *, watch: bool = True, **settings: Any) -> AsyncGenerator[HostedSession]:
+    async def connect(
+        skills: Path, *, watch: bool = True, client_name: str = "mcp", modern: bool = False, **settings: Any
+    ) -> AsyncGenerator[HostedSession]:
         library = Library(explicit_sources([skills]), current_environment)
-        mode = WatchMode.AUTO if watch else WatchMode.OFF
-        host = Host(library, make_settings(watch=mode, watch_debounce_ms=60, **settings))
+        watching = WatchMode.AUTO if watch else WatchMode.OFF
+        host = Host(library, make_settings(watch=watching, watch_debounce_ms=60, **settings))
+        mode: ConnectMode = "2026-07-28" if modern else "legacy"
+        name = Implementation(name=client_name, version="99.0")
         session: HostedSession
 
         async def on_message(message: object) -> None:
@@ -108,10 +114,10 @@ def in_memory() -> ConnectHosted:
             _nothing_blocks(),
             anyio.create_task_group() as tasks,
             server.exchanges.serving(),
-            Client(server, mode="legacy", message_handler=on_message, cache=None) as client,
+            Client(server, mode=mode, message_handler=on_message, client_info=name, cache=None) as client,
         ):
             tasks.start_soon(host.follow)
-            session = HostedSession(client, "handshake", host=host)
+            session = HostedSession(client, "modern" if modern else "handshake", host=host)
             await anyio.wait_all_tasks_blocked()
             yield session
             tasks.cancel_scope.cancel()

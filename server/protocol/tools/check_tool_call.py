@@ -48,7 +48,9 @@ class GuardHandler:
             "pattern": rule.pattern if rule else None,
             "skill": rule.skill.key if rule and rule.skill else None,
         }
-        text = decision.reason or f"The call of {one_line(tool)[:100]} is allowed."
+        reason = decision.reason or f"The call of {one_line(tool)[:100]} is allowed."
+        # The tool's description says what to do on each decision.
+        text = f"{decision.verdict.value}: {reason}"
         return {**tool_result([text_block(text)]), "structuredContent": structured}
 
     async def decide(self, tool: str, arguments: Mapping[str, Any], view: View) -> Decision:

@@ -79,34 +79,40 @@ class ToolHandlers:
     async def list(
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
     ) -> dict[str, Any]:
-        """Handle `tools/list`: a single page, in the layout for the client."""
+        """Handle `tools/list`: a single page, in the layout for the client; a conversation begins with it."""
         if params is not None and params.cursor is not None:
             raise InvalidRequestError("invalid cursor: this list has one page; ask for it without a cursor")
         view = self._host.view(ctx)
+        self.conversations.of(ctx, view.changes)
         return view.tools(layout_for(client_of(ctx), view.settings))
 
     async def call(self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams) -> dict[str, Any]:
-        """Handle `tools/call`: return the result of the tool, with news of skills that the model has loaded."""
+        """Handle `tools/call`: return the result of the tool, with news of skills."""
         view = self._host.view(ctx)
         handle = self._handler(params.name, view)
         if handle is None:
             raise InvalidRequestError(f"Unknown tool: {params.name[:200]}")
-        conversation = self.conversations.of(ctx)
+        conversation = self.conversations.of(ctx, view.changes)
         schema = view.tool_schemas.get(params.name, {})
         arguments = without_additions(params.arguments or {}, schema)
         try:
             # The arguments of a declared tool are checked against its whole schema when it is executed.
             if params.name not in view.declared:
                 arguments = read_arguments(params.name, arguments, schema)
-            result = await handle(ToolCall(ctx, view, conversation, params.name, arguments))
+            call = ToolCall(ctx, view, conversation, params.name, arguments)
+            result = await handle(call)
+            if "structuredContent" in result and not call.structured:
+                result = {key: value for key, value in result.items() if key != "structuredContent"}
         except SkillsError as error:
             # The message repeats names that the authors of skills chose.
             result = tool_result([text_block(escape_tags(str(error)))], is_error=True)
         if "content" not in result:
             return result  # a question to the client, not an answer yet
         # The catalog may have changed during the call.
-        news = conversation.news(self._host.view(ctx).catalog)
-        return {**result, "content": [*result["content"], *map(text_block, news)]} if news else result
+        view = self._host.view(ctx)
+        # A client whose model sees the changed list needs no news of it.
+        news = conversation.news(view.catalog, None if client_of(ctx).refreshes else view.changes)
+        return _with_news(result, news) if news else result
 
     def _handler(self, name: str, view: View) -> Callable[[ToolCall], Awaitable[dict[str, Any]]] | None:
         """Return the handler of a tool, None if callers with this view have no such tool."""
@@ -156,7 +162,9 @@ class ToolHandlers:
         matches = await anyio.to_thread.run_sync(search, limiter=self._host.searching)
         logger.info("found: %s", ", ".join(match.for_log for match in matches[:_LOGGED]) or "nothing")
         structured = matches_object(matches)
-        text = escape_json(structured) if matches else _no_match(query)
+        if not matches:
+            structured["note"] = _no_match(query)
+        text = escape_json(structured) if matches else structured["note"]
         return {**tool_result([text_block(text)]), "structuredContent": structured}
 
 
@@ -167,6 +175,14 @@ def _script_tools(host: Host, guard: GuardHandler, exchanges: ExchangeRegistry) 
     from server.protocol.tools.run_skill_script import ScriptHandler
 
     return ScriptHandler(host, host.scripts, guard, exchanges).tools()
+
+
+def _with_news(result: dict[str, Any], news: list[str]) -> dict[str, Any]:
+    """Return the result with the news as further text, and in its structure, beside which some clients drop text."""
+    result = {**result, "content": [*result["content"], *map(text_block, news)]}
+    if "structuredContent" in result:
+        result["structuredContent"] = {**result["structuredContent"], "news": news}
+    return result
 
 
 def _no_match(query: str) -> str:

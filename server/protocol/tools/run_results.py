@@ -1,26 +1,36 @@
-"""The results of runs as tool results. They leave out the results of tool calls, which traces contain."""
+"""The results of runs as tool results. They leave out the results of tool calls, which traces contain.
+
+A client that receives no structure has in the text what its model needs of it: how the run ended, its score, and what
+was not done.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from server.listing.envelope import text_block, tool_result
-from skills_core.rendering.escaping import escape_tags
+from skills_core.rendering.escaping import escape_line, escape_tags
 from skills_core.run.json_codec import to_json
-from skills_core.run.outcome import RunStatus
+from skills_core.run.outcome import CallDecision, RunStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from skills_core.run.outcome import RunOutcome
     from skills_core.run.workflow.outcome import WorkflowOutcome
 
 __all__ = ["skill_result", "workflow_result"]
 
+_MAX_CALLS = 10
+# Most calls that were not done that a text names.
 
-def skill_result(outcome: RunOutcome) -> dict[str, Any]:
-    """Return the result of `run_skill`."""
+
+def skill_result(outcome: RunOutcome, *, structured: bool = True) -> dict[str, Any]:
+    """Return the result of `run_skill`; without a structure, the text says more."""
     score = outcome.score
     return _result(
         outcome,
+        [] if structured else [_ending(outcome), *_facts(outcome)],
         score={"overall": score.overall, "finding": score.finding} if score else None,
         attempts=len(outcome.attempts),
         tool_calls=[
@@ -29,15 +39,33 @@ def skill_result(outcome: RunOutcome) -> dict[str, Any]:
     )
 
 
-def workflow_result(outcome: WorkflowOutcome) -> dict[str, Any]:
-    """Return the result of `run_workflow`."""
+def workflow_result(outcome: WorkflowOutcome, *, structured: bool = True) -> dict[str, Any]:
+    """Return the result of `run_workflow`; without a structure, the text says more."""
     steps = [{key: value for key, value in to_json(step).items() if key != "outcome"} for step in outcome.steps]
-    return _result(outcome, steps=steps)
+    took = ", ".join(f"{step.name} {step.status}" for step in outcome.steps)
+    return _result(outcome, [] if structured else [_ending(outcome), f"Steps: {took}."], steps=steps)
 
 
-def _result(outcome: RunOutcome | WorkflowOutcome, **shorter: object) -> dict[str, Any]:
+def _result(outcome: RunOutcome | WorkflowOutcome, facts: list[str], **shorter: object) -> dict[str, Any]:
     """Return the output, the problem if there is one, and all fields; `shorter` replaces some of them."""
-    about = [escape_tags(f"[{outcome.problem}] {outcome.message} (run {outcome.run_id})")] if outcome.problem else []
-    content = [text_block(text) for text in (outcome.output, *about) if text]
+    about = [f"[{outcome.problem}] {outcome.message} (run {outcome.run_id})"] if outcome.problem else []
+    if facts:
+        about = ["\n".join([*about, *facts])]
+    content = [text_block(text) for text in (outcome.output, *map(escape_tags, about)) if text]
     failed = outcome.status is not RunStatus.COMPLETED
     return {**tool_result(content, is_error=failed), "structuredContent": {**to_json(outcome), **shorter}}
+
+
+def _ending(outcome: RunOutcome | WorkflowOutcome) -> str:
+    return f"The run {outcome.run_id} ended: {outcome.status}."
+
+
+def _facts(outcome: RunOutcome) -> Iterator[str]:
+    if outcome.score:
+        finding = f": {outcome.score.finding}" if outcome.score.finding else ""
+        yield f"Score: {outcome.score.overall:g} of 1{finding}"
+    refused = [call for call in outcome.tool_calls if call.decision is not CallDecision.DONE]
+    for call in refused[:_MAX_CALLS]:
+        yield f"Not done: {escape_line(call.tool)} ({call.decision}){f': {call.reason}' if call.reason else ''}"
+    if len(refused) > _MAX_CALLS:
+        yield f"Not done: {len(refused) - _MAX_CALLS} more calls"

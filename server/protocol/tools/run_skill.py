@@ -59,7 +59,8 @@ class RunHandlers:
 
             self._host.usage.add(skill.key)
             participants = participants_of(exchange, skill.key, self._host.settings, self._seen_by(call))
-            return skill_result(await service.run_skill(RunRequest(skill, values, message), participants))
+            outcome = await service.run_skill(RunRequest(skill, values, message), participants)
+            return skill_result(outcome, structured=call.structured)
 
         return await self._exchanges.handle_call(ctx, arguments, partial(_with_faults_of_settings, work))
 
@@ -82,7 +83,7 @@ class RunHandlers:
             from server.protocol.tools.run_results import workflow_result
 
             participants = participants_of(exchange, plan.workflow.name, self._host.settings, self._seen_by(call))
-            return workflow_result(await service.run_workflow(plan, participants))
+            return workflow_result(await service.run_workflow(plan, participants), structured=call.structured)
 
         return await self._exchanges.handle_call(ctx, arguments, partial(_with_faults_of_settings, work))
 

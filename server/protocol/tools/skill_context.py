@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ContextHandlers"]
 
+_NOTHING = "No skill applies to this message."
+
 
 class ContextHandlers:
     """The handlers of both."""
@@ -56,7 +58,11 @@ class ContextHandlers:
 
     async def _call(self, call: ToolCall) -> dict[str, Any]:
         found = await self._assembled(call.arguments, call.ctx, call.view, for_model=True)
-        return {**tool_result([text_block(text) for text in found.texts]), "structuredContent": _structured(found)}
+        texts = [*found.texts]
+        if not call.structured and not _has_skills(found):
+            # Without the structure, an answer that is the message alone would say nothing.
+            texts.append(_NOTHING)
+        return {**tool_result([text_block(text) for text in texts]), "structuredContent": _structured(found)}
 
     async def _assembled(
         self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], view: View, *, for_model: bool = False
@@ -82,6 +88,10 @@ class ContextHandlers:
                 )
             self._host.usage.add(key)
         return found
+
+
+def _has_skills(found: AssembledContext) -> bool:
+    return any((found.always, found.triggered, found.left_out, found.call, found.selected, found.menu))
 
 
 def _structured(found: AssembledContext) -> dict[str, Any]:

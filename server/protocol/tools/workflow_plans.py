@@ -58,7 +58,8 @@ def listed(places: Iterable[str], view: Catalog | None = None) -> dict[str, Any]
         if workflow is not None and (view is None or _is_within(view, workflow)):
             found.append({"name": name, "description": workflow.description, "inputs": _inputs(workflow)})
     structured = {"status": "listed", "workflows": found}
-    return {**tool_result([text_block(escape_json(found))]), "structuredContent": structured}
+    text = escape_json(found) if found else "There is no workflow that can be run here."
+    return {**tool_result([text_block(text)]), "structuredContent": structured}
 
 
 def _read(name: str, file: Path) -> Workflow | None:

@@ -34,6 +34,8 @@ SKILL_TOOLS = ["activate_skill", "read_skill_file", "find_skills"]
 
 
 # The SDK's client advises against what this era knows no other way to do.
+NEW = "New: comes: Does a thing. Use when the thing is to be done."
+
 old_era = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 
 
@@ -43,7 +45,8 @@ async def answer(session: Session, tool: str, **arguments: Any) -> Any:
     result = await session.client.call_tool(tool, arguments)
     assert not result.is_error, result.content
     Draft202012Validator(tools[tool].output_schema).validate(result.structured_content)
-    assert json.loads(result.content[0].text) == result.structured_content
+    told: dict[str, Any] = {key: value for key, value in result.structured_content.items() if key != "news"}
+    assert json.loads(result.content[0].text) == told
     return result.structured_content
 
 
@@ -146,7 +149,10 @@ async def test_a_reload_tells_by_name_what_it_altered_and_every_client_hears_of_
         make_skill("comes")
         make_skill("turns", description="''")
         shutil.rmtree(skills / "goes")
-        assert await answer(session, "reload_skills") == {
+        changed = await answer(session, "reload_skills")
+        # The call itself brings the news.
+        assert [news.splitlines()[1:3] for news in changed.pop("news")] == [[NEW, "Removed: goes, turns."]]
+        assert changed == {
             "added": ["comes"],
             "removed": ["goes"],
             "updated": ["turns"],
