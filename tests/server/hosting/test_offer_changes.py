@@ -119,9 +119,7 @@ def test_the_log_forgets_the_oldest_changes_and_says_so(shelf: Shelf, monkeypatc
     assert shelf.since(1) == ([], ["a"], [])
 
 
-def test_a_change_of_more_than_the_log_remembers_is_told_as_such(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_of_more_than_the_log_remembers_is_told_as_such(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offer_changes, "MAX_CHANGES", 3)
     for number in range(4):
         write_skill(shelf.root, f"n{number}")
