@@ -281,6 +281,11 @@ class ClientProfile(NamedTuple):
         """Whether the model is known to see a changed tool in the same conversation."""
         return _holds(self.redefines)
 
+    @property
+    def announces_tools(self) -> bool:
+        """Whether the model sees a tool of a new name in the same conversation, but no changed tool."""
+        return _holds(self.new_tools) and not self.refreshes and not self.defers
+
     def result_limit(self, model: str | None = None) -> Limit | None:
         """Return the limit of a tool's result in a conversation with `model`; None if none is known."""
         fitting = [(len(name), limit) for name, limit in self.model_results if (model or "").lower().startswith(name)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from skills_core.library import Change
 from skills_core.rendering import render_entry
 from skills_core.skill import State
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
     from skills_core.catalog import Catalog
+    from skills_core.library import Change
     from skills_core.skill import Skill
 
 __all__ = ["MAX_CHANGES", "OfferChanges", "OfferNews"]
@@ -53,9 +53,8 @@ class OfferChanges:
         self._forgotten = 0
         self.last = 0
 
-    def record(self, before: Catalog, after: Catalog) -> None:
-        """Record how the skills differ that two successive catalogs of the view offer."""
-        change = Change.between(before, after)
+    def record(self, change: Change) -> None:
+        """Record how two successive catalogs of the view differ in the skills that they offer."""
         skills = [*change.added, *change.removed, *(skill for pair in change.updated for skill in pair)]
         keys = dict.fromkeys(skill.key for skill in skills if skill.state is State.ACTIVE and skill.model_invocable)
         if not keys:
@@ -67,8 +66,8 @@ class OfferChanges:
             self._forgotten = self.last
             return
         for key in keys:
-            old = _hash_in(before, key)
-            if old != _hash_in(after, key):
+            old = _hash_in(change.before, key)
+            if old != _hash_in(change.after, key):
                 self._entries.append(_Entry(self.last, key, old))
         while len(self._entries) > MAX_CHANGES:
             self._forgotten = self._entries.popleft().number

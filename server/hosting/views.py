@@ -206,10 +206,13 @@ class Views:
             before = entry.feed.announced
             if before is None:
                 continue
-            after = self._renewed(name, entry).view
+            change = self._renew(name, entry)
+            after = entry.view
             if before.catalog is after.catalog:
                 continue
-            for event in events_of(before, after, Change.between(before.catalog, after.catalog)):
+            if change is None or change.before is not before.catalog:
+                change = Change.between(before.catalog, after.catalog)
+            for event in events_of(before, after, change):
                 await entry.feed.publish(event)
             if entry.feed.announced is before:
                 entry.feed.announced = after
@@ -221,7 +224,8 @@ class Views:
             entry = self._opened(name)
         elif self._rule is not None:
             self._entries.move_to_end(name)
-        return self._renewed(name, entry)
+        self._renew(name, entry)
+        return entry
 
     def _opened(self, name: ViewName) -> _Entry:
         whole = self._library.catalog
@@ -236,17 +240,20 @@ class Views:
         self._entries[name] = entry
         return entry
 
-    def _renewed(self, name: ViewName, entry: _Entry) -> _Entry:
-        """Return the entry, brought up to date with the library."""
-        whole = self._library.catalog
-        if entry.whole is not whole:
-            catalog = self._catalog(name, whole)
-            # Another catalog of the library differs; what a view shows of it may be the same as before.
-            if self._rule is None or not catalog.is_same(entry.view.catalog):
-                entry.view.changes.record(entry.view.catalog, catalog)
-                entry.view = self._view(name, catalog, entry.view.kept, entry.view.layouts)
-            entry.whole = whole
-        return entry
+    def _renew(self, name: ViewName, entry: _Entry) -> Change | None:
+        """Bring the entry up to date with the library; return how its view differs, None if it is the same view."""
+        whole, view = self._library.catalog, entry.view
+        if entry.whole is whole:
+            return None
+        catalog = self._catalog(name, whole)
+        entry.whole = whole
+        # Another catalog of the library differs; what a view shows of it may be the same as before.
+        if self._rule is not None and catalog.is_same(view.catalog):
+            return None
+        change = Change.between(view.catalog, catalog)
+        view.changes.record(change)
+        entry.view = self._view(name, catalog, view.kept, view.layouts)
+        return change
 
     def _announced_view(self, name: ViewName) -> View:
         """Return a view of the catalog that was announced last, for a listener that comes now."""

@@ -143,8 +143,10 @@ class Conversation:
         of skills.
         """
         lines, told = self._news_of_loaded(catalog)
-        listed = self._news_of_list(catalog, changes, told) if changes is not None else []
-        return within_limit([*lines, *listed])
+        if changes is not None:
+            lines += self.pending(catalog, changes, told)
+            self._heard = _Heard(changes, changes.last)
+        return within_limit(lines)
 
     def _news_of_loaded(self, catalog: Catalog) -> tuple[list[str], set[str]]:
         """Return a line for each loaded skill that has changed, and the keys of which the list has no other news."""
@@ -168,9 +170,12 @@ class Conversation:
                 loaded.known, loaded.content = now, weakref.ref(skill.content)
         return lines, told
 
-    def _news_of_list(self, catalog: Catalog, changes: OfferChanges, told: Container[str]) -> list[str]:
-        """Return a text on the list without the skills that are `told` of; the list of another view is no news."""
-        heard, self._heard = self._heard, _Heard(changes, changes.last)
+    def pending(self, catalog: Catalog, changes: OfferChanges, told: Container[str] = ()) -> list[str]:
+        """Return a text on the list of skills if there is news, without the skills that are `told` of.
+
+        The list of another view than before is no news.
+        """
+        heard = self._heard
         if heard is None or heard.changes is not changes or heard.number == changes.last:
             return []
         return news_of_list(changes.since(heard.number, catalog, without=told))

@@ -25,6 +25,7 @@ from server.protocol.tool_call import Tool, ToolCall, has_skills
 from server.protocol.tools.admin import AdminHandlers
 from server.protocol.tools.check_tool_call import GuardHandler
 from server.protocol.tools.declared import DeclaredToolHandler
+from server.protocol.tools.new_skills import is_news_tool, tell_news, with_news_tool
 from server.protocol.tools.run_skill import RunHandlers
 from server.protocol.tools.skill_context import ContextHandlers
 from server.wire.arguments import read_arguments, string
@@ -83,13 +84,15 @@ class ToolHandlers:
         if params is not None and params.cursor is not None:
             raise InvalidRequestError("invalid cursor: this list has one page; ask for it without a cursor")
         view = self._host.view(ctx)
-        self.conversations.of(ctx, view.changes)
-        return view.tools(layout_for(client_of(ctx), view.settings))
+        client, conversation = client_of(ctx), self.conversations.of(ctx, view.changes)
+        listed = view.tools(layout_for(client, view.settings))
+        return with_news_tool(listed, conversation, view) if client.announces_tools else listed
 
     async def call(self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams) -> dict[str, Any]:
         """Handle `tools/call`: return the result of the tool, with news of skills."""
         view = self._host.view(ctx)
-        handle = self._handler(params.name, view)
+        client = client_of(ctx)
+        handle = tell_news if client.announces_tools and is_news_tool(params.name) else self._handler(params.name, view)
         if handle is None:
             raise InvalidRequestError(f"Unknown tool: {params.name[:200]}")
         conversation = self.conversations.of(ctx, view.changes)
@@ -111,7 +114,7 @@ class ToolHandlers:
         # The catalog may have changed during the call.
         view = self._host.view(ctx)
         # A client whose model sees the changed list needs no news of it.
-        news = conversation.news(view.catalog, None if client_of(ctx).refreshes else view.changes)
+        news = conversation.news(view.catalog, None if client.refreshes else view.changes)
         return _with_news(result, news) if news else result
 
     def _handler(self, name: str, view: View) -> Callable[[ToolCall], Awaitable[dict[str, Any]]] | None:

@@ -31,9 +31,7 @@ class Shelf:
         self.log = OfferChanges()
 
     def reload(self) -> None:
-        before = self.library.catalog
-        self.library.reload()
-        self.log.record(before, self.library.catalog)
+        self.log.record(self.library.reload())
 
     def since(self, number: int = 0) -> tuple[list[str], list[str], list[str]] | None:
         news = self.log.since(number, self.library.catalog)
