@@ -146,7 +146,7 @@ def test_news_are_the_difference_between_two_states(
     steps: list[list[tuple[str, int]]], start: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     shelf = Shelf(tmp_path_factory.mktemp("skills"))
-    states = [({}, 0)]
+    states: list[tuple[dict[str, str], int]] = [({}, 0)]
     for step in steps:
         for name, state in step:
             shutil.rmtree(shelf.root / name, ignore_errors=True)

@@ -42,9 +42,9 @@ async def test_claude_code_has_a_tool_of_a_new_name_while_there_is_news(
         write_skill(skills, "n", "Does new things.")
         await session.host.reload()
         # Fetching the list again takes nothing away.
-        for _ in range(2):
-            (*_, entry) = (await tools_of(session)).values()
-            assert entry.name == "new_skills_1"
+        await tools_of(session)
+        *_, entry = (await tools_of(session)).values()
+        assert entry.name == "new_skills_1"
         assert entry.description == f"{text}\nThis tool only brings this news: there is no need to call it."
         assert entry.meta == {"anthropic/alwaysLoad": True}
         assert entry.annotations.read_only_hint
