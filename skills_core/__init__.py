@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     from skills_core.library import Change, Library
     from skills_core.rendering import render_activation, render_catalog, render_request
     from skills_core.rendering.recipient import Recipient
-    from skills_core.selection import Band, Match, Reranker, SelectionPolicy, SkillIndex, SkillSearch
+    from skills_core.selection import Band, Match, Reranker, SelectionPolicy, Similarities, SkillIndex, SkillSearch
     from skills_core.single_skill import parse_skill, read_skill
     from skills_core.skill import Skill, SkillContent, SkillFile, State
     from skills_core.sources import ScanBounds, Scope, Source, Strictness, explicit_sources
@@ -137,6 +137,7 @@ __all__ = [
     "Scope",
     "SelectionPolicy",
     "Severity",
+    "Similarities",
     "Skill",
     "SkillBlock",
     "SkillCall",
@@ -206,7 +207,7 @@ _HOMES = {
     "integrations.project": "discover_instruction_files discover_skill_files load_skills project_sources",
     "rendering": "render_activation render_catalog render_request",
     "rendering.recipient": "Recipient",
-    "selection": "Band Match Reranker SelectionPolicy SkillIndex SkillSearch",
+    "selection": "Band Match Reranker SelectionPolicy Similarities SkillIndex SkillSearch",
     "skill": "Skill SkillContent SkillFile State",
     "sources": "ScanBounds Scope Source Strictness explicit_sources",
     "single_skill": "parse_skill read_skill",

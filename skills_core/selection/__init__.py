@@ -6,9 +6,21 @@ query), `fields` (the searched texts), `fulltext` (an SQLite index), `reasons` (
 """
 
 from skills_core.selection.close_matches import menu_of
-from skills_core.selection.fusion import Reranker
+from skills_core.selection.fusion import FITTING_SIMILARITY, SIMILARITY_WEIGHT, Reranker, Similarities
 from skills_core.selection.lexical import SkillIndex
 from skills_core.selection.policy import Band, Match, SelectionPolicy
 from skills_core.selection.ranking import TOP_TEN, SkillSearch
 
-__all__ = ["TOP_TEN", "Band", "Match", "Reranker", "SelectionPolicy", "SkillIndex", "SkillSearch", "menu_of"]
+__all__ = [
+    "FITTING_SIMILARITY",
+    "SIMILARITY_WEIGHT",
+    "TOP_TEN",
+    "Band",
+    "Match",
+    "Reranker",
+    "SelectionPolicy",
+    "Similarities",
+    "SkillIndex",
+    "SkillSearch",
+    "menu_of",
+]

@@ -1,58 +1,178 @@
-"""Merge two rankings of the same skills by rank alone, because their scores are not comparable.
+"""Merge the answer of a reranker with the word ranking.
 
-Source: reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009), with its constant of 60.
+An order is merged by rank alone, because it does not tell how close skills are. Source: reciprocal rank fusion
+(Cormack, Clarke and Büttcher, 2009), with its constant of 60. Similarities are added to the word scores.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from heapq import nsmallest
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from skills_core.selection.policy import Band, Match
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from skills_core.skill import Skill
 
-__all__ = ["FUSION_DEPTH", "Reranker", "fuse"]
+__all__ = [
+    "FITTING_SIMILARITY",
+    "FUSION_DEPTH",
+    "SIMILARITY_WEIGHT",
+    "Fused",
+    "Reranker",
+    "Reranking",
+    "Scored",
+    "Similarities",
+    "checked",
+    "fuse",
+]
 
 _CONSTANT = 60
 
 FUSION_DEPTH = 50
 """How many places of each ranking count."""
 
+# Both were chosen for all-MiniLM-L6-v2 on the first half of the labelled queries; bench/README.md has the figures.
+SIMILARITY_WEIGHT = 3.0
+"""What a cosine of 1 counts beside the word score of the best match, which counts 1."""
+
+FITTING_SIMILARITY = 0.25
+"""The cosine from which a skill fits although the words do not show it."""
+
+_ROUNDING = 0.01
+# Cosines of vectors in single precision may exceed 1 by rounding.
+
+
+@dataclass(frozen=True, slots=True)
+class Similarities:
+    """How similar skills are to a query, as cosines from -1 to 1; a skill without a cosine counts 0.
+
+    `weight` is what a cosine of 1 counts beside the best word score. A skill with a cosine of at least `fits` is found
+    without a word of the query, and is not weak. Both depend on the model that computes the cosines.
+
+    Raises:
+        ValueError: a number is out of range, or a skill has two cosines.
+    """
+
+    cosines: Iterable[tuple[Skill, float]]
+    weight: float = SIMILARITY_WEIGHT
+    fits: float = FITTING_SIMILARITY
+
+    def __post_init__(self) -> None:
+        """Check the numbers; read the cosines once."""
+        cosines = tuple(self.cosines)
+        object.__setattr__(self, "cosines", cosines)
+        if not (math.isfinite(self.weight) and self.weight >= 0):
+            raise ValueError(f"weight: expected a number from 0, not {self.weight!r:.100}")
+        if not math.isfinite(self.fits):
+            raise ValueError(f"fits: expected a cosine, not {self.fits!r:.100}")
+        for skill, cosine in cosines:
+            if not (math.isfinite(cosine) and abs(cosine) <= 1 + _ROUNDING):
+                raise ValueError(f"{skill.key}: expected a cosine from -1 to 1, not {cosine!r:.100}")
+        if len({skill.path for skill, _ in cosines}) < len(cosines):
+            raise ValueError("expected one cosine for each skill, but a skill has two")
+
 
 class Reranker(Protocol):
     """A second ranking for a query, for example by embeddings. It may be called from several threads."""
 
-    def __call__(self, query: str, skills: Sequence[Skill], /) -> Iterable[Skill]:
-        """Return the fitting ones of `skills`, best first; any other skill in the result is ignored.
+    def __call__(self, query: str, skills: Sequence[Skill], /) -> Iterable[Skill] | Similarities:
+        """Return the fitting ones of `skills`, best first, or the similarities of some or all of them.
 
-        Skills are frozen, so a cached result such as an embedding is valid as long as `skill.digest` is the same.
+        An order may contain other skills, which are ignored; similarities must not. Skills are frozen, so a cached
+        result such as an embedding is valid as long as `skill.digest` is the same.
         """
 
 
-def fuse(matches: Sequence[Match], ranked: Iterable[Skill], top_k: int) -> list[Match]:
+@dataclass(frozen=True, slots=True)
+class Reranking:
+    """A checked answer of a reranker: the skills that fit, best first, and all cosines if it returned similarities."""
+
+    skills: tuple[Skill, ...]
+    cosines: Mapping[str, float] | None = None
+    weight: float = 0.0
+    fits: float = 0.0
+
+
+def checked(answer: Iterable[Skill] | Similarities, candidates: Mapping[str, Skill], depth: int) -> Reranking:
+    """Check a reranker's answer about `candidates`, which are keyed by path; keep the first `depth` fitting skills.
+
+    Raises:
+        ValueError: similarities name a skill that is not a candidate.
+    """
+    if not isinstance(answer, Similarities):
+        # A reranker may return skills of an earlier catalog, or skills that were not passed to it.
+        known = dict.fromkeys(skill.path for skill in answer if skill.path in candidates)
+        return Reranking(tuple(candidates[path] for path in islice(known, depth)))
+    cosines = {skill.path: float(cosine) for skill, cosine in answer.cosines}
+    if unknown := next((path for path in cosines if path not in candidates), None):
+        raise ValueError(f"{unknown}: expected similarities of the passed skills only")
+    fitting = nsmallest(depth, (path for path in cosines if cosines[path] >= answer.fits), lambda p: (-cosines[p], p))
+    return Reranking(tuple(candidates[path] for path in fitting), cosines, answer.weight, answer.fits)
+
+
+class Scored(Protocol):
+    """A skill with its word score."""
+
+    @property
+    def skill(self) -> Skill:
+        """The skill."""
+
+    @property
+    def score(self) -> float:
+        """The word score."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """A skill with its score in both rankings together; `firm` tells that it is not weak, whatever its words say."""
+
+    skill: Skill
+    score: float
+    relative: float
+    firm: bool
+
+    def match(self, words: Match | None) -> Match:
+        """Return the match: the reasons are those of the word match, None if there is none."""
+        base = words or Match(self.skill, 0.0, Band.TRACE)
+        return replace(base, score=self.score, relative=self.relative, weak=base.weak and not self.firm)
+
+
+def fuse(hits: Sequence[Scored], reranking: Reranking, top_k: int) -> list[Fused]:
     """Return the best `top_k` of both rankings; ties are ordered by name, then by path.
 
-    The score is the sum of 1 / (60 + place) over both rankings, at most 2 / 61. All other fields stay those of the word
-    match, because places do not tell how close two skills are. A skill that only the reranker found has the band
-    "trace" and a relative score of 0, but is not weak.
+    `hits` is the word ranking, best first.
     """
-    known = {match.skill.path: match for match in matches}
+    best = hits[0].score if hits else 0.0
+    shares = {hit.skill.path: hit.score / best if best else 0.0 for hit in hits}
+    skills = {skill.path: skill for skill in (*reranking.skills, *(hit.skill for hit in hits))}
+    merge = _by_places if reranking.cosines is None else _by_similarity
+    found = merge(skills, shares, reranking)
+    return nsmallest(top_k, found, key=lambda fused: (-fused.score, fused.skill.name, fused.skill.path))
+
+
+def _by_places(skills: Mapping[str, Skill], shares: Mapping[str, float], reranking: Reranking) -> list[Fused]:
+    """Score with the sum of 1 / (60 + place) over both rankings, at most 2 / 61.
+
+    The relative score stays that of the words, because places do not tell how close two skills are.
+    """
     scores: dict[str, float] = defaultdict(float)
-    for place, match in enumerate(matches[:FUSION_DEPTH], 1):
-        scores[match.skill.path] += 1 / (_CONSTANT + place)
-    seen: set[str] = set()
-    for skill in ranked:
-        if skill.path in seen:
-            continue
-        seen.add(skill.path)
-        scores[skill.path] += 1 / (_CONSTANT + len(seen))
-        known.setdefault(skill.path, Match(skill, 0.0, Band.TRACE, relative=0.0))
-        if len(seen) == FUSION_DEPTH:
-            break
-    found = [replace(known[path], score=score) for path, score in scores.items()]
-    return sorted(found, key=lambda match: match.order)[:top_k]
+    for ranked in (shares, (skill.path for skill in reranking.skills)):
+        for place, path in enumerate(islice(ranked, FUSION_DEPTH), 1):
+            scores[path] += 1 / (_CONSTANT + place)
+    return [Fused(skills[path], score, shares.get(path, 0.0), path not in shares) for path, score in scores.items()]
+
+
+def _by_similarity(skills: Mapping[str, Skill], shares: Mapping[str, float], reranking: Reranking) -> list[Fused]:
+    """Score with the share of the best word score plus the weighted cosine, at least 0."""
+    cosines = reranking.cosines or {}
+    scores = {path: max(0.0, shares.get(path, 0.0) + reranking.weight * cosines.get(path, 0.0)) for path in skills}
+    best = max(scores.values(), default=0.0) or 1.0
+    fitting = {path for path, cosine in cosines.items() if cosine >= reranking.fits}
+    return [Fused(skills[path], score, score / best, path in fitting) for path, score in scores.items()]

@@ -9,22 +9,23 @@ import logging
 import sqlite3
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from functools import partial
 from math import log
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from skills_core.selection.fields import texts_of
 from skills_core.selection.fulltext import FullTextIndex, Stems
-from skills_core.selection.fusion import FUSION_DEPTH, fuse
+from skills_core.selection.fusion import FUSION_DEPTH, checked, fuse
 from skills_core.selection.lexical import SkillIndex
 from skills_core.selection.policy import Band, Match, SelectionPolicy
 from skills_core.selection.reasons import QueryTerms, Vocabulary, reasons_for
 from skills_core.selection.words import query_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
-    from skills_core.selection.fusion import Reranker
+    from skills_core.selection.fusion import Reranker, Reranking
     from skills_core.skill import Skill, SkillContent
 
 __all__ = ["TOP_TEN", "SkillSearch"]
@@ -45,11 +46,12 @@ class SkillSearch:
     """A search over skills, which may be shared between threads."""
 
     def __init__(self, reranker: Reranker | None = None) -> None:
-        """Start empty; each search passes its skills. A `reranker` counts as much as the word ranking."""
+        """Start empty; each search passes its skills. The answer of a `reranker` is merged with the word ranking."""
         self._reranker = reranker
         self._lock = Lock()
         self._index = _open_index()
         self._lexical = SkillIndex()
+        self._candidates = _Candidates((), {})
 
     def select(self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy = TOP_TEN) -> list[Match]:
         """Return those of `skills` that match best, best first; ties are ordered by name, then by path.
@@ -57,38 +59,82 @@ class SkillSearch:
         The index is updated to `skills` first, at the cost of the differences from the previous call. A query without
         words selects nothing or, with included tags, all skills with such a tag and a score of 0.
         """
-        if self._reranker is None or not query_words(query):
-            return self._by_words(skills, query, policy)
-        matches = self._by_words(skills, query, replace(policy, top_k=max(policy.top_k, FUSION_DEPTH), min_score=0.0))
-        admits = policy.admission()
-        admitted = {skill.path: skill for skill in skills if admits(skill.frontmatter.tags)}
-        try:
-            reranked = self._reranker(query, [*admitted.values()])
-            # A reranker may return skills of an earlier catalog, or skills that were not passed to it.
-            ranked = [admitted[skill.path] for skill in reranked if skill.path in admitted]
-        except Exception:
-            logger.exception("the reranker failed; skills are ranked by their words alone")
-            return self._by_words(skills, query, policy)
-        return [match for match in fuse(matches, ranked, policy.top_k) if match.score >= policy.min_score]
-
-    def _by_words(self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy) -> list[Match]:
-        if self._index is None:
-            with self._lock:
-                return self._fallback(skills, query, policy)
         words = query_words(query)
         if policy.top_k <= 0 or not (words or policy.include_tags):
             return []
+        reranking = self._reranked(skills, query, policy) if words else None
+        if reranking is None:
+            return self._rank(skills, query, policy).matches()
+        deep = replace(policy, top_k=max(policy.top_k, FUSION_DEPTH), min_score=0.0)
+        ranking = self._rank(skills, query, deep, also=reranking.skills)
+        found = fuse(ranking.hits, reranking, policy.top_k)
+        # Reasons take longer than the rest of a search, so only skills that are returned get them.
+        by_words = {match.skill.path: match for match in ranking.matches({fused.skill.path for fused in found})}
+        matches = [fused.match(by_words.get(fused.skill.path)) for fused in found]
+        return [match for match in matches if match.score >= policy.min_score]
+
+    def _reranked(self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy) -> Reranking | None:
+        """Return the reranker's answer; None if there is no reranker or it fails."""
+        if self._reranker is None:
+            return None
+        candidates = self._admitted(skills, policy)
+        try:
+            answer = self._reranker(query, [*candidates.values()])
+            return checked(answer, candidates, max(policy.top_k, FUSION_DEPTH))
+        except Exception:
+            logger.exception("the reranker failed; skills are ranked by their words alone")
+            return None
+
+    def _admitted(self, skills: tuple[Skill, ...], policy: SelectionPolicy) -> Mapping[str, Skill]:
+        if policy.include_tags or policy.exclude_tags:
+            admits = policy.admission()
+            return {skill.path: skill for skill in skills if admits(skill.frontmatter.tags)}
+        known = self._candidates
+        if known.skills is not skills:
+            self._candidates = known = _Candidates(skills, {skill.path: skill for skill in skills})
+        return known.by_path
+
+    def _rank(
+        self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy, also: Sequence[Skill] = ()
+    ) -> _WordRanking[_Hit] | _WordRanking[Match]:
+        """Rank by words; skills in `also` are included with their word score even if they are not among the best."""
+        if self._index is None:
+            with self._lock:
+                return _WordRanking(self._fallback(skills, query, policy), list)
         with self._lock:
             self._index.update(skills)
-            terms, hits = self._index.search(words, policy)
-        # Computed outside the lock, so that no search waits for the reasons of another.
-        return self._index.with_reasons(terms, hits)
+            terms, hits = self._index.search(query_words(query), policy, also)
+        # Reasons are computed outside the lock, so that no search waits for those of another.
+        return _WordRanking(hits, partial(self._index.with_reasons, terms))
 
     def _fallback(self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy) -> list[Match]:
         if self._lexical.skills is not skills:
             self._lexical = self._lexical.extended(skills)
         least = max(policy.min_score, _MIN_FALLBACK_SCORE) if query_words(query) else policy.min_score
         return self._lexical.select(query, replace(policy, min_score=least))
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """The skills of a search by path, kept for the next search over the same skills."""
+
+    skills: tuple[Skill, ...]
+    by_path: Mapping[str, Skill]
+
+
+_Ranked = TypeVar("_Ranked", "_Hit", Match)
+
+
+@dataclass(frozen=True, slots=True)
+class _WordRanking(Generic[_Ranked]):
+    """Skills with their word scores, best first, and a function that adds the reasons to some of them."""
+
+    hits: Sequence[_Ranked]
+    explain: Callable[[Sequence[_Ranked]], list[Match]]
+
+    def matches(self, paths: Container[str] | None = None) -> list[Match]:
+        """Return the matches with reasons: all, or those of the skills at `paths`."""
+        return self.explain(self.hits if paths is None else [hit for hit in self.hits if hit.skill.path in paths])
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +197,17 @@ class _Index:
             else:
                 del self._of_content[key], self._at[row.number]
 
-    def search(self, words: Sequence[str], policy: SelectionPolicy) -> tuple[QueryTerms, list[_Hit]]:
+    def search(
+        self, words: Sequence[str], policy: SelectionPolicy, also: Iterable[Skill] = ()
+    ) -> tuple[QueryTerms, list[_Hit]]:
+        """Return the best hits, then those of `also` that contain a word of the query."""
         terms = self._weigh(words)
         scores = self._scores(terms) if words else dict.fromkeys(self._at, 0.0)
-        return terms, self._best(scores, policy)
+        best = self._best(scores, policy)
+        known = {hit.skill.path for hit in best}
+        rows = ((skill, self._of_content[id(skill.content)]) for skill in also if skill.path not in known)
+        rest = [_Hit(scores[row.number], skill, row.vocabulary) for skill, row in rows if row.number in scores]
+        return terms, [*best, *sorted(rest, key=lambda hit: -hit.score)]
 
     def with_reasons(self, terms: QueryTerms, hits: Sequence[_Hit]) -> list[Match]:
         """Return the hits as matches with reasons; safe while another thread updates the index."""

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skills_core import Band, Library, Match, SelectionPolicy, Skill, SkillSearch
-from skills_core.selection.fusion import FUSION_DEPTH, fuse
+from skills_core.selection.fusion import FUSION_DEPTH, Reranking, fuse
 
 TEN = SelectionPolicy(top_k=10, min_score=0.0)
 
@@ -100,15 +100,17 @@ def test_only_places_count_and_a_better_place_never_lowers_the_result(
     data: st.DataObject, skills: tuple[Skill, ...]
 ) -> None:
     words = data.draw(st.permutations(skills))[: data.draw(st.integers(0, 4))]
-    second = data.draw(st.lists(st.sampled_from(skills), max_size=8))
+    second = data.draw(st.permutations(skills))[: data.draw(st.integers(0, 4))]
     matches = [Match(skill, 9.0 - place, Band.HIGH) for place, skill in enumerate(words)]
-    found = fuse(matches, second, 10)
-    assert {match.skill.path for match in found} == {skill.path for skill in (*words, *second)}
-    assert [match.order for match in found] == sorted(match.order for match in found)
+    order = Reranking(tuple(second))
+    found = fuse(matches, order, 10)
+    assert {fused.skill.path for fused in found} == {skill.path for skill in (*words, *second)}
+    keys = [(-fused.score, fused.skill.name, fused.skill.path) for fused in found]
+    assert keys == sorted(keys)
     # Who is first in both is first.
     if words and second and words[0] is second[0]:
         assert found[0].skill is words[0]
-    assert fuse(matches, second, 1) == found[:1]
+    assert fuse(matches, order, 1) == found[:1]
 
 
 def test_only_the_first_places_of_a_ranking_count(
@@ -117,4 +119,6 @@ def test_only_the_first_places_of_a_ranking_count(
     for number in range(FUSION_DEPTH + 3):
         write_skill(tmp_path, f"s{number:03}")
     many = load(tmp_path).catalog.offered
-    assert len(fuse([], (skill for skill in many), 1000)) == FUSION_DEPTH
+    found = SkillSearch(lambda _, skills: iter(skills)).select(many, "unknown", TEN)
+    assert [match.score for match in found] == [1 / (60 + place) for place in range(1, 11)]
+    assert len(fuse([], Reranking(many), 1000)) == FUSION_DEPTH
