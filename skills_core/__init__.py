@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from skills_core.rendering import render_activation, render_catalog, render_request
     from skills_core.rendering.recipient import Recipient
     from skills_core.selection import Band, Match, Reranker, SelectionPolicy, Similarities, SkillIndex, SkillSearch
+    from skills_core.selection.embeddings import EmbeddingReranker
     from skills_core.single_skill import parse_skill, read_skill
     from skills_core.skill import Skill, SkillContent, SkillFile, State
     from skills_core.sources import ScanBounds, Scope, Source, Strictness, explicit_sources
@@ -107,6 +108,7 @@ __all__ = [
     "CoordinatorConfig",
     "Credential",
     "Diagnostic",
+    "EmbeddingReranker",
     "Environment",
     "Evaluation",
     "Exclusion",
@@ -208,6 +210,7 @@ _HOMES = {
     "rendering": "render_activation render_catalog render_request",
     "rendering.recipient": "Recipient",
     "selection": "Band Match Reranker SelectionPolicy Similarities SkillIndex SkillSearch",
+    "selection.embeddings": "EmbeddingReranker",
     "skill": "Skill SkillContent SkillFile State",
     "sources": "ScanBounds Scope Source Strictness explicit_sources",
     "single_skill": "parse_skill read_skill",

@@ -2,7 +2,8 @@
 
 `policy` holds the input and output types and `lexical` adk-skill's score. The default ranking consists of `words` (the
 query), `fields` (the searched texts), `fulltext` (an SQLite index), `reasons` (which words matched where) and `ranking`
-(the search), with `fusion` to merge in a reranker's order. `close_matches` tells when the best are too close to choose.
+(the search), with `fusion` to merge in a reranker's answer. `embeddings` is such a reranker; `vector_cache` keeps its
+vectors. `close_matches` tells when the best are too close to choose.
 """
 
 from skills_core.selection.close_matches import menu_of

@@ -1,0 +1,161 @@
+"""A reranker by embeddings: the similarity of a query and a skill is the cosine of their vectors.
+
+The caller passes the function that computes vectors, so this module depends on no model and no library for models. If
+numpy is installed, as it is with most of these, it computes the cosines.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from itertools import islice
+from operator import mul
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Protocol
+from weakref import ref
+
+from skills_core.selection.fusion import FITTING_SIMILARITY, SIMILARITY_WEIGHT, Similarities
+from skills_core.selection.vector_cache import MAX_DIMENSIONS, VectorCache, key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from skills_core.skill import Skill, SkillContent
+
+__all__ = ["EmbeddingReranker", "Encoder", "embedded_text"]
+
+_MAX_TEXT = 2000
+# Characters of a query or skill; small models read 256 to 512 tokens.
+
+_SPARE = 10_000
+# Vectors that are kept beside those of the skills of the last search, which may have been only some of all.
+
+
+class Encoder(Protocol):
+    """Computes vectors, for example the method `encode` of a `SentenceTransformer`. It may be called from threads."""
+
+    def __call__(self, texts: list[str], /) -> Iterable[Iterable[float]]:
+        """Return a vector for each text, all of the same length; numpy arrays will do."""
+
+
+class EmbeddingReranker:
+    """Compares a query with skills by the cosine of their vectors.
+
+    Vectors of skills are kept in memory and, with a folder as `cache`, in a file there, by the digest of the model's
+    name and the text. A changed skill or another model therefore gets new vectors.
+    """
+
+    def __init__(
+        self,
+        encode: Encoder,
+        model: str,
+        *,
+        cache: str | Path | None = None,
+        weight: float = SIMILARITY_WEIGHT,
+        fits: float = FITTING_SIMILARITY,
+        batch: int = 256,
+    ) -> None:
+        """Compute nothing yet.
+
+        `model` identifies the model and its version. One search computes the vectors of at most `batch` skills, so
+        that it does not wait for a large library; the next searches compute the others, which until then are ranked
+        by their words. `Similarities` explains `weight` and `fits`.
+        """
+        self._encode = encode
+        self._model = model
+        self._cache = VectorCache(Path(cache).expanduser(), model) if cache is not None else None
+        self._weight, self._fits, self._batch = weight, fits, batch
+        self._lock = Lock()
+        self._vectors: dict[bytes, bytes] | None = None
+        self._keys: dict[int, tuple[ref[SkillContent], bytes]] = {}
+
+    def __call__(self, query: str, skills: Sequence[Skill], /) -> Similarities:
+        """Return the similarities of the skills whose vectors are known.
+
+        Raises:
+            ValueError: the encoder returned something else than a vector of finite numbers for each text.
+        """
+        (asked,) = self._encoded([_embeddable(query)])
+        with self._lock:
+            vectors = self._vectors_of(skills, len(asked))
+        known = [(skill, vector) for skill, vector in zip(skills, vectors, strict=True) if vector]
+        cosines = _cosines(asked, [vector for _, vector in known])
+        pairs = ((skill, cosine) for (skill, _), cosine in zip(known, cosines, strict=True))
+        return Similarities(pairs, self._weight, self._fits)
+
+    def _vectors_of(self, skills: Sequence[Skill], size: int) -> list[bytes]:
+        """Return the vector of each skill, of `size` bytes; empty if it has not been computed."""
+        if self._vectors is None:
+            self._vectors = self._cache.load() if self._cache else {}
+        vectors = self._vectors
+        keys = [self._key_of(skill.content) for skill in skills]
+        # The encoder may have changed under the same name; vectors of another length cannot be compared.
+        missing = {key: skill for key, skill in zip(keys, skills, strict=True) if len(vectors.get(key, b"")) != size}
+        if missing:
+            new = self._computed({key: missing[key] for key in islice(missing, self._batch)}, size)
+            vectors.update(new)
+            self._forget(vectors, keys)
+            if self._cache:
+                self._cache.save(new)
+        return [vector if len(vector) == size else b"" for vector in (vectors.get(key, b"") for key in keys)]
+
+    def _computed(self, skills: Mapping[bytes, Skill], size: int) -> dict[bytes, bytes]:
+        vectors = self._encoded([embedded_text(skill.content) for skill in skills.values()])
+        if any(len(vector) != size for vector in vectors):
+            raise ValueError("the encoder returned vectors of different lengths")
+        return dict(zip(skills, vectors, strict=True))
+
+    def _key_of(self, content: SkillContent) -> bytes:
+        known = self._keys.get(id(content))
+        # Another content may have got the id of one that is gone.
+        if known is None or known[0]() is not content:
+            known = self._keys[id(content)] = ref(content), key_of(self._model, embedded_text(content))
+        return known[1]
+
+    def _forget(self, vectors: dict[bytes, bytes], used: Iterable[bytes]) -> None:
+        """Drop the oldest vectors beyond the limit, but none in use."""
+        kept = set(used)
+        spare = [key for key in vectors if key not in kept]
+        for key in spare[: max(0, len(spare) - _SPARE)]:
+            del vectors[key]
+        self._keys = {at: known for at, known in self._keys.items() if known[0]() is not None}
+
+    def _encoded(self, texts: list[str]) -> list[bytes]:
+        vectors = [_unit(vector) for vector in self._encode(texts)]
+        if len(vectors) != len(texts):
+            raise ValueError(f"the encoder returned {len(vectors)} vectors for {len(texts)} texts")
+        return vectors
+
+
+def embedded_text(content: SkillContent) -> str:
+    """Return the text that is encoded for a skill: its name, description, triggers and the beginning of its body."""
+    front = content.instructions.frontmatter
+    parts = (f"{content.name}: {front.description}", front.when_to_use, *front.triggers, content.instructions.body)
+    return _embeddable("\n".join(part for part in parts if part))
+
+
+def _embeddable(text: str) -> str:
+    """Return the beginning of a text; lone surrogates, which encoders refuse, are replaced."""
+    return text[:_MAX_TEXT].encode(errors="replace").decode()
+
+
+def _unit(vector: Iterable[float]) -> bytes:
+    """Return the vector in single precision with length 1; zeros stay zeros."""
+    numbers = [float(number) for number in vector]
+    length = math.hypot(*numbers)
+    if not 0 < len(numbers) <= MAX_DIMENSIONS or not math.isfinite(length):
+        raise ValueError(f"the encoder returned {len(numbers)} numbers of length {length}; expected a finite vector")
+    return array("f", [number / length for number in numbers] if length else numbers).tobytes()
+
+
+def _cosines(query: bytes, vectors: Sequence[bytes]) -> list[float]:
+    """Return the products of unit vectors."""
+    try:
+        import numpy as np  # noqa: PLC0415 - optional
+    except ImportError:
+        asked = array("f", query).tolist()
+        return [sum(map(mul, asked, memoryview(vector).cast("f"))) for vector in vectors]
+    rows = np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), -1)
+    products: list[float] = (rows @ np.frombuffer(query, np.float32)).tolist()
+    return products
