@@ -4,6 +4,9 @@
 queries each: an explicit one, which names what the skill does, and an indirect one in a user's own words. Queries for
 public skills are used if `--among` names their folder. Further queries match no skill; near-misses have the words of a
 wrong skill. Every second skill and its queries are held out: the rankings must not be tuned on them.
+
+With `--reranker MODULE:NAME`, which names a function as the setting `search.reranker` does, the default ranking is also
+merged with its similarities, by each of the `--weights` and, for comparison, by places alone.
 """
 
 from __future__ import annotations
@@ -13,18 +16,20 @@ import json
 import statistics
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from corpus import OBJECTS, VERBS, skill_name, write_corpus
 
-from skills_core import Environment, Library, SelectionPolicy, SkillIndex, SkillSearch, explicit_sources
+from server.hosting.reranker import load_reranker
+from skills_core import Environment, Library, SelectionPolicy, Similarities, SkillIndex, SkillSearch, explicit_sources
+from skills_core.selection import SIMILARITY_WEIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
-    from skills_core import Match, Skill
+    from skills_core import Match, Reranker, Skill
 
     Rank = Callable[[str], list[Match]]
 
@@ -53,13 +58,18 @@ def main() -> None:
     parser.add_argument(
         "--skills", type=int, default=10_000, help="generated skills for the timings; 0 skips the timings"
     )
+    parser.add_argument("--reranker", metavar="MODULE:NAME", help="a function that returns similarities")
+    parser.add_argument("--weights", type=float, nargs="+", default=[SIMILARITY_WEIGHT], help="weights of its cosines")
     parser.add_argument("--misses", action="store_true", help="print the failed queries of the first half")
     options = parser.parse_args()
     labelled = json.loads((HERE / "queries.json").read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
         write_labelled(Path(folder), labelled["skills"])
         skills = load([Path(folder), HERE.parent / "sample_skills", *options.among])
-        print_quality(skills, labelled, misses=options.misses)
+        rankings = word_rankings(skills)
+        if (reranker := load_reranker(options.reranker)) is not None:
+            rankings |= merged_rankings(skills, reranker, options.weights)
+        print_quality(skills, labelled, rankings, misses=options.misses)
     if options.skills:
         with tempfile.TemporaryDirectory() as folder:
             write_corpus(Path(folder) / "skills", options.skills)
@@ -93,17 +103,50 @@ def library(roots: Sequence[Path]) -> Library:
     return Library(explicit_sources(roots), lambda: Environment(os="windows", has_bin=lambda _: True))
 
 
-def print_quality(skills: tuple[Skill, ...], labelled: Mapping[str, Any], *, misses: bool) -> None:
+def word_rankings(skills: tuple[Skill, ...]) -> dict[str, Rank]:
+    """Return the rankings by words alone."""
+    index = SkillIndex().extended(skills)
+    return {
+        "lexical": lambda query: index.select(query, SelectionPolicy(len(skills), 0.001)),
+        "default": _ranking(skills, SkillSearch()),
+    }
+
+
+def merged_rankings(skills: tuple[Skill, ...], reranker: Reranker, weights: Sequence[float]) -> dict[str, Rank]:
+    """Return the default ranking merged with the cosines of a reranker, by places and with each weight."""
+
+    def similarities(query: str, given: Sequence[Skill]) -> Similarities:
+        answer = reranker(query, given)
+        if not isinstance(answer, Similarities):
+            raise SystemExit("the reranker returned an order; expected Similarities")
+        return answer
+
+    def by_places(query: str, given: Sequence[Skill]) -> list[Skill]:
+        return [skill for skill, _ in sorted(similarities(query, given).cosines, key=lambda pair: -pair[1])]
+
+    def weighted(weight: float) -> Reranker:
+        return lambda query, given: replace(similarities(query, given), weight=weight)
+
+    known = 0
+    # A reranker may compute the vectors of a large library in several calls.
+    while known < (known := len([*similarities("", skills).cosines])):
+        pass
+    print(f"the reranker knows {known} of {len(skills)} skills")
+    rerankers: dict[str, Reranker] = {"+ places": by_places, **{f"+ {each:g} cos": weighted(each) for each in weights}}
+    return {name: _ranking(skills, SkillSearch(each)) for name, each in rerankers.items()}
+
+
+def _ranking(skills: tuple[Skill, ...], search: SkillSearch) -> Rank:
+    return lambda query: search.select(skills, query, SelectionPolicy(len(skills), 0.0))
+
+
+def print_quality(
+    skills: tuple[Skill, ...], labelled: Mapping[str, Any], rankings: Mapping[str, Rank], *, misses: bool
+) -> None:
     """Print how high each ranking places the right skill, and how often a wrong one."""
     asked = list(queries(labelled, {skill.name for skill in skills}))
     print(f"{len(skills)} skills, {len(asked)} queries\n")
-    print(f"{'ranking':8} {'half':9} {'kind':9} {'n':>3} {'recall@1':>9} {'recall@5':>9} {'MRR':>6} {'weak':>5}")
-    search, index = SkillSearch(), SkillIndex().extended(skills)
-    everything = SelectionPolicy(len(skills), 0.0)
-    rankings: dict[str, Rank] = {
-        "lexical": lambda query: index.select(query, SelectionPolicy(len(skills), 0.001)),
-        "default": lambda query: search.select(skills, query, everything),
-    }
+    print(f"{'ranking':9} {'half':9} {'kind':9} {'n':>3} {'recall@1':>9} {'recall@5':>9} {'MRR':>6} {'weak':>5}")
     for name, rank in rankings.items():
         for half in HALVES:
             for kind in KINDS:
@@ -125,19 +168,19 @@ def _print_row(name: str, half: str, kind: str, answers: Sequence[tuple[Query, l
     first, among = (sum(0 < place <= bound for place in places) / len(places) for bound in (1, FIRST))
     rank = sum(1 / place for place in places if place) / len(places)
     weak = sum(found[place - 1].weak for place, (_, found) in zip(places, answers, strict=True) if place)
-    print(f"{name:8} {half:9} {kind:9} {len(places):3} {first:9.1%} {among:9.1%} {rank:6.3f} {weak:5}")
+    print(f"{name:9} {half:9} {kind:9} {len(places):3} {first:9.1%} {among:9.1%} {rank:6.3f} {weak:5}")
 
 
 def _print_wrong(name: str, half: str, rank: Rank, nothing: Sequence[str], near: Sequence[Mapping[str, str]]) -> None:
     """Print how often a wrong skill is not marked weak, and how often near-misses rank the wrong skill first."""
     firm = sum(any(not match.weak for match in rank(text)) for text in nothing)
-    print(f"{name:8} {half:9} no skill for it: {firm} of {len(nothing)} have a match that is not marked weak")
+    print(f"{name:9} {half:9} no skill for it: {firm} of {len(nothing)} have a match that is not marked weak")
     lured = [found[0] for query in near if (found := rank(query["text"])) and found[0].skill.name == query["not"]]
     meant = [query for query in near if "skill" in query]
     right = sum(_place(Query(query["text"], query["skill"], "", ""), rank(query["text"])) == 1 for query in meant)
     unmarked = sum(not match.weak for match in lured)
     print(
-        f"{name:8} {half:9} near-misses: the wrong skill is first in {len(lured)} of {len(near)}, {unmarked} of them "
+        f"{name:9} {half:9} near-misses: the wrong skill is first in {len(lured)} of {len(near)}, {unmarked} of them "
         f"not marked weak; the right one, where there is one, in {right} of {len(meant)}"
     )
 

@@ -2,6 +2,9 @@
 
 The result is the ratio to the median of `read_skill_file` under the same load. Clients and server share the machine,
 so with many clients a median is mostly queueing time.
+
+Before that, the processor time of a search with a reranker is compared with that of a search without one. The rerankers
+compute nothing, so the difference is the cost of merging: one returns an order, the other similarities.
 """
 
 from __future__ import annotations
@@ -22,11 +25,26 @@ from http_link import HttpLink
 from processes import Command, free_port, running
 from wire import Era
 
+from skills_core import (
+    Environment,
+    Library,
+    SelectionPolicy,
+    Similarities,
+    SkillSearch,
+    explicit_sources,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from skills_core import Reranker, Skill
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 SERVE = (sys.executable, "-m", "server", "serve", "{dir}", "--transport", "http", "--port", "{port}")
+
+QUERIES = [f"{verb} {what}" for verb in VERBS[:10] for what in OBJECTS[:10]]
+FIRST_FIVE = SelectionPolicy(top_k=5, min_score=0.0)
+WARM_UP, ROUNDS = 1, 3
 
 Params = dict[str, object]
 
@@ -38,11 +56,12 @@ def main() -> int:
     parser.add_argument("--clients", type=int, nargs="+", default=(1, 8, 32))
     parser.add_argument("--seconds", type=float, default=4.0, help="duration of each measurement")
     options = parser.parse_args()
-    searches = [_call("find_skills", query=f"{verb} {what}") for verb in VERBS[:10] for what in OBJECTS[:10]]
+    searches = [_call("find_skills", query=query) for query in QUERIES]
     reads = [_call("read_skill_file", skill=skill_name(number), path="SKILL.md") for number in range(100)]
     with tempfile.TemporaryDirectory(prefix="skillserve-bench-") as folder:
         root = Path(folder) / "skills"
         write_corpus(root, options.skills)
+        _print_cost_of_merging(root)
         port = free_port()
         with running(Command(SERVE, REPOSITORY, Path(folder)), root, port, piped=False) as process:
 
@@ -62,6 +81,33 @@ def main() -> int:
                 late = statistics.quantiles(found, n=20)[-1]
                 print(f"{count:>8}{median:>11.1f} ms{late:>7.1f} ms{floor:>11.1f} ms{median / floor:>8.1f}", flush=True)
     return 0
+
+
+def _print_cost_of_merging(root: Path) -> None:
+    """Print the median processor time of a query, in rounds that alternate between the searches."""
+    skills = Library(explicit_sources([root]), lambda: Environment(os="linux", has_bin=lambda _: True)).catalog.offered
+    cosines = {skill.path: 1 - number / len(skills) for number, skill in enumerate(skills)}
+
+    def order(_: str, given: Sequence[Skill]) -> Sequence[Skill]:
+        return given
+
+    def similar(_: str, given: Sequence[Skill]) -> Similarities:
+        return Similarities((skill, cosines[skill.path]) for skill in given)
+
+    rerankers: dict[str, Reranker | None] = {"no reranker": None, "an order": order, "similarities": similar}
+    searches = {name: SkillSearch(reranker) for name, reranker in rerankers.items()}
+    times: dict[str, list[float]] = {name: [] for name in searches}
+    for turn in range(WARM_UP + ROUNDS):
+        for query in QUERIES:
+            for name, search in searches.items():
+                begun = time.thread_time()
+                search.select(skills, query, FIRST_FIVE)
+                if turn >= WARM_UP:
+                    times[name].append((time.thread_time() - begun) * 1000)
+    floor = statistics.median(times["no reranker"])
+    for name, taken in times.items():
+        median = statistics.median(taken)
+        print(f"processor time of a query, {name}: {median:.2f} ms, ratio {median / floor:.2f}")
 
 
 def _call(tool: str, **arguments: str) -> Params:

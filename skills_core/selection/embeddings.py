@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from array import array
-from itertools import islice
 from operator import mul
 from pathlib import Path
 from threading import Lock
+from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 from weakref import ref
 
@@ -19,7 +19,7 @@ from skills_core.selection.fusion import FITTING_SIMILARITY, SIMILARITY_WEIGHT, 
 from skills_core.selection.vector_cache import MAX_DIMENSIONS, VectorCache, key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from skills_core.skill import Skill, SkillContent
 
@@ -27,6 +27,9 @@ __all__ = ["EmbeddingReranker", "Encoder", "embedded_text"]
 
 _MAX_TEXT = 2000
 # Characters of a query or skill; small models read 256 to 512 tokens.
+
+_CHUNK = 16
+# Texts that are encoded at once.
 
 _SPARE = 10_000
 # Vectors that are kept beside those of the skills of the last search, which may have been only some of all.
@@ -54,19 +57,19 @@ class EmbeddingReranker:
         cache: str | Path | None = None,
         weight: float = SIMILARITY_WEIGHT,
         fits: float = FITTING_SIMILARITY,
-        batch: int = 256,
+        seconds: float = 2.0,
     ) -> None:
         """Compute nothing yet.
 
-        `model` identifies the model and its version. One search computes the vectors of at most `batch` skills, so
-        that it does not wait for a large library; the next searches compute the others, which until then are ranked
-        by their words. `Similarities` explains `weight` and `fits`.
+        `model` identifies the model and its version. A search computes missing vectors of skills for about `seconds`;
+        the next searches compute the others, and until then rank these skills by their words. `Similarities` explains
+        `weight` and `fits`.
         """
         self._encode = encode
         self._model = model
         self._cache = VectorCache(Path(cache).expanduser(), model) if cache is not None else None
-        self._weight, self._fits, self._batch = weight, fits, batch
-        self._lock = Lock()
+        self._weight, self._fits, self._seconds = weight, fits, seconds
+        self._loading, self._encoding = Lock(), Lock()
         self._vectors: dict[bytes, bytes] | None = None
         self._keys: dict[int, tuple[ref[SkillContent], bytes]] = {}
 
@@ -77,34 +80,48 @@ class EmbeddingReranker:
             ValueError: the encoder returned something else than a vector of finite numbers for each text.
         """
         (asked,) = self._encoded([_embeddable(query)])
-        with self._lock:
-            vectors = self._vectors_of(skills, len(asked))
-        known = [(skill, vector) for skill, vector in zip(skills, vectors, strict=True) if vector]
-        cosines = _cosines(asked, [vector for _, vector in known])
-        pairs = ((skill, cosine) for (skill, _), cosine in zip(known, cosines, strict=True))
-        return Similarities(pairs, self._weight, self._fits)
-
-    def _vectors_of(self, skills: Sequence[Skill], size: int) -> list[bytes]:
-        """Return the vector of each skill, of `size` bytes; empty if it has not been computed."""
-        if self._vectors is None:
-            self._vectors = self._cache.load() if self._cache else {}
-        vectors = self._vectors
-        keys = [self._key_of(skill.content) for skill in skills]
+        vectors = self._loaded()
         # The encoder may have changed under the same name; vectors of another length cannot be compared.
-        missing = {key: skill for key, skill in zip(keys, skills, strict=True) if len(vectors.get(key, b"")) != size}
-        if missing:
-            new = self._computed({key: missing[key] for key in islice(missing, self._batch)}, size)
-            vectors.update(new)
-            self._forget(vectors, keys)
-            if self._cache:
-                self._cache.save(new)
-        return [vector if len(vector) == size else b"" for vector in (vectors.get(key, b"") for key in keys)]
+        size = len(asked)
+        keys = [self._key_of(skill.content) for skill in skills]
+        contents = {key: skill.content for key, skill in zip(keys, skills, strict=True)}
+        if any(len(vectors.get(key, b"")) != size for key in contents) and self._encoding.acquire(blocking=False):
+            # Other searches meanwhile do not wait; they use the vectors that are known.
+            try:
+                self._compute(vectors, contents, size)
+            finally:
+                self._encoding.release()
+        pairs = ((skill, vectors.get(key, b"")) for key, skill in zip(keys, skills, strict=True))
+        known = [(skill, vector) for skill, vector in pairs if len(vector) == size]
+        cosines = _cosines(asked, [vector for _, vector in known])
+        found = ((skill, cosine) for (skill, _), cosine in zip(known, cosines, strict=True))
+        return Similarities(found, self._weight, self._fits)
 
-    def _computed(self, skills: Mapping[bytes, Skill], size: int) -> dict[bytes, bytes]:
-        vectors = self._encoded([embedded_text(skill.content) for skill in skills.values()])
-        if any(len(vector) != size for vector in vectors):
-            raise ValueError("the encoder returned vectors of different lengths")
-        return dict(zip(skills, vectors, strict=True))
+    def _loaded(self) -> dict[bytes, bytes]:
+        with self._loading:
+            if self._vectors is None:
+                self._vectors = self._cache.load() if self._cache else {}
+            return self._vectors
+
+    def _compute(self, vectors: dict[bytes, bytes], contents: Mapping[bytes, SkillContent], size: int) -> None:
+        """Add missing vectors until the time is over, and keep them in the cache."""
+        missing = [key for key in contents if len(vectors.get(key, b"")) != size]
+        new: dict[bytes, bytes] = {}
+        until = monotonic() + self._seconds
+        try:
+            for at in range(0, len(missing), _CHUNK):
+                keys = missing[at : at + _CHUNK]
+                encoded = self._encoded([embedded_text(contents[key]) for key in keys])
+                if any(len(vector) != size for vector in encoded):
+                    raise ValueError("the encoder returned vectors of different lengths")
+                new |= zip(keys, encoded, strict=True)
+                if monotonic() >= until:
+                    break
+        finally:
+            vectors.update(new)
+            self._forget(vectors, contents)
+            if self._cache and new:
+                self._cache.save(new)
 
     def _key_of(self, content: SkillContent) -> bytes:
         known = self._keys.get(id(content))
@@ -113,13 +130,12 @@ class EmbeddingReranker:
             known = self._keys[id(content)] = ref(content), key_of(self._model, embedded_text(content))
         return known[1]
 
-    def _forget(self, vectors: dict[bytes, bytes], used: Iterable[bytes]) -> None:
+    def _forget(self, vectors: dict[bytes, bytes], used: Container[bytes]) -> None:
         """Drop the oldest vectors beyond the limit, but none in use."""
-        kept = set(used)
-        spare = [key for key in vectors if key not in kept]
+        spare = [key for key in vectors if key not in used]
         for key in spare[: max(0, len(spare) - _SPARE)]:
             del vectors[key]
-        self._keys = {at: known for at, known in self._keys.items() if known[0]() is not None}
+        self._keys = {at: known for at, known in self._keys.copy().items() if known[0]() is not None}
 
     def _encoded(self, texts: list[str]) -> list[bytes]:
         vectors = [_unit(vector) for vector in self._encode(texts)]
@@ -156,6 +172,6 @@ def _cosines(query: bytes, vectors: Sequence[bytes]) -> list[float]:
     except ImportError:
         asked = array("f", query).tolist()
         return [sum(map(mul, asked, memoryview(vector).cast("f"))) for vector in vectors]
-    rows = np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), -1)
+    rows = np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), len(query) // array("f").itemsize)
     products: list[float] = (rows @ np.frombuffer(query, np.float32)).tolist()
     return products

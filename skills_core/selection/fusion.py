@@ -13,10 +13,11 @@ from heapq import nsmallest
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
+from skills_core.diagnostics import one_line
 from skills_core.selection.policy import Band, Match
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from skills_core.skill import Skill
 
@@ -45,7 +46,7 @@ SIMILARITY_WEIGHT = 3.0
 FITTING_SIMILARITY = 0.25
 """The cosine from which a skill fits although the words do not show it."""
 
-_ROUNDING = 0.01
+_MAX = 1.01
 # Cosines of vectors in single precision may exceed 1 by rounding.
 
 
@@ -57,7 +58,7 @@ class Similarities:
     without a word of the query, and is not weak. Both depend on the model that computes the cosines.
 
     Raises:
-        ValueError: a number is out of range, or a skill has two cosines.
+        ValueError: a number is out of range.
     """
 
     cosines: Iterable[tuple[Skill, float]]
@@ -72,11 +73,13 @@ class Similarities:
             raise ValueError(f"weight: expected a number from 0, not {self.weight!r:.100}")
         if not math.isfinite(self.fits):
             raise ValueError(f"fits: expected a cosine, not {self.fits!r:.100}")
-        for skill, cosine in cosines:
-            if not (math.isfinite(cosine) and abs(cosine) <= 1 + _ROUNDING):
-                raise ValueError(f"{skill.key}: expected a cosine from -1 to 1, not {cosine!r:.100}")
-        if len({skill.path for skill, _ in cosines}) < len(cosines):
-            raise ValueError("expected one cosine for each skill, but a skill has two")
+        numbers = [cosine for _, cosine in cosines]
+        # A comparison of all is fast; only a failure needs to know which one.
+        if not (
+            all(map(math.isfinite, numbers)) and -_MAX <= min(numbers, default=0) <= max(numbers, default=0) <= _MAX
+        ):
+            skill, cosine = next(pair for pair in cosines if not abs(pair[1]) <= _MAX)
+            raise ValueError(f"{one_line(skill.key)[:200]}: expected a cosine from -1 to 1, not {cosine!r:.100}")
 
 
 class Reranker(Protocol):
@@ -104,17 +107,28 @@ def checked(answer: Iterable[Skill] | Similarities, candidates: Mapping[str, Ski
     """Check a reranker's answer about `candidates`, which are keyed by path; keep the first `depth` fitting skills.
 
     Raises:
-        ValueError: similarities name a skill that is not a candidate.
+        ValueError: similarities have two cosines of a skill, or one of a skill that is not a candidate.
     """
     if not isinstance(answer, Similarities):
-        # A reranker may return skills of an earlier catalog, or skills that were not passed to it.
-        known = dict.fromkeys(skill.path for skill in answer if skill.path in candidates)
-        return Reranking(tuple(candidates[path] for path in islice(known, depth)))
-    cosines = {skill.path: float(cosine) for skill, cosine in answer.cosines}
-    if unknown := next((path for path in cosines if path not in candidates), None):
-        raise ValueError(f"{unknown}: expected similarities of the passed skills only")
-    fitting = nsmallest(depth, (path for path in cosines if cosines[path] >= answer.fits), lambda p: (-cosines[p], p))
+        return Reranking(tuple(islice(_known(answer, candidates), depth)))
+    pairs = tuple(answer.cosines)
+    cosines = {skill.path: float(cosine) for skill, cosine in pairs}
+    if len(cosines) < len(pairs):
+        raise ValueError("expected one cosine for each skill, but a skill has two")
+    if unknown := cosines.keys() - candidates.keys():
+        raise ValueError(f"{one_line(min(unknown))[:200]}: expected similarities of the passed skills only")
+    fits = [path for path, cosine in cosines.items() if cosine >= answer.fits]
+    fitting = nsmallest(depth, fits, key=lambda path: (-cosines[path], path))
     return Reranking(tuple(candidates[path] for path in fitting), cosines, answer.weight, answer.fits)
+
+
+def _known(order: Iterable[Skill], candidates: Mapping[str, Skill]) -> Iterator[Skill]:
+    """Yield each candidate once; other skills may be of an earlier catalog."""
+    seen: set[str] = set()
+    for skill in order:
+        if skill.path in candidates and skill.path not in seen:
+            seen.add(skill.path)
+            yield candidates[skill.path]
 
 
 class Scored(Protocol):

@@ -42,7 +42,7 @@ def key_of(model: str, text: str) -> bytes:
 def is_unit(vector: bytes) -> bool:
     """Tell whether single-precision numbers are a vector of length 1, or of zeros only."""
     numbers = array("f", vector)
-    squares = sum(map(mul, numbers, numbers))
+    squares: float = sum(map(mul, numbers, numbers))
     return squares == 0 or abs(squares - 1) <= _TOLERANCE
 
 
@@ -78,7 +78,7 @@ class VectorCache:
 
 
 def _packed(vectors: Mapping[bytes, bytes]) -> bytes:
-    size = len(next(reversed(vectors.values()), b""))
+    *_, size = (0, *map(len, vectors.values()))
     entries = [key + vector for key, vector in vectors.items() if len(vector) == size]
     room = (MAX_FILE_SIZE - len(_MAGIC) - _LENGTH_BYTES) // (_KEY_BYTES + size + _SUM_BYTES)
     kept = entries[-room:]

@@ -155,8 +155,8 @@ class SearchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Search for skills, and skills that are inserted before a message."""
 
     reranker: Annotated[str, Meta(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None = None
-    """A function that reorders search results, as `package.module:name`. Its code runs in the server. Set it to add a
-    ranking of your own, for example by embeddings."""
+    """A function that returns skills in its order or their similarities to a query, as `package.module:name`. Its code
+    runs in the server. Set it to add a ranking of your own, for example by embeddings."""
     max_injected_chars: Annotated[int, Meta(ge=1, le=1_000_000)] = 2000
     """Longest part of a skill's body that `with_skills` and `skill_context` insert before a message, in Unicode
     code points. Raise it if skills are truncated."""

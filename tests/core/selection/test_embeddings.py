@@ -6,7 +6,7 @@ import logging
 import math
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 
 from skills_core import EmbeddingReranker, Library, SelectionPolicy, Skill, SkillSearch
 from skills_core.selection import embeddings
+from skills_core.selection.vector_cache import MAX_DIMENSIONS
 from tests.core.selection.hashing_encoder import encode
 
 TEN = SelectionPolicy(top_k=10, min_score=0.0)
@@ -121,12 +122,39 @@ def test_vectors_of_another_length_are_computed_again(skills: Skills, tmp_path: 
     assert again.texts == ["travelin"]
 
 
-def test_a_search_encodes_no_more_than_a_batch(skills: Skills) -> None:
+def test_a_search_does_not_wait_for_all_vectors(
+    tmp_path: Path, write: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    for number in range(40):
+        write(f"s{number:03}", description=f"Number {number}.")
+    many = load(tmp_path / "skills").catalog.offered
     recording = Recording()
-    reranker = EmbeddingReranker(recording, "hash", batch=2)
-    known = [len([*reranker("travelin", skills).cosines]) for _ in range(3)]
-    assert known == [2, 3, 3]
-    assert [len(call) for call in recording.calls] == [1, 2, 1, 1, 1]
+    reranker = EmbeddingReranker(recording, "hash", cache=tmp_path / "cache", seconds=0)
+    known = [len([*reranker("travelin", many).cosines]) for _ in range(4)]
+    assert known == [16, 32, 40, 40]
+    assert len(recording.texts) == 4 + len(many)
+    patient = EmbeddingReranker(encode, "hash", seconds=math.inf)
+    assert len([*patient("travelin", many).cosines]) == 40
+
+
+def test_vectors_before_a_failure_are_kept(
+    tmp_path: Path, write: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    for number in range(20):
+        write(f"s{number:03}", description=f"Number {number}.")
+    many = load(tmp_path / "skills").catalog.offered
+    broken = next(skill for skill in many if skill.name == "s019")
+
+    def fails(texts: list[str]) -> list[list[float]]:
+        if embeddings.embedded_text(broken.content) in texts:
+            raise RuntimeError("no memory")
+        return encode(texts)
+
+    with pytest.raises(RuntimeError):
+        EmbeddingReranker(fails, "hash", cache=tmp_path / "cache")("travelin", many)
+    recording = Recording()
+    EmbeddingReranker(recording, "hash", cache=tmp_path / "cache")("travelin", many)
+    assert len(recording.texts) == 1 + 4
 
 
 def test_vectors_that_are_no_longer_used_are_dropped_beyond_the_limit(
@@ -153,7 +181,7 @@ def test_vectors_that_are_no_longer_used_are_dropped_beyond_the_limit(
         [None],
         None,
         1.0,
-        [[1.0] * (embeddings.MAX_DIMENSIONS + 1)],
+        [[1.0] * (MAX_DIMENSIONS + 1)],
     ],
 )
 def test_wrong_vectors_leave_the_word_ranking(
@@ -202,12 +230,29 @@ def test_no_skills_have_no_similarities() -> None:
 def test_searches_in_several_threads_encode_each_skill_once(skills: Skills) -> None:
     recording = Recording()
     reranker = EmbeddingReranker(recording, "hash")
-    found: list[Iterable[tuple[Skill, float]]] = []
-    threads = [threading.Thread(target=lambda: found.append(reranker("forms", skills).cosines)) for _ in range(8)]
+    threads = [threading.Thread(target=reranker, args=("forms", skills)) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(recording.texts).count("forms") == 8
+    assert recording.texts.count("forms") == 8
     assert len(recording.texts) == 8 + len(skills)
-    assert all(each == found[0] for each in found)
+
+
+def test_a_search_does_not_wait_for_another_that_computes_vectors(skills: Skills) -> None:
+    begun, finish = threading.Event(), threading.Event()
+
+    def slow(texts: list[str]) -> list[list[float]]:
+        if texts != ["forms"]:
+            begun.set()
+            assert finish.wait(30)
+        return encode(texts)
+
+    reranker = EmbeddingReranker(slow, "hash")
+    first = threading.Thread(target=reranker, args=("forms", skills))
+    first.start()
+    assert begun.wait(30)
+    assert reranker("forms", skills).cosines == ()
+    finish.set()
+    first.join()
+    assert len([*reranker("forms", skills).cosines]) == len(skills)

@@ -16,7 +16,10 @@ from skills_core.disk.files import MAX_FILE_SIZE
 from skills_core.selection.vector_cache import VectorCache, key_of
 
 MODEL = "some/model"
-VECTORS = {key_of(MODEL, name): array("f", vector).tobytes() for name, vector in {"a": [1, 0], "b": [0.6, 0.8]}.items()}
+VECTORS = {
+    key_of(MODEL, "a"): array("f", [1.0, 0.0]).tobytes(),
+    key_of(MODEL, "b"): array("f", [0.6, 0.8]).tobytes(),
+}
 
 
 def saved(folder: Path) -> Path:
