@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from array import array
+from contextlib import suppress
 from hashlib import sha256
 from operator import mul
 from typing import TYPE_CHECKING
@@ -55,26 +56,33 @@ class VectorCache:
         self._name = f"{sha256(model.encode()).hexdigest()[:16]}.vectors"
 
     def load(self) -> dict[bytes, bytes]:
-        """Return the vectors by key, the ones written last at the end; damaged entries are left out."""
+        """Return the vectors by key, the ones written last at the end; log damaged entries and leave them out."""
         try:
-            raw, _ = read_file(Location(self._folder, self._name))
+            vectors, damaged = self._read()
         except FileRefusedError as error:
             if (self._folder / self._name).exists():
                 logger.warning("the cache of vectors cannot be read, so they are computed again: %s", error)
             return {}
-        vectors, damaged = _unpacked(raw)
         if damaged:
             logger.warning("%s in %s: %d damaged bytes are ignored", self._name, self._folder, damaged)
         return vectors
 
     def save(self, vectors: Mapping[bytes, bytes]) -> None:
         """Add vectors to the file; beyond the maximum size, those that were written first are dropped."""
-        known = {key: vector for key, vector in self.load().items() if key not in vectors}
+        known: dict[bytes, bytes] = {}
+        with suppress(FileRefusedError):
+            # Another process may have added some since the file was loaded.
+            known, _ = self._read()
+        kept = {key: vector for key, vector in known.items() if key not in vectors}
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            write_file(Location(self._folder, self._name), _packed({**known, **vectors}), 0o600)
+            write_file(Location(self._folder, self._name), _packed({**kept, **vectors}), 0o600)
         except (OSError, FileRefusedError) as error:
             logger.warning("the cache of vectors cannot be written: %s", error)
+
+    def _read(self) -> tuple[dict[bytes, bytes], int]:
+        raw, _ = read_file(Location(self._folder, self._name))
+        return _unpacked(raw)
 
 
 def _packed(vectors: Mapping[bytes, bytes]) -> bytes:

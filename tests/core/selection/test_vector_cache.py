@@ -64,9 +64,9 @@ def test_a_damaged_entry_is_not_read(
     file.write_bytes(damage(file.read_bytes()))
     with caplog.at_level(logging.WARNING):
         found = VectorCache(tmp_path, MODEL).load()
+        VectorCache(tmp_path, MODEL).save(VECTORS)
     assert found.items() <= VECTORS.items()
-    assert "damaged" in caplog.text
-    VectorCache(tmp_path, MODEL).save(VECTORS)
+    assert caplog.text.count("damaged bytes") == 1
     assert VectorCache(tmp_path, MODEL).load() == VECTORS
 
 
