@@ -6,6 +6,7 @@ import re
 
 __all__ = ["without_fences"]
 
+_MARKS = ("```", "~~~")
 _FENCE = re.compile(r"[ \t>]{0,64}(`{3,}|~{3,})")
 
 
@@ -14,10 +15,12 @@ def without_fences(text: str) -> str:
 
     An unclosed fence extends to the end of the text.
     """
+    if not any(mark in text for mark in _MARKS):
+        return text
     kept: list[str] = []
     fence = ""
     for line in text.split("\n"):
-        mark = _FENCE.match(line)
+        mark = _FENCE.match(line) if _MARKS[0] in line or _MARKS[1] in line else None
         if fence:
             if mark and mark[1].startswith(fence) and not line[mark.end() :].strip():
                 fence = ""

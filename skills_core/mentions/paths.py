@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
+from skills_core.mentions.places import in_ascii, lines_at, positions_of
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
@@ -30,8 +32,14 @@ _MAX_PREFIX = 64
 
 # The patterns are compiled on first use, so that no start waits for them.
 
-_PATH_LIKE = r"(?a)(?<![A-Za-z0-9_.~@+%/\\-])[A-Za-z0-9_~@+%-]*+[./\\][A-Za-z0-9_.~@+%/\\-]*+"
-# A word with a dot or a slash in it: `forms.md`, `./scripts/run.py`, `~/.claude/skills`, `/run.py` after `{baseDir}`.
+_PATH_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~@+%/\\-")
+_TOKEN = r"[A-Za-z0-9_.~@+%/\\-]+"
+# A word of the characters of paths: `forms.md`, `./scripts/run.py`, `~/.claude/skills`, `/run.py` after `{baseDir}`.
+
+_TOKEN_OR_QUOTE = rf"{_TOKEN}|[`(]"
+
+_MAX_SOUGHT = 64
+# Up to this many names of files a search for each name is faster than a look at each word.
 
 _QUOTED = r"`([^`\n]{1,255})`|\]\(<([^<>\n]{1,255})>|\]\(([^()\n]{1,255})\)"
 # A whole code span or a link's target: `my notes.md`, [the form](<my form.md>), [the form](form.md#top).
@@ -80,7 +88,8 @@ def mentioned_paths(body: str, files: Collection[str], names: Collection[str] = 
 
     `names` are the names that this folder may have where the skill is installed: its own, and the skill's.
     """
-    mentions = sorted((*_in_tokens(body, files, names), *_in_quotes(body, files)))
+    places = _places(body, files)
+    mentions = sorted((*_in_tokens(body, files, names, places), *_in_quotes(body, files, places)))
     return PathMentions(_unique(mention.path for mention in mentions), _unique(mention.folder for mention in mentions))
 
 
@@ -89,14 +98,21 @@ def _unique(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, texts)))
 
 
-def _in_tokens(body: str, files: Collection[str], names: Collection[str]) -> Iterator[_Mention]:
+def _places(body: str, files: Collection[str]) -> list[int]:
+    """Return where a body may name a file: where it has a name, or a `%`, which may escape any character of one."""
+    sought = {"%", *(path.rpartition("/")[2] for path in files)}
+    if len(sought) > _MAX_SOUGHT:
+        return [match.start() for match in re.finditer(_TOKEN_OR_QUOTE, body)]
+    text = in_ascii(body)
+    parts = ((name, text if name.isascii() else body) for name in sought if name)
+    return sorted({position for name, where in parts for position in positions_of(name, where)})
+
+
+def _in_tokens(body: str, files: Collection[str], names: Collection[str], places: Iterable[int]) -> Iterator[_Mention]:
     """Find files named by words that look like paths."""
     depths = sorted({path.count("/") + 1 for path in files})
-    for match in re.finditer(_PATH_LIKE, body):
-        if len(match[0]) > _MAX_WORD:
-            continue
-        start = match.start()
-        parts = _parts(match[0])
+    for start, token in _tokens(body, places):
+        parts = _parts(token)
         before = body[max(0, start - _MAX_PREFIX) : start]
         for depth in depths:
             path = "/".join(parts[-depth:])
@@ -108,14 +124,30 @@ def _in_tokens(body: str, files: Collection[str], names: Collection[str]) -> Ite
                 break
 
 
-def _in_quotes(body: str, files: Collection[str]) -> Iterator[_Mention]:
+def _tokens(body: str, places: Iterable[int]) -> Iterator[tuple[int, str]]:
+    """Yield the words that look like paths at the places, which ascend; with each word, yield where it begins."""
+    token, end = re.compile(_TOKEN), 0
+    for place in places:
+        match = token.match(body, place) if place >= end else None
+        if match is None:
+            continue
+        start, least, end = place, max(end, place - _MAX_WORD), match.end()
+        while start > least and body[start - 1] in _PATH_CHARACTERS:
+            start -= 1
+        word = body[start:end]
+        if len(word) <= _MAX_WORD and ("." in word or "/" in word or "\\" in word):
+            yield start, word
+
+
+def _in_quotes(body: str, files: Collection[str], places: Iterable[int]) -> Iterator[_Mention]:
     """Find files named by a whole code span or link, where names may have blanks and letters of any script."""
-    for match in re.finditer(_QUOTED, body):
-        code, *targets = match.groups()
-        target = next(filter(None, targets), "")
-        path = (code or unquote(target.partition("#")[0].partition(' "')[0])).strip().removeprefix("./")
-        if path in files and not (code and path in _GENERIC_NAMES):
-            yield _Mention(match.start() + 1, path, "")
+    for offset, line in lines_at(places, body):
+        for match in re.finditer(_QUOTED, line):
+            code, *targets = match.groups()
+            target = next(filter(None, targets), "")
+            path = (code or unquote(target.partition("#")[0].partition(' "')[0])).strip().removeprefix("./")
+            if path in files and not (code and path in _GENERIC_NAMES):
+                yield _Mention(offset + match.start() + 1, path, "")
 
 
 def _parts(token: str) -> list[str]:
