@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
 
 from server.config.settings import OptionalTool
+from server.hosting.activation_texts import ActivationTexts
 from server.hosting.catalog_log import log_change
 from server.hosting.reranker import load_reranker
 from server.hosting.server_guard import ServerGuard
@@ -91,6 +93,7 @@ class Host:
         self._views = Views(library, settings, rule, used=used, scripts=self.scripts, reranker=reranker)
         self.guard = ServerGuard(lambda: self.everything, settings, views_differ=self._views.differ)
         self.reader = VerifiedReader(library.sources, self.reload)
+        self.texts = ActivationTexts(self.view_called)
         self.searching = anyio.CapacityLimiter(MAX_SEARCHES)
         self._reloading = anyio.Lock()
         self._backoff = backoff or Backoff()
@@ -153,6 +156,8 @@ class Host:
                         log_change(change)
                     await self._views.announce()
                     self._failed = False
+                    if change:
+                        self.texts.refresh(partial(self.change_in, change=change))
                 finally:
                     self._note_unread()
                 return change

@@ -66,12 +66,12 @@ class _Outlines:
     """Creates outlines; equal ones share one object, since many models load the same skill."""
 
     def __init__(self) -> None:
-        self._shared: weakref.WeakValueDictionary[str, _Outline] = weakref.WeakValueDictionary()
+        self._shared: weakref.WeakValueDictionary[tuple[object, ...], _Outline] = weakref.WeakValueDictionary()
 
     def of(self, content: SkillContent) -> _Outline:
         files = tuple(sorted((path, file.digest) for path, file in files_for_models(content).items()))
         outline = _Outline(content.folder, content.main.digest if content.main else None, files)
-        return self._shared.setdefault(_digest_of((outline.folder, outline.main, *files)), outline)
+        return self._shared.setdefault((outline.folder, outline.main, files), outline)
 
 
 @dataclass(slots=True)
@@ -125,7 +125,7 @@ class Conversation:
         earlier results. If asked again after "unchanged", send the text: the server cannot see the model's context.
         """
         before, now = self._loaded.get(skill.path), self._outlines.of(skill.content)
-        given = _digest_of(sorted(values.items()))
+        given = _digest_of(sorted(values.items())) if values else ""
         remembered = before is not None and keeps and _is_same(before, now, given)
         claimed = have is not None and have == skill.digest and not values and not _has_other_files(before, now)
         short = (remembered or claimed) and not force and not (before is not None and before.short)

@@ -15,7 +15,7 @@ from server.protocol.activation.recipients import recipient_of
 from server.protocol.tools.skill_context import ContextHandlers
 from server.wire.errors import InvalidRequestError
 from skills_core.diagnostics import one_line
-from skills_core.rendering import activation_inputs, render_activation, render_request
+from skills_core.rendering import activation_inputs, render_request
 
 if TYPE_CHECKING:
     import mcp_types as types
@@ -57,6 +57,6 @@ class PromptHandlers:
         self._host.usage.add(skill.key)
         logger.debug("activated %s %s", one_line(skill.key), skill.digest)
         recipient = recipient_of(ctx, self._host.settings, local=self._local)
-        texts = [render_activation(skill, values, recipient), render_request(skill, message)]
+        texts = [self._host.texts.text(skill, values, recipient), render_request(skill, message)]
         messages = [{"role": "user", "content": {"type": "text", "text": text}} for text in texts]
         return {"description": skill.description, "messages": messages, **COMPLETE}

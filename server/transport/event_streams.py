@@ -60,8 +60,8 @@ class EventStreams:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        session = Headers(scope=scope).get("mcp-session-id", "")
-        response = _Response(is_listener=scope["method"] == "GET" and session != "")
+        session = Headers(scope=scope).get("mcp-session-id", "") if scope["method"] == "GET" else ""
+        response = _Response(is_listener=session != "")
         with ExitStack() as stack:
 
             async def tracked_send(message: Message) -> None:

@@ -108,6 +108,7 @@ async def _serve_http(host: Host, server: HttpServer, listener: socket.socket, a
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(host.follow)
         tasks.start_soon(host.usage.run)
+        tasks.start_soon(host.texts.run)
         tasks.start_soon(server.runs.run)
         tasks.start_soon(reload_when_asked, host)
         if admin is not None:

@@ -37,6 +37,7 @@ async def _serve(host: Host, opening: Opening | None) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_follow, host, answered)
         tasks.start_soon(host.usage.run)
+        tasks.start_soon(host.texts.run)
         tasks.start_soon(server.runs.run)
         tasks.start_soon(_cancel_when_asked_to_stop, server, tasks.cancel_scope)
         tasks.start_soon(reload_when_asked, host)

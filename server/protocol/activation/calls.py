@@ -13,7 +13,7 @@ from server.protocol.activation.recipients import recipient_of
 from server.wire.arguments import flag, string
 from server.wire.errors import InvalidRequestError
 from skills_core.diagnostics import one_line
-from skills_core.rendering import activation_inputs, render_activation, render_request, render_unchanged
+from skills_core.rendering import activation_inputs, render_request, render_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +64,7 @@ class Activation:
         self._host.usage.add(skill.key)
         if delivery.text:
             recipient = recipient_of(ctx, self._host.settings, local=self._local)
-            text = render_activation(skill, values, recipient, replaces=delivery.replaces)
+            text = self._host.texts.text(skill, values, recipient, replaces=delivery.replaces)
         else:
             text = render_unchanged(skill)
         content = [{**text_block(text), "annotations": _KEEP}]

@@ -20,6 +20,7 @@ from server.listing.envelope import text_block, tool_result
 from server.listing.resources import contents_of, mime_type
 from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, MAX_TAGS, READ
 from server.protocol.activation.calls import Activation
+from server.protocol.activation.recipients import recipient_of
 from server.protocol.conversations import Conversations
 from server.protocol.tool_call import Tool, ToolCall, has_skills
 from server.protocol.tools.admin import AdminHandlers
@@ -63,6 +64,7 @@ class ToolHandlers:
         `exchanges` converses with clients during a call; `runs` has the service that runs skills.
         """
         self._host = host
+        self._local = local
         self.conversations = Conversations(local=local)
         guard = GuardHandler(host)
         self._declared = DeclaredToolHandler(host, exchanges)
@@ -84,6 +86,7 @@ class ToolHandlers:
         if params is not None and params.cursor is not None:
             raise InvalidRequestError("invalid cursor: this list has one page; ask for it without a cursor")
         view = self._host.view(ctx)
+        self._host.texts.expect(view.name, recipient_of(ctx, view.settings, local=self._local))
         client, conversation = client_of(ctx), self.conversations.of(ctx, view.changes)
         listed = view.tools(layout_for(client, view.settings))
         return with_news_tool(listed, conversation, view) if client.announces_tools else listed

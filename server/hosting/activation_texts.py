@@ -1,0 +1,160 @@
+"""Texts of activations, rendered before a model asks for them.
+
+Rendering the text of a skill searches its body for tools and files, which takes longer than the rest of a request. So
+the texts for a client are rendered after it has listed the tools, and those of changed skills after a reload, in the
+background and one at a time. A text that is not there yet is rendered by the request for it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict, deque
+from itertools import chain, islice
+from typing import TYPE_CHECKING, NamedTuple
+
+import anyio
+import anyio.to_thread
+
+from skills_core.diagnostics import one_line
+from skills_core.rendering import render_activation
+from skills_core.skill import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from server.hosting.views import View, ViewName
+    from skills_core.library import Change
+    from skills_core.rendering.recipient import Recipient
+    from skills_core.skill import Skill
+
+__all__ = ["ActivationTexts"]
+
+logger = logging.getLogger(__name__)
+
+MAX_CHARACTERS = 8_000_000
+"""Most characters of all texts together; the text that was used longest ago is dropped first."""
+
+MAX_PREPARED = 500
+"""Most skills whose texts are prepared for one kind of client, those that are offered first."""
+
+MAX_CLIENTS = 8
+"""Most kinds of clients for which texts are prepared."""
+
+_LONG = 30_000
+# Characters of a body that may be searched on the event loop; this takes about as long as a request.
+
+_QUIET_SECONDS = 0.2
+# After the request or reload that makes texts due: more requests follow a client's first ones.
+
+_PAUSE_SECONDS = 0.001
+# Between two texts, so that a request waits for one of them at most.
+
+
+class _Text(NamedTuple):
+    """The text of one skill for one recipient."""
+
+    skill: Skill
+    text: str
+
+
+class ActivationTexts:
+    """The texts of one server: the same as `render_activation` returns, rendered once for each state of a skill."""
+
+    def __init__(self, view: Callable[[ViewName], View]) -> None:
+        """Render nothing yet; `view` returns a view of the current catalog."""
+        self._view = view
+        self._kept: OrderedDict[tuple[str, Recipient], _Text] = OrderedDict()
+        self._free = MAX_CHARACTERS
+        self._clients: OrderedDict[tuple[ViewName, Recipient], None] = OrderedDict()
+        self._jobs: deque[Iterator[tuple[Skill, Recipient]]] = deque()
+        self._due = anyio.Event()
+        self._is_first = True
+
+    def text(
+        self, skill: Skill, values: Mapping[str, str], recipient: Recipient, *, replaces: str | None = None
+    ) -> str:
+        """Return the text that hands `skill` to a model; the parameters are those of `render_activation`."""
+        if values or replaces:
+            return render_activation(skill, values, recipient, replaces=replaces)
+        key = (skill.path, recipient)
+        kept = self._kept.get(key)
+        if kept is not None and kept.skill is skill:
+            self._kept.move_to_end(key)
+            return kept.text
+        text = render_activation(skill, values, recipient)
+        self._keep(skill, recipient, text)
+        return text
+
+    def expect(self, view: ViewName, recipient: Recipient) -> None:
+        """Prepare the skills of a view for a recipient, which has listed the tools."""
+        client = (view, recipient)
+        if client in self._clients:
+            return
+        self._clients[client] = None
+        if len(self._clients) > MAX_CLIENTS:
+            self._clients.popitem(last=False)
+        self._add(self._offered(view, recipient))
+
+    def refresh(self, changes: Callable[[ViewName], Change]) -> None:
+        """Prepare the skills that a reload has changed; `changes` returns the change in a view."""
+        for view, recipient in self._clients:
+            change = changes(view)
+            changed = (*change.added, *(new for _, new in change.updated))
+            self._add((skill, recipient) for skill in changed[:MAX_PREPARED] if _is_offered(skill))
+
+    async def run(self) -> None:
+        """Prepare texts when they are due, until cancelled."""
+        while True:
+            await self._due.wait()
+            await anyio.sleep(_QUIET_SECONDS)
+            while self._jobs:
+                for skill, recipient in self._jobs.popleft():
+                    if self._is_missing(skill, recipient):
+                        await anyio.sleep(_PAUSE_SECONDS)
+                        await self._prepare(skill, recipient)
+            self._due = anyio.Event()
+
+    def _is_missing(self, skill: Skill, recipient: Recipient) -> bool:
+        """Tell whether a text is not there, and would displace no other."""
+        kept = self._kept.get((skill.path, recipient))
+        return (kept is None or kept.skill is not skill) and self._free > len(skill.body)
+
+    async def _prepare(self, skill: Skill, recipient: Recipient) -> None:
+        try:
+            if self._is_first or len(skill.body) > _LONG:
+                # The first text imports the tables of tools.
+                text = await anyio.to_thread.run_sync(render_activation, skill, {}, recipient)
+                self._is_first = False
+            else:
+                text = render_activation(skill, {}, recipient)
+        except Exception:
+            # The request for the text reports it; other skills are prepared.
+            logger.exception("cannot prepare the text of the skill %s", one_line(skill.key))
+        else:
+            self._keep(skill, recipient, text)
+
+    def _add(self, job: Iterator[tuple[Skill, Recipient]]) -> None:
+        self._jobs.append(job)
+        while len(self._jobs) > MAX_CLIENTS:
+            self._jobs.popleft()
+        self._due.set()
+
+    def _offered(self, view: ViewName, recipient: Recipient) -> Iterator[tuple[Skill, Recipient]]:
+        """Yield the skills of a view that models are offered first."""
+        current = self._view(view)
+        skills = chain(current.first, current.catalog.offered)
+        yield from ((skill, recipient) for skill in islice(skills, MAX_PREPARED))
+
+    def _keep(self, skill: Skill, recipient: Recipient, text: str) -> None:
+        key = (skill.path, recipient)
+        older = self._kept.pop(key, None)
+        self._free += len(older.text) if older is not None else 0
+        self._kept[key] = _Text(skill, text)
+        self._free -= len(text)
+        while self._free < 0:
+            _, dropped = self._kept.popitem(last=False)
+            self._free += len(dropped.text)
+
+
+def _is_offered(skill: Skill) -> bool:
+    return skill.state is State.ACTIVE and skill.model_invocable
