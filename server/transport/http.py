@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from server.transport.admin_routes import guarded_routes, open_routes
 from server.transport.event_streams import EventStreams
+from server.transport.joined_writes import JoiningProtocol
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from starlette.requests import Request
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from server.config.settings import HttpSettings
     from server.exchange.registry import ExchangeRegistry
@@ -96,7 +97,24 @@ def build_app(server: SkillServer, host: Host, *, streams: bool = False) -> Even
         transport_security=security,
         custom_starlette_routes=[Route("/health", health), *guarded_routes(host, security)],
     )
-    return EventStreams(app, server.handshake.reachable)
+    return EventStreams(_with_direct_endpoint(app, settings.path), server.handshake.reachable)
+
+
+def _with_direct_endpoint(app: Starlette, path: str) -> ASGIApp:
+    """Return an application that passes requests for the MCP endpoint to it at once, and all others to `app`.
+
+    Without middleware of its own, Starlette's layers add nothing to this endpoint but time: it answers every method, and
+    uvicorn answers an exception as they would.
+    """
+    endpoint = next(route.app for route in app.routes if isinstance(route, Route) and route.path == path)
+    if app.user_middleware:
+        return app
+
+    async def direct(scope: Scope, receive: Receive, send: Send) -> None:
+        is_endpoint = scope["type"] == "http" and scope["path"] == path and not scope.get("root_path")
+        await (endpoint if is_endpoint else app)(scope, receive, send)
+
+    return direct
 
 
 def checks_host(settings: HttpSettings) -> bool:
@@ -124,6 +142,7 @@ class _Uvicorn(uvicorn.Server):
     def __init__(self, app: ASGIApp, lifespan: Literal["on", "off"]) -> None:
         config = uvicorn.Config(
             app,
+            http=JoiningProtocol,
             log_config=None,
             access_log=False,
             lifespan=lifespan,

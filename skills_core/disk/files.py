@@ -29,6 +29,7 @@ __all__ = [
     "Fingerprint",
     "Location",
     "Reader",
+    "read_at_once",
     "read_file",
     "read_regular",
 ]
@@ -99,6 +100,18 @@ def read_file(location: Location, limit: int = MAX_FILE_SIZE) -> tuple[bytes, Fi
         return reader.read(location, limit)
 
 
+def read_at_once(location: Location, limit: int) -> bytes | None:
+    """Return the bytes of a regular file of at most `limit` bytes if the system has them in memory.
+
+    None means that reading would wait for the disk, that the system cannot tell, or that `read_file` would refuse the
+    file or fail. Opening does not wait where a look at the metadata does not.
+    """
+    if not hasattr(os, "preadv") or not hasattr(os, "RWF_NOWAIT"):
+        return None
+    with Reader() as reader:
+        return reader.read_at_once(location, limit)
+
+
 class Reader:
     """Reads files, and keeps the folders on the way open for the next reads; a context manager."""
 
@@ -129,6 +142,27 @@ class Reader:
             return read_regular(handle, relative, limit)
         except OSError as error:
             raise _refusal(relative, error) from None
+        finally:
+            os.close(handle)
+
+    def read_at_once(self, location: Location, limit: int) -> bytes | None:
+        """Read for the function of the same name."""
+        root, relative = location
+        folder, _, name = relative.rpartition("/")
+        try:
+            handle = self._open(root, folder, name)
+        except (OSError, FileRefusedError):
+            return None
+        try:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
+                return None
+            content = bytearray(status.st_size + 1)
+            if os.preadv(handle, [content], 0, os.RWF_NOWAIT) != status.st_size:
+                return None
+            return bytes(content[:-1])
+        except OSError:
+            return None
         finally:
             os.close(handle)
 

@@ -124,7 +124,7 @@ def activation_inputs(
     """
     values = {name: value for name, value in arguments.items() if value}
     message = message or values.get(FREE_ARGUMENT)
-    if FREE_ARGUMENT not in parameters_of(skill.body):
+    if FREE_ARGUMENT in values and FREE_ARGUMENT not in parameters_of(skill.body):
         values.pop(FREE_ARGUMENT, None)
     return values, message
 

@@ -60,7 +60,9 @@ class Activation:
             force=flag(arguments, "force"),
             keeps=not client_of(ctx).compacts,
         )
-        logger.debug("activated %s %s%s", one_line(skill.key), skill.digest, "" if delivery.text else " (unchanged)")
+        if logger.isEnabledFor(logging.DEBUG):
+            state = "" if delivery.text else " (unchanged)"
+            logger.debug("activated %s %s%s", one_line(skill.key), skill.digest, state)
         self._host.usage.add(skill.key)
         if delivery.text:
             recipient = recipient_of(ctx, self._host.settings, local=self._local)
