@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 # A larger interquartile ratio means that the machine was busy with other work.
 STEADY = 1.5
 
+# Fewer samples have no 95th percentile.
+ENOUGH = 15
+
 
 @dataclass(frozen=True)
 class Effort:
@@ -51,13 +54,23 @@ class Case:
 
 @dataclass(frozen=True)
 class Figure:
-    """One measurement of both servers; `spread` is the larger ratio of upper to lower quartile."""
+    """One measurement of both servers; `spread` is the larger ratio of upper to lower quartile.
+
+    The times are medians and, of enough samples, the times that 95 % of the calls do not exceed.
+    """
 
     name: str
     floor_ms: float
     ours_ms: float
     spread: float
     samples: int
+    floor_p95_ms: float | None = None
+    ours_p95_ms: float | None = None
+
+    @property
+    def ratio_p95(self) -> float | None:
+        """Our 95th percentile divided by the floor's."""
+        return self.ours_p95_ms / self.floor_p95_ms if self.ours_p95_ms and self.floor_p95_ms else None
 
     @property
     def ratio(self) -> float:
@@ -89,7 +102,14 @@ class Outcome:
 def figure(name: str, floor: list[float], ours: list[float]) -> Figure:
     """Summarize the seconds that both servers took."""
     spread = max(_spread(floor), _spread(ours))
-    return Figure(name, statistics.median(floor) * 1e3, statistics.median(ours) * 1e3, spread, len(ours))
+    medians = statistics.median(floor) * 1e3, statistics.median(ours) * 1e3
+    if min(len(floor), len(ours)) < ENOUGH:
+        return Figure(name, *medians, spread, len(ours))
+    return Figure(name, *medians, spread, len(ours), _p95(floor) * 1e3, _p95(ours) * 1e3)
+
+
+def _p95(times: list[float]) -> float:
+    return statistics.quantiles(times, n=20, method="inclusive")[-1]
 
 
 def _spread(times: list[float]) -> float:

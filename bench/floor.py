@@ -45,12 +45,14 @@ Result = TypeVar("Result")
 class Answers:
     """Recorded results: at run time the dicts of the file, which the SDK accepts in place of its models.
 
-    `pages` maps cursors to pages of `skills/list`; the first page has an empty cursor.
+    `pages` maps cursors to pages of `skills/list`; the first page has an empty cursor. `files` has the results of
+    `read_skill_file` by skill and path, joined by a slash.
     """
 
     tools: ListToolsResult
     schemas: dict[str, dict[str, Any]]
     activations: dict[str, CallToolResult]
+    files: dict[str, CallToolResult]
     reads: dict[str, ReadResourceResult]
     pages: dict[str, dict[str, Any]]
     skills: dict[str, dict[str, Any]]
@@ -96,7 +98,10 @@ def build(answers: Answers, skills: int) -> Server[Any]:
         return answers.tools
 
     async def call_tool(_: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
-        return _found(answers.activations, (params.arguments or {}).get("name", ""))
+        given = params.arguments or {}
+        if params.name == "read_skill_file":
+            return _found(answers.files, f"{given['skill']}/{given['path']}")
+        return _found(answers.activations, given.get("name", ""))
 
     async def read(_: ServerRequestContext[Any], params: ReadResourceRequestParams) -> ReadResourceResult:
         return _found(answers.reads, params.uri)

@@ -1,29 +1,34 @@
 """Measure a case: the same method for every size, transport and era.
 
 The two servers alternate, by process and by block of calls, so that other load on the machine affects both equally.
-Every figure is a median.
+Every figure is a median, with a 95th percentile where there are enough samples.
 """
 
 from __future__ import annotations
 
 import gc
 import json
+import time
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from cases import Case, Effort, Figure, Outcome, figure
 from edits import edit_delays
-from record import operations, record
+from record import first_operations, operations, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from client import Client
-    from record import Walk
+    from record import Call, Walk
+    from wire import Answer
 
 BLOCK = 10
 WARM_UP = 20
+FIRSTS = 200
+# A model reads the list of tools before it calls one.
+READING_SECONDS = 1.0
 
 
 def measure(case: Case, effort: Effort) -> Outcome:
@@ -40,7 +45,8 @@ def measure(case: Case, effort: Effort) -> Outcome:
         differing = [name for name, walks in wanted.items() if not _same_answers(floor, ours, walks)]
         figures += [_latency(name, floor, ours, walks, effort.calls) for name, walks in wanted.items()]
         edits_ms, missed = edit_delays(ours, case.folder, names[: effort.edits])
-    return Outcome(case, figures, edits_ms, missed, differing)
+    firsts, others = _first_calls(case)
+    return Outcome(case, [*figures, *firsts], edits_ms, missed, [*differing, *others])
 
 
 def _edits(case: Case, effort: Effort) -> Outcome:
@@ -61,6 +67,39 @@ def _cold_start(case: Case, count: int) -> Figure:
             with case.connect(command) as client:
                 taken.append(client.timed("tools/list").end - client.spawned)
     return figure("cold start to tools/list", times[0][1:], times[1][1:])
+
+
+def _first_calls(case: Case) -> tuple[list[Figure], list[str]]:
+    """Time the first calls for each of many skills on new servers; also return the names of different answers."""
+    with case.connect(case.ours) as client:
+        names, answers = record(client, FIRSTS)
+    case.answers.write_text(json.dumps(answers), encoding="utf-8")
+    figures, differing = [], []
+    with ExitStack() as stack:
+        floor, ours = (stack.enter_context(case.connect(command)) for command in (case.floor, case.ours))
+        for client in (floor, ours):
+            client.call("tools/list")
+        time.sleep(READING_SECONDS)
+        for name, calls in first_operations(names).items():
+            answered = _once(floor, ours, calls)
+            figures.append(figure(f"{name} p50", *([answer.seconds for answer in each] for each in answered)))
+            floors, own = ([answer.reply["result"] for answer in each] for each in answered)
+            differing += [name] if floors != own else []
+    return figures, differing
+
+
+def _once(floor: Client, ours: Client, calls: Sequence[Call]) -> tuple[list[Answer], list[Answer]]:
+    """Send each call to both servers once, in blocks of alternating order; the first is the warm-up."""
+    answered: tuple[list[Answer], list[Answer]] = ([], [])
+    turns = [(floor, answered[0]), (ours, answered[1])]
+    for client, _ in turns:
+        _block(client, [[calls[0]]] * WARM_UP)
+    with _no_garbage_collection():
+        for start in range(1, len(calls), BLOCK):
+            for client, answers in turns:
+                answers += [client.timed(*call) for call in calls[start : start + BLOCK]]
+            turns.reverse()
+    return answered
 
 
 def _same_answers(floor: Client, ours: Client, walks: Sequence[Walk]) -> bool:

@@ -33,6 +33,7 @@ def operations(names: list[str], cursors: Iterable[str]) -> dict[str, list[Walk]
         "activate_skill": [[_activation(name)] for name in names],
         "read SKILL.md": [[_reading(main_uri(name))] for name in names],
         "read bundled file": [[_reading(uri)] for uri in _bundled_uris(names)],
+        "read_skill_file": [[_file(*file)] for file in _other_files(names)],
         "skills/list, all pages": [[_listing(cursor) for cursor in cursors]],
         "skills/get": [[_getting(main_uri(name))] for name in names],
         "directory read, skill": [[_directory(uri)] for uri in _root_uris(names)],
@@ -40,14 +41,24 @@ def operations(names: list[str], cursors: Iterable[str]) -> dict[str, list[Walk]
     }
 
 
-def record(client: Client) -> tuple[list[str], Message]:
+def first_operations(names: list[str]) -> dict[str, list[Call]]:
+    """Return the operations of which a skill's first is timed, with one call for each skill."""
+    return {
+        "first activate_skill": [_activation(name) for name in names],
+        "first read of a file": [_reading(uri) for uri in _bundled_uris(names)],
+        "first read_skill_file": [_file(*file) for file in _other_files(names)],
+    }
+
+
+def record(client: Client, sample: int = SAMPLE) -> tuple[list[str], Message]:
     """Send every request once; return the names of the sampled skills and the results."""
     tools = client.call("tools/list")
-    names = _sample(tools)
+    names = _sample(tools, sample)
     reads = [main_uri(name) for name in names] + _bundled_uris(names)
     answers = {
         "tools": tools,
         "activations": {name: client.call(*_activation(name)) for name in names},
+        "files": {"/".join(file): client.call(*_file(*file)) for file in _other_files(names)},
         "reads": {uri: client.call(*_reading(uri)) for uri in reads},
         "pages": _pages(client),
         "skills": {uri: client.call(*_getting(uri)) for uri in map(main_uri, names)},
@@ -70,6 +81,11 @@ def _bundled_uris(names: list[str]) -> list[str]:
     return [f"skill://{name}/{BUNDLED[index % len(BUNDLED)]}" for index, name in enumerate(names)]
 
 
+def _other_files(names: list[str]) -> list[tuple[str, str]]:
+    """Return a skill and another bundled file for each name."""
+    return [(name, BUNDLED[(index + 1) % len(BUNDLED)]) for index, name in enumerate(names)]
+
+
 def _root_uris(names: list[str]) -> list[str]:
     return [f"skill://{name}" for name in names]
 
@@ -90,18 +106,22 @@ def _pages(client: Client) -> dict[str, Message]:
     return pages
 
 
-def _sample(tools: Message) -> list[str]:
+def _sample(tools: Message, count: int) -> list[str]:
     """Return names that are spread over the whole enum of the tool."""
     try:
         schema = next(tool["inputSchema"] for tool in tools["tools"] if tool["name"] == "activate_skill")
         names: list[str] = schema["properties"]["name"]["enum"]
     except (StopIteration, KeyError) as error:
         raise BenchError("tools/list offers no activate_skill with an enum of names") from error
-    return names[:: max(1, len(names) // SAMPLE)][:SAMPLE]
+    return names[:: max(1, len(names) // count)][:count]
 
 
 def _activation(name: str) -> Call:
     return ("tools/call", {"name": "activate_skill", "arguments": {"name": name, "force": True}})
+
+
+def _file(skill: str, path: str) -> Call:
+    return ("tools/call", {"name": "read_skill_file", "arguments": {"skill": skill, "path": path}})
 
 
 def _reading(uri: str) -> Call:

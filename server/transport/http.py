@@ -103,8 +103,8 @@ def build_app(server: SkillServer, host: Host, *, streams: bool = False) -> Even
 def _with_direct_endpoint(app: Starlette, path: str) -> ASGIApp:
     """Return an application that passes requests for the MCP endpoint to it at once, and all others to `app`.
 
-    Without middleware of its own, Starlette's layers add nothing to this endpoint but time: it answers every method, and
-    uvicorn answers an exception as they would.
+    Without middleware of its own, Starlette's layers add nothing to this endpoint but time: it answers every method,
+    and uvicorn answers an exception as they would.
     """
     endpoint = next(route.app for route in app.routes if isinstance(route, Route) and route.path == path)
     if app.user_middleware:

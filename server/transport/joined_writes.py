@@ -50,6 +50,7 @@ class JoinedWrites(asyncio.Transport):
 
     def abort(self) -> None:
         """Close at once."""
+        self._head = b""
         self._transport.abort()
 
     def is_closing(self) -> bool:

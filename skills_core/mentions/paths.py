@@ -33,10 +33,10 @@ _MAX_PREFIX = 64
 # The patterns are compiled on first use, so that no start waits for them.
 
 _PATH_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~@+%/\\-")
-_TOKEN = r"[A-Za-z0-9_.~@+%/\\-]+"
+_PATH_WORD = r"[A-Za-z0-9_.~@+%/\\-]+"
 # A word of the characters of paths: `forms.md`, `./scripts/run.py`, `~/.claude/skills`, `/run.py` after `{baseDir}`.
 
-_TOKEN_OR_QUOTE = rf"{_TOKEN}|[`(]"
+_WORD_OR_QUOTE = rf"{_PATH_WORD}|[`(]"
 
 _MAX_SOUGHT = 64
 # Up to this many names of files a search for each name is faster than a look at each word.
@@ -102,7 +102,7 @@ def _places(body: str, files: Collection[str]) -> list[int]:
     """Return where a body may name a file: where it has a name, or a `%`, which may escape any character of one."""
     sought = {"%", *(path.rpartition("/")[2] for path in files)}
     if len(sought) > _MAX_SOUGHT:
-        return [match.start() for match in re.finditer(_TOKEN_OR_QUOTE, body)]
+        return [match.start() for match in re.finditer(_WORD_OR_QUOTE, body)]
     text = in_ascii(body)
     parts = ((name, text if name.isascii() else body) for name in sought if name)
     return sorted({position for name, where in parts for position in positions_of(name, where)})
@@ -126,7 +126,7 @@ def _in_tokens(body: str, files: Collection[str], names: Collection[str], places
 
 def _tokens(body: str, places: Iterable[int]) -> Iterator[tuple[int, str]]:
     """Yield the words that look like paths at the places, which ascend; with each word, yield where it begins."""
-    token, end = re.compile(_TOKEN), 0
+    token, end = re.compile(_PATH_WORD), 0
     for place in places:
         match = token.match(body, place) if place >= end else None
         if match is None:

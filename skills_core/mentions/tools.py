@@ -35,8 +35,8 @@ _AMBIGUOUS = frozenset(
 _UNMISTAKABLE = frozenset({"Bash", "Glob", "Grep"})
 # Hardly ever anything but tools when capitalised in a code span.
 
-# The patterns are compiled on first use, so that no start waits for them. Each begins with what a search can skip to, or
-# is applied to a line or a position that a plain search has found: bodies are long, and few of them mention tools.
+# The patterns are compiled on first use, so that no start waits for them. Most are applied only to lines or positions
+# that a plain search has found: bodies are long, and few words in them name tools.
 
 _WORD = r"(?a)(?<![\w$-])[A-Za-z][A-Za-z0-9_-]*"
 # `Read`, `run_shell_command`, `mcp__chrome-devtools__new_page`.
@@ -213,7 +213,7 @@ class _MentionSearch:
         self._add(self._certain if name in _UNMISTAKABLE else self._likely, name, start)
 
     def _find_lists(self, text: str) -> None:
-        """Find lists of three or more tools, one of them unmistakable, and "use Grep". Neither goes over a line's end."""
+        """Find lists of three or more tools, one of them unmistakable, and "use Grep"; both lie on one line."""
         places = (match.start() for match in re.finditer("Bash|Glob|Grep", text))
         for offset, line in lines_at(places, text):
             for match in re.finditer(_LIST, line):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -252,3 +254,78 @@ def test_a_path_below_another_folder_does_not_count(path: str, prefix: str) -> N
 def test_files_are_listed_in_the_order_of_their_first_mention(files: list[str]) -> None:
     body = " and ".join([*files, *reversed(files)])
     assert mentioned_paths(body, set(files)).paths == tuple(files)
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["`Grep` and `a` Read `b`", "```Read``` and `Grep`", "`Grep`\n`Read\n`", "Grep` Read `", "`Grep` and $Read`"],
+)
+def test_a_word_between_backticks_of_two_spans_is_no_code_span(body: str) -> None:
+    assert "Read" not in named(body)
+
+
+def test_words_are_found_alike_however_many_names_a_body_has() -> None:
+    text = "Use the Read tool, the `grep` tool, `Glob`, Bash(git:*) and read_file. Do not read it. 使用Task tool"
+    many = " ".join(f"mcp__server__tool_{number}" for number in range(200))
+    assert [name for name in named(f"{text}\n{many}") if not name.startswith("mcp__")] == named(text)
+    assert len(named(f"{text}\n{many}")) == len(named(text)) + 200
+
+
+def test_files_are_found_alike_however_many_files_a_skill_has() -> None:
+    text = "See scripts/run.py, `a b.md`, [u](docs/%C3%BCbersicht.md), `docs/übersicht.md`, ./forms.md and x/y/z.txt."
+    many = FILES | {f"more/{number}.md" for number in range(200)}
+    assert mentioned_paths(text, many, ["pdf"]) == mentioned_paths(text, FILES, ["pdf"])
+
+
+WORDS = (
+    "AskUserQuestion",
+    "WebFetch",
+    "ask",
+    "é",
+    "中",
+    "$",
+    "-",
+    "_",
+    ".",
+    " ",
+    "\n",
+    "`",
+    "9",
+    "\u2028",
+    "ExitPlanMode",
+)
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=30).map("".join))
+def test_a_distinctive_name_counts_as_a_pattern_over_all_words_finds_it(body: str) -> None:
+    prose = without_fences(body)
+    found = {match[0] for text in (prose, body) for match in re.finditer(r"(?a)(?<![\w$-])[A-Za-z][\w-]*", text)}
+    assert set(named(body)) == found & {"AskUserQuestion", "WebFetch", "ExitPlanMode"}
+
+
+TOKENS = (
+    "forms.md",
+    "scripts/run.py",
+    "run.py",
+    "/",
+    "\\",
+    ".",
+    "%",
+    "%2F",
+    "é",
+    " ",
+    "`",
+    "x",
+    "@",
+    "./",
+    "](",
+    ")",
+    "\n",
+)
+
+
+@given(st.lists(st.sampled_from(TOKENS), max_size=30).map("".join))
+def test_files_are_those_that_a_look_at_each_word_finds(body: str) -> None:
+    # A skill with many files is searched word by word.
+    many = FILES | {f"more/{number}.md" for number in range(100)}
+    assert mentioned_paths(body, FILES, ["pdf"]) == mentioned_paths(body, many, ["pdf"])
