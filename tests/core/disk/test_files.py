@@ -12,7 +12,7 @@ import pytest
 
 from skills_core import FileRefusedError, Reason, State, UnknownFileError
 from skills_core.disk import files
-from skills_core.disk.files import Location, read_file
+from skills_core.disk.files import Location, read_at_once, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +55,60 @@ def refusal(root: Path, path: str, limit: int = 1000) -> Reason:
 def test_a_regular_file_is_read_with_its_fingerprint(root: Path, path: str, content: bytes) -> None:
     raw, fingerprint = read_file(Location(root, path))
     assert (raw, fingerprint.size) == (content, len(content))
+
+
+@pytest.fixture
+def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the system keep all files in memory, whatever it and its file systems can tell."""
+
+    def preadv(handle: int, buffers: list[bytearray], offset: int, _: int) -> int:
+        os.lseek(handle, offset, os.SEEK_SET)
+        content = os.read(handle, len(buffers[0]))
+        buffers[0][: len(content)] = content
+        return len(content)
+
+    monkeypatch.setattr(os, "preadv", preadv, raising=False)
+    monkeypatch.setattr(os, "RWF_NOWAIT", 8, raising=False)
+
+
+@pytest.mark.usefixtures("in_memory")
+@pytest.mark.parametrize(("path", "content"), [("file", b"plain"), ("folder/deeper/file", b"deep")])
+def test_what_is_in_memory_is_read_at_once(root: Path, path: str, content: bytes) -> None:
+    assert read_at_once(Location(root, path), len(content)) == content
+    assert read_at_once(Location(root, path), len(content) - 1) is None
+
+
+@posix
+@pytest.mark.usefixtures("in_memory")
+@pytest.mark.parametrize("path", ["absent", "../secret/key", "folder", "link", "linked/key", "pipe", "file/x", ""])
+def test_what_reading_would_refuse_is_not_read_at_once(root: Path, path: str) -> None:
+    (root / "link").symlink_to(root.parent / "secret" / "key")
+    (root / "linked").symlink_to(root.parent / "secret")
+    os.mkfifo(root / "pipe")
+    assert read_at_once(Location(root, path), 1000) is None
+
+
+@pytest.mark.usefixtures("in_memory")
+@pytest.mark.parametrize("lacking", ["preadv", "RWF_NOWAIT"])
+def test_a_system_that_cannot_tell_reads_nothing_at_once(
+    root: Path, lacking: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, lacking)
+    assert read_at_once(Location(root, "file"), 1000) is None
+
+
+@pytest.mark.usefixtures("in_memory")
+@pytest.mark.parametrize("answer", [BlockingIOError(errno.EAGAIN, ""), OSError(errno.EOPNOTSUPP, ""), 2])
+def test_what_the_disk_has_to_be_asked_for_is_not_read_at_once(
+    root: Path, answer: OSError | int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def preadv(*_: object) -> int:
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    assert read_at_once(Location(root, "file"), 1000) is None
 
 
 @pytest.mark.parametrize("limit", [5, 6, 1000])
