@@ -66,20 +66,9 @@ class _Outlines:
     """Creates outlines; equal ones share one object, since many models load the same skill."""
 
     def __init__(self) -> None:
-        # By the identity of the content, for as long as it lives: most models load a state that others have loaded.
-        self._made: dict[int, tuple[weakref.ref[SkillContent], _Outline]] = {}
         self._shared: weakref.WeakValueDictionary[tuple[object, ...], _Outline] = weakref.WeakValueDictionary()
 
     def of(self, content: SkillContent) -> _Outline:
-        made = self._made.get(id(content))
-        if made is not None and made[0]() is content:
-            return made[1]
-        outline = self._outline(content)
-        number = id(content)
-        self._made[number] = (weakref.ref(content, lambda _: self._made.pop(number, None)), outline)
-        return outline
-
-    def _outline(self, content: SkillContent) -> _Outline:
         files = tuple(sorted((path, file.digest) for path, file in files_for_models(content).items()))
         outline = _Outline(content.folder, content.main.digest if content.main else None, files)
         return self._shared.setdefault((outline.folder, outline.main, files), outline)
@@ -135,7 +124,11 @@ class Conversation:
         `have` is the digest of the text that the model says it has; `keeps` is false for clients that are known to drop
         earlier results. If asked again after "unchanged", send the text: the server cannot see the model's context.
         """
-        before, now = self._loaded.get(skill.path), self._outlines.of(skill.content)
+        before = self._loaded.get(skill.path)
+        if before is not None and before.content() is skill.content:
+            now = before.known
+        else:
+            now = self._outlines.of(skill.content)
         given = _digest_of(sorted(values.items())) if values else ""
         remembered = before is not None and keeps and _is_same(before, now, given)
         claimed = have is not None and have == skill.digest and not values and not _has_other_files(before, now)

@@ -36,6 +36,8 @@ _PATH_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 _PATH_WORD = r"[A-Za-z0-9_.~@+%/\\-]+"
 # A word of the characters of paths: `forms.md`, `./scripts/run.py`, `~/.claude/skills`, `/run.py` after `{baseDir}`.
 
+_ESCAPE = r"%[0-9A-Fa-f]{2}"
+
 _WORD_OR_QUOTE = rf"{_PATH_WORD}|[`(]"
 
 _MAX_SOUGHT = 64
@@ -99,13 +101,15 @@ def _unique(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _places(body: str, files: Collection[str]) -> list[int]:
-    """Return where a body may name a file: where it has a name, or a `%`, which may escape any character of one."""
-    sought = {"%", *(path.rpartition("/")[2] for path in files)}
+    """Return where a body may name a file: where it has a name, or an escape, which may stand for a part of one."""
+    sought = {path.rpartition("/")[2] for path in files}
     if len(sought) > _MAX_SOUGHT:
         return [match.start() for match in re.finditer(_WORD_OR_QUOTE, body)]
     text = in_ascii(body)
-    parts = ((name, text if name.isascii() else body) for name in sought if name)
-    return sorted({position for name, where in parts for position in positions_of(name, where)})
+    found = {match.start() for match in re.finditer(_ESCAPE, text)} if "%" in text else set()
+    for name in filter(None, sought):
+        found.update(positions_of(name, text if name.isascii() else body))
+    return sorted(found)
 
 
 def _in_tokens(body: str, files: Collection[str], names: Collection[str], places: Iterable[int]) -> Iterator[_Mention]:

@@ -233,7 +233,8 @@ class _MentionSearch:
         punctuated = [name for name in self._extra if not re.fullmatch(_WORD, name) and name in text]
         if not punctuated:
             return
-        for match in re.finditer(_PUNCTUATED.format(_alternation(punctuated)), text):
+        longest_first = sorted(punctuated, key=lambda name: (-len(name), name))
+        for match in re.finditer(_PUNCTUATED.format("|".join(map(re.escape, longest_first))), text):
             self._add(self._certain, match[0], match.start())
 
 
@@ -285,11 +286,6 @@ def _is_in_backticks(text: str, start: int, end: int) -> bool:
     """Tell whether there are backticks around a part of a text, with blanks between at most."""
     before, after = text[max(0, start - _MAX_SPAN) : start], text[end : end + _MAX_SPAN]
     return before.rstrip()[-1:] == "`" and after.lstrip()[:1] == "`"
-
-
-def _alternation(names: Iterable[str]) -> str:
-    """Return a pattern that matches any of the names, the longest first, and nothing if there are none."""
-    return "|".join(sorted(map(re.escape, names), key=lambda name: (-len(name), name))) or r"\b\B"
 
 
 def _precedes_tool(text: str, start: int, end: int) -> bool:
