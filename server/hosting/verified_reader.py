@@ -89,7 +89,7 @@ class VerifiedReader:
         """Return the bytes on disk if reading them does not wait, and they match the digest."""
         if not 0 < file.size <= _SHORT or file.linked or skill.source.root in self._remote:
             return None
-        raw = read_at_once(skill.location(file), file.size)
+        raw = read_at_once(skill.location(file), file.fingerprint)
         return raw if raw is not None and _has_digest(raw, file) else None
 
     def _store(self, digest: str, raw: bytes) -> None:

@@ -100,16 +100,28 @@ def read_file(location: Location, limit: int = MAX_FILE_SIZE) -> tuple[bytes, Fi
         return reader.read(location, limit)
 
 
-def read_at_once(location: Location, limit: int) -> bytes | None:
-    """Return the bytes of a regular file of at most `limit` bytes if the system has them in memory.
+def read_at_once(location: Location, fingerprint: Fingerprint) -> bytes | None:
+    """Return the bytes of a file that was read before, if it has the same fingerprint and the system has it in memory.
 
-    None means that reading would wait for the disk, that the system cannot tell, or that `read_file` would refuse the
-    file or fail. Opening does not wait where a look at the metadata does not.
+    None means that it has changed, that reading would wait for the disk, or that the system cannot tell. No component
+    of the path is checked: what has the same fingerprint is the file that was found without following a link.
     """
     if not hasattr(os, "preadv") or not hasattr(os, "RWF_NOWAIT"):
         return None
-    with Reader() as reader:
-        return reader.read_at_once(location, limit)
+    try:
+        handle = os.open(f"{location.root}/{location.relative}", _READ_FILE)
+    except OSError:
+        return None
+    try:
+        if Fingerprint.of(os.fstat(handle)) != fingerprint:
+            return None
+        content = bytearray(fingerprint.size + 1)
+        read = os.preadv(handle, [content], 0, os.RWF_NOWAIT)
+        return bytes(content[:read]) if read == fingerprint.size else None
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
 
 
 class Reader:
@@ -142,27 +154,6 @@ class Reader:
             return read_regular(handle, relative, limit)
         except OSError as error:
             raise _refusal(relative, error) from None
-        finally:
-            os.close(handle)
-
-    def read_at_once(self, location: Location, limit: int) -> bytes | None:
-        """Read for the function of the same name."""
-        root, relative = location
-        folder, _, name = relative.rpartition("/")
-        try:
-            handle = self._open(root, folder, name)
-        except (OSError, FileRefusedError):
-            return None
-        try:
-            status = os.fstat(handle)
-            if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
-                return None
-            content = bytearray(status.st_size + 1)
-            if os.preadv(handle, [content], 0, os.RWF_NOWAIT) != status.st_size:
-                return None
-            return bytes(content[:-1])
-        except OSError:
-            return None
         finally:
             os.close(handle)
 

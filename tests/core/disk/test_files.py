@@ -12,7 +12,7 @@ import pytest
 
 from skills_core import FileRefusedError, Reason, State, UnknownFileError
 from skills_core.disk import files
-from skills_core.disk.files import Location, read_at_once, read_file
+from skills_core.disk.files import Fingerprint, Location, read_at_once, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,21 +71,34 @@ def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "RWF_NOWAIT", 8, raising=False)
 
 
+def fingerprint(root: Path, path: str) -> Fingerprint:
+    return read_file(Location(root, path))[1]
+
+
 @pytest.mark.usefixtures("in_memory")
 @pytest.mark.parametrize(("path", "content"), [("file", b"plain"), ("folder/deeper/file", b"deep")])
 def test_what_is_in_memory_is_read_at_once(root: Path, path: str, content: bytes) -> None:
-    assert read_at_once(Location(root, path), len(content)) == content
-    assert read_at_once(Location(root, path), len(content) - 1) is None
+    assert read_at_once(Location(root, path), fingerprint(root, path)) == content
 
 
 @posix
 @pytest.mark.usefixtures("in_memory")
-@pytest.mark.parametrize("path", ["absent", "../secret/key", "folder", "link", "linked/key", "pipe", "file/x", ""])
-def test_what_reading_would_refuse_is_not_read_at_once(root: Path, path: str) -> None:
-    (root / "link").symlink_to(root.parent / "secret" / "key")
-    (root / "linked").symlink_to(root.parent / "secret")
-    os.mkfifo(root / "pipe")
-    assert read_at_once(Location(root, path), 1000) is None
+def test_another_file_in_the_same_place_is_not_read_at_once(root: Path) -> None:
+    before = fingerprint(root, "folder/deeper/file")
+    (root / "folder" / "deeper").rename(root.parent / "moved")
+    for replace in (
+        lambda place: place.symlink_to(root.parent / "secret"),
+        lambda place: place.mkdir(),
+        lambda place: (place.mkdir(), os.mkfifo(place / "file")),
+        lambda place: (place.mkdir(), (place / "file").write_bytes(b"deep")),
+        lambda place: (place.mkdir(), (place / "file").symlink_to(root.parent / "moved" / "file")),
+        lambda place: (place.mkdir(), (place / "file").mkdir()),
+    ):
+        place = root / "folder" / "deeper"
+        replace(place)
+        (root.parent / "secret" / "file").write_bytes(b"SECRET")
+        assert read_at_once(Location(root, "folder/deeper/file"), before) is None
+        place.unlink() if place.is_symlink() else shutil.rmtree(place)
 
 
 @pytest.mark.usefixtures("in_memory")
@@ -94,11 +107,11 @@ def test_a_system_that_cannot_tell_reads_nothing_at_once(
     root: Path, lacking: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, lacking)
-    assert read_at_once(Location(root, "file"), 1000) is None
+    assert read_at_once(Location(root, "file"), fingerprint(root, "file")) is None
 
 
 @pytest.mark.usefixtures("in_memory")
-@pytest.mark.parametrize("answer", [BlockingIOError(errno.EAGAIN, ""), OSError(errno.EOPNOTSUPP, ""), 2])
+@pytest.mark.parametrize("answer", [BlockingIOError(errno.EAGAIN, ""), OSError(errno.EOPNOTSUPP, ""), 2, 6])
 def test_what_the_disk_has_to_be_asked_for_is_not_read_at_once(
     root: Path, answer: OSError | int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,7 +121,7 @@ def test_what_the_disk_has_to_be_asked_for_is_not_read_at_once(
         return answer
 
     monkeypatch.setattr(os, "preadv", preadv)
-    assert read_at_once(Location(root, "file"), 1000) is None
+    assert read_at_once(Location(root, "file"), fingerprint(root, "file")) is None
 
 
 @pytest.mark.parametrize("limit", [5, 6, 1000])
