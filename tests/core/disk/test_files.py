@@ -86,19 +86,22 @@ def test_what_is_in_memory_is_read_at_once(root: Path, path: str, content: bytes
 def test_another_file_in_the_same_place_is_not_read_at_once(root: Path) -> None:
     before = fingerprint(root, "folder/deeper/file")
     (root / "folder" / "deeper").rename(root.parent / "moved")
-    for replace in (
-        lambda place: place.symlink_to(root.parent / "secret"),
-        lambda place: place.mkdir(),
-        lambda place: (place.mkdir(), os.mkfifo(place / "file")),
-        lambda place: (place.mkdir(), (place / "file").write_bytes(b"deep")),
-        lambda place: (place.mkdir(), (place / "file").symlink_to(root.parent / "moved" / "file")),
-        lambda place: (place.mkdir(), (place / "file").mkdir()),
-    ):
-        place = root / "folder" / "deeper"
-        replace(place)
-        (root.parent / "secret" / "file").write_bytes(b"SECRET")
+    (root.parent / "secret" / "file").write_bytes(b"deep")
+    place = root / "folder" / "deeper"
+    makers: list[Callable[[Path], object]] = [
+        os.mkfifo,
+        Path.mkdir,
+        lambda file: file.write_bytes(b"deep"),
+        lambda file: file.symlink_to(root.parent / "moved" / "file"),
+        lambda _: None,
+    ]
+    for make in makers:
+        place.mkdir()
+        make(place / "file")
         assert read_at_once(Location(root, "folder/deeper/file"), before) is None
-        place.unlink() if place.is_symlink() else shutil.rmtree(place)
+        shutil.rmtree(place)
+    place.symlink_to(root.parent / "secret")
+    assert read_at_once(Location(root, "folder/deeper/file"), before) is None
 
 
 @pytest.mark.usefixtures("in_memory")
