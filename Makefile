@@ -10,7 +10,7 @@ PEERS_STAMP := $(PEERS)/.installed
 DIR ?= sample_skills
 PORT ?= 8000
 
-.PHONY: install serve test lint format types reference bench soak conformance docs docs-serve check clean
+.PHONY: install serve test lint format types reference bench soak conformance clients frameworks docs docs-serve check clean
 
 install: $(STAMP)
 
@@ -68,6 +68,15 @@ $(PEERS_STAMP): conformance/constraints.txt
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint conformance/constraints.txt fastmcp skills-ref
 	@touch $@
 
+# Real clients against a model that plays a script; they install themselves in conformance/clients/packages.
+# CLIENTS names some of them.
+clients: install $(NODE_STAMP)
+	$(BIN)/python -m conformance.clients.run $(CLIENTS)
+
+# The clients that need no npm, compared with the results that are kept.
+frameworks: install
+	$(BIN)/python -m conformance.clients.run --python --check --jobs 2
+
 # Fails where a link or an anchor leads nowhere, or a page is missing from the navigation.
 docs: export NO_MKDOCS_2_WARNING := 1
 docs: install
@@ -79,4 +88,5 @@ docs-serve: install
 check: lint types test
 
 clean:
-	rm -rf $(VENV) site conformance/node_modules $(PEERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) site conformance/node_modules $(PEERS) conformance/clients/packages/*/node_modules \
+		conformance/clients/packages/*/.venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Measure real MCP clients against a scripted model: `make clients`."""

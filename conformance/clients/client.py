@@ -1,0 +1,135 @@
+"""What a measured client is, and what it must know of a run to be started."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from conformance.processes import REPOSITORY
+from conformance.suite import NODE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from conformance.clients.dialects.messages import Json
+
+__all__ = ["KEY", "PACKAGES", "Client", "Command", "Run", "write_json"]
+
+PACKAGES = Path(__file__).resolve().parent / "packages"
+
+KEY = "no-key"
+"""Clients insist on a key; the endpoint reads none."""
+
+PROMPT = "Write the release notes."
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command line, and the variables that it needs beyond those of every client."""
+
+    words: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The folders of a run, and the address of the model."""
+
+    root: Path
+    model: str
+    prompt: str = PROMPT
+
+    @property
+    def skills(self) -> Path:
+        """The folder of skills that is served."""
+        return self._folder("skills")
+
+    @property
+    def home(self) -> Path:
+        """The home folder of the client."""
+        return self._folder("home")
+
+    @property
+    def work(self) -> Path:
+        """The working directory of the client."""
+        return self._folder("work")
+
+    @property
+    def recording(self) -> Path:
+        """The file of the recording."""
+        return self.root / "requests.jsonl"
+
+    @property
+    def server(self) -> list[str]:
+        """The command of the MCP server."""
+        return [sys.executable, "-m", "server", "serve", str(self.skills)]
+
+    @property
+    def server_environment(self) -> dict[str, str]:
+        """The environment of the MCP server."""
+        return {"PYTHONPATH": str(REPOSITORY), "HOME": str(self.home), "PATH": "/usr/bin:/bin"}
+
+    def stdio(self, **further: object) -> Json:
+        """Return the server's entry in the form that most clients read."""
+        return {"command": self.server[0], "args": self.server[1:], "env": self.server_environment, **further}
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of every client; it inherits nothing."""
+        return {
+            "HOME": str(self.home),
+            "TMPDIR": str(self._folder("tmp")),
+            "PATH": f"{NODE.parent}:/usr/local/bin:/usr/bin:/bin",
+            "LANG": "C.UTF-8",
+            "TERM": "dumb",
+            "CI": "1",
+            "DO_NOT_TRACK": "1",
+            "NO_PROXY": "127.0.0.1,localhost",
+        }
+
+    def _folder(self, name: str) -> Path:
+        path = self.root / name
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A client or a framework; `package` is its folder in `packages`, `distribution` its name in the registry.
+
+    `remark` states a cause that a recording cannot show.
+    """
+
+    name: str
+    title: str
+    package: str
+    distribution: str
+    prepare: Callable[[Run], Command]
+    remark: str = ""
+
+    @property
+    def folder(self) -> Path:
+        """The folder in which its package is installed."""
+        return PACKAGES / self.package
+
+    @property
+    def npm(self) -> bool:
+        """Return whether npm installs it."""
+        return (self.folder / "package.json").exists()
+
+    def version(self) -> str | None:
+        """Return the installed version, or None if it is not installed."""
+        if self.npm:
+            path = self.folder / "node_modules" / self.distribution / "package.json"
+            return str(json.loads(path.read_text(encoding="utf-8"))["version"]) if path.exists() else None
+        name = self.distribution.replace("-", "_")
+        found = sorted(self.folder.glob(f".venv/lib/python*/site-packages/{name}-*.dist-info"))
+        return found[0].name.removesuffix(".dist-info").rpartition("-")[2] if found else None
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a file of settings."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value), encoding="utf-8")

@@ -1,0 +1,65 @@
+"""Run one client through one scenario; `sandbox.py` starts this module in namespaces of its own.
+
+Usage: inside.py CLIENT SCENARIO FOLDER. It brings loopback up, serves the scripted model and runs the client.
+The recording and the client's output are left in FOLDER.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import socket
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+
+from conformance.clients.all_clients import CLIENTS
+from conformance.clients.catalogs import write_catalog
+from conformance.clients.client import Run
+from conformance.clients.endpoint import endpoint, serving
+from conformance.clients.recording import Recorder
+from conformance.clients.scenarios import SCENARIOS, ScenarioName
+from conformance.clients.scripted_model import ScriptedModel
+
+GET_FLAGS, SET_FLAGS, UP = 0x8913, 0x8914, 0x1
+"""Of Linux: netdevice(7)."""
+
+PATIENCE = 100.0
+"""Seconds; a client that takes longer hangs."""
+
+
+def _bring_loopback_up() -> None:
+    form = "16sH14x"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        request = struct.pack(form, b"lo", 0)
+        _, flags = struct.unpack(form, fcntl.ioctl(any_socket, GET_FLAGS, request))
+        fcntl.ioctl(any_socket, SET_FLAGS, struct.pack(form, b"lo", flags | UP))
+
+
+async def _main(client: str, scenario: str, root: Path) -> None:
+    chosen = SCENARIOS[ScenarioName(scenario)]
+    skills = Run(root, "").skills
+    names = write_catalog(skills, chosen.size)
+    model = ScriptedModel(lambda first: chosen.play(skills, names, first))
+    async with serving(endpoint(model, Recorder(Run(root, "").recording))) as address:
+        run = Run(root, address)
+        command = CLIENTS[client].prepare(run)
+        environment = {**run.environment(), **command.environment}
+        with (root / "out.txt").open("wb") as out, anyio.move_on_after(PATIENCE):
+            # The namespace of processes ends with this one, and with it whatever the client leaves behind.
+            await anyio.run_process(
+                list(command.words),
+                check=False,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                cwd=run.work,
+                env=environment,
+            )
+
+
+if __name__ == "__main__":
+    _bring_loopback_up()
+    anyio.run(_main, sys.argv[1], sys.argv[2], Path(sys.argv[3]))

@@ -1,0 +1,75 @@
+"""Frameworks and agents in Python: each framework runs a small program of `frameworks` in the packages' environment."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from conformance.clients.client import KEY, PACKAGES, Client, Command, Run, write_json
+from conformance.clients.endpoint import MODEL
+from conformance.clients.host_tools import SERVER
+
+__all__ = ["PYTHON_CLIENTS"]
+
+PROGRAMS = Path(__file__).resolve().parent / "frameworks"
+
+
+def _framework(program: str, run: Run) -> Command:
+    python = PACKAGES / "frameworks/.venv/bin/python"
+    return Command(
+        [str(python), str(PROGRAMS / f"{program}.py"), run.prompt],
+        {
+            "MCP_SERVER": json.dumps(run.stdio()),
+            "OPENAI_API_KEY": KEY,
+            "OPENAI_BASE_URL": f"{run.model}/v1",
+            "OPENAI_MODEL": MODEL,
+            "OPENAI_AGENTS_DISABLE_TRACING": "1",
+            "GOOGLE_API_KEY": KEY,
+            "GOOGLE_GEMINI_BASE_URL": run.model,
+            "FASTMCP_CHECK_FOR_UPDATES": "off",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
+    )
+
+
+def _fast_agent(run: Run) -> Command:
+    provider = {"base_url": f"{run.model}/v1", "api_key": KEY}
+    model = f"generic.{MODEL}"
+    settings = {
+        "default_model": model,
+        "generic": provider,
+        "mcp": {"servers": {SERVER: run.stdio()}},
+        "logger": {"progress_display": False},
+    }
+    path = run.work / "fastagent.config.yaml"  # JSON is YAML.
+    write_json(path, settings)
+    words = [str(PACKAGES / "fast-agent/.venv/bin/fast-agent"), "go", "--config-path", str(path)]
+    return Command([*words, "--servers", SERVER, "--model", model, "--message", run.prompt])
+
+
+PYTHON_CLIENTS = (
+    Client("fast-agent", "fast-agent", "fast-agent", "fast-agent-mcp", _fast_agent),
+    Client(
+        "pydantic-ai", "pydantic-ai", "frameworks", "pydantic-ai-slim", lambda run: _framework("pydantic_ai_agent", run)
+    ),
+    Client(
+        "openai-agents", "openai-agents", "frameworks", "openai-agents", lambda run: _framework("openai_agent", run)
+    ),
+    Client(
+        "langchain",
+        "langchain-mcp-adapters",
+        "frameworks",
+        "langchain-mcp-adapters",
+        lambda run: _framework("langchain_agent", run),
+        remark="It starts a new server for each call, so the server cannot know what the model loaded before.",
+    ),
+    Client("google-adk", "google-adk", "frameworks", "google-adk", lambda run: _framework("google_adk_agent", run)),
+    Client(
+        "fastmcp",
+        "FastMCP client",
+        "frameworks",
+        "fastmcp",
+        lambda run: _framework("fastmcp_loop", run),
+        remark="It has no model: the loop around it is ours, and it fetches the tools once.",
+    ),
+)

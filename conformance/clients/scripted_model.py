@@ -1,0 +1,68 @@
+"""A model that plays a script: it calls the tools that the script names, in the manner of the host that it runs in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from conformance.clients.dialects.messages import Call, Part, Request, Text
+from conformance.clients.host_tools import call_for, search_for
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Play", "Reply", "Script", "ScriptedModel"]
+
+Play = Generator[Call, Request, None]
+"""Yields the calls of the server's tools; receives the request that follows each."""
+
+Script = Callable[[Request], Play]
+"""Starts a play with the first request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer; `step` is the call of the script that it carries out."""
+
+    parts: Sequence[Part]
+    step: Call | None = None
+
+
+class ScriptedModel:
+    """Answers the requests of one conversation.
+
+    Requests without tools, for example for a title, are answered and do not advance the script. Where the host defers
+    the tool of a step, the model first calls the host's search.
+    """
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._play: Play | None = None
+        self._step: Call | None = None
+        self._searched: set[str] = set()
+
+    def answer(self, request: Request) -> Reply:
+        """Return the answer to a request."""
+        if not request.tools:
+            return Reply([Text("ok")])
+        self._step = self._step or self._next(request)
+        if self._step is None:
+            return Reply([Text("done")])
+        step = self._step
+        search = search_for(step, request.tools)
+        if search and step.name not in self._searched:
+            self._searched.add(step.name)
+            return Reply([search])
+        self._step = None
+        call = call_for(step, request.tools)
+        return Reply([call], step) if call else Reply([Text(f"there is no tool {step.name}")])
+
+    def _next(self, request: Request) -> Call | None:
+        try:
+            if self._play is None:
+                self._play = self._script(request)
+                return next(self._play)
+            return self._play.send(request)
+        except StopIteration:
+            return None

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from conformance.clients import catalogs, scenarios
+from conformance.clients.checks import CHECKS, Column, Finding, Verdict
+from conformance.clients.dialects.messages import Call, Json, Request, Tool
+from conformance.clients.document import PAGE, page
+from conformance.clients.measurement import Measurement
+from conformance.clients.read_on import read_on
+from conformance.clients.recording import Exchange, Recording, Step
+from conformance.clients.results import fallen, keep, kept
+from conformance.clients.scripted_model import ScriptedModel
+
+
+@dataclass
+class Host:
+    """A client and its server in one, which plays a scenario with a scripted model."""
+
+    folder: Path
+    listed: int = 1000
+    """How many skills the description of the tool names."""
+    part: int = 1_000_000
+    """The longest result of the server, which then says how to read on."""
+    cut: int = 1_000_000
+    """The longest result that the client shows."""
+    tells: bool = True
+    """Whether results tell of changes."""
+    added: bool = True
+    """Whether an added skill can be loaded."""
+    results: list[str] = field(default_factory=list)
+
+    def play(self, column: Column) -> Finding:
+        check = next(check for check in CHECKS if check.column is column)
+        scenario = scenarios.SCENARIOS[check.scenario]
+        names = catalogs.write_catalog(self.folder, scenario.size)
+        model = ScriptedModel(lambda first: scenario.play(self.folder, names, first))
+        exchanges: list[Exchange] = []
+        tools = (Tool("activate_skill", " ".join(names[: self.listed])), Tool("find_skills"), Tool("read_skill_file"))
+        call: object = None
+        while not exchanges or isinstance(call, Call):
+            request = Request(tools, "", tuple(self.results))
+            reply = model.answer(request)
+            exchanges.append(Exchange(request, Step(reply.step.name, self._json(reply.step)) if reply.step else None))
+            call = reply.parts[0]
+            if isinstance(call, Call):
+                self.results.append(self._result(call.name, self._json(call))[: self.cut])
+        return check.judge(Recording(tuple(exchanges)), names)
+
+    @staticmethod
+    def _json(call: Call) -> Json:
+        assert not isinstance(call.arguments, str)
+        return call.arguments
+
+    def _result(self, tool: str, arguments: Json) -> str:
+        if tool == "find_skills":
+            verb, _, subject = arguments["query"].partition(" a ")
+            return f'{{"matches": [{{"name": "{subject}-{verb}"}}]}}'
+        name, offset = arguments.get("name") or arguments["skill"], arguments.get("offset", 0)
+        news = f"\nNew: {catalogs.ADDED}. Changed: {catalogs.LOADED}." if self._changed and self.tells else ""
+        if name == catalogs.ADDED and not self.added:
+            return "name must be one of the allowed values"
+        text = (self.folder / name / "SKILL.md").read_text(encoding="utf-8")
+        end = offset + self.part
+        if end >= len(text):
+            return text[offset:] + news
+        end = text.rindex("\n", offset, end) + 1
+        return f'{text[offset:end]}Call read_skill_file with skill "{name}", path "SKILL.md" and offset {end}.'
+
+    @property
+    def _changed(self) -> bool:
+        return (self.folder / catalogs.ADDED).exists()
+
+
+@pytest.fixture(autouse=True)
+def _without_thinking(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scenarios, "THINKING", 0.0)
+
+
+@pytest.mark.parametrize("column", Column)
+def test_a_host_that_shows_everything_has_a_yes_in_each_column(column: Column, tmp_path: Path) -> None:
+    assert Host(tmp_path).play(column).verdict is Verdict.YES
+
+
+def test_the_first_request_is_counted_by_names(tmp_path: Path) -> None:
+    assert Host(tmp_path, listed=7).play(Column.SEEN_100) == Finding(Verdict.PARTLY, "7")
+    assert Host(tmp_path, listed=0).play(Column.SEEN_100).verdict is Verdict.NO
+
+
+def test_a_skill_out_of_sight_is_searched_for(tmp_path: Path) -> None:
+    assert Host(tmp_path, listed=7).play(Column.FINDS_100).verdict is Verdict.YES
+    assert Host(tmp_path, listed=7, cut=20).play(Column.FINDS_100).verdict is Verdict.NO
+
+
+def test_a_body_in_parts_that_say_how_to_read_on_arrives(tmp_path: Path) -> None:
+    assert Host(tmp_path, part=8_000).play(Column.LONG_BODY) == Finding(Verdict.YES, "4 parts")
+
+
+def test_a_body_that_the_client_cuts_does_not_arrive(tmp_path: Path) -> None:
+    found = Host(tmp_path, cut=8_000).play(Column.LONG_BODY)
+    assert found.verdict is Verdict.NO
+    assert found.measured.endswith(f"of {len(catalogs.LINES)} lines")
+    # The line that says how to read on is cut away as well.
+    assert Host(tmp_path, cut=8_000, part=9_000).play(Column.LONG_BODY).verdict is Verdict.NO
+
+
+def test_news_that_no_text_brings_is_no_news(tmp_path: Path) -> None:
+    added, edited = (Host(tmp_path / name, tells=False).play(Column(name)) for name in (Column.ADDED, Column.EDITED))
+    assert (added.verdict, edited.verdict) == (Verdict.PARTLY, Verdict.PARTLY)
+
+
+def test_an_added_skill_that_cannot_be_loaded_is_named_with_what_the_client_said(tmp_path: Path) -> None:
+    found = Host(tmp_path, added=False).play(Column.ADDED)
+    assert found.verdict is Verdict.PARTLY
+    assert "must be one of the allowed values" in found.reason
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Read on: read_skill_file(skill='long', path='SKILL.md', offset=800, limit=70)",
+        'Continue with `read_skill_file`: {"skill": "long", "path": "SKILL.md", "offset": 800, "limit": 70}',
+        r'"…\nCall mcp_skills_read_skill_file with skill \"long\", path \"SKILL.md\", offset 800 and limit 70.\n"',
+        "Call read_skill_file with offset 800 and limit 70 for the rest.",
+    ],
+)
+def test_a_line_that_says_how_to_read_on_is_followed(line: str) -> None:
+    arguments = {"skill": "long", "path": "SKILL.md", "offset": 800, "limit": 70}
+    assert read_on(f"text\n{line}", "long") == Call("read_skill_file", arguments)
+
+
+def test_a_mention_without_an_offset_is_not_followed() -> None:
+    assert read_on("Read other files with read_skill_file(skill, path).\nAt offset 12 of the table.", "long") is None
+
+
+def test_results_of_other_clients_remain_and_worse_ones_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    yes, no = ({Column.ADDED: Finding(verdict, reason="r")} for verdict in (Verdict.YES, Verdict.NO))
+    keep({"claude": Measurement("claude", "1", "2026-01-01", yes)}, path)
+    keep({"codex": Measurement("codex", "1", "2026-01-02", no)}, path)
+    assert list(kept(path)) == ["claude", "codex"]
+    before, after = kept(path).values()
+    assert list(fallen(before, after)) == ["news: added: yes before, no now: r"]
+    assert list(fallen(after, before)) == []
+
+
+def test_the_page_shows_the_kept_results() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(kept()), "run `python -m conformance.clients.document`"
