@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from conformance.clients import catalogs
 from conformance.clients.host_tools import offered
 from conformance.clients.names import mentions, names_in
+from conformance.clients.read_on import read_on
 from conformance.clients.scenarios import ACTIVATE, FIND, ScenarioName
 
 if TYPE_CHECKING:
@@ -145,11 +146,15 @@ def _long_body(recording: Recording, _names: Sequence[str]) -> Finding:
         return Finding(Verdict.NO, reason=_unreached(recording))
     results = recording.exchanges[-1].request.results
     whole, steps = len(catalogs.LINES), sum(each.step is not None for each in recording.exchanges)
-    arrived = len(catalogs.lines_in("\n".join(results)))
-    if arrived == whole:
+    arrived = catalogs.lines_in("\n".join(results))
+    if len(arrived) == whole:
         return Finding(Verdict.YES, "whole" if steps == 1 else f"{steps} parts")
-    reason = "the newest result does not say how to read on"
-    return Finding(Verdict.NO, f"{arrived} of {whole} lines", reason)
+    missing = next(line for line in catalogs.LINES if line not in arrived)
+    on = (
+        "" if results and read_on(results[-1], catalogs.LONG) else ", and the newest result does not say how to read on"
+    )
+    reason = f"the line at {int(missing[1:7]):,} does not reach the model{on}"
+    return Finding(Verdict.NO, f"{len(arrived)} of {whole} lines", reason)
 
 
 def _unreached(recording: Recording) -> str:

@@ -58,4 +58,5 @@ async def _recorded(client: Client, scenario: ScenarioName, root: Path) -> Recor
         recording = Recording.read(Run(folder, "").recording)
         if recording.used_the_server:
             break
+        print(f"{client.name}, {scenario}: the model had no tool of the server in attempt {attempt} of {ATTEMPTS}")
     return recording

@@ -7,6 +7,7 @@ describes the measurements.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -114,6 +115,8 @@ def main() -> int:
             parser.error(f"there is no client {name!r}; choose from {' '.join(CLIENTS)}")
     chosen = [CLIENTS[name] for name in options.clients or CLIENTS]
     chosen = [client for client in chosen if not (options.python and client.npm)]
+    # Runs end with this process, also if it is terminated.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="skillserve-clients-", ignore_cleanup_errors=True) as scratch:
         folder = Path(options.keep or scratch).resolve()
         try:
@@ -121,6 +124,8 @@ def main() -> int:
         except CheckError as error:
             print(error, file=sys.stderr)
             return 1
+        except KeyboardInterrupt:
+            return 130
 
 
 if __name__ == "__main__":

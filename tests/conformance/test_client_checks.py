@@ -59,7 +59,7 @@ class Host:
         if tool == "find_skills":
             verb, _, subject = arguments["query"].partition(" a ")
             return f'{{"matches": [{{"name": "{subject}-{verb}"}}]}}'
-        name, offset = arguments.get("name") or arguments["skill"], arguments.get("offset", 0)
+        name, offset = str(arguments.get("name") or arguments["skill"]), int(arguments.get("offset", 0))
         news = f"\nNew: {catalogs.ADDED}. Changed: {catalogs.LOADED}." if self._changed and self.tells else ""
         if name == catalogs.ADDED and not self.added:
             return "name must be one of the allowed values"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
@@ -46,38 +46,38 @@ async def asked(folder: Path) -> AsyncGenerator[str]:
 
 
 async def test_anthropic_messages_stream_to_the_sdk(tmp_path: Path) -> None:
-    messages = [{"role": "user", "content": ASKED}]
-    tools = [{"name": OFFERED, "description": "Activate.", "input_schema": SCHEMA}]
+    messages: list[Any] = [{"role": "user", "content": ASKED}]
+    tools: list[Any] = [{"name": OFFERED, "description": "Activate.", "input_schema": SCHEMA}]
     async with asked(tmp_path) as address, AsyncAnthropic(base_url=address, api_key="-") as api:
-        async with api.messages.stream(model="m", max_tokens=9, messages=messages, tools=tools) as stream:  # type: ignore[arg-type] # plain JSON
+        async with api.messages.stream(model="m", max_tokens=9, messages=messages, tools=tools) as stream:
             answer = await stream.get_final_message()
         [call] = answer.content
         assert call.type == "tool_use"
         assert (call.name, call.input) == (OFFERED, ARGUMENTS)
         content = [{"type": "tool_result", "tool_use_id": call.id, "content": "the body"}]
         messages += [answer.model_dump(include={"role", "content"}), {"role": "user", "content": content}]
-        last = await api.messages.create(model="m", max_tokens=9, messages=messages, tools=tools)  # type: ignore[arg-type] # plain JSON
+        last = await api.messages.create(model="m", max_tokens=9, messages=messages, tools=tools)
         assert (last.stop_reason, last.content[0].type) == ("end_turn", "text")
 
 
 async def test_chat_completions_stream_to_the_sdk(tmp_path: Path) -> None:
-    messages = [{"role": "user", "content": ASKED}]
-    tools = [{"type": "function", "function": {"name": OFFERED, "parameters": SCHEMA}}]
+    messages: list[Any] = [{"role": "user", "content": ASKED}]
+    tools: list[Any] = [{"type": "function", "function": {"name": OFFERED, "parameters": SCHEMA}}]
     async with asked(tmp_path) as address, AsyncOpenAI(base_url=address, api_key="-") as api:
-        async with api.chat.completions.stream(model="m", messages=messages, tools=tools) as stream:  # type: ignore[arg-type] # plain JSON
+        async with api.chat.completions.stream(model="m", messages=messages, tools=tools) as stream:
             message = (await stream.get_final_completion()).choices[0].message
         [call] = message.tool_calls or []
         assert (call.function.name, json.loads(call.function.arguments)) == (OFFERED, ARGUMENTS)
         messages += [message.model_dump(), {"role": "tool", "tool_call_id": call.id, "content": "the body"}]
-        last = await api.chat.completions.create(model="m", messages=messages, tools=tools)  # type: ignore[call-overload] # plain JSON
+        last = await api.chat.completions.create(model="m", messages=messages, tools=tools)
         assert last.choices[0].finish_reason == "stop"
 
 
 async def test_responses_stream_to_the_sdk(tmp_path: Path) -> None:
-    items = [{"role": "user", "content": ASKED}]
-    tools = [{"type": "function", "name": OFFERED, "parameters": SCHEMA, "strict": False}]
+    items: list[Any] = [{"role": "user", "content": ASKED}]
+    tools: list[Any] = [{"type": "function", "name": OFFERED, "parameters": SCHEMA, "strict": False}]
     async with asked(tmp_path) as address, AsyncOpenAI(base_url=address, api_key="-") as api:
-        async with api.responses.stream(model="m", input=items, tools=tools) as stream:  # type: ignore[arg-type] # plain JSON
+        async with api.responses.stream(model="m", input=items, tools=tools) as stream:
             [call] = (await stream.get_final_response()).output
         assert call.type == "function_call"
         assert (call.name, json.loads(call.arguments)) == (OFFERED, ARGUMENTS)
@@ -85,13 +85,13 @@ async def test_responses_stream_to_the_sdk(tmp_path: Path) -> None:
             {"type": "function_call", "call_id": call.call_id, "name": call.name, "arguments": call.arguments},
             {"type": "function_call_output", "call_id": call.call_id, "output": "the body"},
         ]
-        last = await api.responses.create(model="m", input=items, tools=tools)  # type: ignore[call-overload] # plain JSON
+        last = await api.responses.create(model="m", input=items, tools=tools)
         assert last.output_text == "done"
 
 
 async def test_gemini_generates_content(tmp_path: Path) -> None:
-    contents = [{"role": "user", "parts": [{"text": ASKED}]}]
-    tools = [{"functionDeclarations": [{"name": OFFERED, "parametersJsonSchema": SCHEMA}]}]
+    contents: list[Any] = [{"role": "user", "parts": [{"text": ASKED}]}]
+    tools: list[Any] = [{"functionDeclarations": [{"name": OFFERED, "parametersJsonSchema": SCHEMA}]}]
     async with asked(tmp_path) as address, httpx2.AsyncClient() as http:
         model = f"{address}/v1beta/models/m"
         asking = {"contents": contents, "tools": tools}
@@ -143,7 +143,7 @@ def test_in_code_mode_a_program_calls_the_tool() -> None:
 
     dialect = dialect_of("/responses")
     assert dialect
-    tools = [{"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "exec"}]}]
+    tools: list[Any] = [{"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "exec"}]}]
     request = dialect.read({"input": [{"type": "additional_tools", "tools": tools}]})
     reply = ScriptedModel(one).answer(request)
     assert reply.parts == [Call("exec", 'text(await tools.mcp__skills__find_skills({"query": "q"}))', "functions")]
