@@ -34,6 +34,10 @@ def _claude(run: Run) -> Command:
     )
 
 
+CODEX_REMARK = (
+    "Measured with `required = true` for the server: by default `codex exec` waits about a second for its first answer."
+)
+
 CODEX_SETTINGS = """\
 model = {model}
 model_provider = "scripted"
@@ -53,6 +57,7 @@ request_max_retries = 0
 stream_max_retries = 0
 
 [mcp_servers.{server}]
+required = true
 command = {command}
 args = {arguments}
 
@@ -75,6 +80,10 @@ def _codex(run: Run, model: str) -> Command:
     path.parent.mkdir(exist_ok=True)
     path.write_text(settings, encoding="utf-8")
     return Command([_binary("codex", "codex"), "exec", "--skip-git-repo-check", run.prompt], {"MODEL_KEY": KEY})
+
+
+def _codex_with(model: str, name: str, title: str) -> Client:
+    return Client(name, title, "codex", "@openai/codex", lambda run: _codex(run, model), CODEX_REMARK)
 
 
 def _gemini(run: Run) -> Command:
@@ -153,6 +162,8 @@ def _copilot(run: Run) -> Command:
     )
 
 
+CLINE_REMARK = "Measured with `timeout` 30 for the server: by default Cline waits three seconds for its first answer."
+
 CLINE_PROGRAM = """\
 "$0" auth --provider openai --apikey "$2" --modelid "$3" --baseurl "$1/v1" &&
 exec "$0" --provider openai --model "$3" --auto-approve true --json --timeout 60 "$4"
@@ -160,7 +171,7 @@ exec "$0" --provider openai --model "$3" --auto-approve true --json --timeout 60
 
 
 def _cline(run: Run) -> Command:
-    server = run.stdio(disabled=False, autoApprove=TOOLS)
+    server = run.stdio(disabled=False, autoApprove=TOOLS, timeout=30)
     write_json(run.home / ".cline/data/settings/cline_mcp_settings.json", {"mcpServers": {SERVER: server}})
     return Command(["sh", "-c", CLINE_PROGRAM, _binary("cline", "cline"), run.model, KEY, MODEL, run.prompt])
 
@@ -184,17 +195,13 @@ def _continue(run: Run) -> Command:
 
 AGENTS = (
     Client("claude", "Claude Code", "claude", "@anthropic-ai/claude-code", _claude),
-    Client("codex", "Codex", "codex", "@openai/codex", lambda run: _codex(run, MODEL)),
-    Client(
-        "codex-search", "Codex, tool search (`gpt-5.5`)", "codex", "@openai/codex", lambda run: _codex(run, "gpt-5.5")
-    ),
-    Client(
-        "codex-code", "Codex, code mode (`gpt-6-sol`)", "codex", "@openai/codex", lambda run: _codex(run, "gpt-6-sol")
-    ),
+    _codex_with(MODEL, "codex", "Codex"),
+    _codex_with("gpt-5.5", "codex-search", "Codex, tool search (`gpt-5.5`)"),
+    _codex_with("gpt-6-sol", "codex-code", "Codex, code mode (`gpt-6-sol`)"),
     Client("gemini", "Gemini CLI", "gemini", "@google/gemini-cli", _gemini),
     Client("opencode", "opencode", "opencode", "opencode-ai", _opencode),
     Client("qwen", "Qwen Code", "qwen", "@qwen-code/qwen-code", _qwen),
     Client("copilot", "Copilot CLI", "copilot", "@github/copilot", _copilot),
-    Client("cline", "Cline CLI", "cline", "cline", _cline),
+    Client("cline", "Cline CLI", "cline", "cline", _cline, CLINE_REMARK),
     Client("continue", "Continue CLI", "continue", "@continuedev/cli", _continue),
 )

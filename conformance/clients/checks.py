@@ -72,8 +72,10 @@ def _seen(recording: Recording, names: Sequence[str]) -> Finding:
     seen, outside = names_in(first, names), names_in(first, names, schemas=False)
     listed = "" if seen == outside else f" ({len(outside):,} in texts)"
     verdict = Verdict.YES if len(seen) == len(names) else Verdict.PARTLY if seen else Verdict.NO
-    reason = "the tools of the server are behind a search of the client" if not offered(ACTIVATE, first.tools) else ""
-    return Finding(verdict, f"{len(seen):,}{listed}", "" if verdict is Verdict.YES else reason)
+    if verdict is Verdict.YES or offered(ACTIVATE, first.tools):
+        return Finding(verdict, f"{len(seen):,}{listed}")
+    deferred = "the tools of the server are behind a search of the client"
+    return Finding(verdict, f"{len(seen):,}{listed}", deferred if recording.used_the_server else _unreached(recording))
 
 
 def _activates(recording: Recording, _names: Sequence[str]) -> Finding:

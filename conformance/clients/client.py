@@ -99,7 +99,7 @@ class Run:
 class Client:
     """A client or a framework; `package` is its folder in `packages`, `distribution` its name in the registry.
 
-    `remark` states a cause that a recording cannot show.
+    `remark` states a condition or a cause that a recording cannot show.
     """
 
     name: str

@@ -42,7 +42,7 @@ in descriptions and instructions; the others stand only in the list of allowed v
 def page(results: Mapping[str, Measurement]) -> str:
     """Return the page."""
     shown = [results[name] for name in CLIENTS if name in results]
-    return "\n".join([HEAD, *_table(shown), "", "## Reasons", "", *_reasons(shown)]).rstrip() + "\n"
+    return "\n".join([HEAD, *_table(shown), "", "## Reasons and conditions", "", *_reasons(shown)]).rstrip() + "\n"
 
 
 def write_page() -> None:
@@ -68,7 +68,7 @@ def _reasons(measurements: list[Measurement]) -> Iterator[str]:
     for each in measurements:
         client = CLIENTS[each.client]
         reasons = [(column, finding.reason) for column, finding in each.findings.items() if finding.reason]
-        if not reasons:
+        if not reasons and not client.remark:
             continue
         yield f"**{client.title}**"
         yield ""

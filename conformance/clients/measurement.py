@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,7 @@ async def _recorded(client: Client, scenario: ScenarioName, root: Path) -> Recor
     recording = Recording(())
     for attempt in range(1, ATTEMPTS + 1):
         folder = root / f"{client.name}-{scenario}-{attempt}"
+        shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         await run_inside(client.name, scenario, folder)
         recording = Recording.read(Run(folder, "").recording)
