@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from conformance.clients.all_clients import CLIENTS
-from conformance.clients.checks import Column, Verdict
+from conformance.clients.checks import Column
 from conformance.clients.results import kept
 from conformance.processes import REPOSITORY
 
@@ -59,8 +59,6 @@ def _table(measurements: list[Measurement]) -> Iterator[str]:
 
 
 def _cell(finding: Finding) -> str:
-    if finding.verdict is Verdict.PARTLY and finding.measured[:1].isdigit():
-        return finding.measured
     return f"{finding.verdict}: {finding.measured}" if finding.measured else finding.verdict.value
 
 
