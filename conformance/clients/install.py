@@ -65,7 +65,8 @@ async def _with_pip(folder: Path, target: Path, oldest: tuple[int, int]) -> None
     interpreter = await _interpreter(oldest)
     await _run([interpreter, "-m", "venv", "--clear", str(target)], folder)
     pip = [str(target / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    await _run([*pip, "--constraint", "constraints.txt", "--requirement", "requirements.txt"], folder)
+    # Few of the installed modules are ever imported; those are compiled then.
+    await _run([*pip, "--no-compile", "--constraint", "constraints.txt", "--requirement", "requirements.txt"], folder)
 
 
 async def _interpreter(oldest: tuple[int, int]) -> str:

@@ -27,7 +27,6 @@ def _framework(program: str, run: Run) -> Command:
             "GOOGLE_API_KEY": KEY,
             "GOOGLE_GEMINI_BASE_URL": run.model,
             "FASTMCP_CHECK_FOR_UPDATES": "off",
-            "PYTHONDONTWRITEBYTECODE": "1",
         },
     )
 

@@ -47,7 +47,7 @@ async def _main(options: Options) -> int:
         return 0
     found: dict[str, Measurement] = {}
     faults: list[str] = []
-    clients = await _installed(options.clients)
+    clients = await _installed(options.clients, faults)
     limiter = anyio.CapacityLimiter(options.jobs)
 
     async def measured(client: Client) -> None:
@@ -82,17 +82,28 @@ async def _measured(client: Client, folder: Path) -> Measurement:
     return measurement
 
 
-async def _installed(clients: Sequence[Client]) -> list[Client]:
-    """Install what the clients need; return those for which that was possible, and say why others are skipped."""
+async def _installed(clients: Sequence[Client], faults: list[str]) -> list[Client]:
+    """Install what the clients need; return those for which that was possible, and say why others are skipped.
+
+    What failed is added to `faults`.
+    """
     missing: dict[str, str] = {}
-    for package in dict.fromkeys(client.package for client in clients):
+
+    async def installed(package: str) -> None:
         try:
             await install(package)
         except NotInstallableError as error:
+            missing[package] = f"skipped: {error}"
+        except CheckError as error:
             missing[package] = str(error)
+            faults.append(f"{package}: {error}")
+
+    async with anyio.create_task_group() as tasks:
+        for package in {client.package for client in clients}:
+            tasks.start_soon(installed, package)
     for client in clients:
         if client.package in missing:
-            print(f"{client.name}: skipped: {missing[client.package]}", flush=True)
+            print(f"{client.name}: {missing[client.package]}", flush=True)
     return [client for client in clients if client.package not in missing]
 
 
@@ -127,9 +138,6 @@ def main() -> int:
         folder = Path(options.keep or scratch).resolve()
         try:
             return anyio.run(_main, Options(chosen, options.check, options.jobs, folder))
-        except CheckError as error:
-            print(error, file=sys.stderr)
-            return 1
         except KeyboardInterrupt:
             return 130
 
