@@ -22,7 +22,7 @@ _OVERFLOWS = {
     Overflow.SHORTENED: "then shortened",
     Overflow.OMITTED: "then left out",
 }
-_UNITS = {Unit.CHARACTERS: "", Unit.BYTES: " bytes", Unit.JSON: " of JSON"}
+_UNITS = {Unit.CHARACTERS: "", Unit.BYTES: " bytes", Unit.JSON: " of JSON", Unit.JSON_BYTES: " bytes of JSON"}
 _AS_CODE = frozenset({"called", "prompt_called"})
 # These values hold what a model or a user writes, among other words.
 _CALL = re.compile(r"[^\s,]*(?:_|\bx\b)[^\s,]*")
@@ -145,7 +145,8 @@ def _value(field: str, fact: object) -> str:
 
 
 def _limit(limit: Limit) -> str:
-    return f"{limit.characters:,}{_UNITS[limit.unit]}" if limit.characters else "none"
+    lines = f" or {limit.lines:,} lines" if limit.lines else ""
+    return f"{limit.characters:,}{_UNITS[limit.unit]}{lines}" if limit.characters else "none"
 
 
 def _text(value: object) -> str:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from server.clients.profile import ClientProfile
     from server.config.settings import Settings
 
-__all__ = ["called_in", "layout_for"]
+__all__ = ["called_in", "is_structured", "layout_for"]
 
 _SEARCHED_TOPICS = 4000
 # Characters of topics where a client's search reads whole descriptions.
@@ -43,8 +43,7 @@ def layout_for(client: ClientProfile, settings: Settings) -> ListingLayout:
         topics=_SEARCHED_TOPICS if client.defers else MAX_TOPICS,
         schema=client.schema.value if client.schema else None,
         enum=_enum(client),
-        # Where a client drops or ignores one of both, or shows both, the structure costs more than it brings.
-        structured=not isinstance(client.structure and client.structure.value, StructureUse),
+        structured=is_structured(client),
         deferred=client.defers,
         search_hint=reads_hint,
         activation_tool=called_in(client, "activate_skill", settings),
@@ -55,6 +54,14 @@ def _enum(client: ClientProfile) -> NameEnum:
     if client.checks_enum is None or not client.checks_enum.value:
         return NameEnum.ALWAYS
     return NameEnum.COMPLETE if client.refreshes else NameEnum.NEVER
+
+
+def is_structured(client: ClientProfile) -> bool:
+    """Tell whether results for a client have `structuredContent` beside their text.
+
+    Where a client drops or ignores one of both, or shows both, the structure costs more than it brings.
+    """
+    return not isinstance(client.structure and client.structure.value, StructureUse)
 
 
 def called_in(client: ClientProfile, tool: str, settings: Settings) -> str:

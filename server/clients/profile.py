@@ -53,19 +53,28 @@ class Unit(StrEnum):
     """What a client counts in a result."""
 
     CHARACTERS = "characters"
+    """UTF-16 code units, as JavaScript counts."""
+
     BYTES = "bytes"
     """The bytes of the text in UTF-8."""
 
     JSON = "characters of JSON"
     """The whole result as JSON, which escapes line ends and quotes."""
 
+    JSON_BYTES = "bytes of JSON"
+    """The bytes of the same."""
+
 
 class Limit(NamedTuple):
-    """The maximum length of a text that reaches the model, or of a name; 0 if the model sees none of it."""
+    """The maximum length of a text that reaches the model, or of a name; 0 if the model sees none of it.
+
+    `lines` is the maximum number of lines; None is unlimited.
+    """
 
     characters: int
     evidence: Evidence
     unit: Unit = Unit.CHARACTERS
+    lines: int | None = None
 
 
 class Fact(NamedTuple, Generic[_Value]):

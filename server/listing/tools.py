@@ -29,7 +29,9 @@ __all__ = [
     "FIND",
     "MAX_MATCHES",
     "MAX_QUERY",
+    "MAX_RESULT",
     "MAX_TAGS",
+    "RAISED",
     "READ",
     "describe",
     "entries",
@@ -47,6 +49,9 @@ MAX_TAGS = 50
 MAX_RESULT = 500_000
 """Longest activation in characters that a client is asked to pass on uncut: the maximum that Claude Code allows."""
 
+RAISED = frozenset({ACTIVATE, READ, FIND})
+"""The tools whose entries ask for this."""
+
 _MATCH = object_of(name=TEXT, description=TEXT, **SCORED, uri=TEXT)
 _MENU = {
     **object_of(names=TEXTS, hint=TEXT),
@@ -58,6 +63,7 @@ _FOUND = {
         "matches": list_of(_MATCH),
         "menu": _MENU,
         "note": {**TEXT, "description": "What to do where nothing matches."},
+        "left_out": {**TEXT, "description": "How many more matches there are, if the result would be too long."},
     },
     "required": ["matches"],
 }
@@ -194,12 +200,23 @@ def _read_file(layout: ListingLayout) -> dict[str, Any]:
     return {
         "name": READ,
         "title": "Read a file of a skill",
-        "description": "Read one file of a skill: a script, reference or asset that its instructions name.",
+        "description": "Read one file of a skill: a script, reference or asset that its instructions name. "
+        "An answer that ends before the file does says where to read on.",
         "inputSchema": {
             "type": "object",
             "properties": {
                 "skill": {"type": "string", "description": "The skill's name."},
                 "path": {"type": "string", "description": "The file's path, relative to the skill root."},
+                "offset": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "description": "To read a part of a text file: its first character, counted from 0.",
+                },
+                "limit": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "description": "Most characters of the part; as many as fit if not given.",
+                },
             },
             "required": ["skill", "path"],
             "additionalProperties": False,

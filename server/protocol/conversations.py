@@ -152,6 +152,13 @@ class Conversation:
             self._heard = _Heard(changes, changes.last)
         return within_limit(lines)
 
+    def has_news(self, catalog: Catalog, changes: OfferChanges | None = None) -> bool:
+        """Tell whether there may be news; `news` takes the same arguments."""
+        heard = self._heard
+        is_other = self._catalog is None or self._catalog() is not catalog
+        listed = changes is not None and heard is not None and heard.number != changes.last
+        return listed or (is_other and bool(self._loaded))
+
     def _news_of_loaded(self, catalog: Catalog) -> tuple[list[str], set[str]]:
         """Return a line for each loaded skill that has changed, and the keys of which the list has no other news."""
         lines: list[str] = []

@@ -6,16 +6,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.clients import client_of, layout_for
+from server.clients.results import room_of
+from server.protocol.news import MAX_NEWS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from mcp.server.context import ServerRequestContext
 
+    from server.clients.results import ResultRoom
     from server.hosting.views import View
     from server.protocol.conversations import Conversation
 
 __all__ = ["Tool", "ToolCall", "has_skills", "is_always_there"]
+
+
+_NEWS = MAX_NEWS + 200
+# Room for news and for the marks of their blocks.
+
+_LATE_NEWS = 300
+# Room for news of what changes during the call: a line or two.
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +42,20 @@ class ToolCall:
     def structured(self) -> bool:
         """Whether the result has `structuredContent` beside its text, as the list of tools says to this client."""
         return layout_for(client_of(self.ctx), self.view.settings).structured
+
+
+    @property
+    def room(self) -> ResultRoom | None:
+        """The room for a result that this client passes on to its model; None if no limit is known.
+
+        Read it before the call changes the conversation: pending news need room too.
+        """
+        room = room_of(self.ctx, self.name)
+        if room is None:
+            return None
+        changes = None if client_of(self.ctx).refreshes else self.view.changes
+        pending = self.conversation.has_news(self.view.catalog, changes)
+        return room._replace(news=_NEWS if pending else _LATE_NEWS)
 
 
 class Tool(NamedTuple):

@@ -39,6 +39,7 @@ class Document:
     keys or holds values that JSON cannot represent, so that other parsers may read it differently. `lossy` maps each
     top-level field that has lost a part of its text to the cause: a repeated key, or a number that JSON does not have.
     `yaml` is the text of the frontmatter, empty if it was repaired; then `broken` is the text before the repair.
+    `body_offset` is the position of the body in the decoded file, in characters.
     """
 
     fields: Mapping[str, JsonValue]
@@ -50,6 +51,7 @@ class Document:
     yaml: str = ""
     lossy: Mapping[str, str] = field(default_factory=dict)
     broken: str = ""
+    body_offset: int = 0
 
     @property
     def is_whole(self) -> bool:
@@ -95,6 +97,7 @@ def parse_document(raw: bytes, path: str) -> Document:
     A byte order mark and CRLF line ends are accepted. All faults are in the result's `diagnostics`; no content raises.
     """
     findings = _Findings(path)
+    marked = raw.startswith(BOM)
     raw = raw.removeprefix(BOM)
     try:
         text = raw.decode("utf-8")
@@ -111,8 +114,9 @@ def parse_document(raw: bytes, path: str) -> Document:
     if fences.glued:
         message = "text follows the closing '---' on its line; the frontmatter was read as if it ended there"
         findings.add(Severity.WARNING, Reason.YAML_REPAIRED, message, text.count("\n", 0, fences.body) + 1)
-    yaml, body = text[fences.start : fences.end], text[fences.body :].strip()
-    return _parse_frontmatter(yaml, body, findings, verbatim=not fences.glued)
+    yaml, rest = text[fences.start : fences.end], text[fences.body :]
+    document = _parse_frontmatter(yaml, rest.strip(), findings, verbatim=not fences.glued)
+    return replace(document, body_offset=marked + len(text) - len(rest.lstrip()))
 
 
 def find_fences(text: str) -> Fences | Reason:

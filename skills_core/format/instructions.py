@@ -24,7 +24,8 @@ __all__ = ["Instructions", "invalid_instructions", "parse_convention", "parse_in
 class Instructions:
     """A parsed SKILL.md: typed frontmatter, the body for the model, and diagnostics.
 
-    `fault` is the reason if it is invalid. `verbatim` tells that other parsers read the same frontmatter.
+    `fault` is the reason if it is invalid. `verbatim` tells that other parsers read the same frontmatter. `body_offset`
+    is the position of the body in the decoded file, in characters; the body is verbatim the file's text from there on.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Instructions:
     diagnostics: tuple[Diagnostic, ...] = ()
     fault: Reason | None = None
     verbatim: bool = True
+    body_offset: int = 0
 
     @property
     def description(self) -> str:
@@ -60,7 +62,9 @@ def parse_instructions(
             replace(each, severity=Severity.ERROR) if _invalidates(each, strictness) else each for each in breaches
         )
     diagnostics = (*breaches, *_hidden(raw.decode("utf-8"), document, path))
-    return Instructions(front.name or name, front, document.body, diagnostics, fault, document.verbatim)
+    return Instructions(
+        front.name or name, front, document.body, diagnostics, fault, document.verbatim, document.body_offset
+    )
 
 
 def parse_convention(raw: bytes, file_name: str, path: str) -> Instructions:
@@ -68,18 +72,27 @@ def parse_convention(raw: bytes, file_name: str, path: str) -> Instructions:
     document = parse_document(raw, path)
     if document.fault is Reason.NOT_UTF8:
         return invalid_instructions(file_name, document.diagnostics, document.fault)
-    text = raw.decode("utf-8").removeprefix("\ufeff")
+    whole = raw.decode("utf-8")
+    text = whole.removeprefix("\ufeff")
     hidden = tuple(_hidden(text, document, path))
     front, found = parse_frontmatter(document, None, path)
     if document.fault is None and front.name and front.description:
         diagnostics = (*document.diagnostics, *found, *hidden)
-        return Instructions(front.name, front, document.body, diagnostics, verbatim=document.verbatim)
+        return Instructions(
+            front.name,
+            front,
+            document.body,
+            diagnostics,
+            verbatim=document.verbatim,
+            body_offset=document.body_offset,
+        )
     front = convention_frontmatter(file_name, document.body if document.fault is None else text)
     unused: tuple[Diagnostic, ...] = ()
     if has_frontmatter(raw):
         message = "the frontmatter lacks name or description, so the whole file is used as instructions"
         unused = (Diagnostic(Severity.WARNING, Reason.MISSING_FRONTMATTER, message, path, 1),)
-    return Instructions(front.name, front, text.strip(), (*unused, *hidden), verbatim=False)
+    offset = len(whole) - len(text.lstrip())
+    return Instructions(front.name, front, text.strip(), (*unused, *hidden), verbatim=False, body_offset=offset)
 
 
 def _invalidates(diagnostic: Diagnostic, strictness: Strictness) -> bool:

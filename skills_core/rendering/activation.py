@@ -7,7 +7,7 @@ Our own tags are escaped in all foreign text; the body is otherwise verbatim.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from skills_core.diagnostics import shortened
 from skills_core.format.frontmatter import COMPATIBILITY_LIMIT
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FREE_ARGUMENT",
+    "ActivationPieces",
     "activation_inputs",
+    "activation_pieces",
     "parameters_of",
     "render_activation",
     "render_activations",
@@ -70,28 +72,54 @@ def render_activation(
     disk, and explains the tool names of other hosts that the body uses.
     It ends with a receipt, the skill's digest. `replaces` is the digest of an older text that this one replaces.
     """
+    return activation_pieces(skill, arguments, recipient, replaces=replaces).text
+
+
+class ActivationPieces(NamedTuple):
+    """The pieces of an activation: the lines before and after the body, and the values that fill the body."""
+
+    skill: Skill
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    values: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return self.with_body(self.skill.body, self.after)
+
+    def with_body(self, body: str, after: Sequence[str]) -> str:
+        """Return the text with this body, which is filled and escaped, and with these lines after it."""
+        filled = _PARAMETER.sub(lambda at: self.values.get(at[1], at[0]) if _is_parameter(at) else at[0], body)
+        return "\n".join((*self.before, escape_tags(filled), "", *after))
+
+
+def activation_pieces(
+    skill: Skill,
+    arguments: Mapping[str, str] | None = None,
+    recipient: Recipient = UNKNOWN_RECIPIENT,
+    *,
+    replaces: str | None = None,
+) -> ActivationPieces:
+    """Return the pieces of the text that `render_activation` returns."""
     given = dict(arguments or {})
     values = given if _filled_length(skill.body, given) <= MAX_FILLED else {}
-    body = _PARAMETER.sub(lambda at: values.get(at[1], at[0]) if _is_parameter(at) else at[0], skill.body)
-    lines = [
+    before = (
         f"<skill_content name={quote_attribute(skill.name)} uri={quote_attribute(skill.uri)}>",
         *_adaptation_lines(skill, recipient),
-        escape_tags(body),
-        "",
-    ]
-    lines += _parameter_lines(skill, given, values)
-    lines += _compatibility_lines(skill)
+    )
+    lines = [*_parameter_lines(skill, given, values), *_compatibility_lines(skill)]
     lines.append(f"Skill root: {skill.root_uri}")
     if recipient.local:
         lines.append(f"Skill directory: {escape_line(str(skill.source.root.joinpath(skill.content.folder)))}")
-    lines += _file_lines(skill, recipient.file_tool)
+    lines += _file_lines(skill, recipient)
     lines += _requirement_lines(skill)
     if replaces:
         older = escape_line(replaces)
         lines.append(f"This text replaces the one of this skill that you were given before ({older}).")
     lines.append(f"<skill_receipt digest={quote_attribute(skill.digest or '')}/>")
     lines.append("</skill_content>")
-    return "\n".join(lines)
+    return ActivationPieces(skill, before, tuple(lines), values)
 
 
 def render_activations(
@@ -179,20 +207,20 @@ def _requirement_lines(skill: Skill) -> Iterable[str]:
         yield f"This skill builds on others; activate them too if you have not: {names}."
 
 
-def _file_lines(skill: Skill, tool: str | None) -> Iterable[str]:
+def _file_lines(skill: Skill, recipient: Recipient) -> Iterable[str]:
     main = skill.content.main
     files = files_for_models(skill.content)
     named = [path for reference in skill.frontmatter.references if (path := reference.removeprefix("./")) in files]
     paths = [path for path in dict.fromkeys([*named, *files]) if main is None or path != main.path]
     if not paths:
         return
+    most, tool = min(MAX_LISTED_FILES, recipient.listed), recipient.file_tool
     how = f"Read a file with {tool} (skill {quote_attribute(skill.key)})."
     without = "No tool here reads a file of it: say so where the result would need one."
     yield f"Paths in these instructions are relative to the skill root. {how if tool else without}"
     yield "<skill_resources>"
-    for path in paths[:MAX_LISTED_FILES]:
+    for path in paths[:most]:
         yield f"<file>{escape_content(path if path.isprintable() else skill.file_uri(path))}</file>"
     yield "</skill_resources>"
-    if len(paths) > MAX_LISTED_FILES:
-        more = len(paths) - MAX_LISTED_FILES
+    if more := max(0, len(paths) - most):
         yield f"{more} more files are not listed here; the server's resources below {skill.root_uri} are complete."

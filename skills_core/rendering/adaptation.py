@@ -83,9 +83,10 @@ def _tool_name_lines(body: str, skill: Skill, recipient: Recipient) -> Iterator[
         else "These instructions name tools as some hosts call them. Where you have none of that name, call yours that "
         "does the same:"
     )
-    yield from said[:MAX_TOOLS]
-    if len(said) > MAX_TOOLS:
-        yield f"- and {len(said) - MAX_TOOLS} more: call your own that does the same"
+    most = min(MAX_TOOLS, recipient.listed)
+    yield from said[:most]
+    if len(said) > most:
+        yield f"- and {len(said) - most} more: call your own that does the same"
     yield "What none of your tools can do, tell the user; never pretend that it was done."
     yield "</tool_names>"
 
@@ -136,12 +137,13 @@ def _skill_path_lines(body: str, skill: Skill, recipient: Recipient) -> Iterator
     yield "<skill_paths>"
     yield from _usage_lines(skill, recipient, paths)
     yield from _folder_line(found, str(folder) if recipient.local else skill.root_uri)
-    for path in paths[:MAX_PATHS]:
+    most = min(MAX_PATHS, recipient.listed)
+    for path in paths[:most]:
         file = f" file={quote_attribute(str(root.joinpath(path)))}" if root else ""
         uri = f" uri={quote_attribute(skill.file_uri(path))}" if recipient.reads_resources else ""
         yield f"<path name={quote_attribute(path)}{file}{uri}/>"
-    if len(paths) > MAX_PATHS:
-        yield f"{len(paths) - MAX_PATHS} more files are named; the same calls work for them."
+    if len(paths) > most:
+        yield f"{len(paths) - most} more files are named; the same calls work for them."
     yield "</skill_paths>"
 
 

@@ -23,6 +23,7 @@ class Recipient:
     - `own`: configured names of the recipient's tools by the names that skills use; they override the toolbox.
     - `file_tool`, `script_tool`: this server's tools that read a skill's file and run its script; None if not offered.
     - `adapt`: whether the text explains the body's names for tools and files.
+    - `listed`: the maximum number of files, and of names that are explained, in one list.
     """
 
     local: bool = False
@@ -32,6 +33,7 @@ class Recipient:
     file_tool: str | None = "read_skill_file"
     script_tool: str | None = None
     adapt: bool = True
+    listed: int = 100
 
 
 UNKNOWN_RECIPIENT = Recipient()

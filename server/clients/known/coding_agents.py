@@ -99,7 +99,7 @@ _CLAUDE_CODE = ClientProfile(
 )
 
 _CODEX_LAB = measured("Codex 0.169.0")
-_CODEX_SCRIPT = Limit(40_000, _CODEX_LAB, Unit.JSON)
+_CODEX_SCRIPT = Limit(40_000, _CODEX_LAB, Unit.JSON_BYTES)
 _CODEX = ClientProfile(
     key="codex",
     title="Codex",
@@ -113,9 +113,9 @@ _CODEX = ClientProfile(
     deferred=Limit(0, _CODEX_LAB),
     searched=Fact("title, description, names of arguments, name of the server, instructions (BM25)", _CODEX_LAB),
     search_hint=Fact(value=False, evidence=_CODEX_LAB),
-    result=Limit(11_984, _CODEX_LAB),
+    result=Limit(11_984, _CODEX_LAB, Unit.BYTES),
     model_results=(
-        ("gpt-5.5", Limit(47_984, _CODEX_LAB)),
+        ("gpt-5.5", Limit(47_984, _CODEX_LAB, Unit.BYTES)),
         ("gpt-5.6-luna", _CODEX_SCRIPT),
         ("gpt-6-sol", _CODEX_SCRIPT),
         ("gpt-6.1-terra", _CODEX_SCRIPT),

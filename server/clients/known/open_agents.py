@@ -28,8 +28,8 @@ _OPENCODE = ClientProfile(
     named=_OPENCODE_MCP,
     called=Fact("{server}_{tool}", _OPENCODE_LAB),
     lazy_tools=Fact(value=False, evidence=_OPENCODE_LAB),
-    # Or 2,000 lines: github.com/anomalyco/opencode/issues/13770.
-    result=Limit(51_200, _OPENCODE_LAB, Unit.BYTES),
+    # The lines: github.com/anomalyco/opencode/issues/13770.
+    result=Limit(51_200, _OPENCODE_LAB, Unit.BYTES, lines=2000),
     structure=Fact(StructureUse.IGNORED, _OPENCODE_LAB),
     whole=Fact(("description", "instructions"), _OPENCODE_LAB),
     cut_result=Fact("the first lines; nothing of a single long line", _OPENCODE_LAB),

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from server.clients import client_of
 from server.listing.envelope import text_block, tool_result
+from server.protocol.activation.parts import beginning_within, message_within
 from server.protocol.activation.recipients import recipient_of
 from server.wire.arguments import flag, string
 from server.wire.errors import InvalidRequestError
 from skills_core.diagnostics import one_line
 from skills_core.rendering import activation_inputs, render_request, render_unchanged
+from skills_core.rendering.beginning import READ_THE_REST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +51,7 @@ class Activation:
 
     async def call(self, call: ToolCall) -> dict[str, Any]:
         """Handle a call."""
-        arguments, ctx = call.arguments, call.ctx
+        arguments, ctx, room = call.arguments, call.ctx, call.room
         skill = invocable(call.view.catalog, string(arguments, "name"))
         values, message = activation_inputs(skill, texts_of(arguments), string(arguments, "message", default=""))
         have = string(arguments, "have", default="")
@@ -64,16 +66,29 @@ class Activation:
             state = "" if delivery.text else " (unchanged)"
             logger.debug("activated %s %s%s", one_line(skill.key), skill.digest, state)
         self._host.usage.add(skill.key)
-        if delivery.text:
-            recipient = recipient_of(ctx, self._host.settings, local=self._local)
-            text = self._host.texts.text(skill, values, recipient, replaces=delivery.replaces)
-        else:
-            text = render_unchanged(skill)
-        content = [{**text_block(text), "annotations": _KEEP}]
-        if message:
-            content.append(text_block(render_request(skill, message)))
-        about = {"name": skill.key, "uri": skill.uri, "digest": skill.digest, "unchanged": not delivery.text}
-        return {**tool_result(content), "_meta": {META_SKILL: about}}
+        recipient = recipient_of(ctx, self._host.settings, local=self._local)
+        request = [text_block(render_request(skill, message_within(message, room)))] if message else []
+        about: dict[str, Any] = {
+            "name": skill.key,
+            "uri": skill.uri,
+            "digest": skill.digest,
+            "unchanged": not delivery.text,
+        }
+
+        def answer(text: str) -> dict[str, Any]:
+            content = [{**text_block(text), "annotations": _KEEP}, *request]
+            return {**tool_result(content), "_meta": {META_SKILL: about}}
+
+        text = render_unchanged(skill)
+        if delivery.text or room is not None:
+            whole = self._host.texts.text(skill, values, recipient, replaces=delivery.replaces)
+            if room is None or room.fits_with_news(answer(whole)):
+                text = whole if delivery.text else text
+            elif delivery.text:
+                text, about["rest"] = beginning_within(room, answer, skill, values, recipient, delivery.replaces)
+            else:
+                text += f" {READ_THE_REST}"
+        return answer(text)
 
 
 def texts_of(arguments: Mapping[str, Any]) -> dict[str, str]:

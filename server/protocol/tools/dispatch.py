@@ -1,4 +1,4 @@
-"""Dispatch tool calls, and handle those of `read_skill_file` and `find_skills`.
+"""Dispatch tool calls, and handle those of `find_skills`.
 
 A mistake of the model is answered by a tool result that says what was expected, not by a protocol error, so that the
 model sees it.
@@ -6,7 +6,6 @@ model sees it.
 
 from __future__ import annotations
 
-import base64
 import logging
 from dataclasses import replace
 from functools import partial
@@ -15,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 
 from server.clients import client_of, layout_for, without_additions
+from server.clients.results import room_of
 from server.hosting.search_results import matches_object
 from server.listing.envelope import text_block, tool_result
-from server.listing.resources import contents_of, mime_type
 from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, MAX_TAGS, READ
 from server.protocol.activation.calls import Activation
 from server.protocol.activation.recipients import recipient_of
@@ -25,8 +24,10 @@ from server.protocol.conversations import Conversations
 from server.protocol.tool_call import Tool, ToolCall, has_skills
 from server.protocol.tools.admin import AdminHandlers
 from server.protocol.tools.check_tool_call import GuardHandler
+from server.protocol.tools.cut_results import cut_to_room
 from server.protocol.tools.declared import DeclaredToolHandler
 from server.protocol.tools.new_skills import is_news_tool, tell_news, with_news_tool
+from server.protocol.tools.read_skill_file import FileReader
 from server.protocol.tools.run_skill import RunHandlers
 from server.protocol.tools.skill_context import ContextHandlers
 from server.wire.arguments import read_arguments, string
@@ -34,10 +35,9 @@ from server.wire.errors import InvalidRequestError
 from skills_core.errors import SkillsError
 from skills_core.rendering.escaping import escape_json, escape_tags
 from skills_core.selection import TOP_TEN
-from skills_core.withheld_files import is_withheld_from_models, refuse_eval_file
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     import mcp_types as types
     from mcp.server.context import ServerRequestContext
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from server.hosting.host import Host
     from server.hosting.views import View
     from server.run.supervisor import RunSupervisor
+    from skills_core.selection import Match
 
 __all__ = ["ToolHandlers"]
 
@@ -70,7 +71,7 @@ class ToolHandlers:
         self._declared = DeclaredToolHandler(host, exchanges)
         self._tools = {
             ACTIVATE: Tool(Activation(host, local=local).call, has_skills),
-            READ: Tool(self._call_read, has_skills),
+            READ: Tool(FileReader(host).call, has_skills),
             FIND: Tool(self._call_find, has_skills),
             **AdminHandlers(host).tools(),
             **ContextHandlers(host, local=local).tools(),
@@ -118,7 +119,8 @@ class ToolHandlers:
         view = self._host.view(ctx)
         # A client whose model sees the changed list needs no news of it.
         news = conversation.news(view.catalog, None if client.refreshes else view.changes)
-        return _with_news(result, news) if news else result
+        result = _with_news(result, news) if news else result
+        return cut_to_room(result, room_of(ctx, params.name), params.name, news=len(news))
 
     def _handler(self, name: str, view: View) -> Callable[[ToolCall], Awaitable[dict[str, Any]]] | None:
         """Return the handler of a tool, None if callers with this view have no such tool."""
@@ -126,30 +128,6 @@ class ToolHandlers:
         if tool is not None:
             return tool.handle if tool.is_there(view) else None
         return self._declared.call if name in view.declared else None
-
-    async def _call_read(self, call: ToolCall) -> dict[str, Any]:
-        name, path = string(call.arguments, "skill"), string(call.arguments, "path")
-        catalog = call.view.catalog
-        skill = catalog.skill(name, catalog.offered)
-        # Models pass what they have seen: a relative path, or the file's URI.
-        uri = path if path.startswith(skill.root_uri) else skill.file_uri(catalog.file_of(skill, path).path)
-        owner, file, raw = await self._host.read(uri, call.ctx)
-        refuse_eval_file(owner, file)
-        if is_withheld_from_models(owner, file, raw):
-            raise InvalidRequestError(
-                f"{file.path} of the skill {owner.key!r} instructs in what is for the user to call; a model may not "
-                "read it. The user calls such a skill as a command."
-            )
-        if file.text:
-            return tool_result([text_block(raw.decode("utf-8"))])
-        if mime_type(file).startswith("image/"):
-            image = {
-                "type": "image",
-                "data": base64.b64encode(raw).decode("ascii"),
-                "mimeType": mime_type(file),
-            }
-            return tool_result([image])
-        return tool_result([{"type": "resource", "resource": contents_of(uri, file, raw)}])
 
     async def _call_find(self, call: ToolCall) -> dict[str, Any]:
         arguments = call.arguments
@@ -167,11 +145,11 @@ class ToolHandlers:
         search = partial(call.view.search, query, policy)
         matches = await anyio.to_thread.run_sync(search, limiter=self._host.searching)
         logger.info("found: %s", ", ".join(match.for_log for match in matches[:_LOGGED]) or "nothing")
-        structured = matches_object(matches)
-        if not matches:
-            structured["note"] = _no_match(query)
-        text = escape_json(structured) if matches else structured["note"]
-        return {**tool_result([text_block(text)]), "structuredContent": structured}
+        room = call.room
+        shown = len(matches)
+        while shown > 1 and room is not None and not room.fits_with_news(_found(query, matches, shown)):
+            shown -= 1
+        return _found(query, matches, shown)
 
 
 def _script_tools(host: Host, guard: GuardHandler, exchanges: ExchangeRegistry) -> dict[str, Tool]:
@@ -189,6 +167,18 @@ def _with_news(result: dict[str, Any], news: list[str]) -> dict[str, Any]:
     if "structuredContent" in result:
         result["structuredContent"] = {**result["structuredContent"], "news": news}
     return result
+
+
+def _found(query: str, matches: Sequence[Match], shown: int) -> dict[str, Any]:
+    """Return the result of a search with the first matches; it says how many are left out."""
+    structured = matches_object(matches[:shown])
+    if shown < len(matches):
+        why = "this client passes on no more of one result; narrow the query, or use tags"
+        structured["left_out"] = f"{len(matches) - shown} more matches: {why}"
+    if not matches:
+        structured["note"] = _no_match(query)
+    text = escape_json(structured) if matches else structured["note"]
+    return {**tool_result([text_block(text)]), "structuredContent": structured}
 
 
 def _no_match(query: str) -> str:

@@ -35,8 +35,9 @@ from skills_core.run.tools.gate import confirmation_question
 from skills_core.withheld_files import refuse_eval_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from server.clients.results import ResultRoom
     from server.exchange.client_exchange import ClientExchange
     from server.exchange.registry import ExchangeRegistry
     from server.hosting.host import Host
@@ -52,6 +53,9 @@ logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 3
 # Files that change at each attempt are being written continuously.
+
+_LEAST_PIECE = 500
+# Characters of a stream that every client is sent.
 
 _MAX_ARGS = 1000
 _MAX_TEXT = 100_000
@@ -79,7 +83,7 @@ class ScriptHandler:
     async def _call(self, call: ToolCall) -> dict[str, Any]:
         arguments = call.arguments
         if arguments.get(OUTPUT) is not None:
-            return self._further(arguments)
+            return self._further(call)
         name, path = string(arguments, SKILL), string(arguments, PATH)
         args, stdin = _args(arguments), string(arguments, STDIN, default="")
         if len(stdin) > _MAX_STDIN:
@@ -101,9 +105,16 @@ class ScriptHandler:
         logger.info("script: %s; %s %s", report.summary, report.digest, report.isolation)
         if warning := self._runner.setup.isolation.warning:
             logger.warning("script: %s of %s: %s", one_line(report.path), one_line(report.skill), warning)
-        out, err = OutputSlice.of(report.stdout, 0, PIECE), OutputSlice.of(report.stderr, 0, PIECE)
-        more = out.next_offset is not None or err.next_offset is not None
-        return _result(report, out, err, self._outputs.keep(report) if more else None)
+        kept: str | None = None
+
+        def result(size: int) -> dict[str, Any]:
+            nonlocal kept
+            out, err = OutputSlice.of(report.stdout, 0, size), OutputSlice.of(report.stderr, 0, size)
+            if kept is None and (out.next_offset is not None or err.next_offset is not None):
+                kept = self._outputs.keep(report)
+            return _result(report, out, err, kept)
+
+        return _fitting(call.room, result)
 
     async def _run(self, call: ToolCall, name: str, path: str, args: list[str], stdin: bytes) -> ScriptReport:
         for _ in range(_ATTEMPTS):
@@ -122,7 +133,8 @@ class ScriptHandler:
             return report_of(skill, file.path, self._runner.setup.isolation.kind, result, hide)
         raise InvalidRequestError(f"The files of the skill {name[:200]!r} keep changing; try again later.")
 
-    def _further(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def _further(self, call: ToolCall) -> dict[str, Any]:
+        arguments = call.arguments
         name, stream = string(arguments, OUTPUT), string(arguments, STREAM, default=Stream.STDOUT)
         offset = arguments.get(OFFSET, 0)
         if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
@@ -132,10 +144,22 @@ class ScriptHandler:
         report = self._outputs.find(name)
         if report is None:
             raise InvalidRequestError(expired_output(name))
-        sizes = {each: PIECE if each == stream else 0 for each in Stream}
-        out = OutputSlice.of(report.stdout, offset if sizes[Stream.STDOUT] else 0, sizes[Stream.STDOUT])
-        err = OutputSlice.of(report.stderr, offset if sizes[Stream.STDERR] else 0, sizes[Stream.STDERR])
-        return _result(report, out, err, name)
+
+        def result(size: int) -> dict[str, Any]:
+            sizes = {each: size if each == stream else 0 for each in Stream}
+            out = OutputSlice.of(report.stdout, offset if sizes[Stream.STDOUT] else 0, sizes[Stream.STDOUT])
+            err = OutputSlice.of(report.stderr, offset if sizes[Stream.STDERR] else 0, sizes[Stream.STDERR])
+            return _result(report, out, err, name)
+
+        return _fitting(call.room, result)
+
+
+def _fitting(room: ResultRoom | None, result: Callable[[int], dict[str, Any]]) -> dict[str, Any]:
+    """Return the result with the longest parts of the streams that the client passes on; `result` takes their size."""
+    size = PIECE
+    while room is not None and size > _LEAST_PIECE and not room.fits_with_news(result(size)):
+        size = size * 3 // 4
+    return result(size)
 
 
 async def _ask(user: User, reason: str, arguments: dict[str, Any]) -> None:

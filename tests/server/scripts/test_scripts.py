@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import uuid
@@ -99,6 +100,29 @@ class TestTool:
             gone = await call(session, output="no-such-output")
             assert gone.is_error
             assert "run the script again" in gone.content[0].text
+
+    async def test_parts_are_as_long_as_the_client_passes_on(
+        self, in_memory: ConnectHosted, skills: Path, make_skill: MakeSkill
+    ) -> None:
+        code = "import sys\nsys.stdout.write('ä\"' * 10_000)\nsys.stderr.write('e' * 9_000)"
+        make_skill("a", files={"a.py": code.encode()})
+        arguments: dict[str, Any] = {"skill": "a", "path": "a.py"}
+        read = {"stdout": "", "stderr": ""}
+        async with in_memory(skills, client_name="@cline/core", **ON) as session:
+            for stream in read:
+                while True:
+                    result = await session.client.call_tool(TOOL, arguments)
+                    assert len(result.model_dump_json(by_alias=True, exclude_none=True)) < 8000
+                    head = result.content[0].text
+                    place = re.search(rf"Block (\d) is its {stream}", head)
+                    assert place is not None, head
+                    read[stream] += result.content[int(place[1]) - 1].text
+                    more = re.search(rf'output: "([^"]+)", stream: "{stream}", offset: (\d+)', head)
+                    if more is None:
+                        break
+                    arguments = {"output": more[1], "stream": stream, "offset": int(more[2])}
+                arguments = {"output": arguments["output"], "stream": "stderr", "offset": 0}
+        assert read == {"stdout": 'ä"' * 10_000, "stderr": "e" * 9000}
 
     @pytest.mark.parametrize(
         ("arguments", "why"),

@@ -1,0 +1,125 @@
+"""Calls of `read_skill_file`: return a file of a skill, or the part of a text that a call asks for.
+
+An answer is never longer than what the client passes on to its model: where a file is, the answer ends earlier and says
+where to read on. The first block of an answer has the file's own text and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+from server.listing.envelope import text_block, tool_result
+from server.listing.resources import contents_of, mime_type
+from server.listing.tools import READ
+from server.wire.arguments import string
+from server.wire.errors import InvalidRequestError
+from skills_core.rendering.beginning import reading_call
+from skills_core.rendering.escaping import escape_line
+from skills_core.rendering.parts import end_of_part
+from skills_core.withheld_files import is_withheld_from_models, refuse_eval_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from server.clients.results import ResultRoom
+    from server.hosting.host import Host
+    from server.protocol.tool_call import ToolCall
+    from skills_core.skill import Skill, SkillFile
+
+__all__ = ["FileReader"]
+
+
+class FileReader:
+    """The handler of the tool."""
+
+    def __init__(self, host: Host) -> None:
+        """Read files of `host`."""
+        self._host = host
+
+    async def call(self, call: ToolCall) -> dict[str, Any]:
+        """Handle a call."""
+        name, path = string(call.arguments, "skill"), string(call.arguments, "path")
+        catalog = call.view.catalog
+        skill = catalog.skill(name, catalog.offered)
+        # Models pass what they have seen: a relative path, or the file's URI.
+        uri = path if path.startswith(skill.root_uri) else skill.file_uri(catalog.file_of(skill, path).path)
+        owner, file, raw = await self._host.read(uri, call.ctx)
+        refuse_eval_file(owner, file)
+        if is_withheld_from_models(owner, file, raw):
+            raise InvalidRequestError(
+                f"{file.path} of the skill {owner.key!r} instructs in what is for the user to call; a model may not "
+                "read it. The user calls such a skill as a command."
+            )
+        room, ranged = call.room, not call.arguments.keys().isdisjoint({"offset", "limit"})
+        # Instructions with a NUL count as binary, but their rest is read as text.
+        if file.text or (ranged and file is owner.content.main):
+            return _part(file, raw.decode("utf-8"), call.arguments, room)
+        if ranged:
+            raise InvalidRequestError(
+                f"offset and limit are for text files, and {file.path} of the skill {owner.key!r} is binary "
+                f"({file.size} bytes): leave them out to get the whole file"
+            )
+        return _within(room, owner, file, _binary(uri, file, raw))
+
+
+def _binary(uri: str, file: SkillFile, raw: bytes) -> dict[str, Any]:
+    if mime_type(file).startswith("image/"):
+        image = {"type": "image", "data": base64.b64encode(raw).decode("ascii"), "mimeType": mime_type(file)}
+        return tool_result([image])
+    return tool_result([{"type": "resource", "resource": contents_of(uri, file, raw)}])
+
+
+def _within(room: ResultRoom | None, owner: Skill, file: SkillFile, result: dict[str, Any]) -> dict[str, Any]:
+    """Return a binary file, or an error if the client would cut it as text."""
+    if room is None or room.fits(result):
+        return result
+    raise InvalidRequestError(
+        f"{file.path} of the skill {owner.key!r} is binary ({file.size} bytes), and this client passes on at most "
+        f"{room.limit.characters} {room.limit.unit} of a result, so it was not sent: a part of it would be of no use. "
+        "Ask the user for what you need of it."
+    )
+
+
+def _part(file: SkillFile, text: str, arguments: Mapping[str, Any], room: ResultRoom | None) -> dict[str, Any]:
+    """Return a text, or the part of it that is asked for and fits, with a note on what the part is."""
+    start, most = _range(arguments, file, len(text))
+    whole = tool_result([text_block(text)])
+    if start == 0 and most >= len(text) and (room is None or room.fits_with_news(whole)):
+        return whole
+
+    def answer(end: int) -> dict[str, Any]:
+        return tool_result([text_block(text[start:end]), text_block(_note(file, start, end, len(text), arguments))])
+
+    end = min(len(text), start + most)
+    if room is not None and not room.fits_with_news(answer(end)):
+        fitting = min(most, room.most)
+        end = end_of_part(text, start, fitting, lambda end: room.fits_with_news(answer(end)))
+        # A part is never empty, or reading on would never end.
+        end = max(end, start + 1)
+    return answer(end)
+
+
+def _range(arguments: Mapping[str, Any], file: SkillFile, total: int) -> tuple[int, int]:
+    """Return the character that a call reads from, and the maximum number of characters.
+
+    Raises:
+        InvalidRequestError: the offset or the limit is out of range.
+    """
+    start, most = arguments.get("offset", 0), arguments.get("limit", max(1, total))
+    if not 0 <= start <= total:
+        raise InvalidRequestError(
+            f"offset must be a whole number from 0 to {total}, the number of characters of {file.path}; it is {start}"
+        )
+    if most < 1:
+        raise InvalidRequestError(f"limit must be a whole number, from 1 on; it is {most}")
+    return start, most
+
+
+def _note(file: SkillFile, start: int, end: int, total: int, arguments: Mapping[str, Any]) -> str:
+    """Return which part of a file an answer has, and where to read on; some clients join blocks without a break."""
+    which = f"Characters {start} to {end} of {total} of {escape_line(file.path)} ({file.digest})"
+    if end == total:
+        return f"\n[{which}. Here the file ends.]"
+    call = reading_call(arguments["skill"], arguments["path"], end, READ)
+    return f"\n[{which}. The rest is missing. To read on, {call}]"
