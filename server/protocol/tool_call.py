@@ -43,7 +43,6 @@ class ToolCall:
         """Whether the result has `structuredContent` beside its text, as the list of tools says to this client."""
         return layout_for(client_of(self.ctx), self.view.settings).structured
 
-
     @property
     def room(self) -> ResultRoom | None:
         """The room for a result that this client passes on to its model; None if no limit is known.

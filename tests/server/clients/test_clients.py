@@ -183,7 +183,7 @@ def test_a_cell_has_the_unit_the_versions_and_what_is_whole(subject: str, client
 def test_limits_that_depend_on_the_model_name_the_models() -> None:
     headings, *rows = tables()["What becomes of results"]
     (row,) = (row for row in rows if row[0] == "Codex")
-    assert row[headings.index("by model")].startswith("`gpt-5.5`: 47,984; `gpt-5.6-luna`, `gpt-6-sol`")
+    assert row[headings.index("by model")].startswith("`gpt-5.5`: 47,984 bytes; `gpt-5.6-luna`, `gpt-6-sol`")
 
 
 def test_the_document_can_be_printed() -> None:

@@ -225,6 +225,26 @@ async def test_a_change_between_two_parts_is_told(in_memory: ConnectHosted, skil
         assert gone["isError"]
 
 
+async def test_news_have_room_in_a_part(in_memory: ConnectHosted, skills: Path) -> None:
+    write_skill(skills, "long", body=LINES)
+    async with in_memory(skills, client_name="@cline/core") as session:
+        reader = Reader(session)
+        await reader.call("activate_skill", name="long")
+        for number in range(40):
+            write_skill(skills, f"new-skill-number-{number}", description=f'Counts "{number}" things. ' * 9)
+        await session.host.reload()
+        second = await reader.call("read_skill_file", skill="long", path="SKILL.md", offset=5000)
+        text, note, news = (block["text"] for block in second["content"])
+        third = await reader.call("read_skill_file", skill="long", path="SKILL.md", offset=5000)
+    assert LINES.find(text) > 4000
+    assert "The rest is missing" in note
+    assert news.startswith("The list of skills has changed")
+    assert "Left out by the server" not in news
+    # Without news, a part is longer.
+    assert len(third["content"][0]["text"]) > len(text) + 1000
+    assert max(utf16(as_json(each)) for each in reader.results) < 8000
+
+
 async def test_a_long_message_leaves_room_to_the_skill(in_memory: ConnectHosted, skills: Path) -> None:
     write_skill(skills, "long", body=LINES)
     async with in_memory(skills, client_name="@cline/core") as session:
