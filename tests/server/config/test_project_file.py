@@ -244,6 +244,7 @@ USABLE: dict[str, str] = {
     "catalog.enum_limit": "1",
     "search.max_injected_chars": "1",
     "clients.adapt": "false",
+    "clients.server_name": "'mine'",
     "clients.tool_names": "{x = {a = 'b'}}",
     "scripts.require_sandbox": "false",
     "scripts.seconds": "1",
