@@ -206,6 +206,7 @@ class ClientProfile(NamedTuple):
       embedded resources and of resource links.
     - `untrusted`: results are framed as data whose instructions are to be ignored.
     - `model_reads`: the model can read resources by itself; `reads_disk`: its tools read files outside its workspace.
+    - `starts_in_workspace`: it starts servers with its workspace as their working directory, and reads files there.
     - `compaction`: the client drops or summarizes old tool results by itself.
 
     What becomes of changes:
@@ -254,6 +255,7 @@ class ClientProfile(NamedTuple):
     untrusted: Fact[bool] | None = None
     model_reads: Fact[bool] | None = None
     reads_disk: Fact[bool] | None = None
+    starts_in_workspace: Fact[bool] | None = None
     compaction: Fact[bool] | None = None
     list_changed: Fact[bool] | None = None
     redefines: Fact[bool] | None = None
@@ -274,6 +276,16 @@ class ClientProfile(NamedTuple):
     def reads_resources(self) -> bool:
         """Whether the model is known to read resources by itself."""
         return _holds(self.model_reads)
+
+    @property
+    def reads_everywhere(self) -> bool:
+        """Whether the client's tools are known to read files outside its workspace."""
+        return _holds(self.reads_disk)
+
+    @property
+    def starts_servers_in_workspace(self) -> bool:
+        """Whether the client is known to start servers in its workspace."""
+        return _holds(self.starts_in_workspace)
 
     @property
     def compacts(self) -> bool:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
     from server.hosting.host import Host
+    from server.protocol.activation.client_roots import ClientRoots
 
 __all__ = ["PromptHandlers"]
 
@@ -31,11 +32,11 @@ logger = logging.getLogger(__name__)
 class PromptHandlers:
     """The handlers of `prompts/list` and `prompts/get`."""
 
-    def __init__(self, host: Host, *, local: bool) -> None:
-        """Answer from `host`; `local` tells that clients share the server's disk."""
+    def __init__(self, host: Host, roots: ClientRoots) -> None:
+        """Answer from `host`, for clients whose own tools read below `roots`."""
         self._host = host
-        self._local = local
-        self._context = ContextHandlers(host, local=local)
+        self._roots = roots
+        self._context = ContextHandlers(host, roots)
 
     async def list(
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
@@ -56,7 +57,7 @@ class PromptHandlers:
         values, message = activation_inputs(skill, params.arguments or {})
         self._host.usage.add(skill.key)
         logger.debug("activated %s %s", one_line(skill.key), skill.digest)
-        recipient = recipient_of(ctx, self._host.settings, local=self._local)
+        recipient = recipient_of(ctx, self._host.settings, self._roots)
         texts = [self._host.texts.text(skill, values, recipient), render_request(skill, message)]
         messages = [{"role": "user", "content": {"type": "text", "text": text}} for text in texts]
         return {"description": skill.description, "messages": messages, **COMPLETE}

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import mcp_types as types
 from mcp.server.lowlevel.server import NotificationOptions, Server
 
 from server.exchange.registry import ExchangeRegistry
 from server.exchange.request_state import SealedState
 from server.hosting.views import COMMON_VIEW
+from server.protocol.activation.client_roots import ClientRoots
 from server.protocol.completions import CompletionHandlers
 from server.protocol.identity import IDENTITY
 from server.protocol.instructions import ViewInstructions
@@ -26,6 +28,7 @@ from server.wire.errors import translate_errors
 from server.wire.request_limits import check_params
 
 if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
     from mcp.server.models import InitializationOptions
 
     from server.hosting.host import Host
@@ -48,7 +51,9 @@ class SkillServer(Server[Any]):
         self.listening = ModernClients(host)
         self.exchanges = ExchangeRegistry()
         self.runs = RunSupervisor(host)
-        tools, prompts = ToolHandlers(host, self.exchanges, self.runs, local=local), PromptHandlers(host, local=local)
+        self._roots = roots = ClientRoots(local=local)
+        tools = ToolHandlers(host, self.exchanges, self.runs, roots, local=local)
+        prompts = PromptHandlers(host, roots)
         handshake = self.handshake = HandshakeClients(host, tools.conversations.forget)
         resources, completions = ResourceHandlers(host), CompletionHandlers(host)
         # The SDK types handlers by their result models; a dict of the same shape is documented and saves a dump.
@@ -75,11 +80,17 @@ class SkillServer(Server[Any]):
             get_tool_input_schema=None if host.views_differ else self._input_schema,
             **handlers,
         )
-        self.add_notification_handler("notifications/initialized", types.NotificationParams, handshake.on_initialized)
+        self.add_notification_handler("notifications/initialized", types.NotificationParams, self._on_initialized)
+        self.add_notification_handler("notifications/roots/list_changed", types.NotificationParams, roots.ask)
         SkillsExtension(host).register(self)
         sealed = SealedState("skillserve", self.exchanges.limits.resume_seconds)
         # This replaces the SDK's own entry, which traces every message with OpenTelemetry.
         self.middleware[:] = [translate_errors, check_params, sealed, ViewInstructions(host)]
+
+    async def _on_initialized(self, ctx: ServerRequestContext[Any, Any], params: types.NotificationParams) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._roots.ask, ctx, params)
+            await self.handshake.on_initialized(ctx, params)
 
     def _input_schema(self, name: str) -> dict[str, Any] | None:
         return self._host.view_called(COMMON_VIEW).tool_schemas.get(name)

@@ -68,8 +68,8 @@ def render_activation(
 
     `arguments` fill the body's parameters in one pass: values are not searched for parameters. If they would add more
     than `MAX_FILLED` characters, they are listed once after the body instead.
-    The text around the body depends on the `recipient`: it names the skill's folder if the recipient is on the same
-    disk, and explains the tool names of other hosts that the body uses.
+    The text around the body depends on the `recipient`: it names the skill's folder if the recipient's own tools read
+    it, and explains the tool names of other hosts that the body uses.
     It ends with a receipt, the skill's digest. `replaces` is the digest of an older text that this one replaces.
     """
     return activation_pieces(skill, arguments, recipient, replaces=replaces).text
@@ -110,9 +110,9 @@ def activation_pieces(
     )
     lines = [*_parameter_lines(skill, given, values), *_compatibility_lines(skill)]
     lines.append(f"Skill root: {skill.root_uri}")
-    if recipient.local:
-        lines.append(f"Skill directory: {escape_line(str(skill.source.root.joinpath(skill.content.folder)))}")
     lines += _file_lines(skill, recipient)
+    if folder := recipient.folder_of(skill):
+        lines.append(f"Skill directory: {escape_line(str(folder))}")
     lines += _requirement_lines(skill)
     if replaces:
         older = escape_line(replaces)
@@ -134,11 +134,11 @@ def render_activations(
     return (*texts, f"Several skills are active, in this order: {names}. {rule}")
 
 
-def render_unchanged(skill: Skill) -> str:
+def render_unchanged(skill: Skill, recipient: Recipient = UNKNOWN_RECIPIENT) -> str:
     """Return the line for a model that asks again for an unchanged skill."""
     return (
         f"The skill {escape_line(skill.key)} has not changed since you loaded it (receipt {skill.digest}). "
-        "If its text is no longer before you, call activate_skill for it once more, with force: true."
+        f"If its text is no longer before you, call {recipient.activation_tool} for it once more, with force: true."
     )
 
 

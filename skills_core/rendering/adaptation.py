@@ -16,6 +16,7 @@ from skills_core.withheld_files import files_for_models
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from skills_core.mentions import PathMentions
     from skills_core.rendering.recipient import Recipient
@@ -104,12 +105,12 @@ def _tool_line(name: str, recipient: Recipient) -> str | None:
     purpose = f" ({', '.join(capabilities)})" if capabilities else ""
     if own is not None:
         return f"- `{name}`{purpose}: call `{escape_content(own)}`"
+    if Capability.LOAD_SKILL in capabilities:
+        return f"- `{name}`{purpose}: call `{recipient.activation_tool}`"
     return f"- `{name}`{purpose}{_replacement(capabilities, toolbox)}"
 
 
 def _replacement(capabilities: tuple[Capability, ...], toolbox: Toolbox | None) -> str:
-    if Capability.LOAD_SKILL in capabilities:
-        return ": call `activate_skill`"
     if toolbox is None:
         return ""
     tools = dict.fromkeys(f"`{tool}`" for each in capabilities if (tool := toolbox.first(each)))
@@ -132,14 +133,15 @@ def _skill_path_lines(body: str, skill: Skill, recipient: Recipient) -> Iterator
     paths = [path for path in found.paths if path.isprintable()]
     if not paths:
         return
-    folder = skill.source.root.joinpath(skill.content.folder)
-    root = folder if _local_reader(recipient) else None
+    folder = recipient.folder_of(skill)
+    reader = _disk_reader(recipient, folder)
     yield "<skill_paths>"
-    yield from _usage_lines(skill, recipient, paths)
-    yield from _folder_line(found, str(folder) if recipient.local else skill.root_uri)
+    yield from _usage_lines(skill, recipient, paths, folder)
+    yield from _folder_line(found, str(folder) if folder else skill.root_uri)
     most = min(MAX_PATHS, recipient.listed)
     for path in paths[:most]:
-        file = f" file={quote_attribute(str(root.joinpath(path)))}" if root else ""
+        is_readable = reader and recipient.reads(skill.location(skill.content.files[path]).path)
+        file = f" file={quote_attribute(str(folder.joinpath(path)))}" if folder and is_readable else ""
         uri = f" uri={quote_attribute(skill.file_uri(path))}" if recipient.reads_resources else ""
         yield f"<path name={quote_attribute(path)}{file}{uri}/>"
     if len(paths) > most:
@@ -147,19 +149,24 @@ def _skill_path_lines(body: str, skill: Skill, recipient: Recipient) -> Iterator
     yield "</skill_paths>"
 
 
-def _local_reader(recipient: Recipient) -> str | None:
-    """Return the recipient's own tool that reads a file of this disk; None if none is known."""
-    if not recipient.local or recipient.toolbox is None:
+def _disk_reader(recipient: Recipient, folder: Path | None) -> str | None:
+    """Return the recipient's own tool that reads the files in the skill's `folder`; None if none is known."""
+    if folder is None or recipient.toolbox is None:
         return None
     return recipient.toolbox.first(Capability.READ_FILE) or recipient.toolbox.first(Capability.RUN_COMMAND)
 
 
-def _usage_lines(skill: Skill, recipient: Recipient, paths: Iterable[str]) -> Iterator[str]:
-    """Explain which tool reads the mentioned files, and which runs scripts among them."""
-    reader = _local_reader(recipient)
-    ways = [f"`{reader}` and the `file` given here"] if reader else []
+def _usage_lines(skill: Skill, recipient: Recipient, paths: Iterable[str], folder: Path | None) -> Iterator[str]:
+    """Explain which tool reads the mentioned files, and which runs scripts among them.
+
+    `folder` is the skill's folder if the recipient's own tools read it.
+    """
+    reader = _disk_reader(recipient, folder)
+    ways = []
     if recipient.file_tool:
         ways.append(f"`{recipient.file_tool}` (skill {quote_attribute(skill.key)}, path as named)")
+    if reader:
+        ways.append(f"`{reader}` and the `file` given here")
     if recipient.reads_resources:
         tool = recipient.toolbox.first(Capability.READ_RESOURCE) if recipient.toolbox else None
         ways.append(f"`{tool}` and the `uri`" if tool else "as the resource `uri`")
@@ -176,7 +183,7 @@ def _usage_lines(skill: Skill, recipient: Recipient, paths: Iterable[str]) -> It
         yield f"Run a script with `{shell}` and the `file` given here."
     elif recipient.toolbox and not shell:
         yield "None of your tools runs a script; if the task needs one, say so."
-    elif not recipient.local:
+    elif folder is None:
         yield (
             "They lie on the server: to run a script, first save it, and what it needs, where your tools can run it; "
             "if you cannot, tell the user."

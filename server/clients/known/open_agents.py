@@ -47,6 +47,7 @@ _OPENCODE = ClientProfile(
     ),
     model_reads=Fact(value=True, evidence=_OPENCODE_LAB),
     reads_disk=Fact(value=False, evidence=_OPENCODE_LAB),
+    starts_in_workspace=Fact(value=True, evidence=_OPENCODE_LAB),
     redefines=Fact(value=True, evidence=_OPENCODE_LAB),
     new_tools=Fact(value=True, evidence=_OPENCODE_LAB),
     prompts=Fact(value=True, evidence=_OPENCODE_MCP),
@@ -82,6 +83,9 @@ _CLINE = ClientProfile(
     options=(UserOption("CLINE_MESSAGE_BUILDER_MAX_TOOL_RESULT_CHARS", Raises.RESULTS, _CLINE_LAB),),
     notes=(Fact("The model reads the whole result as JSON, also its `_meta`.", _CLINE_LAB),),
     model_reads=Fact(value=False, evidence=_CLINE_LAB),
+    # It asks for approval within the workspace as well.
+    reads_disk=Fact(value=True, evidence=_CLINE_LAB),
+    starts_in_workspace=Fact(value=True, evidence=_CLINE_LAB),
     prompts=Fact(value=False, evidence=_CLINE_LAB),
     # The extension of VS Code follows list_changed (McpHub.ts), the command line does not.
     list_changed=Fact(value=False, evidence=_CLINE_LAB),
@@ -113,6 +117,8 @@ _CONTINUE = ClientProfile(
         Fact("It asks for the list of prompts.", _CONTINUE_LAB),
     ),
     model_reads=Fact(value=False, evidence=_CONTINUE_LAB),
+    reads_disk=Fact(value=True, evidence=_CONTINUE_LAB),
+    starts_in_workspace=Fact(value=True, evidence=_CONTINUE_LAB),
     list_changed=Fact(value=False, evidence=_CONTINUE_LAB),
     redefines=Fact(value=False, evidence=_CONTINUE_LAB),
     new_tools=Fact(value=False, evidence=_CONTINUE_LAB),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from server.hosting.host import Host
+    from server.protocol.activation.client_roots import ClientRoots
     from server.protocol.tool_call import ToolCall
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill
@@ -44,10 +45,10 @@ _KEEP = {"audience": ["assistant"], "priority": 1.0}
 class Activation:
     """The handler of the tool."""
 
-    def __init__(self, host: Host, *, local: bool) -> None:
-        """Answer from `host`; `local` tells that clients share the server's disk."""
+    def __init__(self, host: Host, roots: ClientRoots) -> None:
+        """Answer from `host`, for clients whose own tools read below `roots`."""
         self._host = host
-        self._local = local
+        self._roots = roots
 
     async def call(self, call: ToolCall) -> dict[str, Any]:
         """Handle a call."""
@@ -66,7 +67,7 @@ class Activation:
             state = "" if delivery.text else " (unchanged)"
             logger.debug("activated %s %s%s", one_line(skill.key), skill.digest, state)
         self._host.usage.add(skill.key)
-        recipient = recipient_of(ctx, self._host.settings, local=self._local)
+        recipient = recipient_of(ctx, self._host.settings, self._roots)
         request = [text_block(render_request(skill, message_within(message, room)))] if message else []
         about: dict[str, Any] = {
             "name": skill.key,
@@ -79,7 +80,7 @@ class Activation:
             content = [{**text_block(text), "annotations": _KEEP}, *request]
             return {**tool_result(content), "_meta": {META_SKILL: about}}
 
-        text = render_unchanged(skill)
+        text = render_unchanged(skill, recipient)
         if delivery.text or room is not None:
             whole = self._host.texts.text(skill, values, recipient, replaces=delivery.replaces)
             if room is None or room.fits_with_news(answer(whole)):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from server.clients import KNOWN_CLIENTS, UNKNOWN, ClientProfile, client_of, profile_called
+from server.clients import KNOWN_CLIENTS, UNKNOWN, ClientProfile, called_in, client_of, profile_called
 from server.config.settings import OptionalTool
-from skills_core.rendering.recipient import Recipient
+from skills_core.rendering import ACTIVATION_TOOL, Recipient
 from skills_core.toolboxes import PRESETS, toolbox_named
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
     from server.config.settings import Settings
+    from server.protocol.activation.client_roots import ClientRoots
 
 __all__ = ["ANY_CLIENT", "known_names", "recipient_called", "recipient_of"]
 
@@ -20,16 +22,18 @@ ANY_CLIENT = "*"
 """The key of the table of tool names for all clients."""
 
 
-def recipient_of(ctx: ServerRequestContext[Any, Any], settings: Settings, *, local: bool) -> Recipient:
-    """Return the sender of a request as a recipient; `local` tells that clients share the server's disk."""
-    sent = ctx.session.client_params
-    return _recipient(sent.client_info.name if sent is not None else "", client_of(ctx), settings, local=local)
+def recipient_of(ctx: ServerRequestContext[Any, Any], settings: Settings, roots: ClientRoots) -> Recipient:
+    """Return the sender of a request as a recipient, whose own tools read below `roots`."""
+    sent, client = ctx.session.client_params, client_of(ctx)
+    local = roots.reads_everywhere(client)
+    recipient = _recipient(sent.client_info.name if sent is not None else "", client, settings, local=local)
+    return replace(recipient, roots=roots.of(client))
 
 
 def recipient_called(name: str | None, settings: Settings, *, local: bool) -> Recipient | None:
     """Return the recipient by a client's name, or by the key of a client or preset; None if there is none.
 
-    Without a name, the recipient is an unknown client.
+    Without a name, the recipient is an unknown client. `local` tells that its own tools read this disk.
     """
     key = (name or "").strip().lower()
     profile = profile_called(name, KNOWN_CLIENTS)
@@ -58,6 +62,7 @@ def _recipient(name: str, profile: ClientProfile, settings: Settings, *, local: 
         toolbox=toolbox_named(profile.toolbox),
         reads_resources=profile.reads_resources,
         own=own,
+        activation_tool=called_in(profile, ACTIVATION_TOOL, settings),
         script_tool=_script_tool(settings),
         adapt=settings.clients.adapt,
     )

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from server.exchange.registry import ExchangeRegistry
     from server.hosting.host import Host
     from server.hosting.views import View
+    from server.protocol.activation.client_roots import ClientRoots
     from server.run.supervisor import RunSupervisor
     from skills_core.selection import Match
 
@@ -59,22 +60,24 @@ _LOGGED = 3
 class ToolHandlers:
     """The handlers of `tools/list` and `tools/call`."""
 
-    def __init__(self, host: Host, exchanges: ExchangeRegistry, runs: RunSupervisor, *, local: bool) -> None:
-        """Answer from `host`; `local` tells that clients share the server's disk.
+    def __init__(
+        self, host: Host, exchanges: ExchangeRegistry, runs: RunSupervisor, roots: ClientRoots, *, local: bool
+    ) -> None:
+        """Answer from `host`; `local` tells that there is a single client, whose own tools read below `roots`.
 
         `exchanges` converses with clients during a call; `runs` has the service that runs skills.
         """
         self._host = host
-        self._local = local
+        self._roots = roots
         self.conversations = Conversations(local=local)
         guard = GuardHandler(host)
         self._declared = DeclaredToolHandler(host, exchanges)
         self._tools = {
-            ACTIVATE: Tool(Activation(host, local=local).call, has_skills),
+            ACTIVATE: Tool(Activation(host, roots).call, has_skills),
             READ: Tool(FileReader(host).call, has_skills),
             FIND: Tool(self._call_find, has_skills),
             **AdminHandlers(host).tools(),
-            **ContextHandlers(host, local=local).tools(),
+            **ContextHandlers(host, roots).tools(),
             **guard.tools(),
             **_script_tools(host, guard, exchanges),
             **RunHandlers(host, exchanges, runs).tools(),
@@ -87,7 +90,7 @@ class ToolHandlers:
         if params is not None and params.cursor is not None:
             raise InvalidRequestError("invalid cursor: this list has one page; ask for it without a cursor")
         view = self._host.view(ctx)
-        self._host.texts.expect(view.name, recipient_of(ctx, view.settings, local=self._local))
+        self._host.texts.expect(view.name, recipient_of(ctx, view.settings, self._roots))
         client, conversation = client_of(ctx), self.conversations.of(ctx, view.changes)
         listed = view.tools(layout_for(client, view.settings))
         return with_news_tool(listed, conversation, view) if client.announces_tools else listed

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from server.hosting.host import Host
     from server.hosting.views import View
+    from server.protocol.activation.client_roots import ClientRoots
     from server.protocol.tool_call import ToolCall
     from skills_core.context import AssembledContext
     from skills_core.selection import Match
@@ -37,10 +38,10 @@ _NOTHING = "No skill applies to this message."
 class ContextHandlers:
     """The handlers of both."""
 
-    def __init__(self, host: Host, *, local: bool) -> None:
-        """Answer from `host`; `local` tells that clients share the server's disk."""
+    def __init__(self, host: Host, roots: ClientRoots) -> None:
+        """Answer from `host`, for clients whose own tools read below `roots`."""
         self._host = host
-        self._local = local
+        self._roots = roots
 
     def tools(self) -> dict[str, Tool]:
         """Return the tool by its name, if it is switched on."""
@@ -75,7 +76,7 @@ class ContextHandlers:
         from skills_core.context import ContextBounds, assemble_context
 
         bounds = ContextBounds(injected=self._host.settings.search.max_injected_chars)
-        recipient = recipient_of(ctx, self._host.settings, local=self._local)
+        recipient = recipient_of(ctx, self._host.settings, self._roots)
         # A search may look at every skill, so it must not hold up the other requests.
         assemble = partial(assemble_context, message, view.catalog, view.search, bounds, recipient)
         found = await anyio.to_thread.run_sync(assemble, limiter=self._host.searching)

@@ -121,9 +121,37 @@ def test_a_local_recipient_with_a_file_tool_reads_from_disk(make: Callable[..., 
     place = tmp_path.resolve() / "pdf" / "references/forms.md"
     assert lines(skill, GEMINI, "skill_paths") == [f'<path name="references/forms.md" file="{place}"/>']
     near, far = (element(render_activation(skill, {}, each), "skill_paths") for each in (GEMINI, FAR))
-    assert 'Read one with `read_file` and the `file` given here, or `read_skill_file` (skill "pdf"' in near
+    assert '`read_skill_file` (skill "pdf", path as named), or `read_file` and the `file` given here.' in near
     assert 'Read one with `read_skill_file` (skill "pdf", path as named).' in far
     assert str(tmp_path) not in render_activation(skill, {}, FAR)
+
+
+def test_a_folder_outside_of_the_recipients_roots_is_as_far_as_another_machine(
+    make: Callable[..., Skill], tmp_path: Path
+) -> None:
+    skill = make("The body: run scripts/a.py in {baseDir}/.", files={"scripts/a.py": "x"})
+    gemini = toolbox_named("gemini")
+    root, other = tmp_path.resolve(), tmp_path.resolve() / "pd"
+    assert render_activation(skill, {}, Recipient(roots=frozenset({root}), toolbox=gemini)) == render_activation(
+        skill, {}, GEMINI
+    )
+    assert render_activation(skill, {}, Recipient(roots=frozenset({other}), toolbox=gemini)) == render_activation(
+        skill, {}, FAR
+    )
+
+
+def test_links_out_of_the_recipients_roots_are_not_followed(load: Callable[..., Library], tmp_path: Path) -> None:
+    root, linked = tmp_path.resolve() / "root", tmp_path.resolve() / "elsewhere" / "pdf"
+    root.mkdir()
+    linked.mkdir(parents=True)
+    (linked / "SKILL.md").write_text("---\nname: pdf\ndescription: d\n---\nSee forms.md.")
+    (linked / "forms.md").write_text("x")
+    (root / "pdf").symlink_to(linked)
+    skill = load(root, follow_symlinks=True).catalog.skill("pdf")
+    for readable, expected in ((root, False), (linked.parent, True)):
+        recipient = Recipient(roots=frozenset({readable}), toolbox=toolbox_named("gemini"))
+        text = render_activation(skill, {}, recipient)
+        assert ("Skill directory" in text, 'file="' in text) == (expected, expected)
 
 
 def test_a_model_that_reads_resources_gets_the_files_uri(make: Callable[..., Skill]) -> None:

@@ -1,0 +1,121 @@
+"""The folders that a client's own tools read: its roots, or the folder in which it started the server.
+
+Clients of the handshake era declare the capability `roots` and answer `roots/list`. The modern era has no request of
+the server, so there, and until an answer comes, the working directory counts for clients that are known to start
+servers in their workspace. All of this concerns stdio only, where the client has the server's disk.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from pydantic import BaseModel, ValidationError
+
+from server.wire.file_uris import path_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mcp.server.context import ServerRequestContext
+    from mcp.server.session import ServerSession
+
+    from server.clients import ClientProfile
+
+__all__ = ["MAX_ROOTS", "ClientRoots"]
+
+logger = logging.getLogger(__name__)
+
+MAX_ROOTS = 100
+"""Most roots of a client that are looked at."""
+
+ANSWER_SECONDS = 10.0
+"""Time for a client to answer, and for its disk to say what the roots are."""
+
+
+class ClientRoots:
+    """What is known of the folders of the client."""
+
+    def __init__(self, *, local: bool, answer_seconds: float = ANSWER_SECONDS) -> None:
+        """Know nothing yet; `local` tells that there is a single client, which shares the server's disk."""
+        self._is_local = local
+        self._answer_seconds = answer_seconds
+        self._started_in = _real_folders(["."]) if local else frozenset()
+        self._roots: frozenset[Path] | None = None
+        self._is_asking = False
+        self._has_changed = False
+        # A disk that does not answer holds up one thread at most.
+        self._looking = anyio.CapacityLimiter(1)
+
+    def reads_everywhere(self, client: ClientProfile) -> bool:
+        """Tell whether the client's own tools read the whole disk of the server."""
+        return self._is_local and client.reads_everywhere
+
+    def of(self, client: ClientProfile) -> frozenset[Path]:
+        """Return the folders that the client's own tools read, without symbolic links."""
+        if self._roots is not None:
+            return self._roots
+        return self._started_in if client.starts_servers_in_workspace else frozenset()
+
+    async def ask(self, ctx: ServerRequestContext[Any, Any], _: types.NotificationParams) -> None:
+        """Ask the client for its roots, if it offers them; for `initialized` and for `roots/list_changed`.
+
+        The SDK runs each notification's handler in a task of its connection, and cancels it at the end.
+        """
+        offered = ctx.session.client_capabilities
+        is_handshake = ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS
+        if not self._is_local or not is_handshake or offered is None or offered.roots is None:
+            return
+        self._has_changed = True
+        if self._is_asking:
+            return
+        self._is_asking = True
+        try:
+            while self._has_changed:
+                self._has_changed = False
+                self._roots = await self._answer(ctx.session)
+        finally:
+            self._is_asking = False
+
+    async def _answer(self, session: ServerSession) -> frozenset[Path] | None:
+        """Return the client's roots; None without a usable answer in time."""
+        with anyio.move_on_after(self._answer_seconds):
+            try:
+                answer = await session.send_request(types.ListRootsRequest(), _Answer)
+            except (MCPError, ValidationError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+                logger.debug("the client did not tell its roots: %s", type(error).__name__)
+                return None
+            uris = [root.uri for root in answer.roots[:MAX_ROOTS]]
+            paths = [path for uri in uris if (path := path_of(uri)) is not None]
+            return await anyio.to_thread.run_sync(_real_folders, paths, abandon_on_cancel=True, limiter=self._looking)
+        logger.debug("the client did not tell its roots in %g seconds", self._answer_seconds)
+        return None
+
+
+class _Root(BaseModel):
+    # Of any scheme: one that cannot be read must not spoil the others.
+    uri: str
+
+
+class _Answer(BaseModel):
+    roots: list[_Root]
+
+
+def _real_folders(paths: Iterable[str]) -> frozenset[Path]:
+    """Return the folders among `paths` with links resolved."""
+    return frozenset(folder for path in paths if (folder := _real_folder(path)) is not None)
+
+
+def _real_folder(path: str) -> Path | None:
+    try:
+        real = os.path.realpath(path, strict=True)
+        return Path(real) if Path(real).is_dir() else None
+    except (OSError, ValueError):
+        return None
