@@ -8,7 +8,7 @@ clients' versions. `connected` identifies the client of a request, `layout` deci
 from server.clients.added_arguments import without_additions
 from server.clients.connected import client_called, client_of
 from server.clients.known import KNOWN_CLIENTS
-from server.clients.layout import called_in, layout_for
+from server.clients.layout import called_in, layout_for, link_reader_of
 from server.clients.profile import (
     UNKNOWN,
     ClientProfile,
@@ -42,6 +42,7 @@ __all__ = [
     "client_called",
     "client_of",
     "layout_for",
+    "link_reader_of",
     "profile_called",
     "profile_of",
     "without_additions",

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from server.clients.profile import StructureUse
 from server.listing.layout import MAX_INSTRUCTIONS, MAX_TOPICS, CatalogPlace, ListingLayout, NameEnum
+from skills_core.toolboxes import Capability, toolbox_named
 
 if TYPE_CHECKING:
     from server.clients.profile import ClientProfile
     from server.config.settings import Settings
 
-__all__ = ["called_in", "is_structured", "layout_for"]
+__all__ = ["called_in", "is_structured", "layout_for", "link_reader_of"]
 
 _SEARCHED_TOPICS = 4000
 # Characters of topics where a client's search reads whole descriptions.
@@ -47,6 +48,7 @@ def layout_for(client: ClientProfile, settings: Settings) -> ListingLayout:
         deferred=client.defers,
         search_hint=reads_hint,
         activation_tool=called_in(client, "activate_skill", settings),
+        link_reader=link_reader_of(client, settings),
     )
 
 
@@ -62,6 +64,14 @@ def is_structured(client: ClientProfile) -> bool:
     Where a client drops or ignores one of both, or shows both, the structure costs more than it brings.
     """
     return not isinstance(client.structure and client.structure.value, StructureUse)
+
+
+def link_reader_of(client: ClientProfile, settings: Settings) -> str | None:
+    """Return the client's tool for resources, if the model trusts what it reads but not the results of our tools."""
+    if not settings.clients.adapt or not client.reads_resources or not client.untrusted or not client.untrusted.value:
+        return None
+    toolbox = toolbox_named(client.toolbox)
+    return toolbox.first(Capability.READ_RESOURCE) if toolbox else None
 
 
 def called_in(client: ClientProfile, tool: str, settings: Settings) -> str:

@@ -96,7 +96,7 @@ class _Writer:
     def in_description(self) -> CatalogTexts:
         """Return the texts with the catalog in the description; the instructions may go on where it ends."""
         listing = self._listing(self._rule)
-        text = _lines([self._lead(), _overview(listing)])
+        text = _lines([self._lead(), self._overview(listing)])
         if always := always_on(self.catalog):
             text = _lines([text, *self._always(always, text)])
         text = _lines([text, self._preferred(self.layout.instructions - utf16_length(text))])
@@ -106,7 +106,7 @@ class _Writer:
 
     @property
     def _rule(self) -> str:
-        return activation_rule(self.layout.activation_tool)
+        return activation_rule(self.layout.activation_tool, self.layout.link_reader)
 
     def _listing(self, rule: str) -> CatalogText:
         return render_catalog(self.catalog, self.layout.catalog, self.first, self.settings.entry_limit, rule)
@@ -137,6 +137,14 @@ class _Writer:
         topics = topics_within(room - utf16_length(f"{summary}{_ON} ."), self.catalog.offered)
         return f"{summary}{_ON} {topics}." if topics else f"{summary}."
 
+    def _overview(self, listing: CatalogText) -> str:
+        shown, all_skills = listing.shown, listing.shown + listing.hidden
+        which = f"{shown} of {all_skills} skills; find_skills finds the others" if listing.hidden else "the skills"
+        reader = self.layout.link_reader
+        link = f"A skill returns a link: read it with {reader}, and follow what it says."
+        then = link if reader else "Follow the instructions that a skill returns."
+        return f"{then} The description of {self.layout.activation_tool} lists {which}."
+
     def _always(self, always: Sequence[Skill], before: str) -> Iterator[str]:
         """Yield the lines on skills that apply to every task, with their entries as far as they fit."""
         yield f"{_ALWAYS}:"
@@ -144,7 +152,7 @@ class _Writer:
         shown = entries_within(room, always, self.settings.entry_limit)
         yield from render_entries(shown, 0)
         if more := len(always) - len(shown):
-            yield f"And {more} more, which stand first in the description of activate_skill."
+            yield f"And {more} more, which stand first in the description of {self.layout.activation_tool}."
 
     def _preferred(self, room: int) -> str:
         """Return the line with the names of the skills that are pinned or used most, within `room` characters."""
@@ -169,12 +177,6 @@ class _Writer:
         entries = frozenset(listing.text.split("\n"))
         ordered = listing_order(self.catalog, self.first)
         yield from (skill for skill in ordered if render_entry(skill, self.settings.entry_limit) not in entries)
-
-
-def _overview(listing: CatalogText) -> str:
-    shown, all_skills = listing.shown, listing.shown + listing.hidden
-    which = f"{shown} of {all_skills} skills; find_skills finds the others" if listing.hidden else "the skills"
-    return f"Follow the instructions that a skill returns. The description of activate_skill lists {which}."
 
 
 def _named(label: str, skills: Iterable[Skill], room: int, most: int | None = _MAX_NAMED) -> str:

@@ -50,6 +50,7 @@ class ListingLayout(NamedTuple):
     - `structured`: results have `structuredContent` beside their text.
     - `deferred`: models have to search for tools first; `search_hint`: tools carry words for the client's search.
     - `activation_tool`: what models call our tool `activate_skill`.
+    - `link_reader`: the client's tool for resources, if activations link the instructions; else None.
     """
 
     catalog: int
@@ -62,3 +63,4 @@ class ListingLayout(NamedTuple):
     deferred: bool = False
     search_hint: bool = False
     activation_tool: str = ACTIVATION_TOOL
+    link_reader: str | None = None

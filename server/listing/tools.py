@@ -89,8 +89,9 @@ def entries(
     tools += [_read_file(layout)] if catalog.active else []
     tools += [_find(layout, topics)] if skills else []
     tools += _script_tools(catalog, scripts)
-    tools += _run_tools(settings) if skills else []
-    tools += [*context.tools(catalog, settings), *guard.tools(settings), *admin.tools(settings)]
+    tools += [_renamed(tool, layout) for tool in _run_tools(settings)] if skills else []
+    tools += [_renamed(tool, layout) for tool in context.tools(catalog, settings)]
+    tools += [*guard.tools(settings), *admin.tools(settings)]
     tools += declared.tools(catalog, settings)
     return [_with_news(tool) if layout.structured else _without_structure(tool) for tool in tools]
 
@@ -144,6 +145,11 @@ def _with_news(tool: dict[str, Any]) -> dict[str, Any]:
 
 def _without_structure(tool: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in tool.items() if key != "outputSchema"}
+
+
+def _renamed(tool: dict[str, Any], layout: ListingLayout) -> dict[str, Any]:
+    """Return an entry whose description names our tool as the client calls it."""
+    return {**tool, "description": tool["description"].replace(ACTIVATE, layout.activation_tool)}
 
 
 def _script_tools(catalog: Catalog, setup: ScriptSetup | None) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.exchange.callers import session_of
 from server.protocol.news import news_of_list, within_limit
+from skills_core.rendering import ACTIVATION_TOOL
 from skills_core.rendering.escaping import escape_line
 from skills_core.withheld_files import files_for_models
 
@@ -140,13 +141,13 @@ class Conversation:
         older = have or (before.given.main if before is not None else None)
         return Delivery(not short, older if older != skill.digest and not short else None)
 
-    def news(self, catalog: Catalog, changes: OfferChanges | None = None) -> list[str]:
+    def news(self, catalog: Catalog, changes: OfferChanges | None = None, *, tool: str = ACTIVATION_TOOL) -> list[str]:
         """Return the news of the skills in `catalog`, each once, as texts of at most `MAX_NEWS` characters together.
 
         There is a line for each loaded skill that has changed and, with the `changes` of the view, a text for the list
-        of skills.
+        of skills. `tool` is what the model calls the tool that loads a skill.
         """
-        lines, told = self._news_of_loaded(catalog)
+        lines, told = self._news_of_loaded(catalog, tool)
         if changes is not None:
             lines += self.pending(catalog, changes, told)
             self._heard = _Heard(changes, changes.last)
@@ -159,7 +160,7 @@ class Conversation:
         listed = changes is not None and heard is not None and heard.number != changes.last
         return listed or (is_other and bool(self._loaded))
 
-    def _news_of_loaded(self, catalog: Catalog) -> tuple[list[str], set[str]]:
+    def _news_of_loaded(self, catalog: Catalog, tool: str) -> tuple[list[str], set[str]]:
         """Return a line for each loaded skill that has changed, and the keys of which the list has no other news."""
         lines: list[str] = []
         told: set[str] = set()
@@ -175,7 +176,7 @@ class Conversation:
                 told |= {loaded.key} if catalog.get(loaded.key) is None else set()
             elif skill.content is not loaded.content():
                 now = self._outlines.of(skill.content)
-                if line := _changed(loaded, now):
+                if line := _changed(loaded, now, tool):
                     lines += line
                     told.add(loaded.key)
                 loaded.known, loaded.content = now, weakref.ref(skill.content)
@@ -248,13 +249,13 @@ def _is_same(before: _Loaded, now: _Outline, values: str) -> bool:
     return before.values == values and before.given.folder == now.folder and _differing(before.given, now) == []
 
 
-def _changed(loaded: _Loaded, now: _Outline) -> list[str]:
+def _changed(loaded: _Loaded, now: _Outline, tool: str) -> list[str]:
     """Describe the change of a skill, unless it is known, or the skill is again as the model received it."""
     files = _differing(loaded.given, now)
     if not files or not _differing(loaded.known, now):
         return []
     if loaded.given.main != now.main:
-        return [f"{_which(loaded)} has changed: load it again with activate_skill."]
+        return [f"{_which(loaded)} has changed: load it again with {tool}."]
     more = f" and {len(files) - _MAX_FILES} more" if len(files) > _MAX_FILES else ""
     return [f"{_which(loaded)} has changed in its files {', '.join(map(escape_line, files[:_MAX_FILES]))}{more}."]
 

@@ -86,7 +86,7 @@ def assemble_context(
     """
     call = match_skill_call(message, catalog)
     offered = catalog.offered if call is None else [skill for skill in catalog.offered if skill is not call.skill]
-    section = section_of(message, offered, bounds.section)
+    section = section_of(message, offered, bounds.section, recipient.activation_tool)
     for skill in section.skills:
         logger.debug("context: in the section %s %s", one_line(skill.key), skill.digest)
     context = AssembledContext((), section.always, section.triggered, section.left_out)
@@ -98,9 +98,12 @@ def assemble_context(
     selected, menu = _choose(message, section, ranking)
     if selected is not None:
         _log_choice("selected", selected.skill, selected)
-        before += [prompt_block(selected.skill, bounds.injected), *_truncation_note(selected.skill, bounds.injected)]
+        before += [
+            prompt_block(selected.skill, bounds.injected),
+            *_truncation_note(selected.skill, bounds.injected, recipient),
+        ]
     elif menu:
-        before.append(_menu_text(menu))
+        before.append(_menu_text(menu, recipient))
     text = "\n\n".join([*before, _user_request(message)] if message.strip() else before) if before else message
     return replace(context, texts=(text,), selected=selected, menu=menu)
 
@@ -120,20 +123,21 @@ def _choose(message: str, section: Section, ranking: Ranking) -> tuple[Match | N
     return hit, menu
 
 
-def _truncation_note(skill: Skill, max_chars: int) -> list[str]:
+def _truncation_note(skill: Skill, max_chars: int, recipient: Recipient) -> list[str]:
     """Tell how to get what the block does not contain: the rest of a long body, and the skill's files."""
     cut = len(escape_tags_and_marks(skill.body)) > max_chars
     if not cut and len(files_for_models(skill.content)) <= 1:
         return []
     rest = "Only the beginning of" if cut else "Only the text of"
     name = escape_tags_and_marks(one_line(skill.key))
-    return [f"{rest} the skill {name} stands above. Call activate_skill with its name for all of it."]
+    tool = recipient.activation_tool
+    return [f"{rest} the skill {name} stands above. Call {tool} with its name for all of it."]
 
 
-def _menu_text(menu: Sequence[Match]) -> str:
+def _menu_text(menu: Sequence[Match], recipient: Recipient) -> str:
     lines = [f"- {one_line(match.skill.key)}: {_short(match.skill.description)}" for match in menu]
     head = "These skills fit the message about equally well:"
-    rule = "Choose the one that fits and call activate_skill with its name, or let the user choose."
+    rule = f"Choose the one that fits and call {recipient.activation_tool} with its name, or let the user choose."
     return escape_tags_and_marks("\n".join([head, *lines, rule]))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from skills_core.context.blocks import section_entry
 from skills_core.context.triggers import Triggered, always_on, triggered_by
 from skills_core.diagnostics import one_line
+from skills_core.rendering.catalog import ACTIVATION_TOOL
 from skills_core.rendering.escaping import escape_tags_and_marks
 
 if TYPE_CHECKING:
@@ -36,10 +37,11 @@ class Section:
         return (*self.always, *(each.skill for each in self.triggered))
 
 
-def section_of(message: str, skills: Sequence[Skill], budget: int) -> Section:
+def section_of(message: str, skills: Sequence[Skill], budget: int, tool: str = ACTIVATION_TOOL) -> Section:
     """Return the section for a message: always-on skills, then triggered ones, each in the order of `skills`.
 
-    Entries are whole and have at most `budget` characters in total; an entry that does not fit is skipped.
+    Entries are whole and have at most `budget` characters in total; an entry that does not fit is skipped, and the text
+    says to load the skill with `tool`.
     """
     always = tuple(skill for skill in skills if always_on(skill))
     triggered = triggered_by(message, skills)
@@ -53,17 +55,20 @@ def section_of(message: str, skills: Sequence[Skill], budget: int) -> Section:
             continue
         left -= len(entry)
         entries.append(entry)
-    lines = [*entries, *([left_out_note(left_out)] if left_out else [])]
+    lines = [*entries, *([left_out_note(left_out, tool=tool)] if left_out else [])]
     text = "\n".join(["<skills>", *lines, "</skills>"]) if lines else ""
     return Section(text, always, triggered, tuple(left_out))
 
 
-def left_out_note(left_out: Sequence[Skill], *, loadable: bool = True) -> str:
-    """Return the line that names skills whose texts do not fit; `loadable` says that the model can activate them."""
+def left_out_note(left_out: Sequence[Skill], *, loadable: bool = True, tool: str = ACTIVATION_TOOL) -> str:
+    """Return the line that names skills whose texts do not fit.
+
+    `loadable` tells that the model can activate them, with `tool`.
+    """
     names = ", ".join(escape_tags_and_marks(one_line(skill.key)) for skill in left_out[:MAX_NAMED])
     more = f" and {len(left_out) - MAX_NAMED} more" if len(left_out) > MAX_NAMED else ""
     rule = (
-        "They apply as well, so call activate_skill for each of them first."
+        f"They apply as well, so call {tool} for each of them first."
         if loadable
         else "They apply as well, but cannot be loaded here: say so in the result where it matters."
     )

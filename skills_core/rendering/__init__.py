@@ -11,6 +11,8 @@ from skills_core.rendering.activation import (
     parameters_of,
     render_activation,
     render_activations,
+    render_link,
+    render_linked_activation,
     render_request,
     render_unchanged,
 )
@@ -52,6 +54,8 @@ __all__ = [
     "render_catalog",
     "render_entries",
     "render_entry",
+    "render_link",
+    "render_linked_activation",
     "render_request",
     "render_unchanged",
     "texts_within",

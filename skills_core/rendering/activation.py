@@ -28,6 +28,8 @@ __all__ = [
     "parameters_of",
     "render_activation",
     "render_activations",
+    "render_link",
+    "render_linked_activation",
     "render_request",
     "render_unchanged",
 ]
@@ -104,22 +106,54 @@ def activation_pieces(
     """Return the pieces of the text that `render_activation` returns."""
     given = dict(arguments or {})
     values = given if _filled_length(skill.body, given) <= MAX_FILLED else {}
-    before = (
+    lines = [*_parameter_lines(skill, given, values), *_closing_lines(skill, recipient, replaces)]
+    return ActivationPieces(skill, _opening_lines(skill, recipient), tuple(lines), values)
+
+
+def render_linked_activation(
+    skill: Skill, arguments: Mapping[str, str], recipient: Recipient, *, replaces: str | None = None
+) -> str:
+    """Return the text that goes with a link to the skill's instructions: all of an activation but the body.
+
+    The values of parameters are listed.
+    """
+    main = skill.content.main.path if skill.content.main else ""
+    tool = recipient.file_tool
+    otherwise = f"; if that fails, read {escape_content(main)} with {_file_call(skill, tool)}" if tool else ""
+    lines = [f"The instructions are the resource {skill.uri}: read it with {recipient.link_reader}{otherwise}."]
+    named = parameters_of(skill.body)
+    if filled := [f"{name} = {escape_tags(arguments[name])}" for name in named if name in arguments]:
+        lines.append(f"Values of the {{{{parameters}}}} in the instructions: {'; '.join(filled)}")
+    lines += _parameter_lines(skill, arguments, arguments)
+    return "\n".join((*_opening_lines(skill, recipient), *lines, *_closing_lines(skill, recipient, replaces)))
+
+
+def render_link(skill: Skill, reader: str) -> str:
+    """Return the title of a link to the skill's instructions, for clients that show it as "TITLE at URI".
+
+    `reader` is the recipient's tool that reads the link.
+    """
+    return (
+        f"Instructions of the skill {escape_line(skill.key)}. Read them now with {reader}, then follow them. They stand"
+    )
+
+
+def _opening_lines(skill: Skill, recipient: Recipient) -> tuple[str, ...]:
+    return (
         f"<skill_content name={quote_attribute(skill.name)} uri={quote_attribute(skill.uri)}>",
         *_adaptation_lines(skill, recipient),
     )
-    lines = [*_parameter_lines(skill, given, values), *_compatibility_lines(skill)]
-    lines.append(f"Skill root: {skill.root_uri}")
-    lines += _file_lines(skill, recipient)
+
+
+def _closing_lines(skill: Skill, recipient: Recipient, replaces: str | None) -> list[str]:
+    lines = [*_compatibility_lines(skill), f"Skill root: {skill.root_uri}", *_file_lines(skill, recipient)]
     if folder := recipient.folder_of(skill):
         lines.append(f"Skill directory: {escape_line(str(folder))}")
     lines += _requirement_lines(skill)
     if replaces:
         older = escape_line(replaces)
         lines.append(f"This text replaces the one of this skill that you were given before ({older}).")
-    lines.append(f"<skill_receipt digest={quote_attribute(skill.digest or '')}/>")
-    lines.append("</skill_content>")
-    return ActivationPieces(skill, before, tuple(lines), values)
+    return [*lines, f"<skill_receipt digest={quote_attribute(skill.digest or '')}/>", "</skill_content>"]
 
 
 def render_activations(
@@ -201,6 +235,10 @@ def _compatibility_lines(skill: Skill) -> Iterable[str]:
         yield f"Compatibility: {escape_tags(shortened(' '.join(words), COMPATIBILITY_LIMIT))}"
 
 
+def _file_call(skill: Skill, tool: str) -> str:
+    return f"{tool} (skill {quote_attribute(skill.key)})"
+
+
 def _requirement_lines(skill: Skill) -> Iterable[str]:
     if skill.frontmatter.requires:
         names = ", ".join(escape_line(name) for name in skill.frontmatter.requires)
@@ -214,10 +252,15 @@ def _file_lines(skill: Skill, recipient: Recipient) -> Iterable[str]:
     paths = [path for path in dict.fromkeys([*named, *files]) if main is None or path != main.path]
     if not paths:
         return
-    most, tool = min(MAX_LISTED_FILES, recipient.listed), recipient.file_tool
-    how = f"Read a file with {tool} (skill {quote_attribute(skill.key)})."
+    most, ways = min(MAX_LISTED_FILES, recipient.listed), []
+    if recipient.link_reader:
+        # What other tools return of a reference would be ignored like any instructions.
+        ways.append(f"{recipient.link_reader} (the skill root and its path)")
+    if recipient.file_tool:
+        ways.append(_file_call(skill, recipient.file_tool))
+    how = f"Read a file with {', or '.join(ways)}."
     without = "No tool here reads a file of it: say so where the result would need one."
-    yield f"Paths in these instructions are relative to the skill root. {how if tool else without}"
+    yield f"Paths in these instructions are relative to the skill root. {how if ways else without}"
     yield "<skill_resources>"
     for path in paths[:most]:
         yield f"<file>{escape_content(path if path.isprintable() else skill.file_uri(path))}</file>"

@@ -169,7 +169,9 @@ def _usage_lines(skill: Skill, recipient: Recipient, paths: Iterable[str], folde
         ways.append(f"`{reader}` and the `file` given here")
     if recipient.reads_resources:
         tool = recipient.toolbox.first(Capability.READ_RESOURCE) if recipient.toolbox else None
-        ways.append(f"`{tool}` and the `uri`" if tool else "as the resource `uri`")
+        way = f"`{tool}` and the `uri`" if tool else "as the resource `uri`"
+        # What other tools return of a reference would be ignored like any instructions.
+        ways.insert(0 if recipient.link_reader else len(ways), way)
     if ways:
         yield f"The instructions name these files of the skill. Read one with {', or '.join(ways)}."
     else:

@@ -34,12 +34,17 @@ __all__ = [
 ACTIVATION_TOOL = "activate_skill"
 
 
-def activation_rule(tool: str = ACTIVATION_TOOL) -> str:
-    """Return the rule that tells a model when to activate a skill; `tool` is what the model calls our tool."""
-    return (
-        f"When a task matches one of these skills, call {tool} with its name before anything else, then follow "
-        "the instructions it returns."
+def activation_rule(tool: str = ACTIVATION_TOOL, reader: str | None = None) -> str:
+    """Return the rule that tells a model when to activate a skill; `tool` is what the model calls our tool.
+
+    With a `reader`, the model's tool for resources, the activation returns a link to the instructions.
+    """
+    then = (
+        f"read the resource that it links with {reader}, and follow it"
+        if reader
+        else "follow the instructions it returns"
     )
+    return f"When a task matches one of these skills, call {tool} with its name before anything else, then {then}."
 
 
 RULE = activation_rule()

@@ -25,6 +25,8 @@ class Recipient:
       absolute and free of symbolic links.
     - `toolbox`: the names of the recipient's own tools; None if unknown.
     - `reads_resources`: the model can read MCP resources by itself.
+    - `link_reader`: the recipient's tool that reads MCP resources, if its model ignores instructions in results of
+      other tools; then a link hands over the instructions.
     - `own`: configured names of the recipient's tools by the names that skills use; they override the toolbox.
     - `activation_tool`: what the recipient calls the tool that activates a skill.
     - `file_tool`, `script_tool`: this server's tools that read a skill's file and run its script; None if not offered.
@@ -36,6 +38,7 @@ class Recipient:
     roots: frozenset[Path] = frozenset()
     toolbox: Toolbox | None = None
     reads_resources: bool = False
+    link_reader: str | None = None
     own: Mapping[str, str] = field(hash=False, default_factory=dict)
     activation_tool: str = ACTIVATION_TOOL
     file_tool: str | None = "read_skill_file"

@@ -107,10 +107,10 @@ class Session:
         return names
 
     async def activate(self, name: str, **arguments: Any) -> str:
-        """Return the text of an activation."""
+        """Return the text of an activation; some clients receive a link before it."""
         result = await self.client.call_tool("activate_skill", {"name": name, **arguments})
         assert not result.is_error, result.content
-        text: str = result.content[0].text
+        text: str = next(block.text for block in result.content if block.type == "text")
         return text
 
 

@@ -9,13 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 from server.clients import client_of
 from server.listing.envelope import text_block, tool_result
+from server.listing.resources import mime_type
 from server.protocol.activation.parts import beginning_within, message_within
 from server.protocol.activation.recipients import recipient_of
 from server.wire.arguments import flag, string
 from server.wire.errors import InvalidRequestError
-from skills_core.diagnostics import one_line
-from skills_core.rendering import activation_inputs, render_request, render_unchanged
+from skills_core.diagnostics import one_line, printable
+from skills_core.rendering import (
+    activation_inputs,
+    render_link,
+    render_linked_activation,
+    render_request,
+    render_unchanged,
+)
 from skills_core.rendering.beginning import READ_THE_REST
+from skills_core.withheld_files import files_for_models
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
     from server.protocol.activation.client_roots import ClientRoots
     from server.protocol.tool_call import ToolCall
     from skills_core.catalog import Catalog
+    from skills_core.rendering import Recipient
     from skills_core.skill import Skill
 
 __all__ = ["META_SKILL", "Activation", "invocable", "texts_of"]
@@ -75,13 +84,16 @@ class Activation:
             "digest": skill.digest,
             "unchanged": not delivery.text,
         }
+        link = _link(skill, recipient) if delivery.text else []
 
         def answer(text: str) -> dict[str, Any]:
-            content = [{**text_block(text), "annotations": _KEEP}, *request]
+            content = [*link, {**text_block(text), "annotations": _KEEP}, *request]
             return {**tool_result(content), "_meta": {META_SKILL: about}}
 
+        if link:
+            return answer(render_linked_activation(skill, values, recipient, replaces=delivery.replaces))
         text = render_unchanged(skill, recipient)
-        if delivery.text or room is not None:
+        if delivery.text or (room is not None and not _link(skill, recipient)):
             whole = self._host.texts.text(skill, values, recipient, replaces=delivery.replaces)
             if room is None or room.fits_with_news(answer(whole)):
                 text = whole if delivery.text else text
@@ -90,6 +102,23 @@ class Activation:
             else:
                 text += f" {READ_THE_REST}"
         return answer(text)
+
+
+def _link(skill: Skill, recipient: Recipient) -> list[dict[str, Any]]:
+    """Return the link to the instructions, as a block, for a model that ignores those in the text; else nothing."""
+    main = skill.content.main
+    # Clients read only what is listed as a resource.
+    if recipient.link_reader is None or main is None or main.path not in files_for_models(skill.content):
+        return []
+    link = {
+        "type": "resource_link",
+        "uri": skill.uri,
+        "name": printable(skill.key),
+        "title": render_link(skill, recipient.link_reader),
+        "mimeType": mime_type(main),
+        "annotations": _KEEP,
+    }
+    return [link]
 
 
 def texts_of(arguments: Mapping[str, Any]) -> dict[str, str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from server.clients import KNOWN_CLIENTS, UNKNOWN, ClientProfile, called_in, client_of, profile_called
+from server.clients import KNOWN_CLIENTS, UNKNOWN, ClientProfile, called_in, client_of, link_reader_of, profile_called
 from server.config.settings import OptionalTool
 from skills_core.rendering import ACTIVATION_TOOL, Recipient
 from skills_core.toolboxes import PRESETS, toolbox_named
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mcp.server.context import ServerRequestContext
 
     from server.config.settings import Settings
@@ -25,9 +26,8 @@ ANY_CLIENT = "*"
 def recipient_of(ctx: ServerRequestContext[Any, Any], settings: Settings, roots: ClientRoots) -> Recipient:
     """Return the sender of a request as a recipient, whose own tools read below `roots`."""
     sent, client = ctx.session.client_params, client_of(ctx)
-    local = roots.reads_everywhere(client)
-    recipient = _recipient(sent.client_info.name if sent is not None else "", client, settings, local=local)
-    return replace(recipient, roots=roots.of(client))
+    name = sent.client_info.name if sent is not None else ""
+    return _recipient(name, client, settings, local=roots.reads_everywhere(client), roots=roots.of(client))
 
 
 def recipient_called(name: str | None, settings: Settings, *, local: bool) -> Recipient | None:
@@ -51,7 +51,9 @@ def known_names(settings: Settings) -> list[str]:
     return sorted(keys | {table.lower() for table in settings.clients.tool_names if table != ANY_CLIENT})
 
 
-def _recipient(name: str, profile: ClientProfile, settings: Settings, *, local: bool) -> Recipient:
+def _recipient(
+    name: str, profile: ClientProfile, settings: Settings, *, local: bool, roots: frozenset[Path] = frozenset()
+) -> Recipient:
     tables = [table for table in settings.clients.tool_names if table == ANY_CLIENT or _fits(table, name, profile)]
     own: dict[str, str] = {}
     # Specific tables override general ones; the longer the name, the more specific the table.
@@ -59,8 +61,10 @@ def _recipient(name: str, profile: ClientProfile, settings: Settings, *, local: 
         own |= settings.clients.tool_names[table]
     return Recipient(
         local=local,
+        roots=roots,
         toolbox=toolbox_named(profile.toolbox),
         reads_resources=profile.reads_resources,
+        link_reader=link_reader_of(profile, settings),
         own=own,
         activation_tool=called_in(profile, ACTIVATION_TOOL, settings),
         script_tool=_script_tool(settings),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from server.clients import client_of, layout_for, without_additions
+from server.clients import called_in, client_of, layout_for, without_additions
 from server.clients.results import room_of
 from server.hosting.search_results import matches_object
 from server.listing.envelope import text_block, tool_result
@@ -121,7 +121,8 @@ class ToolHandlers:
         # The catalog may have changed during the call.
         view = self._host.view(ctx)
         # A client whose model sees the changed list needs no news of it.
-        news = conversation.news(view.catalog, None if client.refreshes else view.changes)
+        changes = None if client.refreshes else view.changes
+        news = conversation.news(view.catalog, changes, tool=called_in(client, ACTIVATE, view.settings))
         result = _with_news(result, news) if news else result
         return cut_to_room(result, room_of(ctx, params.name), params.name, news=len(news))
 

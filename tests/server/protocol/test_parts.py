@@ -91,7 +91,8 @@ async def test_a_long_skill_comes_in_parts_that_this_client_shows_whole(
 ) -> None:
     client, model, most, size = limit
     write_skill(skills, "long", body=LINES, files={f"references/{number}.md": b"x" for number in range(150)})
-    async with in_memory(skills, client_name=client) as session:
+    # Gemini CLI receives a link if texts are adapted to it.
+    async with in_memory(skills, client_name=client, adapt=not client.startswith("gemini")) as session:
         reader = Reader(session, model)
         result = await reader.call("activate_skill", name="long", message="Do it now.")
         text, request = (block["text"] for block in result["content"])
