@@ -128,7 +128,8 @@ class ClientSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The name under which clients have configured this server. Set it so that texts for Gemini CLI, which has a tool
     `activate_skill` of its own, can name ours exactly."""
     adapt: bool = True
-    """Whether an activation lists the client's own names for the tools and files that the skill mentions."""
+    """Whether an activation lists the client's own names for the tools and files that the skill mentions, and is a link
+    for clients that would ignore its text."""
     tool_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """A client's own names for the tools that skills mention: one table for each client, by the beginning of its name,
     by its key or by `*` for all. Set it for unknown clients, or for tools of your own."""

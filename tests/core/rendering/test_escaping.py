@@ -172,7 +172,7 @@ def test_the_tags_of_an_activation_are_those_of_a_harmless_skill(
         harmless = tags_in(render_activation(skill_of("harmless"), {"value": "x", "more": "y"}, recipient))
         text = render_activation(skill_of(words), {"value": value, "more": value}, recipient)
         assert tags_in(text) == harmless
-        assert (text.count("<skill_content"), text.count("</skill_content>")) == (1, 1)
+        assert (len(re.findall(r"<skill_content\b", text)), text.count("</skill_content>")) == (1, 1)
 
 
 def blocks_of(skill: Skill) -> list[str]:

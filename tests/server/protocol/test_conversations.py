@@ -177,7 +177,8 @@ async def test_the_files_that_changed_are_named_where_the_instructions_have_not(
 
 async def test_a_skill_whose_folder_was_renamed_is_handed_over_again(in_memory: ConnectHosted, skills: Path) -> None:
     folder = write_skill(skills, "a")
-    async with in_memory(skills, watch=False) as session:
+    # The text names the folder to a client whose own tools read the disk.
+    async with in_memory(skills, watch=False, client_name="continue-cli-client") as session:
         assert f"Skill directory: {folder.resolve()}\n" in await session.activate("a")
         other = folder.rename(skills / "b")
         await session.host.reload()

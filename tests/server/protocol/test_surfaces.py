@@ -52,7 +52,8 @@ async def test_activation_text_is_the_same_bytes_as_tool_prompt_and_command(
 ) -> None:
     make_skill("greet", body="Greet {{who}} in {{language}}.\n\nSee notes.md.", files={"notes.md": b"n"})
     arguments = {"who": "Ana & <Bo>", "language": "Latin"}
-    async with connect() as session:
+    # Its own tools read the disk, as the person at the command line does.
+    async with connect(client_name="codex") as session:
         by_tool = await session.activate("greet", arguments=arguments)
         prompt = await session.client.get_prompt("greet", arguments)
         assert prompt.messages[0].content.text == by_tool
@@ -60,7 +61,7 @@ async def test_activation_text_is_the_same_bytes_as_tool_prompt_and_command(
         assert "Greet Ana & <Bo> in Latin." in by_tool
         assert "<file>notes.md</file>" in by_tool
     if transport == "stdio":
-        command = [sys.executable, "-m", "server", "activate", "greet", str(skills)]
+        command = [sys.executable, "-m", "server", "activate", "greet", str(skills), "--client", "codex"]
         flags = [flag for name, value in arguments.items() for flag in ("--param", f"{name}={value}")]
         printed = subprocess.run([*command, *flags], check=True, capture_output=True, cwd=Path(__file__).parents[3])
         assert printed.stdout.decode().removesuffix("\n") == by_tool
