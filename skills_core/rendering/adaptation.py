@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from skills_core.mentions import capabilities_of, mentioned_paths, mentioned_tools
+from skills_core.rendering.catalog import ACTIVATION_TOOL
 from skills_core.rendering.escaping import escape_content, escape_line, quote_attribute
 from skills_core.toolboxes import Capability
 from skills_core.withheld_files import files_for_models
@@ -93,10 +94,14 @@ def _tool_name_lines(body: str, skill: Skill, recipient: Recipient) -> Iterator[
 
 
 def _tool_line(name: str, recipient: Recipient) -> str | None:
-    """Return the line for a tool that the body mentions; None if the recipient's tool has the same name."""
+    """Return the line for a tool that the body mentions; None if the recipient's tool has the same name.
+
+    A tool of the recipient that has the name of ours loads other skills.
+    """
     own = recipient.own.get(name)
     toolbox = recipient.toolbox
-    if own == name or (own is None and toolbox is not None and toolbox.has(name)):
+    is_ours = name == ACTIVATION_TOOL != recipient.activation_tool
+    if own == name or (own is None and not is_ours and toolbox is not None and toolbox.has(name)):
         return None
     if name.startswith("mcp__") and own is None:
         _, server, tool = name.split("__", 2)

@@ -52,6 +52,8 @@ class Recipient:
 
     def folder_of(self, skill: Skill) -> Path | None:
         """Return the folder of a skill if the recipient's own tools read it, else None."""
+        if not self.local and not self.roots:
+            return None
         main = skill.content.main
         folder = skill.source.root.joinpath(skill.content.folder)
         # The main file may be reached through a link; clients check where it really lies.

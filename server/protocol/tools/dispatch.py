@@ -108,7 +108,7 @@ class ToolHandlers:
         try:
             # The arguments of a declared tool are checked against its whole schema when it is executed.
             if params.name not in view.declared:
-                arguments = read_arguments(params.name, arguments, schema)
+                arguments = read_arguments(called_in(client, params.name, view.settings), arguments, schema)
             call = ToolCall(ctx, view, conversation, params.name, arguments)
             result = await handle(call)
             if "structuredContent" in result and not call.structured:

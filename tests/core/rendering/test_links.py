@@ -28,7 +28,10 @@ GEMINI = Recipient(
     activation_tool="mcp_skills_activate_skill",
 )
 
-BODY = "Write {{version}} for {{audience}}. Load it with the Skill tool, see references/forms.md. BODY-MARK"
+BODY = (
+    "Write {{version}} for {{audience}}. Load it with the Skill tool or with activate_skill, "
+    "see references/forms.md. BODY-MARK"
+)
 
 
 def skill_of(write_skill: Callable[..., Path], load: Callable[..., Library], root: Path) -> Skill:
@@ -77,7 +80,9 @@ def test_texts_call_our_tool_what_the_recipient_calls_it(
     write_skill: Callable[..., Path], load: Callable[..., Library], tmp_path: Path
 ) -> None:
     skill = skill_of(write_skill, load, tmp_path)
-    assert "- `Skill` (load a skill): call `mcp_skills_activate_skill`\n" in render_activation(skill, {}, GEMINI)
+    text = render_activation(skill, {}, GEMINI)
+    assert "- `Skill` (load a skill): call `mcp_skills_activate_skill`\n" in text
+    assert "- `activate_skill` (load a skill): call `mcp_skills_activate_skill`\n" in text
     assert "call mcp_skills_activate_skill for it once more" in render_unchanged(skill, GEMINI)
     assert "call activate_skill for it once more" in render_unchanged(skill)
 

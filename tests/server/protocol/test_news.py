@@ -84,9 +84,8 @@ async def test_a_client_that_refreshes_has_news_of_loaded_skills_alone(
         await session.activate("b")
         write_skill(skills, "n")
         write_skill(skills, "b", body="Other.")
-        assert await news_of(session) == [
-            "The skill b, which you loaded, has changed: load it again with activate_skill."
-        ]
+        called = "mcp_*_activate_skill" if name.startswith("gemini") else "activate_skill"
+        assert await news_of(session) == [f"The skill b, which you loaded, has changed: load it again with {called}."]
 
 
 async def test_news_begin_with_the_first_list_and_a_further_list_takes_none_away(

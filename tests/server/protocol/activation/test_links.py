@@ -106,7 +106,8 @@ async def test_every_text_calls_our_tool_as_gemini_does(skills: Path, make_skill
         first = (await client.call_tool("activate_skill", {"name": "pdf"})).content[1].text
         digest = first.rpartition('digest="')[2].partition('"')[0]
         again = (await client.call_tool("activate_skill", {"name": "pdf", "have": digest})).content[0].text
-        texts = [client.instructions, again, *(tool.description for tool in tools.values())]
+        error = (await client.call_tool("activate_skill", {"name": "pdf", "wrong": 1})).content[0].text
+        texts = [client.instructions, error, again, *(tool.description for tool in tools.values())]
     for text in texts:
         assert "activate_skill" not in text.replace(NAME, "")
     assert f"call {NAME} for it once more" in again
@@ -131,5 +132,9 @@ def test_only_a_client_that_frames_results_and_not_resources_gets_links() -> Non
     with_links = [client.key for client in KNOWN_CLIENTS if link_reader_of(client, settings)]
     assert with_links == ["gemini"]
     gemini = profile_called("gemini", KNOWN_CLIENTS)
-    for field in ("untrusted", "model_reads", "toolbox"):
-        assert link_reader_of(gemini._replace(**{field: None}), settings) is None
+    for lacking in (
+        gemini._replace(untrusted=None),
+        gemini._replace(model_reads=None),
+        gemini._replace(toolbox=None),
+    ):
+        assert link_reader_of(lacking, settings) is None
