@@ -147,7 +147,7 @@ def _long_body(recording: Recording, _names: Sequence[str]) -> Finding:
     if not recording.used_the_server:
         return Finding(Verdict.NO, reason=_unreached(recording))
     results = recording.exchanges[-1].request.results
-    whole, steps = len(catalogs.LINES), sum(each.step is not None for each in recording.exchanges)
+    whole, steps = len(catalogs.LINES), recording.calls_of_the_server()
     arrived = catalogs.lines_in("\n".join(results))
     if len(arrived) == whole:
         return Finding(Verdict.YES, "whole" if steps == 1 else f"{steps} parts")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 from conformance.clients.dialects.messages import Call, Tool, ToolKind
@@ -10,10 +11,16 @@ from conformance.clients.dialects.messages import Call, Tool, ToolKind
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["SERVER", "call_for", "offered", "search_for"]
+__all__ = ["SERVER", "call_for", "link_in", "offered", "reads_link", "search_for"]
 
 SERVER = "skills"
 """The name of the server in the configuration of each client."""
+
+READERS = ("read_mcp_resource",)
+"""Tools of hosts that read a resource by its URI."""
+
+LINK = re.compile(rf"Resource Link: [^\n]*\b(?P<reader>{'|'.join(READERS)})\b[^\n]* at (?P<uri>\S+)")
+"""A resource link as Gemini CLI shows it, with a title that says to read it."""
 
 QUALIFIED = f"mcp__{SERVER}__{{}}"
 
@@ -46,6 +53,19 @@ def search_for(wanted: Call, tools: Sequence[Tool]) -> Call | None:
         return None
     # Codex ranks by words; Qwen Code takes a name.
     return Call(search.name, {"query": wanted.name.replace("_", " ")} if search.kind is ToolKind.SEARCH else exact)
+
+
+def link_in(result: str, tools: Sequence[Tool]) -> Call | None:
+    """Return the call of the host's own tool that reads the link of a result, or None if there is none."""
+    link = LINK.match(result)
+    if link is None or link["reader"] not in _by_name(tools):
+        return None
+    return Call(link["reader"], {"uri": link["uri"]})
+
+
+def reads_link(name: str) -> bool:
+    """Return whether a tool is one that `link_in` calls."""
+    return name in READERS
 
 
 def offered(name: str, tools: Sequence[Tool]) -> Tool | None:

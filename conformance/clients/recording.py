@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from conformance.clients.dialects import dialect_of
 from conformance.clients.dialects.messages import Json, Request, Text
+from conformance.clients.host_tools import reads_link
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +38,7 @@ class Recorder:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A call of a tool of the server."""
+    """A call of a tool of the server, or of the host's own tool that reads a link of a result."""
 
     name: str
     arguments: Json
@@ -78,9 +79,20 @@ class Recording:
         ]
 
     def results_after(self, place: int) -> str:
-        """Return what the exchange at `place` brought: the tool results that the next request adds."""
+        """Return what the exchange at `place` brought: the results that the next request adds, and what they link."""
         before, after = self.exchanges[place].request, self.request_after(place)
+        while after and self._reads_link(place + 1):
+            place += 1
+            after = self.request_after(place)
         return "\n".join(after.results[len(before.results) :]) if after else ""
+
+    def calls_of_the_server(self) -> int:
+        """Return how many calls of the server's tools the model made."""
+        return sum(each.step is not None and not reads_link(each.step.name) for each in self.exchanges)
+
+    def _reads_link(self, place: int) -> bool:
+        step = self.exchanges[place].step
+        return step is not None and reads_link(step.name)
 
     def request_after(self, place: int) -> Request | None:
         """Return the request that follows the exchange at `place`, or None if the client sent none."""

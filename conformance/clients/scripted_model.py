@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from conformance.clients.dialects.messages import Call, Part, Request, Text
-from conformance.clients.host_tools import call_for, search_for
+from conformance.clients.host_tools import call_for, link_in, search_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,7 @@ class ScriptedModel:
     """Answers the requests of one conversation.
 
     Requests without tools, for example for a title, are answered and do not advance the script. Where the host defers
-    the tool of a step, the model first calls the host's search.
+    the tool of a step, the model first calls the host's search. A link that a result says to read is read at once.
     """
 
     def __init__(self, script: Script) -> None:
@@ -41,11 +41,16 @@ class ScriptedModel:
         self._play: Play | None = None
         self._step: Call | None = None
         self._searched: set[str] = set()
+        self._results = 0
 
     def answer(self, request: Request) -> Reply:
         """Return the answer to a request."""
         if not request.tools:
             return Reply([Text("ok")])
+        newest = request.results[-1] if len(request.results) > self._results else ""
+        self._results = len(request.results)
+        if link := link_in(newest, request.tools):
+            return Reply([link], link)
         self._step = self._step or self._next(request)
         if self._step is None:
             return Reply([Text("done")])

@@ -31,6 +31,8 @@ class Host:
     """Whether results tell of changes."""
     added: bool = True
     """Whether an added skill can be loaded."""
+    links: bool = False
+    """Whether an activation is a link, which another tool reads."""
     results: list[str] = field(default_factory=list)
 
     def play(self, column: Column) -> Finding:
@@ -39,7 +41,8 @@ class Host:
         names = catalogs.write_catalog(self.folder, scenario.size)
         model = ScriptedModel(lambda first: scenario.play(self.folder, names, first))
         exchanges: list[Exchange] = []
-        tools = (Tool("activate_skill", " ".join(names[: self.listed])), Tool("find_skills"), Tool("read_skill_file"))
+        ours = (Tool("activate_skill", " ".join(names[: self.listed])), Tool("find_skills"), Tool("read_skill_file"))
+        tools = (*ours, Tool("read_mcp_resource")) if self.links else ours
         call: object = None
         while not exchanges or isinstance(call, Call):
             request = Request(tools, "", tuple(self.results))
@@ -59,12 +62,16 @@ class Host:
         if tool == "find_skills":
             verb, _, subject = arguments["query"].partition(" a ")
             return f'{{"matches": [{{"name": "{subject}-{verb}"}}]}}'
+        if tool == "read_mcp_resource":
+            return (self.folder / str(arguments["uri"]).split("/")[2] / "SKILL.md").read_text(encoding="utf-8")
         name, offset = str(arguments.get("name") or arguments["skill"]), int(arguments.get("offset", 0))
         news = f"\nNew: {catalogs.ADDED}. Changed: {catalogs.LOADED}." if self._changed and self.tells else ""
         if name == catalogs.ADDED and not self.added:
             return "name must be one of the allowed values"
         text = (self.folder / name / "SKILL.md").read_text(encoding="utf-8")
         end = offset + self.part
+        if self.links:
+            return f"Resource Link: {name}. Read it with read_mcp_resource. It stands at skill://{name}/SKILL.md{news}"
         if end >= len(text):
             return text[offset:] + news
         end = text.rindex("\n", offset, end) + 1
@@ -83,6 +90,11 @@ def _without_thinking(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("column", Column)
 def test_a_host_that_shows_everything_has_a_yes_in_each_column(column: Column, tmp_path: Path) -> None:
     assert Host(tmp_path).play(column).verdict is Verdict.YES
+
+
+@pytest.mark.parametrize("column", Column)
+def test_a_host_whose_activations_are_links_that_its_model_reads_has_the_same(column: Column, tmp_path: Path) -> None:
+    assert Host(tmp_path, links=True).play(column) == Host(tmp_path / "text").play(column)
 
 
 def test_the_first_request_is_counted_by_names(tmp_path: Path) -> None:
