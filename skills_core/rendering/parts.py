@@ -1,7 +1,8 @@
 """Cut long texts into parts: find how much of a text fits, and a good place to cut it.
 
 A part ends before a heading or after a blank line if there is one near its end, else at the end of a line, else of a
-word, else between two characters as readers see them. Tags, `{{parameters}}`, entities and escapes stay whole.
+word, else between two characters, where marks and modifiers belong to the character before them. Tags, entities,
+`{{parameters}}` and escapes stay whole.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ _SPAN = 200
 # Longest tag or parameter that stays whole, in characters.
 
 _CLUSTER = 128
-# Most code points of a character as readers see it; longer runs of combining marks may be cut.
+# Most code points of a character with its marks; longer runs may be cut.
 
 _WHOLE = re.compile(r"<[^<>]{0,198}>|[$\\{]?\{\{[^{}]{0,194}\}\}\}?|&#?\w{1,32};|\\u[0-9a-fA-F]{4}|\\.", re.DOTALL)
 
 _PARAGRAPH = re.compile(r"\n[ \t]*\r?\n|\n(?=#{1,6}[ \t])")
 
 _JOINER = "\u200d"
-_VIRAMA = 9  # its combining class
+_SKIN_TONES = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
 
 
 def end_of_part(text: str, start: int, most: int, fits: Callable[[int], bool]) -> int:
@@ -96,7 +97,7 @@ def _outside(text: str, place: int) -> int:
 
 
 def _boundary(text: str, place: int) -> int:
-    """Return the last position up to `place` that splits no character as readers see it."""
+    """Return the last position up to `place` that splits no character from its marks."""
     for before in range(place, max(0, place - _CLUSTER), -1):
         if before >= len(text) or not _joins(text, before):
             return before
@@ -104,38 +105,8 @@ def _boundary(text: str, place: int) -> int:
 
 
 def _joins(text: str, place: int) -> bool:
-    """Tell whether the characters around `place` belong to one that readers see: roughly the rules of UAX 29."""
+    """Tell whether the character at `place` modifies the one before it, as a mark or a part of an emoji does."""
     before, after = text[place - 1], text[place]
     if after < "\u0300":
         return (before, after) == ("\r", "\n") or (before == _JOINER and not after.isspace())
-    extends = _JOINER in (before, after) or unicodedata.category(after).startswith("M") or _is_modifier(after)
-    conjunct = unicodedata.combining(before) == _VIRAMA and after.isalpha()
-    flag = _is_flag(after) and _flags_before(text, place) % 2 == 1
-    return extends or conjunct or flag or _is_syllable(before, after)
-
-
-def _is_modifier(character: str) -> bool:
-    return "\U0001f3fb" <= character <= "\U0001f3ff" or "\U000e0020" <= character <= "\U000e007f"
-
-
-def _is_syllable(before: str, after: str) -> bool:
-    """Tell whether two characters are parts of one syllable of Hangul."""
-    if "\u1160" <= after <= "\u11ff":
-        return _is_hangul(before)
-    return "\u1100" <= before <= "\u115f" and _is_hangul(after)
-
-
-def _is_hangul(character: str) -> bool:
-    return "\u1100" <= character <= "\u11ff" or "\uac00" <= character <= "\ud7a3"
-
-
-def _is_flag(character: str) -> bool:
-    return "\U0001f1e6" <= character <= "\U0001f1ff"
-
-
-def _flags_before(text: str, place: int) -> int:
-    """Return the number of regional indicators directly before `place`, each pair of which is a flag."""
-    begin = place
-    while begin > max(0, place - _CLUSTER) and _is_flag(text[begin - 1]):
-        begin -= 1
-    return place - begin
+    return _JOINER in (before, after) or unicodedata.category(after).startswith("M") or after in _SKIN_TONES
