@@ -58,7 +58,7 @@ def decided(catalog: Catalog, seen: Callable[[Catalog], Any]) -> Any:
     return seen(catalog), [[(str(skill.source.root), skill.path) for skill in skills] for skills in lists]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     start=st.lists(EDITS, min_size=2, max_size=6),
     steps=st.lists(st.one_of(EDITS, EDITS, SETTINGS), min_size=4, max_size=12),

@@ -200,7 +200,7 @@ LETTERS = st.sampled_from(["a", "b", "c"])
 FOLDERS = st.lists(LETTERS, max_size=3).map("/".join)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(names=st.dictionaries(FOLDERS, LETTERS, max_size=4), data=st.lists(FOLDERS, max_size=3))
 def test_every_uri_of_a_catalog_names_one_file(
     names: dict[str, str], data: list[str], write_skill: Callable[..., Path], load: Callable[..., Library]

@@ -179,7 +179,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisWarning")
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=st.lists(st.lists(OPERATIONS, min_size=1, max_size=4), min_size=1, max_size=8), follow=st.booleans())
 def test_reload_by_parts_and_reload_by_comparing_equal_a_load_from_nothing(
     steps: list[list[tuple[str, Any, Any]]],

@@ -280,7 +280,7 @@ DOCUMENTS = (
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(raw=DOCUMENTS)
 def test_any_bytes_as_a_skill_file_give_a_skill_in_some_state(
     raw: bytes, load: Callable[..., Library], tmp_path_factory: pytest.TempPathFactory
@@ -317,7 +317,7 @@ TREES = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(
     value=st.dictionaries(st.text("abc:- #'", max_size=20), TREES, max_size=4),
     style=st.sampled_from(["'", '"', "|", ">"]),

@@ -257,7 +257,7 @@ ASKS = st.lists(st.tuples(st.sampled_from("ab"), st.booleans(), st.booleans(), s
 
 
 @given(asks=ASKS)
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_nobody_is_put_off_twice_and_nobody_before_a_text(
     asks: list[tuple[str, bool, bool, bool]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

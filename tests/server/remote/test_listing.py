@@ -17,8 +17,8 @@ from tests.server.remote.tampering import raises
 
 
 async def test_the_numbers_of_pages_and_skills_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.remote.client._MAX_PAGES", 50)
-    monkeypatch.setattr("server.remote.client._MAX_ENTRIES", 60)
+    monkeypatch.setattr("server.remote.client._MAX_PAGES", 10)
+    monkeypatch.setattr("server.remote.client._MAX_ENTRIES", 12)
     turns = iter(range(1000))
     one = serve_skill("one").entry
 
@@ -30,9 +30,9 @@ async def test_the_numbers_of_pages_and_skills_are_limited(monkeypatch: pytest.M
 
     app = Hostile([])
     async with connected(app) as server:
-        app.answers["skills/list"] = pages(50, 1)
-        assert len(await server.entries()) == 50
-        for count, entries in ((51, 1), (31, 2)):
+        app.answers["skills/list"] = pages(10, 1)
+        assert len(await server.entries()) == 10
+        for count, entries in ((11, 1), (7, 2)):
             app.answers["skills/list"] = pages(count, entries)
             with pytest.raises(RemoteError) as caught:
                 await server.entries()

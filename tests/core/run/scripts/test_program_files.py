@@ -43,7 +43,7 @@ def shows(shown: list[Path], path: Path) -> bool:
     return any(path.resolve().is_relative_to(place.resolve()) for place in shown)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(folder=st.sampled_from(FOLDERS), program=st.sampled_from(PROGRAMS), virtual=st.booleans())
 def test_no_secret_beside_a_program_is_shown(
     tmp_path_factory: pytest.TempPathFactory, folder: str, program: str, *, virtual: bool
