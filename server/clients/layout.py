@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from server.clients.profile import StructureUse
 from server.listing.layout import MAX_INSTRUCTIONS, MAX_TOPICS, CatalogPlace, ListingLayout, NameEnum
 from skills_core.toolboxes import Capability, toolbox_named
 
@@ -28,28 +27,28 @@ def layout_for(client: ClientProfile, settings: Settings) -> ListingLayout:
     client is known to show and what is configured for all clients.
     """
     own = settings.clients.budgets.get(client.key)
-    described, instructed = client.description_budget, client.instructions
-    shown = instructed.characters if instructed else None
-    place = CatalogPlace.DESCRIPTION
-    if client.defers and client.deferred is not None and client.deferred.characters and shown is None:
-        # Descriptions are out of sight, instructions are shown whole.
-        place = CatalogPlace.INSTRUCTIONS
-    elif described is not None and shown is not None and shown >= _SHOWS_ENOUGH:
-        place = CatalogPlace.BOTH
-    reads_hint = client.search_hint is not None and client.search_hint.value
+    described = client.description_budget
     return ListingLayout(
         catalog=own or min(described or settings.catalog.budget, settings.catalog.budget),
-        place=place,
-        instructions=max(shown or 0, MAX_INSTRUCTIONS),
+        place=_place(client),
+        instructions=max(client.instructions.characters if client.instructions else 0, MAX_INSTRUCTIONS),
         topics=_SEARCHED_TOPICS if client.defers else MAX_TOPICS,
         schema=client.schema.value if client.schema else None,
         enum=_enum(client),
         structured=is_structured(client),
         deferred=client.defers,
-        search_hint=reads_hint,
+        search_hint=client.search_hint is not None and client.search_hint.value,
         activation_tool=called_in(client, "activate_skill", settings),
         link_reader=link_reader_of(client, settings),
     )
+
+
+def _place(client: ClientProfile) -> CatalogPlace:
+    """Return where the client shows the catalog; where no limit of the instructions is known, they are shown whole."""
+    if client.defers and client.deferred is not None and client.deferred.characters and client.instructions is None:
+        return CatalogPlace.INSTRUCTIONS
+    shows_enough = client.instructions is not None and client.instructions.characters >= _SHOWS_ENOUGH
+    return CatalogPlace.BOTH if client.description is not None and shows_enough else CatalogPlace.DESCRIPTION
 
 
 def _enum(client: ClientProfile) -> NameEnum:
@@ -63,7 +62,7 @@ def is_structured(client: ClientProfile) -> bool:
 
     Where a client drops or ignores one of both, or shows both, the structure costs more than it brings.
     """
-    return not isinstance(client.structure and client.structure.value, StructureUse)
+    return client.structure is None
 
 
 def link_reader_of(client: ClientProfile, settings: Settings) -> str | None:

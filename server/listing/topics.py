@@ -33,31 +33,7 @@ _MAX_TOPIC = 60
 _MAX_LEADING = 3
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _COMMON = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "as",
-        "at",
-        "by",
-        "for",
-        "from",
-        "in",
-        "into",
-        "is",
-        "it",
-        "of",
-        "on",
-        "or",
-        "skill",
-        "skills",
-        "the",
-        "this",
-        "to",
-        "use",
-        "using",
-        "with",
-    ]
+    "a an and as at by for from in into is it of on or skill skills the this to use using with".split()  # noqa: SIM905
 )
 
 
