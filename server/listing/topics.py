@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from itertools import islice
+from functools import lru_cache
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
@@ -16,7 +17,7 @@ from skills_core.rendering import texts_within, utf16_length
 from skills_core.rendering.escaping import escape_tags
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from skills_core.skill import Skill
 
@@ -44,14 +45,14 @@ def topics_within(room: int, skills: Iterable[Skill], first: Sequence[Skill] = (
     of names and triggers, those of most skills first.
     """
     read = tuple(islice(skills, MAX_SKILLS))
-    if names := _joined(room, map(topic_of, read), whole=True):
+    if names := _names_if_all_fit(room, read):
         return names
     leading = [topic_of(skill) for skill in first[:_MAX_LEADING]]
     said = {word for name in leading for word in name.lower().split()}
-    words = list(_words_of(read))
+    words = _words_of(tuple((skill.key, skill.frontmatter.triggers) for skill in read))
     # Names of symbols, of digits or of single letters have no words.
-    others = [word for word in words if word not in said] if words else map(topic_of, read)
-    return _joined(room, [*leading, *others])
+    others = (word for word in words if word not in said) if words else map(topic_of, read)
+    return _joined(room, chain(leading, others))
 
 
 def shortened_topics(topics: str, room: int) -> str:
@@ -66,22 +67,43 @@ def topic_of(skill: Skill) -> str:
     return escape_tags(" ".join(words).strip())
 
 
-def _words_of(skills: tuple[Skill, ...]) -> Iterator[str]:
+def _names_if_all_fit(room: int, skills: Iterable[Skill]) -> str:
+    """Return the names of all skills, or nothing if they exceed the room."""
+    names: dict[str, None] = {}
+    left = room + len(_SEPARATOR)
+    for name in filter(None, map(topic_of, skills)):
+        if name not in names:
+            left -= utf16_length(name) + len(_SEPARATOR)
+            if left < 0:
+                return ""
+            names[name] = None
+    return _SEPARATOR.join(names)
+
+
+# Cached because several texts for several kinds of clients list the same words, and most edits change none of them.
+@lru_cache(16)
+def _words_of(named: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[str, ...]:
+    """Return the words of names and triggers, those of most skills first."""
     counts: Counter[str] = Counter()
-    for skill in skills:
-        texts = (skill.key, *(trigger for trigger in skill.frontmatter.triggers if len(trigger) <= _MAX_TOPIC))
-        words = {word for text in texts for word in _WORD.findall(text.lower())}
-        counts.update(word for word in words if word not in _COMMON and len(word) <= _MAX_TOPIC)
+    for name, triggers in named:
+        counts.update(_distinct_words(name, triggers))
     # `most_common` keeps the order of words that are equally frequent, but a set has no order.
-    yield from (word for word, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+    return tuple(word for word, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def _joined(room: int, topics: Iterable[str], *, whole: bool = False) -> str:
-    """Return the first distinct topics that fit; with `whole` none, unless all fit.
+@lru_cache(MAX_SKILLS)
+def _distinct_words(name: str, triggers: tuple[str, ...]) -> frozenset[str]:
+    texts = (name, *(trigger for trigger in triggers if len(trigger) <= _MAX_TOPIC))
+    words = {word for text in texts for word in _WORD.findall(text.lower())}
+    return frozenset(word for word in words if word not in _COMMON and len(word) <= _MAX_TOPIC)
+
+
+def _joined(room: int, topics: Iterable[str]) -> str:
+    """Return the first distinct topics that fit.
 
     A topic that exceeds the whole room is skipped, so that it does not hide the others.
     """
-    distinct = list(dict.fromkeys(filter(None, topics)))
+    distinct = dict.fromkeys(filter(None, topics))
     # No separator follows the last one.
     chosen = texts_within(room + len(_SEPARATOR), distinct, lambda topic: utf16_length(topic) + len(_SEPARATOR))
-    return "" if whole and len(chosen) < len(distinct) else _SEPARATOR.join(chosen)
+    return _SEPARATOR.join(chosen)
