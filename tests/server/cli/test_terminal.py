@@ -179,7 +179,8 @@ def test_an_unanswered_question_ends_at_the_time_limit_of_the_run(start_run: Any
     with start_run([ASK, "the end"], SKILLSERVE_RUN_SECONDS="2") as terminal:
         terminal.shows(QUESTION)
         assert terminal.ends() == (1, "")
-        assert "took longer than 2 seconds" in terminal.shown
+        # The start of the run counts, so on a busy machine less than the two seconds are left.
+        assert re.search(r"took longer than (2|1\.\d) seconds", terminal.shown)
 
 
 @pytest.mark.parametrize("typed", [b"y\n", b"y"])
