@@ -184,6 +184,11 @@ class Skill:
         return file_uri(self.path, "")
 
     @property
+    def is_offered(self) -> bool:
+        """Whether the skill is offered to models: it is active, and models may activate it."""
+        return self.state is State.ACTIVE and self.model_invocable
+
+    @property
     def model_invocable(self) -> bool:
         """Whether a model may activate the skill by itself."""
         return self.frontmatter.model_invocable

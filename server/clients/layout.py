@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from server.clients.profile import holds
 from server.listing.layout import MAX_INSTRUCTIONS, MAX_TOPICS, CatalogPlace, ListingLayout, NameEnum
+from skills_core.rendering import ACTIVATION_TOOL
 from skills_core.toolboxes import Capability, toolbox_named
 
 if TYPE_CHECKING:
@@ -37,8 +39,8 @@ def layout_for(client: ClientProfile, settings: Settings) -> ListingLayout:
         enum=_enum(client),
         structured=is_structured(client),
         deferred=client.defers,
-        search_hint=client.search_hint is not None and client.search_hint.value,
-        activation_tool=called_in(client, "activate_skill", settings),
+        search_hint=holds(client.search_hint),
+        activation_tool=called_in(client, ACTIVATION_TOOL, settings),
         link_reader=link_reader_of(client, settings),
     )
 
@@ -52,7 +54,7 @@ def _place(client: ClientProfile) -> CatalogPlace:
 
 
 def _enum(client: ClientProfile) -> NameEnum:
-    if client.checks_enum is None or not client.checks_enum.value:
+    if not holds(client.checks_enum):
         return NameEnum.ALWAYS
     return NameEnum.COMPLETE if client.refreshes else NameEnum.NEVER
 
@@ -67,7 +69,7 @@ def is_structured(client: ClientProfile) -> bool:
 
 def link_reader_of(client: ClientProfile, settings: Settings) -> str | None:
     """Return the client's tool for resources, if the model trusts what it reads but not the results of our tools."""
-    if not settings.clients.adapt or not client.reads_resources or not client.untrusted or not client.untrusted.value:
+    if not settings.clients.adapt or not client.reads_resources or not holds(client.untrusted):
         return None
     toolbox = toolbox_named(client.toolbox)
     return toolbox.first(Capability.READ_RESOURCE) if toolbox else None
@@ -78,6 +80,6 @@ def called_in(client: ClientProfile, tool: str, settings: Settings) -> str:
 
     The name under which the user has configured this server is known only if the settings tell it.
     """
-    if client.called is None or client.own_activation is None or not client.own_activation.value:
+    if client.called is None or not holds(client.own_activation):
         return tool
     return client.called.value.format(server=settings.clients.server_name or "*", tool=tool)

@@ -25,6 +25,7 @@ __all__ = [
     "StructureUse",
     "Unit",
     "UserOption",
+    "holds",
     "profile_called",
     "profile_of",
 ]
@@ -275,37 +276,37 @@ class ClientProfile(NamedTuple):
     @property
     def reads_resources(self) -> bool:
         """Whether the model is known to read resources by itself."""
-        return _holds(self.model_reads)
+        return holds(self.model_reads)
 
     @property
     def reads_everywhere(self) -> bool:
         """Whether the client's tools are known to read files outside its workspace."""
-        return _holds(self.reads_disk)
+        return holds(self.reads_disk)
 
     @property
     def starts_servers_in_workspace(self) -> bool:
         """Whether the client is known to start servers in its workspace."""
-        return _holds(self.starts_in_workspace)
+        return holds(self.starts_in_workspace)
 
     @property
     def compacts(self) -> bool:
         """Whether the client is known to drop or summarize old tool results by itself."""
-        return _holds(self.compaction)
+        return holds(self.compaction)
 
     @property
     def defers(self) -> bool:
         """Whether tools are known to be out of the model's sight until it searches for them."""
-        return _holds(self.lazy_tools) and not _holds(self.always_load)
+        return holds(self.lazy_tools) and not holds(self.always_load)
 
     @property
     def refreshes(self) -> bool:
         """Whether the model is known to see a changed tool in the same conversation."""
-        return _holds(self.redefines)
+        return holds(self.redefines)
 
     @property
     def announces_tools(self) -> bool:
         """Whether the model sees a tool of a new name in the same conversation, but no changed tool."""
-        return _holds(self.new_tools) and not self.refreshes and not self.defers
+        return holds(self.new_tools) and not self.refreshes and not self.defers
 
     def result_limit(self, model: str | None = None) -> Limit | None:
         """Return the limit of a tool's result in a conversation with `model`; None if none is known."""
@@ -327,7 +328,8 @@ class ClientProfile(NamedTuple):
         return profile
 
 
-def _holds(fact: Fact[bool] | None) -> bool:
+def holds(fact: Fact[bool] | None) -> bool:
+    """Tell whether a property is known and true."""
     return fact is not None and fact.value
 
 

@@ -10,6 +10,7 @@ from server.clients.layout import is_structured
 from server.clients.profile import Limit, Unit
 from server.listing.envelope import without_envelope
 from server.listing.tools import MAX_RESULT, RAISED
+from skills_core.rendering import utf16_length
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,8 +111,6 @@ def _json(value: object) -> str:
 
 def _length(text: str, unit: Unit) -> int:
     """Return the length of a text in bytes of UTF-8, or in characters as JavaScript counts them."""
-    if text.isascii():
-        return len(text)
-    if unit in (Unit.BYTES, Unit.JSON_BYTES):
+    if unit in (Unit.BYTES, Unit.JSON_BYTES) and not text.isascii():
         return len(text.encode("utf-8", "surrogatepass"))
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+    return utf16_length(text)

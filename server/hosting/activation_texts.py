@@ -17,7 +17,6 @@ import anyio.to_thread
 
 from skills_core.diagnostics import one_line
 from skills_core.rendering import render_activation
-from skills_core.skill import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -100,7 +99,7 @@ class ActivationTexts:
         for view, recipient in self._clients:
             change = changes(view)
             changed = (*change.added, *(new for _, new in change.updated))
-            self._add((skill, recipient) for skill in changed[:MAX_PREPARED] if _is_offered(skill))
+            self._add((skill, recipient) for skill in changed[:MAX_PREPARED] if skill.is_offered)
 
     async def run(self) -> None:
         """Prepare texts when they are due, until cancelled."""
@@ -154,7 +153,3 @@ class ActivationTexts:
         while self._free < 0:
             _, dropped = self._kept.popitem(last=False)
             self._free += len(dropped.text)
-
-
-def _is_offered(skill: Skill) -> bool:
-    return skill.state is State.ACTIVE and skill.model_invocable

@@ -10,7 +10,6 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from skills_core.rendering import render_entry
-from skills_core.skill import State
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -56,7 +55,7 @@ class OfferChanges:
     def record(self, change: Change) -> None:
         """Record how two successive catalogs of the view differ in the skills that they offer."""
         skills = [*change.added, *change.removed, *(skill for pair in change.updated for skill in pair)]
-        keys = dict.fromkeys(skill.key for skill in skills if skill.state is State.ACTIVE and skill.model_invocable)
+        keys = dict.fromkeys(skill.key for skill in skills if skill.is_offered)
         if not keys:
             return
         self.last += 1

@@ -13,7 +13,7 @@ from server.listing.layout import MAX_HINT, ListingLayout
 from server.listing.order import enum_names, names_within, size_of
 from server.listing.schemas import NEWS, SCORED, TEXT, TEXTS, hints, list_of, object_of
 from server.listing.topics import TOPICS, shortened_topics, topics_within
-from skills_core.rendering import render_entry
+from skills_core.rendering import ACTIVATION_TOOL, render_entry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,7 @@ __all__ = [
     "entries",
 ]
 
-ACTIVATE = "activate_skill"
+ACTIVATE = ACTIVATION_TOOL
 READ = "read_skill_file"
 FIND = "find_skills"
 

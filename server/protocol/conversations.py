@@ -104,7 +104,7 @@ class Conversation:
     def __init__(self, outlines: _Outlines | None = None, begun: _Heard | None = None) -> None:
         """Begin with no skill loaded; `outlines` are shared by all conversations of a server.
 
-        `begun` is the state of the list that the model begins with, None if it is told nothing of the list.
+        `begun` is the state of the list that the model begins with, None if it hears nothing of the list.
         """
         self._outlines = outlines or _Outlines()
         self._loaded: OrderedDict[str, _Loaded] = OrderedDict()

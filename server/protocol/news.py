@@ -23,7 +23,7 @@ TOO_MUCH = "The list of skills has changed much since you received it: find_skil
 _MORE = "More skills have changed: find_skills finds what is there."
 
 _DESCRIBED = 3
-# Most skills that are told with their descriptions.
+# Most skills whose descriptions the news contains.
 _NAMED = 10
 _MAX_DESCRIPTION = 200
 _MAX_NAME = 100

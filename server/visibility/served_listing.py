@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import unescape
 
 from server.clients import layout_for
+from server.clients.profile import holds
 from server.listing.topics import topic_of
 from server.visibility.entry_state import EntryState, Obstacle, Sight
 from server.visibility.visible_texts import names_in, visible_texts
@@ -102,7 +103,7 @@ class _View:
     def __init__(self, texts: VisibleTexts, client: ClientProfile) -> None:
         self._search = texts.search
         self._enum = texts.enum
-        self._checks_enum = client.checks_enum is not None and client.checks_enum.value
+        self._checks_enum = holds(client.checks_enum)
         self._prompt = client.prompts.value if client.prompts else None
         self._sent: dict[str, EntryState] = {}
         self._loaded: dict[str, EntryState] = {}

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from skills_core.selection import SkillIndex, SkillSearch
 from skills_core.selection.policy import Match, SelectionPolicy
-from skills_core.skill import State
 
 if TYPE_CHECKING:
     from skills_core.skill import Skill
@@ -30,4 +29,4 @@ def by_full_text(skills: Iterable[Skill]) -> Ranking:
 
 
 def _offered(skills: Iterable[Skill]) -> tuple[Skill, ...]:
-    return tuple(skill for skill in skills if skill.state is State.ACTIVE and skill.model_invocable)
+    return tuple(skill for skill in skills if skill.is_offered)

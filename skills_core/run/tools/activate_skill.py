@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Final
 from skills_core.diagnostics import one_line
 from skills_core.disk.names import MAIN_FILE
 from skills_core.errors import ToolFailedError
-from skills_core.rendering import activation_inputs, entries_within, render_activation, render_request
+from skills_core.rendering import (
+    ACTIVATION_TOOL,
+    activation_inputs,
+    entries_within,
+    render_activation,
+    render_request,
+)
 from skills_core.rendering.escaping import quote_attribute
 from skills_core.run.run_skills import MAX_ACTIVATIONS
 from skills_core.run.tools.tool import Effect, Role, Tool
@@ -28,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ACTIVATE", "activate_skill_tool", "activation_of_call"]
 
-ACTIVATE: Final = "activate_skill"
+ACTIVATE: Final = ACTIVATION_TOOL
 
 MAX_LISTED: Final = 8_000
 """Most characters of the entries of skills in the tool's description."""
