@@ -52,8 +52,11 @@ def _any_of(words: tuple[str, ...]) -> str:
 
 
 def _not_before(characters: str) -> str:
-    """Return a pattern that fails if the next visible character is one of these; some invisible ones are letters."""
-    return rf"(?!(?:(?!\s)[{_INVISIBLE}])*(?![{_INVISIBLE}])[{characters}])"
+    """Return a pattern that fails if the next character is one of these and visible; some invisible ones are letters.
+
+    After an invisible character the name is ours too: one reader skips it, another takes it for the end of the name.
+    """
+    return rf"(?!(?![{_INVISIBLE}])[{characters}])"
 
 
 # A longer name is not ours: one that continues with a letter, a digit or `_`, and after a common word `-` or `.`.

@@ -125,6 +125,7 @@ def test_invisible_characters_hide_no_tag(tag: str, unseen: str) -> None:
         f"<{unseen.join(tag)}>",
         f"<{tag}{unseen}>",
         f"<{tag}{unseen}\nx>",
+        f"<{tag}{unseen}path>",
     ):
         assert escape_tags(text) == f"&lt;{text[1:]}"
     assert escape_tags_and_marks(f"[{unseen}/{unseen.join('skill')}]").startswith("[\\")
