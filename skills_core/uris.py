@@ -43,12 +43,13 @@ def decode_path(uri: str) -> str | None:
     """
     if not uri.startswith(SCHEME) or len(uri) > _MAX_URI or "?" in uri or "#" in uri:
         return None
-    try:
-        segments = [
-            unquote_to_bytes(segment).decode("utf-8", "surrogateescape") for segment in uri[len(SCHEME) :].split("/")
-        ]
-    except UnicodeError:
-        return None
+    segments = uri[len(SCHEME) :].split("/")
+    # Few URIs encode anything, and each read decodes one.
+    if "%" in uri or not uri.isascii():
+        try:
+            segments = [unquote_to_bytes(segment).decode("utf-8", "surrogateescape") for segment in segments]
+        except UnicodeError:
+            return None
     return None if any(map(_is_invalid, segments)) else "/".join(segments)
 
 

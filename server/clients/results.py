@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from server.clients.connected import client_of
 from server.clients.layout import is_structured
 from server.clients.profile import Limit, Unit
 from server.listing.envelope import without_envelope
@@ -61,9 +60,9 @@ class ResultRoom(NamedTuple):
         return size_of(result, self.limit.unit, structured=self.structured) <= most
 
 
-def room_of(ctx: ServerRequestContext[Any, Any], tool: str) -> ResultRoom | None:
-    """Return the room for a result of `tool` that answers a request; None if no limit is known."""
-    return room_for(client_of(ctx), model_of(ctx), tool)
+def room_of(ctx: ServerRequestContext[Any, Any], client: ClientProfile, tool: str) -> ResultRoom | None:
+    """Return the room for a result of `tool` that answers a request of `client`; None if no limit is known."""
+    return room_for(client, model_of(ctx), tool) if client.limits_results else None
 
 
 def model_of(ctx: ServerRequestContext[Any, Any]) -> str | None:

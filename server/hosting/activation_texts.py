@@ -2,7 +2,8 @@
 
 Rendering the text of a skill searches its body for tools and files, which takes longer than the rest of a request. So
 the texts for a client are rendered after it has listed the tools, and those of changed skills after a reload, in the
-background and one at a time. A text that is not there yet is rendered by the request for it.
+background and one at a time. A text that is not there yet is rendered by the request for it. Files of the skill, which
+a model reads after the text, are read ahead together with it.
 """
 
 from __future__ import annotations
@@ -59,9 +60,10 @@ class _Text(NamedTuple):
 class ActivationTexts:
     """The texts of one server: the same as `render_activation` returns, rendered once for each state of a skill."""
 
-    def __init__(self, view: Callable[[ViewName], View]) -> None:
-        """Render nothing yet; `view` returns a view of the current catalog."""
+    def __init__(self, view: Callable[[ViewName], View], read_ahead: Callable[[Skill], None]) -> None:
+        """Render nothing yet; `view` returns a view of the current catalog, `read_ahead` reads files of a skill."""
         self._view = view
+        self._read_ahead = read_ahead
         self._kept: OrderedDict[tuple[str, Recipient], _Text] = OrderedDict()
         self._free = MAX_CHARACTERS
         self._clients: OrderedDict[tuple[ViewName, Recipient], None] = OrderedDict()
@@ -131,6 +133,7 @@ class ActivationTexts:
             logger.exception("cannot prepare the text of the skill %s", one_line(skill.key))
         else:
             self._keep(skill, recipient, text)
+            self._read_ahead(skill)
 
     def _add(self, job: Iterator[tuple[Skill, Recipient]]) -> None:
         self._jobs.append(job)

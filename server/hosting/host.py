@@ -93,7 +93,7 @@ class Host:
         self._views = Views(library, settings, rule, used=used, scripts=self.scripts, reranker=reranker)
         self.guard = ServerGuard(lambda: self.everything, settings, views_differ=self._views.differ)
         self.reader = VerifiedReader(library.sources, self.reload)
-        self.texts = ActivationTexts(self.view_called)
+        self.texts = ActivationTexts(self.view_called, self.reader.read_ahead)
         self.searching = anyio.CapacityLimiter(MAX_SEARCHES)
         self._reloading = anyio.Lock()
         self._backoff = backoff or Backoff()

@@ -2,13 +2,14 @@
 
 If the bytes on disk do not match the digest in the catalog, the skill is reloaded first. Bytes are cached and served
 from memory while the file's metadata is unchanged. A worker thread costs several times the read itself, so a short file
-that the system has in memory is read on the event loop.
+that the system has in memory is read on the event loop. Files of skills that models are about to use are read ahead.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
@@ -33,6 +34,12 @@ _CACHE_BYTES = 64 * 1024 * 1024
 
 _SHORT = 64 * 1024
 # Bytes that are read and hashed on the event loop; this takes less time than a worker thread.
+
+_AHEAD_BYTES = 8 * 1024 * 1024
+# Most bytes in the cache after which no more files are read ahead: they displace none that was asked for.
+
+_AHEAD_FILES = 10
+# Files of one skill that are read ahead; this takes about as long as a request.
 
 _ATTEMPTS = 3
 # A file that changes at each attempt is being written continuously.
@@ -74,6 +81,15 @@ class VerifiedReader:
                 return skill, file, raw
             await self._reload([skill.location(file).path])
         raise InvalidRequestError(f"Resource changes while it is read; try again: {uri[:500]}")
+
+    def read_ahead(self, skill: Skill) -> None:
+        """Read the first short files of a skill into the cache, as far as reading does not wait."""
+        for file in islice(skill.content.files.values(), _AHEAD_FILES):
+            if self._free - file.size < _CACHE_BYTES - _AHEAD_BYTES:
+                return
+            raw = self._at_once(skill, file) if file.digest not in self._cache else None
+            if raw is not None:
+                self._store(file.digest, raw)
 
     def _from_memory(self, skill: Skill, file: SkillFile) -> bytes | None:
         raw = self._cache.get(file.digest)

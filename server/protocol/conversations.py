@@ -101,12 +101,16 @@ class _Heard(NamedTuple):
 class Conversation:
     """The skills that one model has loaded, and what it has heard of the list of skills, as far as is known."""
 
-    def __init__(self, outlines: _Outlines | None = None, begun: _Heard | None = None) -> None:
+    def __init__(
+        self, outlines: _Outlines | None = None, begun: _Heard | None = None, *, continues: bool = True
+    ) -> None:
         """Begin with no skill loaded; `outlines` are shared by all conversations of a server.
 
-        `begun` is the state of the list that the model begins with, None if it hears nothing of the list.
+        `begun` is the state of the list that the model begins with, None if it hears nothing of the list. `continues`
+        is false for a single request, after which there is no use for what the model has loaded.
         """
         self._outlines = outlines or _Outlines()
+        self._continues = continues
         self._loaded: OrderedDict[str, _Loaded] = OrderedDict()
         self._catalog: weakref.ref[Catalog] | None = None
         self._heard = self.begun = begun
@@ -125,6 +129,9 @@ class Conversation:
         `have` is the digest of the text that the model says it has; `keeps` is false for clients that are known to drop
         earlier results. If asked again after "unchanged", send the text: the server cannot see the model's context.
         """
+        claimed = have is not None and have == skill.digest and not values
+        if not self._continues:
+            return Delivery(force or not claimed, have if have != skill.digest else None)
         before = self._loaded.get(skill.path)
         if before is not None and before.content() is skill.content:
             now = before.known
@@ -132,7 +139,7 @@ class Conversation:
             now = self._outlines.of(skill.content)
         given = _digest_of(sorted(values.items())) if values else ""
         remembered = before is not None and keeps and _is_same(before, now, given)
-        claimed = have is not None and have == skill.digest and not values and not _has_other_files(before, now)
+        claimed = claimed and not _has_other_files(before, now)
         short = (remembered or claimed) and not force and not (before is not None and before.short)
         self._loaded[skill.path] = _Loaded(skill.key, now, now, weakref.ref(skill.content), given, short)
         self._loaded.move_to_end(skill.path)
@@ -210,7 +217,7 @@ class Conversations:
         """
         session = "" if self._local else session_of(ctx)
         if session is None:
-            return Conversation(self._outlines, _Heard(changes, changes.last))
+            return Conversation(self._outlines, _Heard(changes, changes.last), continues=False)
         connection = self._kept((session, ""), _Heard(changes, changes.last))
         thread = _thread_of(ctx)
         return self._kept((session, thread), connection.begun) if thread else connection

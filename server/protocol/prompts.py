@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from server.listing.context import WITH_SKILLS, offers_prompt
 from server.listing.envelope import COMPLETE
-from server.protocol.activation.recipients import recipient_of
 from server.protocol.tools.skill_context import ContextHandlers
 from server.wire.errors import InvalidRequestError
 from skills_core.diagnostics import one_line
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
     from server.hosting.host import Host
-    from server.protocol.activation.client_roots import ClientRoots
+    from server.protocol.activation.recipients import Recipients
 
 __all__ = ["PromptHandlers"]
 
@@ -32,11 +31,11 @@ logger = logging.getLogger(__name__)
 class PromptHandlers:
     """The handlers of `prompts/list` and `prompts/get`."""
 
-    def __init__(self, host: Host, roots: ClientRoots) -> None:
-        """Answer from `host`, for clients whose own tools read below `roots`."""
+    def __init__(self, host: Host, recipients: Recipients) -> None:
+        """Answer from `host`, for the `recipients` that the senders of requests are."""
         self._host = host
-        self._roots = roots
-        self._context = ContextHandlers(host, roots)
+        self._recipients = recipients
+        self._context = ContextHandlers(host, recipients)
 
     async def list(
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
@@ -57,7 +56,7 @@ class PromptHandlers:
         values, message = activation_inputs(skill, params.arguments or {})
         self._host.usage.add(skill.key)
         logger.debug("activated %s %s", one_line(skill.key), skill.digest)
-        recipient = recipient_of(ctx, self._host.settings, self._roots)
+        recipient = self._recipients.of(ctx)
         texts = [self._host.texts.text(skill, values, recipient), render_request(skill, message)]
         messages = [{"role": "user", "content": {"type": "text", "text": text}} for text in texts]
         return {"description": skill.description, "messages": messages, **COMPLETE}

@@ -15,6 +15,7 @@ from server.exchange.registry import ExchangeRegistry
 from server.exchange.request_state import SealedState
 from server.hosting.views import COMMON_VIEW
 from server.protocol.activation.client_roots import ClientRoots
+from server.protocol.activation.recipients import Recipients
 from server.protocol.completions import CompletionHandlers
 from server.protocol.identity import IDENTITY
 from server.protocol.instructions import ViewInstructions
@@ -52,8 +53,9 @@ class SkillServer(Server[Any]):
         self.exchanges = ExchangeRegistry()
         self.runs = RunSupervisor(host)
         self._roots = roots = ClientRoots(local=local)
-        tools = ToolHandlers(host, self.exchanges, self.runs, roots, local=local)
-        prompts = PromptHandlers(host, roots)
+        recipients = Recipients(host.settings, roots)
+        tools = ToolHandlers(host, self.exchanges, self.runs, recipients, local=local)
+        prompts = PromptHandlers(host, recipients)
         handshake = self.handshake = HandshakeClients(host, tools.conversations.forget)
         resources, completions = ResourceHandlers(host), CompletionHandlers(host)
         # The SDK types handlers by their result models; a dict of the same shape is documented and saves a dump.
@@ -93,7 +95,9 @@ class SkillServer(Server[Any]):
             await self.handshake.on_initialized(ctx, params)
 
     def _input_schema(self, name: str) -> dict[str, Any] | None:
-        return self._host.view_called(COMMON_VIEW).tool_schemas.get(name)
+        """Return the schema of a tool that may ask for headers; those of our own tools ask for none."""
+        view = self._host.view_called(COMMON_VIEW)
+        return view.tool_schemas.get(name) if name in view.declared else None
 
     @property
     def server_info_stamp(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from server.clients import client_of, layout_for
+from server.clients.layout import is_structured
 from server.clients.results import room_of
 from server.protocol.news import MAX_NEWS
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from mcp.server.context import ServerRequestContext
 
+    from server.clients import ClientProfile
     from server.clients.results import ResultRoom
     from server.hosting.views import View
     from server.protocol.conversations import Conversation
@@ -30,9 +31,10 @@ _LATE_NEWS = 300
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call of a tool: the request, what its sender sees, their conversation, and the arguments."""
+    """One call of a tool: the request, its sender and what that sees, their conversation, and the arguments."""
 
     ctx: ServerRequestContext[Any, Any]
+    client: ClientProfile
     view: View
     conversation: Conversation
     name: str
@@ -41,7 +43,7 @@ class ToolCall:
     @property
     def structured(self) -> bool:
         """Whether the result has `structuredContent` beside its text, as the list of tools says to this client."""
-        return layout_for(client_of(self.ctx), self.view.settings).structured
+        return is_structured(self.client)
 
     @property
     def room(self) -> ResultRoom | None:
@@ -49,10 +51,10 @@ class ToolCall:
 
         Read it before the call changes the conversation: pending news need room too.
         """
-        room = room_of(self.ctx, self.name)
+        room = room_of(self.ctx, self.client, self.name)
         if room is None:
             return None
-        changes = None if client_of(self.ctx).refreshes else self.view.changes
+        changes = None if self.client.refreshes else self.view.changes
         pending = self.conversation.has_news(self.view.catalog, changes)
         return room._replace(news=_NEWS if pending else _LATE_NEWS)
 

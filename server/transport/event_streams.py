@@ -7,7 +7,7 @@ response with a last chunk: a connection that is cut off is an error for the cli
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -62,28 +62,35 @@ class EventStreams:
             return
         session = Headers(scope=scope).get("mcp-session-id", "") if scope["method"] == "GET" else ""
         response = _Response(is_listener=session != "")
+
+        async def tracked_send(message: Message) -> None:
+            await send(message)
+            response.note(message)
+
+        self._responses.add(response)
+        try:
+            with response.scope:
+                if response.is_listener:
+                    await self._listen(session, scope, receive, tracked_send)
+                else:
+                    await self._app(scope, receive, tracked_send)
+        finally:
+            self._responses.discard(response)
+        if not response.complete:
+            await _finish(response, scope, receive, send)
+
+    async def _listen(self, session: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a GET stream; the session is reachable from the first part of the stream on."""
         with ExitStack() as stack:
 
-            async def tracked_send(message: Message) -> None:
+            async def announcing_send(message: Message) -> None:
                 await send(message)
-                response.note(message)
-                if message["type"] == "http.response.start" and response.is_listener and _is_stream(message):
+                if message["type"] == "http.response.start" and _is_stream(message):
                     # The SDK registers the stream in a task that it started before this one began to send.
                     await anyio.lowlevel.checkpoint()
                     stack.enter_context(self._reachable(session))
 
-            with self._tracked(response), response.scope:
-                await self._app(scope, receive, tracked_send)
-        if not response.complete:
-            await _finish(response, scope, receive, send)
-
-    @contextmanager
-    def _tracked(self, response: _Response) -> Iterator[None]:
-        self._responses.add(response)
-        try:
-            yield
-        finally:
-            self._responses.discard(response)
+            await self._app(scope, receive, announcing_send)
 
     async def end(self, seconds: float) -> None:
         """End the sessions' GET streams at once, and all other responses after `seconds`."""

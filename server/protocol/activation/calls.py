@@ -7,11 +7,9 @@ import logging
 import re
 from typing import TYPE_CHECKING, Any
 
-from server.clients import client_of
 from server.listing.envelope import text_block, tool_result
 from server.listing.resources import mime_type
 from server.protocol.activation.parts import beginning_within, message_within
-from server.protocol.activation.recipients import recipient_of
 from server.wire.arguments import flag, string
 from server.wire.errors import InvalidRequestError
 from skills_core.diagnostics import one_line, printable
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from server.hosting.host import Host
-    from server.protocol.activation.client_roots import ClientRoots
+    from server.protocol.activation.recipients import Recipients
     from server.protocol.tool_call import ToolCall
     from skills_core.catalog import Catalog
     from skills_core.rendering import Recipient
@@ -54,14 +52,14 @@ _KEEP = {"audience": ["assistant"], "priority": 1.0}
 class Activation:
     """The handler of the tool."""
 
-    def __init__(self, host: Host, roots: ClientRoots) -> None:
-        """Answer from `host`, for clients whose own tools read below `roots`."""
+    def __init__(self, host: Host, recipients: Recipients) -> None:
+        """Answer from `host`, for the `recipients` that the senders of requests are."""
         self._host = host
-        self._roots = roots
+        self._recipients = recipients
 
     async def call(self, call: ToolCall) -> dict[str, Any]:
         """Handle a call."""
-        arguments, ctx, room = call.arguments, call.ctx, call.room
+        arguments, room = call.arguments, call.room
         skill = invocable(call.view.catalog, string(arguments, "name"))
         values, message = activation_inputs(skill, texts_of(arguments), string(arguments, "message", default=""))
         have = string(arguments, "have", default="")
@@ -70,13 +68,13 @@ class Activation:
             values,
             have=have if _DIGEST.fullmatch(have) else None,
             force=flag(arguments, "force"),
-            keeps=not client_of(ctx).compacts,
+            keeps=not call.client.compacts,
         )
         if logger.isEnabledFor(logging.DEBUG):
             state = "" if delivery.text else " (unchanged)"
             logger.debug("activated %s %s%s", one_line(skill.key), skill.digest, state)
         self._host.usage.add(skill.key)
-        recipient = recipient_of(ctx, self._host.settings, self._roots)
+        recipient = self._recipients.of(call.ctx)
         request = [text_block(render_request(skill, message_within(message, room)))] if message else []
         about: dict[str, Any] = {
             "name": skill.key,
@@ -84,24 +82,24 @@ class Activation:
             "digest": skill.digest,
             "unchanged": not delivery.text,
         }
-        link = _link(skill, recipient) if delivery.text else []
+        link = _link(skill, recipient)
 
         def answer(text: str) -> dict[str, Any]:
-            content = [*link, {**text_block(text), "annotations": _KEEP}, *request]
+            content = [*(link if delivery.text else ()), {**text_block(text), "annotations": _KEEP}, *request]
             return {**tool_result(content), "_meta": {META_SKILL: about}}
 
-        if link:
+        if link and delivery.text:
             return answer(render_linked_activation(skill, values, recipient, replaces=delivery.replaces))
-        text = render_unchanged(skill, recipient)
-        if delivery.text or (room is not None and not _link(skill, recipient)):
-            whole = self._host.texts.text(skill, values, recipient, replaces=delivery.replaces)
-            if room is None or room.fits_with_news(answer(whole)):
-                text = whole if delivery.text else text
-            elif delivery.text:
-                text, about["rest"] = beginning_within(room, answer, skill, values, recipient, delivery.replaces)
-            else:
-                text += f" {READ_THE_REST}"
-        return answer(text)
+        if not delivery.text and (link or room is None):
+            return answer(render_unchanged(skill, recipient))
+        whole = answer(self._host.texts.text(skill, values, recipient, replaces=delivery.replaces))
+        fits = room is None or room.fits_with_news(whole)
+        if not delivery.text:
+            return answer(render_unchanged(skill, recipient) + ("" if fits else f" {READ_THE_REST}"))
+        if room is not None and not fits:
+            text, about["rest"] = beginning_within(room, answer, skill, values, recipient, delivery.replaces)
+            return answer(text)
+        return whole
 
 
 def _link(skill: Skill, recipient: Recipient) -> list[dict[str, Any]]:
@@ -130,6 +128,8 @@ def texts_of(arguments: Mapping[str, Any]) -> dict[str, str]:
     values = arguments.get("arguments") or {}
     if not isinstance(values, dict):
         raise InvalidRequestError('arguments must be an object of strings, such as {"format": "table"}')
+    if not values:
+        return {}
     given = {str(key): value for key, value in values.items() if value is not None}
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in given.items()}
     if sum(len(name) + len(text) for name, text in texts.items()) > MAX_ARGUMENTS:

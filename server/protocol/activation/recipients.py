@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from server.clients import KNOWN_CLIENTS, UNKNOWN, ClientProfile, called_in, client_of, link_reader_of, profile_called
+from server.clients import (
+    KNOWN_CLIENTS,
+    UNKNOWN,
+    ClientProfile,
+    called_in,
+    client_called,
+    client_of,
+    link_reader_of,
+    profile_called,
+)
 from server.config.settings import OptionalTool
 from skills_core.rendering import ACTIVATION_TOOL, Recipient
 from skills_core.toolboxes import PRESETS, toolbox_named
@@ -17,17 +27,33 @@ if TYPE_CHECKING:
     from server.config.settings import Settings
     from server.protocol.activation.client_roots import ClientRoots
 
-__all__ = ["ANY_CLIENT", "known_names", "recipient_called", "recipient_of"]
+__all__ = ["ANY_CLIENT", "Recipients", "known_names", "recipient_called"]
 
 ANY_CLIENT = "*"
 """The key of the table of tool names for all clients."""
 
+MAX_KEPT = 256
+"""Most recipients that are kept."""
 
-def recipient_of(ctx: ServerRequestContext[Any, Any], settings: Settings, roots: ClientRoots) -> Recipient:
-    """Return the sender of a request as a recipient, whose own tools read below `roots`."""
-    sent, client = ctx.session.client_params, client_of(ctx)
-    name = sent.client_info.name if sent is not None else ""
-    return _recipient(name, client, settings, local=roots.reads_everywhere(client), roots=roots.of(client))
+
+class Recipients:
+    """The senders of requests as recipients; those of the last clients are kept, since each activation needs one."""
+
+    def __init__(self, settings: Settings, roots: ClientRoots) -> None:
+        """Know the tool names in `settings`; clients' own tools read below `roots`."""
+        self._settings = settings
+        self._roots = roots
+        self._made = lru_cache(MAX_KEPT)(self._make)
+
+    def of(self, ctx: ServerRequestContext[Any, Any]) -> Recipient:
+        """Return the sender of a request as a recipient."""
+        sent, client = ctx.session.client_params, client_of(ctx)
+        name, version = (sent.client_info.name, sent.client_info.version) if sent is not None else (None, "")
+        return self._made(name, version, self._roots.reads_everywhere(client), self._roots.of(client))
+
+    def _make(self, name: str | None, version: str, local: bool, roots: frozenset[Path]) -> Recipient:  # noqa: FBT001
+        client = client_called(name, version) if name is not None else UNKNOWN
+        return _recipient(name or "", client, self._settings, local=local, roots=roots)
 
 
 def recipient_called(name: str | None, settings: Settings, *, local: bool) -> Recipient | None:

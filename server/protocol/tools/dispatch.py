@@ -19,7 +19,6 @@ from server.hosting.search_results import matches_object
 from server.listing.envelope import text_block, tool_result
 from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, MAX_TAGS, READ
 from server.protocol.activation.calls import Activation
-from server.protocol.activation.recipients import recipient_of
 from server.protocol.conversations import Conversations
 from server.protocol.tool_call import Tool, ToolCall, has_skills
 from server.protocol.tools.admin import AdminHandlers
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from server.exchange.registry import ExchangeRegistry
     from server.hosting.host import Host
     from server.hosting.views import View
-    from server.protocol.activation.client_roots import ClientRoots
+    from server.protocol.activation.recipients import Recipients
     from server.run.supervisor import RunSupervisor
     from skills_core.selection import Match
 
@@ -61,23 +60,23 @@ class ToolHandlers:
     """The handlers of `tools/list` and `tools/call`."""
 
     def __init__(
-        self, host: Host, exchanges: ExchangeRegistry, runs: RunSupervisor, roots: ClientRoots, *, local: bool
+        self, host: Host, exchanges: ExchangeRegistry, runs: RunSupervisor, recipients: Recipients, *, local: bool
     ) -> None:
-        """Answer from `host`; `local` tells that there is a single client, whose own tools read below `roots`.
+        """Answer from `host`, for the `recipients` that the senders of requests are; `local` tells that there is one.
 
         `exchanges` converses with clients during a call; `runs` has the service that runs skills.
         """
         self._host = host
-        self._roots = roots
+        self._recipients = recipients
         self.conversations = Conversations(local=local)
         guard = GuardHandler(host)
         self._declared = DeclaredToolHandler(host, exchanges)
         self._tools = {
-            ACTIVATE: Tool(Activation(host, roots).call, has_skills),
+            ACTIVATE: Tool(Activation(host, recipients).call, has_skills),
             READ: Tool(FileReader(host).call, has_skills),
             FIND: Tool(self._call_find, has_skills),
             **AdminHandlers(host).tools(),
-            **ContextHandlers(host, roots).tools(),
+            **ContextHandlers(host, recipients).tools(),
             **guard.tools(),
             **_script_tools(host, guard, exchanges),
             **RunHandlers(host, exchanges, runs).tools(),
@@ -90,7 +89,7 @@ class ToolHandlers:
         if params is not None and params.cursor is not None:
             raise InvalidRequestError("invalid cursor: this list has one page; ask for it without a cursor")
         view = self._host.view(ctx)
-        self._host.texts.expect(view.name, recipient_of(ctx, view.settings, self._roots))
+        self._host.texts.expect(view.name, self._recipients.of(ctx))
         client, conversation = client_of(ctx), self.conversations.of(ctx, view.changes)
         listed = view.tools(layout_for(client, view.settings))
         return with_news_tool(listed, conversation, view) if client.announces_tools else listed
@@ -109,7 +108,7 @@ class ToolHandlers:
             # The arguments of a declared tool are checked against its whole schema when it is executed.
             if params.name not in view.declared:
                 arguments = read_arguments(called_in(client, params.name, view.settings), arguments, schema)
-            call = ToolCall(ctx, view, conversation, params.name, arguments)
+            call = ToolCall(ctx, client, view, conversation, params.name, arguments)
             result = await handle(call)
             if "structuredContent" in result and not call.structured:
                 result = {key: value for key, value in result.items() if key != "structuredContent"}
@@ -122,9 +121,11 @@ class ToolHandlers:
         view = self._host.view(ctx)
         # A client whose model sees the changed list needs no news of it.
         changes = None if client.refreshes else view.changes
-        news = conversation.news(view.catalog, changes, tool=called_in(client, ACTIVATE, view.settings))
-        result = _with_news(result, news) if news else result
-        return cut_to_room(result, room_of(ctx, params.name), params.name, news=len(news))
+        news: list[str] = []
+        if conversation.has_news(view.catalog, changes):
+            news = conversation.news(view.catalog, changes, tool=called_in(client, ACTIVATE, view.settings))
+            result = _with_news(result, news) if news else result
+        return cut_to_room(result, room_of(ctx, client, params.name), params.name, news=len(news))
 
     def _handler(self, name: str, view: View) -> Callable[[ToolCall], Awaitable[dict[str, Any]]] | None:
         """Return the handler of a tool, None if callers with this view have no such tool."""

@@ -12,7 +12,6 @@ from server.hosting.search_results import match_object
 from server.listing.context import MAX_MESSAGE, MESSAGE, WITH_SKILLS
 from server.listing.context import prompt as prompt_entry
 from server.listing.envelope import COMPLETE, text_block, tool_result
-from server.protocol.activation.recipients import recipient_of
 from server.protocol.tool_call import Tool
 from server.wire.arguments import string
 from server.wire.errors import InvalidRequestError
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from server.hosting.host import Host
     from server.hosting.views import View
-    from server.protocol.activation.client_roots import ClientRoots
+    from server.protocol.activation.recipients import Recipients
     from server.protocol.tool_call import ToolCall
     from skills_core.context import AssembledContext
     from skills_core.selection import Match
@@ -38,10 +37,10 @@ _NOTHING = "No skill applies to this message."
 class ContextHandlers:
     """The handlers of both."""
 
-    def __init__(self, host: Host, roots: ClientRoots) -> None:
-        """Answer from `host`, for clients whose own tools read below `roots`."""
+    def __init__(self, host: Host, recipients: Recipients) -> None:
+        """Answer from `host`, for the `recipients` that the senders of requests are."""
         self._host = host
-        self._roots = roots
+        self._recipients = recipients
 
     def tools(self) -> dict[str, Tool]:
         """Return the tool by its name, if it is switched on."""
@@ -76,7 +75,7 @@ class ContextHandlers:
         from skills_core.context import ContextBounds, assemble_context
 
         bounds = ContextBounds(injected=self._host.settings.search.max_injected_chars)
-        recipient = recipient_of(ctx, self._host.settings, self._roots)
+        recipient = self._recipients.of(ctx)
         # A search may look at every skill, so it must not hold up the other requests.
         assemble = partial(assemble_context, message, view.catalog, view.search, bounds, recipient)
         found = await anyio.to_thread.run_sync(assemble, limiter=self._host.searching)

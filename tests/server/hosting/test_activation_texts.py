@@ -10,9 +10,10 @@ import anyio
 import pytest
 
 from server.config.machine import current_environment
-from server.hosting import activation_texts
+from server.hosting import activation_texts, verified_reader
 from server.hosting.host import Host
 from server.hosting.views import COMMON_VIEW
+from skills_core.disk.files import Fingerprint, Location, read_at_once
 from skills_core.library import Library
 from skills_core.rendering import render_activation
 from skills_core.rendering.recipient import UNKNOWN_RECIPIENT, Recipient
@@ -74,6 +75,47 @@ async def until(is_so: Callable[[], bool]) -> None:
     with anyio.fail_after(10):
         while not is_so():  # noqa: ASYNC110 - the texts tell nobody
             await anyio.sleep(0.001)
+
+
+async def test_files_are_read_ahead_with_the_text(
+    host: Host, renderer: Renderer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def asked() -> bytes:
+        return (await host.reader.read("skill://one/a.md", lambda: host.everything))[2]
+
+    (tmp_path / "one" / "a.md").write_text("first")
+    await host.reload()
+    async with preparing(host):
+        host.texts.expect(COMMON_VIEW, UNKNOWN_RECIPIENT)
+        await until(lambda: len(renderer.rendered) == 3)
+    read: list[object] = []
+    monkeypatch.setattr(verified_reader, "read_at_once", lambda *location: read.append(location))
+    assert (await asked(), read) == (b"first", [])
+    # A file that has changed since is read again.
+    (tmp_path / "one" / "a.md").write_text("second")
+    assert await asked() == b"second"
+
+
+async def test_reading_ahead_keeps_within_its_bounds(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verified_reader, "_AHEAD_BYTES", 2500)
+    monkeypatch.setattr(verified_reader, "_AHEAD_FILES", 4)
+    for name in "abcd":
+        (tmp_path / "one" / name).write_text(name * 1000)
+        (tmp_path / "two" / name).write_text(name)
+    await host.reload()
+    read: list[str] = []
+
+    def noted(location: Location, fingerprint: Fingerprint) -> bytes | None:
+        read.append(location.relative)
+        return read_at_once(location, fingerprint)
+
+    monkeypatch.setattr(verified_reader, "read_at_once", noted)
+    for _ in range(2):
+        for name in ("one", "two"):
+            host.reader.read_ahead(skill(host, name))
+    assert read == ["one/SKILL.md", "one/a", "one/b", "two/SKILL.md", "two/a", "two/b", "two/c"]
 
 
 async def test_a_text_is_rendered_once_for_each_recipient_and_state(host: Host, renderer: Renderer) -> None:

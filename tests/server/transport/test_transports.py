@@ -239,6 +239,42 @@ async def test_health_is_served_beside_the_mcp_endpoint(skills: Path, make_skill
         assert response.json() == {"status": "ok", "skills": 1}
 
 
+DECLARED = """tools:
+- name: count
+  script: count.py
+  parameters: {type: object, properties: {region: {type: string, x-mcp-header: Region}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "region", "status"),
+    [
+        ("numbers__count", {"region": "north"}, "north", 200),
+        ("numbers__count", {"region": "north"}, "south", 400),
+        ("numbers__count", {"region": "north"}, None, 400),
+        ("activate_skill", {"name": "numbers"}, "south", 200),
+    ],
+)
+async def test_a_header_that_a_declared_tool_asks_for_must_equal_the_argument(
+    tool: str, arguments: dict[str, str], region: str | None, status: int, skills: Path, make_skill: MakeSkill
+) -> None:
+    pytest.importorskip("jsonschema")
+    make_skill("numbers", fields=DECLARED, files={"count.py": b"print(1)"})
+    params = {**MODERN, "name": tool, "arguments": arguments}
+    headers = {
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": tool,
+    }
+    if region is not None:
+        headers["Mcp-Param-Region"] = region
+    async with http_server(skills, SKILLSERVE_SKILL_TOOLS="numbers/*") as url, httpx2.AsyncClient() as client:
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        response = await client.post(url, json=message, headers=headers)
+        assert response.status_code == status, response.text
+
+
 @pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "http://evil.example"}])
 async def test_a_foreign_host_or_origin_is_refused_on_loopback(skills: Path, headers: dict[str, str]) -> None:
     async with http_server(skills) as url, httpx2.AsyncClient() as client:
