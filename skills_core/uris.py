@@ -6,6 +6,7 @@ On most systems file names are bytes; a name that is not UTF-8 keeps its bytes w
 from __future__ import annotations
 
 import os
+import re
 from functools import lru_cache
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
@@ -17,6 +18,8 @@ _SAFE = "-._~"
 # All but unreserved characters are encoded, even those that RFC 3986 allows in a segment: each file has one spelling,
 # and the first segment is a valid reg-name.
 
+_INVALID = re.compile(r"(?:\A|/)\.{0,2}(?:/|\Z)|\0")
+# A path with NUL, or with an empty segment, `.` or `..`.
 
 _MAX_URI = 32_768
 # More than twice the longest path of any system with every byte encoded.
@@ -43,15 +46,12 @@ def decode_path(uri: str) -> str | None:
     """
     if not uri.startswith(SCHEME) or len(uri) > _MAX_URI or "?" in uri or "#" in uri:
         return None
-    segments = uri[len(SCHEME) :].split("/")
+    path = encoded = uri[len(SCHEME) :]
     # Few URIs encode anything, and each read decodes one.
-    if "%" in uri or not uri.isascii():
+    if "%" in encoded or not encoded.isascii():
         try:
-            segments = [unquote_to_bytes(segment).decode("utf-8", "surrogateescape") for segment in segments]
+            path = unquote_to_bytes(encoded).decode("utf-8", "surrogateescape")
         except UnicodeError:
             return None
-    return None if any(map(_is_invalid, segments)) else "/".join(segments)
-
-
-def _is_invalid(segment: str) -> bool:
-    return segment in {"", ".", ".."} or "/" in segment or "\0" in segment or (os.sep != "/" and os.sep in segment)
+    has_encoded_separator = path.count("/") != encoded.count("/") or (os.sep != "/" and os.sep in path)
+    return None if has_encoded_separator or _INVALID.search(path) else path

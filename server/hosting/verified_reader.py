@@ -72,8 +72,9 @@ class VerifiedReader:
                 raise InvalidRequestError(f"Resource not found: {uri[:500]}", uri[:500])
             skill, file = found
             raw = self._from_memory(skill, file)
-            if raw is None:
-                raw = self._at_once(skill, file)
+            if raw is not None:
+                return skill, file, raw
+            raw = self._at_once(skill, file)
             if raw is None:
                 raw = await anyio.to_thread.run_sync(_from_disk, skill, file)
             if raw is not None:
@@ -93,20 +94,26 @@ class VerifiedReader:
 
     def _from_memory(self, skill: Skill, file: SkillFile) -> bytes | None:
         raw = self._cache.get(file.digest)
-        if raw is None or file.linked or skill.source.root in self._remote:
+        if raw is None or file.linked or self._is_remote(skill):
             return None
         try:
             unchanged = Fingerprint.of(skill.location(file).lstat()) == file.fingerprint
         except OSError:
             return None
-        return raw if unchanged else None
+        if not unchanged:
+            return None
+        self._cache.move_to_end(file.digest)
+        return raw
 
     def _at_once(self, skill: Skill, file: SkillFile) -> bytes | None:
         """Return the bytes on disk if reading them does not wait, and they match the digest."""
-        if not 0 < file.size <= _SHORT or file.linked or skill.source.root in self._remote:
+        if not 0 < file.size <= _SHORT or file.linked or self._is_remote(skill):
             return None
         raw = read_at_once(skill.location(file), file.fingerprint)
         return raw if raw is not None and _has_digest(raw, file) else None
+
+    def _is_remote(self, skill: Skill) -> bool:
+        return bool(self._remote) and skill.source.root in self._remote
 
     def _store(self, digest: str, raw: bytes) -> None:
         if digest not in self._cache:

@@ -49,8 +49,11 @@ def read_arguments(tool: str, arguments: Mapping[str, Any], schema: Mapping[str,
     for name in schema.get("required", ()):
         if arguments.get(name) is None:
             raise _missing(name, arguments)
-    given = {name: value for name, value in arguments.items() if value is not None}
-    return {name: _converted(name, value, properties.get(name, {})) for name, value in given.items()}
+    return {
+        name: _converted(name, value, properties.get(name, {}))
+        for name, value in arguments.items()
+        if value is not None
+    }
 
 
 def _converted(name: str, value: object, schema: Mapping[str, Any]) -> object:
@@ -62,7 +65,10 @@ def _converted(name: str, value: object, schema: Mapping[str, Any]) -> object:
     expected = schema.get("type")
     if expected not in _IS:
         return value
-    fits, value = _IS[expected], _as_whole(value, expected)
+    fits = _IS[expected]
+    if fits(value) and not (expected == "array" and isinstance(value, str)):
+        return value
+    value = _as_whole(value, expected)
     if isinstance(value, str) and expected != "string":
         meant = _as_whole(_from_text(value), expected)
         if fits(meant) and not isinstance(meant, str):
