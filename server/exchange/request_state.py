@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcp.shared.exceptions import MCPError
-from mcp_types.methods import is_input_required
 
 from server.exchange.callers import caller_of
 
@@ -19,7 +18,7 @@ _REASON = "invalid_request_state"
 
 
 class SealedState:
-    """Middleware that seals the state of each `input_required` result and opens the state of each request.
+    """Seals the state of each `input_required` result, and opens the state of each request.
 
     It uses the SDK's boundary with a key of this process. The boundary imports a cipher, so it is made on first use.
     """
@@ -30,20 +29,20 @@ class SealedState:
         self._seconds = seconds
         self._created: RequestStateBoundary | None = None
 
-    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Open the state of a request, or seal that of its result."""
-        if (ctx.params or {}).get("requestState") is not None:
-            return await self._open(ctx, call_next)
-        result = await call_next(ctx)
-        if not is_input_required(result):
-            return result
+    async def seal(self, ctx: ServerRequestContext[Any, Any], result: HandlerResult) -> HandlerResult:
+        """Return an `input_required` result with its state sealed."""
 
         async def answered(_: ServerRequestContext[Any, Any]) -> HandlerResult:
             return result
 
         return await self._boundary()(ctx, answered)
 
-    async def _open(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    async def open(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Pass on a request that carries a state, with its state open, and seal that of its result.
+
+        Raises:
+            MCPError: the state is not one of this request.
+        """
         try:
             return await self._boundary()(ctx, call_next)
         except MCPError as error:

@@ -7,29 +7,20 @@ from typing import TYPE_CHECKING, Any
 from server.clients import client_of, layout_for
 
 if TYPE_CHECKING:
-    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+    from mcp.server.context import HandlerResult, ServerRequestContext
 
     from server.hosting.host import Host
 
-__all__ = ["ViewInstructions"]
+__all__ = ["OPENING", "with_instructions"]
 
-_OPENING = frozenset({"initialize", "server/discover"})
+OPENING = frozenset({"initialize", "server/discover"})
+"""The methods that open a conversation."""
 
 
-class ViewInstructions:
-    """A middleware that adds the instructions: the SDK has one text for all callers."""
-
-    def __init__(self, host: Host) -> None:
-        """Answer from `host`."""
-        self._host = host
-
-    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Pass a message on, and complete the result if it opens a conversation."""
-        if ctx.method not in _OPENING:
-            return await call_next(ctx)
-        view = self._host.view(ctx)
-        result = await call_next(ctx)
-        if not isinstance(result, dict):
-            return result
-        instructions = view.instructions(layout_for(client_of(ctx), view.settings))
-        return {**result, "instructions": instructions} if instructions is not None else result
+def with_instructions(host: Host, ctx: ServerRequestContext[Any, Any], result: HandlerResult) -> HandlerResult:
+    """Return the result of a request that opens a conversation; the SDK knows one text for all callers."""
+    if not isinstance(result, dict):
+        return result
+    view = host.view(ctx)
+    instructions = view.instructions(layout_for(client_of(ctx), view.settings))
+    return {**result, "instructions": instructions} if instructions is not None else result

@@ -16,17 +16,15 @@ from server.exchange.request_state import SealedState
 from server.hosting.views import COMMON_VIEW
 from server.protocol.activation.client_roots import ClientRoots
 from server.protocol.activation.recipients import Recipients
+from server.protocol.boundary import Boundary
 from server.protocol.completions import CompletionHandlers
 from server.protocol.identity import IDENTITY
-from server.protocol.instructions import ViewInstructions
 from server.protocol.prompts import PromptHandlers
 from server.protocol.resources import ResourceHandlers
 from server.protocol.skills_extension import SkillsExtension
 from server.protocol.subscriptions import HandshakeClients, ModernClients
 from server.protocol.tools.dispatch import ToolHandlers
 from server.run.supervisor import RunSupervisor
-from server.wire.errors import translate_errors
-from server.wire.request_limits import check_params
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
@@ -87,7 +85,7 @@ class SkillServer(Server[Any]):
         SkillsExtension(host).register(self)
         sealed = SealedState("skillserve", self.exchanges.limits.resume_seconds)
         # This replaces the SDK's own entry, which traces every message with OpenTelemetry.
-        self.middleware[:] = [translate_errors, check_params, sealed, ViewInstructions(host)]
+        self.middleware[:] = [Boundary(host, sealed)]
 
     async def _on_initialized(self, ctx: ServerRequestContext[Any, Any], params: types.NotificationParams) -> None:
         async with anyio.create_task_group() as tasks:

@@ -6,7 +6,6 @@ All other exceptions become an internal error without their text, which goes to 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
@@ -41,10 +40,7 @@ from skills_core.errors import (
 )
 from skills_core.run.workflow.faults import InvalidWorkflowError
 
-if TYPE_CHECKING:
-    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-
-__all__ = ["CODES", "InvalidRequestError", "code_of", "translate_errors"]
+__all__ = ["CODES", "InvalidRequestError", "code_of", "translated"]
 
 logger = logging.getLogger(__name__)
 
@@ -85,15 +81,12 @@ def code_of(error: SkillsError) -> int:
     return CODES.get(type(error), INTERNAL_ERROR)
 
 
-async def translate_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Middleware: translate exceptions of handlers to JSON-RPC errors."""
-    try:
-        return await call_next(ctx)
-    except (MCPError, ValidationError):
-        raise
-    except SkillsError as error:
+def translated(error: Exception, method: str) -> Exception:
+    """Return an exception of a handler of `method` as a JSON-RPC error; the SDK translates its own."""
+    if isinstance(error, MCPError | ValidationError):
+        return error
+    if isinstance(error, SkillsError):
         uri = getattr(error, "uri", None)
-        raise MCPError(code_of(error), str(error), {"uri": uri} if uri else None) from None
-    except Exception:
-        logger.exception("the handler of %s failed", ctx.method)
-        raise MCPError(INTERNAL_ERROR, "Internal server error") from None
+        return MCPError(code_of(error), str(error), {"uri": uri} if uri else None)
+    logger.error("the handler of %s failed", method, exc_info=error)
+    return MCPError(INTERNAL_ERROR, "Internal server error")

@@ -10,9 +10,9 @@ from server.wire.errors import InvalidRequestError
 from skills_core.diagnostics import one_line, without_lone_surrogates
 
 if TYPE_CHECKING:
-    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+    from mcp.server.context import ServerRequestContext
 
-__all__ = ["check_params", "within_bounds"]
+__all__ = ["checked", "within_bounds"]
 
 logger = logging.getLogger(__name__)
 
@@ -20,11 +20,14 @@ _MAX_DEPTH = 100
 # No valid request nests deeper, and walking deeper values by recursion exhausts the stack.
 
 
-async def check_params(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Middleware: refuse parameters that nest too deep, and replace lone surrogates by U+FFFD.
+def checked(ctx: ServerRequestContext[Any, Any]) -> ServerRequestContext[Any, Any] | None:
+    """Return the message with lone surrogates replaced by U+FFFD; None for an invalid notification.
 
     JSON can hold a lone surrogate, for example where JavaScript has cut a string, but a result that repeats it cannot
     be encoded. An invalid notification is dropped with a log line, because there is no response to it.
+
+    Raises:
+        InvalidRequestError: the parameters nest too deep.
     """
     try:
         has_surrogates = ctx.params is not None and _has_surrogates(ctx.params)
@@ -33,7 +36,7 @@ async def check_params(ctx: ServerRequestContext[Any, Any], call_next: CallNext)
             raise
         logger.warning("the notification %s is ignored: %s", one_line(ctx.method), error)
         return None
-    return await call_next(replace(ctx, params=_repaired(ctx.params)) if has_surrogates else ctx)
+    return replace(ctx, params=_repaired(ctx.params)) if has_surrogates else ctx
 
 
 def within_bounds(value: Any) -> Any:  # noqa: ANN401 - JSON
