@@ -36,7 +36,7 @@ def is_withheld_from_models(skill: Skill, file: SkillFile, raw: bytes) -> bool:
     """Tell whether a file of `skill`, with the bytes `raw`, instructs a model in what only users may invoke."""
     if file is skill.content.main:
         return not skill.model_invocable
-    name = posixpath.basename(file.path)
+    name = file.path.rpartition("/")[2]
     # The references of a single file may be single files too; in a folder only a SKILL.md makes a skill.
     may_be_single = skill.content.kind is not SkillKind.FOLDER and name.lower().endswith(".md")
     if name not in {MAIN_FILE, MAIN_FILE_LOWERCASE} and not may_be_single:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.clients.layout import is_structured
@@ -29,8 +28,7 @@ _LATE_NEWS = 300
 # Room for news of what changes during the call: a line or two.
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(NamedTuple):
     """One call of a tool: the request, its sender and what that sees, their conversation, and the arguments."""
 
     ctx: ServerRequestContext[Any, Any]
