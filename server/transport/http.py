@@ -143,6 +143,7 @@ class _Uvicorn(uvicorn.Server):
         config = uvicorn.Config(
             app,
             http=JoiningProtocol,
+            ws="none",
             log_config=None,
             access_log=False,
             lifespan=lifespan,

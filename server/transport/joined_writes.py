@@ -1,7 +1,8 @@
 """Send the head of an HTTP response together with the first part of its body.
 
 uvicorn writes them one after the other, and each write is a packet of its own that wakes the client. A head without a
-body is sent when the event loop runs next.
+body is sent when the event loop runs next. h11 parses requests, also where httptools is installed, which sets no limit on
+the length of a header.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -79,7 +80,7 @@ class JoinedWrites(asyncio.Transport):
             self._transport.write(head)
 
 
-class JoiningProtocol(AutoHTTPProtocol):  # type: ignore[misc,valid-type] # uvicorn chooses the class when imported
+class JoiningProtocol(H11Protocol):
     """uvicorn's HTTP protocol with joined writes."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

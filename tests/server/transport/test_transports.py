@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -237,6 +237,28 @@ async def test_health_is_served_beside_the_mcp_endpoint(skills: Path, make_skill
     async with http_server(skills) as url, httpx2.AsyncClient() as client:
         response = await client.get(url.removesuffix("/mcp") + "/health")
         assert response.json() == {"status": "ok", "skills": 1}
+
+
+@pytest.mark.parametrize(
+    "request_head",
+    [
+        b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ",
+        b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nX: ",
+        b"POST /",
+    ],
+)
+async def test_an_endless_head_or_trailer_ends_the_connection(
+    request_head: bytes, skills: Path, make_skill: MakeSkill
+) -> None:
+    make_skill("one")
+    async with http_server(skills) as url:
+        port = int(url.split(":")[2].partition("/")[0])
+        with anyio.fail_after(60):
+            async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+                await stream.send(request_head)
+                with suppress(anyio.BrokenResourceError):
+                    while True:
+                        await stream.send(b"x" * 100_000)
 
 
 DECLARED = """tools:
