@@ -1,8 +1,8 @@
 """Send the head of an HTTP response together with the first part of its body.
 
 uvicorn writes them one after the other, and each write is a packet of its own that wakes the client. A head without a
-body is sent when the event loop runs next. h11 parses requests, also where httptools is installed, which sets no limit on
-the length of a header.
+body is sent when the event loop runs next. h11 parses requests, also where httptools is installed, which sets no limit
+on the length of a header.
 """
 
 from __future__ import annotations
