@@ -99,15 +99,15 @@ def become(request: dict[str, Any]) -> None:
         setattr(sys, f"__{name}__", stream)
 
 
-def leave(end: SystemExit) -> None:
+def leave(code: Any) -> None:
     """Exit like the interpreter, but without clearing modules, which would copy the pages that forks share."""
-    if not isinstance(end.code, int | None):
-        sys.stderr.write(f"{end.code}\n")
+    if not isinstance(code, int | None):
+        sys.stderr.write(f"{code}\n")
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(end.code if isinstance(end.code, int) else int(end.code is not None))
+    os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 if __name__ == "__main__":
@@ -121,4 +121,5 @@ if __name__ == "__main__":
     try:
         run(asked["words"])
     except SystemExit as end:
-        leave(end)
+        leave(end.code)
+    leave(None)
