@@ -22,8 +22,27 @@ import time
 from pathlib import Path
 from typing import Any
 
-LATER = ("dbos", "pydantic_ai.direct", "pydantic_ai.models.openai", "pydantic_ai.models.anthropic", "uvicorn", "rich")
-"""Packages that the product imports only on demand."""
+LATER = (
+    "anyio._backends._asyncio",
+    "anyio._core._signals",
+    "anyio.streams.stapled",
+    "dbos._sys_db_sqlite",
+    "genai_prices.data",
+    "jsonschema",
+    "openai.resources.chat.completions",
+    "pydantic_ai.direct",
+    "pydantic_ai.models.anthropic",
+    "pydantic_ai.models.openai",
+    "pydantic_ai.providers.openai_compatible",
+    "rich._emoji_codes",
+    "rich.live",
+    "sqlalchemy.dialects.sqlite",
+    "typer._adapters",
+    "typer._click.decorators",
+    "uvicorn.lifespan.on",
+    "uvicorn.protocols.websockets.auto",
+)
+"""Modules that the product and its libraries import only on demand."""
 
 
 def import_product() -> None:
@@ -38,6 +57,17 @@ def import_product() -> None:
                 importlib.import_module(module.name)
     for name in LATER:
         importlib.import_module(name)
+
+
+def prepare_commands() -> None:
+    """Derive the commands from their annotations once, which each process would repeat."""
+    import typer.main  # noqa: PLC0415 - not at the import of this module
+
+    from server.cli.app import app  # noqa: PLC0415 - likewise
+
+    command = typer.main.get_command(app)
+    derive = typer.main.get_command
+    typer.main.get_command = lambda wanted: command if wanted is app else derive(wanted)
 
 
 def next_request(connection: socket.socket) -> dict[str, Any]:
@@ -114,6 +144,7 @@ if __name__ == "__main__":
     OWN_PATH = [path for path in sys.path[1:] if path not in os.environ.get("PYTHONPATH", "").split(":")]
     wire = socket.socket(fileno=int(sys.argv[1]))
     import_product()
+    prepare_commands()
     gc.collect()
     gc.freeze()
     asked = next_request(wire)
