@@ -67,7 +67,7 @@ def prepare_commands() -> None:
 
     command = typer.main.get_command(app)
     derive = typer.main.get_command
-    typer.main.get_command = lambda wanted: command if wanted is app else derive(wanted)
+    typer.main.get_command = lambda typer_instance: command if typer_instance is app else derive(typer_instance)
 
 
 def next_request(connection: socket.socket) -> dict[str, Any]:
