@@ -18,6 +18,9 @@ from skills_core.run.workflow.faults import InvalidWorkflowError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# All tests share the syntax trees.
+pytestmark = pytest.mark.xdist_group("architecture")
+
 ROOT = Path(skills_core.__file__).parents[1]
 CORE = sorted((ROOT / "skills_core").rglob("*.py"))
 ALL = CORE + sorted((ROOT / "server").rglob("*.py"))
@@ -75,26 +78,19 @@ def shown(path: Path) -> str:
 
 
 @functools.cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
-def at_run_time(node: ast.AST) -> Iterator[ast.AST]:
-    """Walk a module without what only a type checker reads."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-            continue
-        yield child
-        yield from at_run_time(child)
-
-
-def imported(nodes: Iterator[ast.AST]) -> Iterator[str]:
-    for node in nodes:
+@functools.cache
+def imports_of(path: Path) -> tuple[str, ...]:
+    names: list[str] = []
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return tuple(names)
 
 
 def modules(paths: list[Path] = CORE) -> dict[str, Path]:
@@ -104,18 +100,25 @@ def modules(paths: list[Path] = CORE) -> dict[str, Path]:
 
 def test_the_core_knows_nothing_of_protocol_http_and_command_line() -> None:
     for path in CORE:
-        names = {name.partition(".")[0] for name in imported(ast.walk(tree_of(path)))}
+        names = {name.partition(".")[0] for name in imports_of(path)}
         assert not names & FORBIDDEN, shown(path)
 
 
 def test_the_core_reads_no_environment_and_prints_nothing() -> None:
     for path in CORE:
-        for node in ast.walk(tree_of(path)):
-            text = ast.unparse(node) if isinstance(node, (ast.Attribute, ast.Call)) else ""
-            outside = text.startswith(("os.environ", "os.getenv", "os.putenv", "print(", "sys.stdout", "sys.argv"))
-            assert not outside, (shown(path), text)
+        for node in nodes_of(path):
+            assert not is_outside(node), (shown(path), ast.unparse(node))
             if isinstance(node, ast.ImportFrom) and node.module == "os":
                 assert "environ" not in ast.unparse(node), shown(path)
+
+
+def is_outside(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id == "print"
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        outside = ("os.environ", "os.getenv", "os.putenv", "sys.stdout", "sys.argv")
+        return f"{node.value.id}.{node.attr}".startswith(outside)
+    return False
 
 
 def imports_between(package: str) -> dict[str, set[str]]:
@@ -126,7 +129,7 @@ def imports_between(package: str) -> dict[str, set[str]]:
     for name, path in known.items():
         if name.startswith(f"{package}."):
             child = name.split(".")[depth]
-            others = {other.split(".")[depth] for other in imported(ast.walk(tree_of(path))) if is_in(other, package)}
+            others = {other.split(".")[depth] for other in imports_of(path) if is_in(other, package)}
             graph[child] |= {other for other in others - {child} if not other.startswith("__")}
     return graph
 
@@ -144,7 +147,7 @@ def test_no_module_imports_itself_by_way_of_others_not_even_in_its_types() -> No
     known = modules(ALL)
     packages = {name for name, path in known.items() if path.name == "__init__.py"}
     graph = {
-        name: {other for other in imported(ast.walk(tree_of(path))) if other in known and other not in packages}
+        name: {other for other in imports_of(path) if other in known and other not in packages}
         for name, path in known.items()
     }
     assert list(TopologicalSorter(graph).static_order())  # raises CycleError
@@ -172,7 +175,7 @@ def test_a_room_imports_itself_and_lower_rooms_alone_not_even_in_its_types(packa
 
 def private_imports(path: Path) -> Iterator[str]:
     """Yield each private name of ours that a module takes from another one, by import or as an attribute."""
-    nodes = [*ast.walk(tree_of(path))]
+    nodes = nodes_of(path)
     ours: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in {"server", "skills_core"}:
@@ -197,7 +200,7 @@ HANDLERS = [path for path in ALL if shown(path).startswith(("server/protocol/", 
 def test_a_handler_of_requests_reads_the_view_of_its_caller_alone() -> None:
     assert HANDLERS
     for path in HANDLERS:
-        read = {node.attr for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute)}
+        read = {node.attr for node in nodes_of(path) if isinstance(node, ast.Attribute)}
         assert not read & {"everything", "library"}, shown(path)
 
 
@@ -227,7 +230,7 @@ def test_every_reason_is_given_somewhere() -> None:
     given = {
         node.attr
         for path in ALL
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Reason"
     }
     assert [reason.name for reason in Reason if reason.name not in given] == []
@@ -242,7 +245,7 @@ def test_no_file_and_no_function_is_long() -> None:
     long = [
         (shown(path), node.name)
         for path in ALL
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         and (node.end_lineno or node.lineno) - node.lineno + 1 > MAX_FUNCTION
     ]

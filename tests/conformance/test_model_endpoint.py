@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
-from anthropic import AsyncAnthropic
-from openai import AsyncOpenAI
 
 from conformance.clients.dialects import dialect_of
 from conformance.clients.dialects.messages import Call, Request
@@ -23,6 +21,9 @@ ARGUMENTS = {"name": "release-notes", "message": 'ünïcödé "quoted"'}
 OFFERED = "mcp__skills__activate_skill"
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "enum": ["release-notes"]}}}
 ASKED = "Write the release notes."
+
+sdks = pytest.mark.xdist_group("sdks")
+"""Of tests that import these SDKs, which takes a second, in one process."""
 
 
 def play(first: Request) -> Play:
@@ -45,7 +46,10 @@ async def asked(folder: Path) -> AsyncGenerator[str]:
     assert second.request.results == ("the body",)
 
 
+@sdks
 async def test_anthropic_messages_stream_to_the_sdk(tmp_path: Path) -> None:
+    from anthropic import AsyncAnthropic  # noqa: PLC0415 - see above
+
     messages: list[Any] = [{"role": "user", "content": ASKED}]
     tools: list[Any] = [{"name": OFFERED, "description": "Activate.", "input_schema": SCHEMA}]
     async with asked(tmp_path) as address, AsyncAnthropic(base_url=address, api_key="-") as api:
@@ -60,7 +64,10 @@ async def test_anthropic_messages_stream_to_the_sdk(tmp_path: Path) -> None:
         assert (last.stop_reason, last.content[0].type) == ("end_turn", "text")
 
 
+@sdks
 async def test_chat_completions_stream_to_the_sdk(tmp_path: Path) -> None:
+    from openai import AsyncOpenAI  # noqa: PLC0415 - see above
+
     messages: list[Any] = [{"role": "user", "content": ASKED}]
     tools: list[Any] = [{"type": "function", "function": {"name": OFFERED, "parameters": SCHEMA}}]
     async with asked(tmp_path) as address, AsyncOpenAI(base_url=address, api_key="-") as api:
@@ -73,7 +80,10 @@ async def test_chat_completions_stream_to_the_sdk(tmp_path: Path) -> None:
         assert last.choices[0].finish_reason == "stop"
 
 
+@sdks
 async def test_responses_stream_to_the_sdk(tmp_path: Path) -> None:
+    from openai import AsyncOpenAI  # noqa: PLC0415 - see above
+
     items: list[Any] = [{"role": "user", "content": ASKED}]
     tools: list[Any] = [{"type": "function", "name": OFFERED, "parameters": SCHEMA, "strict": False}]
     async with asked(tmp_path) as address, AsyncOpenAI(base_url=address, api_key="-") as api:
