@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import skills_core
@@ -334,4 +334,6 @@ def test_yaml_that_another_tool_wrote_is_read_back_equal(
     text = yaml.dump(
         value, Dumper=dumper, default_flow_style=False, width=width, allow_unicode=unicode, sort_keys=False
     )
+    # The tool cannot read all that it folds: it breaks lines that begin with a space.
+    assume(style != ">" or yaml.safe_load(text) == value)
     assert json.dumps(load_mapping(text).value) == json.dumps(value)
