@@ -6,7 +6,6 @@ from an interrupted one, as workers do before they take a run over.
 
 from __future__ import annotations
 
-import logging
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -16,6 +15,7 @@ from dbos import DBOSClient
 
 from skills_core.run.durable.database_errors import as_store_errors
 from skills_core.run.durable.dbos_internals import LOCKED_SECONDS, fail_when_locked, remove_from_queue, without_pickle
+from skills_core.run.durable.dbos_log import silence_dbos_log
 from skills_core.run.durable.dbos_status import dbos_statuses, recorded_run
 from skills_core.run.durable.errors import UnknownRunError
 from skills_core.run.durable.json_serializer import JsonSerializer
@@ -173,7 +173,7 @@ def open_client(store: Store) -> Iterator[RecordClient | None]:
     Raises:
         StoreError: the store cannot be used.
     """
-    logging.getLogger("dbos").setLevel(logging.CRITICAL)  # its warnings contain error texts
+    silence_dbos_log()
     with _liveness(store) as is_alive, as_store_errors(store.place), without_pickle():
         if is_alive is None:
             yield None

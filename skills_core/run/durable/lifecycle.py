@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -14,6 +13,7 @@ from dbos import DBOS
 
 from skills_core.run.durable.database_errors import DATABASE_ERRORS, as_store_errors
 from skills_core.run.durable.dbos_internals import check_launched, stop_retrying
+from skills_core.run.durable.dbos_log import silence_dbos_log
 from skills_core.run.durable.errors import StoreError
 from skills_core.run.durable.json_serializer import JsonSerializer
 from skills_core.run.durable.leases import LeaseLostError
@@ -65,7 +65,7 @@ def create_tables(store: Store) -> None:
     Raises:
         StoreError: the store cannot be used.
     """
-    logging.getLogger("dbos").setLevel(logging.CRITICAL)  # its warnings contain error texts
+    silence_dbos_log()
     with as_store_errors(store.place):
         DBOS.migrate(store.url, schema=SCHEMA)
 
@@ -84,7 +84,6 @@ def dbos_config(store: Store, worker: str, config: WorkerConfig) -> DBOSConfig:
         # On SQLite it polls for notifications that this product never sends, and its shutdown waits for the next poll.
         "notification_listener_polling_interval_sec": 0.1,
         "enable_otlp": False,
-        # Its logs advertise a service and contain error texts. The heartbeat logs what matters.
         "log_level": "CRITICAL",
     }
 

@@ -206,6 +206,19 @@ async def test_a_local_run_is_cancelled_at_once(url: str) -> None:
         assert [run.run_id for run in await engine.runs([RunState.RUNNING, RunState.WAITING])] == []
 
 
+async def test_an_engine_opens_after_the_standard_error_of_an_earlier_one_was_closed(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("dbos"), "handlers", [])
+    with (tmp_path / "stderr").open("w") as stderr, monkeypatch.context() as patched:
+        patched.setattr(sys, "stderr", stderr)
+        async with open_engine(store_of(sqlite_url), {"echo": echo}, TERMS) as engine:
+            await engine.run("echo", "one", {})
+    async with open_engine(store_of(sqlite_url), {"echo": echo}, TERMS) as engine:
+        assert (await engine.get("one")).state is RunState.DONE
+    assert (tmp_path / "stderr").read_text() == ""
+
+
 async def test_abandoning_cancels_a_local_run_but_not_one_in_another_process(
     url: str, effects: Path, start_worker: StartWorker
 ) -> None:
