@@ -113,7 +113,7 @@ class VerifiedReader:
         return raw if raw is not None and _has_digest(raw, file) else None
 
     def _is_remote(self, skill: Skill) -> bool:
-        return bool(self._remote) and skill.source.root in self._remote
+        return skill.source.root in self._remote
 
     def _store(self, digest: str, raw: bytes) -> None:
         if digest not in self._cache:

@@ -187,10 +187,7 @@ class Views:
 
     def current(self, name: ViewName) -> View:
         """Return a view of the library's current catalog."""
-        entry = self._entries.get(name)
-        # Each request comes here several times.
-        is_current = entry is not None and entry.whole is self._library.catalog and self._rule is None
-        return entry.view if entry is not None and is_current else self._entry(name).view
+        return self._entry(name).view
 
     def feed(self, name: ViewName) -> SubscriptionBus:
         """Return the events of a view; while it has listeners, each reload publishes what it changes for them."""

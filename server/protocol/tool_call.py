@@ -29,7 +29,7 @@ _LATE_NEWS = 300
 
 
 class ToolCall(NamedTuple):
-    """One call of a tool: the request, its sender and what that sees, their conversation, and the arguments."""
+    """One call of a tool: the request, its client, what its sender sees, their conversation, and the arguments."""
 
     ctx: ServerRequestContext[Any, Any]
     client: ClientProfile

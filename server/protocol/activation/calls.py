@@ -53,7 +53,7 @@ class Activation:
     """The handler of the tool."""
 
     def __init__(self, host: Host, recipients: Recipients) -> None:
-        """Answer from `host`, for the `recipients` that the senders of requests are."""
+        """Answer from `host`; `recipients` knows for whom a request's text is rendered."""
         self._host = host
         self._recipients = recipients
 
@@ -88,18 +88,19 @@ class Activation:
             content = [*(link if delivery.text else ()), {**text_block(text), "annotations": _KEEP}, *request]
             return {**tool_result(content), "_meta": {META_SKILL: about}}
 
-        if link and delivery.text:
-            return answer(render_linked_activation(skill, values, recipient, replaces=delivery.replaces))
-        if not delivery.text and (link or room is None):
-            return answer(render_unchanged(skill, recipient))
-        whole = answer(self._host.texts.text(skill, values, recipient, replaces=delivery.replaces))
-        fits = room is None or room.fits_with_news(whole)
+        def whole() -> dict[str, Any]:
+            return answer(self._host.texts.text(skill, values, recipient, replaces=delivery.replaces))
+
         if not delivery.text:
-            return answer(render_unchanged(skill, recipient) + ("" if fits else f" {READ_THE_REST}"))
-        if room is not None and not fits:
-            text, about["rest"] = beginning_within(room, answer, skill, values, recipient, delivery.replaces)
-            return answer(text)
-        return whole
+            was_cut = room is not None and not link and not room.fits_with_news(whole())
+            return answer(render_unchanged(skill, recipient) + (f" {READ_THE_REST}" if was_cut else ""))
+        if link:
+            return answer(render_linked_activation(skill, values, recipient, replaces=delivery.replaces))
+        result = whole()
+        if room is None or room.fits_with_news(result):
+            return result
+        text, about["rest"] = beginning_within(room, answer, skill, values, recipient, delivery.replaces)
+        return answer(text)
 
 
 def _link(skill: Skill, recipient: Recipient) -> list[dict[str, Any]]:

@@ -37,16 +37,16 @@ MAX_KEPT = 256
 
 
 class Recipients:
-    """The senders of requests as recipients; those of the last clients are kept, since each activation needs one."""
+    """Finds the recipient of a request's text; those of the last clients are kept, since each activation needs one."""
 
     def __init__(self, settings: Settings, roots: ClientRoots) -> None:
-        """Know the tool names in `settings`; clients' own tools read below `roots`."""
+        """Take tool names from `settings`; clients' own tools read below `roots`."""
         self._settings = settings
         self._roots = roots
         self._made = lru_cache(MAX_KEPT)(self._make)
 
     def of(self, ctx: ServerRequestContext[Any, Any]) -> Recipient:
-        """Return the sender of a request as a recipient."""
+        """Return the recipient of texts for the sender of a request."""
         sent, client = ctx.session.client_params, client_of(ctx)
         name, version = (sent.client_info.name, sent.client_info.version) if sent is not None else (None, "")
         return self._made(name, version, self._roots.reads_everywhere(client), self._roots.of(client))

@@ -62,9 +62,10 @@ class ToolHandlers:
     def __init__(
         self, host: Host, exchanges: ExchangeRegistry, runs: RunSupervisor, recipients: Recipients, *, local: bool
     ) -> None:
-        """Answer from `host`, for the `recipients` that the senders of requests are; `local` tells that there is one.
+        """Answer from `host`; `local` tells that there is a single client.
 
-        `exchanges` converses with clients during a call; `runs` has the service that runs skills.
+        `recipients` knows for whom a request's text is rendered, `exchanges` converses with clients during a call,
+        and `runs` has the service that runs skills.
         """
         self._host = host
         self._recipients = recipients

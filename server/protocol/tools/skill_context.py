@@ -38,7 +38,7 @@ class ContextHandlers:
     """The handlers of both."""
 
     def __init__(self, host: Host, recipients: Recipients) -> None:
-        """Answer from `host`, for the `recipients` that the senders of requests are."""
+        """Answer from `host`; `recipients` knows for whom a request's text is rendered."""
         self._host = host
         self._recipients = recipients
 
