@@ -33,6 +33,7 @@ SERVER_FLOORS = (
     {"cli"},
     {"transport"},
     {"protocol"},
+    {"evals"},
     {"run", "admin", "visibility", "plugins"},
     {"hosting", "exchange", "remote", "clients"},
     {"listing", "scripts", "hook"},
@@ -42,7 +43,8 @@ SERVER_FLOORS = (
 
 CORE_FLOORS = (
     {"testing"},
-    {"run", "authoring", "remote", "integrations"},
+    {"evals"},
+    {"run", "authoring", "remote", "integrations", "audit"},
     {"library", "single_skill", "locations", "watcher"},
     {"context", "catalog_builder"},
     {"rendering", "skill_states"},
