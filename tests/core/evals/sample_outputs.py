@@ -16,8 +16,8 @@ def customers(*, clean: bool) -> str:
     """Return the export of customers as a person would clean it, or as a careless script would."""
     raw = (SAMPLES / "csv-insights/evals/files/customers_export.csv").read_bytes()
     if not clean:
-        rows = csv.reader(io.StringIO(raw.decode("utf-8", "replace")), delimiter=";")
-        return "\n".join(";".join([row[0].lstrip("0"), *row[1:]]) for row in rows)
+        lines = csv.reader(io.StringIO(raw.decode("utf-8", "replace")), delimiter=";")
+        return "\n".join(";".join([row[0].lstrip("0"), *row[1:]]) for row in lines)
     rows = dict.fromkeys(map(tuple, csv.reader(io.StringIO(raw.decode("cp1252")), delimiter=";")))
     written = io.StringIO()
     csv.writer(written).writerows(rows)

@@ -164,7 +164,7 @@ def test_queries_are_short_and_long_and_few_name_the_skill(skill: str) -> None:
 def test_the_figures_that_the_checks_expect_are_those_of_the_files() -> None:
     def profile(file: str, *options: str) -> Any:
         script = SAMPLES / "csv-insights/scripts/profile_csv.py"
-        command = [sys.executable, script, SAMPLES / "csv-insights/evals/files" / file, *options]
+        command: list[str | Path] = [sys.executable, script, SAMPLES / "csv-insights/evals/files" / file, *options]
         return json.loads(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)
 
     orders = profile("orders_2025.csv", "--top", "500")

@@ -1,0 +1,91 @@
+"""The signals of an iteration of evals: grades, feedback and transcripts, from the files that evals write.
+
+Both dialects are read: `assertion_results` and feedback by case as agentskills.io writes them, `expectations` and
+`reviews` as skill-creator does. Runs may have written to these files, so a value of another type counts as absent.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["CaseSignals", "Grade", "RunSignals", "feedback_on", "read_feedback", "read_grades", "read_object"]
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """One assertion of a run: whether it passed, and the evidence."""
+
+    text: str
+    passed: bool
+    evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSignals:
+    """One run with the skill: its grades, the names of the files it wrote, its transcript, and what went wrong."""
+
+    name: str
+    grades: tuple[Grade, ...] = ()
+    outputs: tuple[str, ...] = ()
+    transcript: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseSignals:
+    """A test case: the runs with the skill, and for each assertion how often it passed in how many baseline runs."""
+
+    name: str
+    prompt: str = ""
+    expected_output: str = ""
+    feedback: str = ""
+    runs: tuple[RunSignals, ...] = ()
+    baseline: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+
+def read_object(raw: bytes | None) -> dict[str, Any]:
+    """Return a JSON object, or an empty one if the bytes hold none."""
+    try:
+        value = json.loads(raw or b"{}")
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def read_grades(raw: bytes | None) -> tuple[Grade, ...]:
+    """Return the grades in a `grading.json`."""
+    grading = read_object(raw)
+    listed = next((grading[key] for key in ("assertion_results", "expectations", "assertions") if grading.get(key)), ())
+    return tuple(
+        Grade(each["text"], each.get("passed") is True, _text(each.get("evidence")))
+        for each in (listed if isinstance(listed, list) else ())
+        if isinstance(each, dict) and isinstance(each.get("text"), str)
+    )
+
+
+def read_feedback(raw: bytes | None) -> dict[str, str]:
+    """Return the feedback in a `feedback.json` by case or by run; empty feedback is left out."""
+    written = read_object(raw)
+    reviews = written.get("reviews")
+    pairs: Iterable[tuple[Any, Any]] = written.items()
+    if isinstance(reviews, list):
+        pairs = [(each.get("run_id"), each.get("feedback")) for each in reviews if isinstance(each, dict)]
+    return {name: text for name, text in pairs if isinstance(name, str) and isinstance(text, str) and text.strip()}
+
+
+def feedback_on(case: str, feedback: Mapping[str, str]) -> str:
+    """Return the feedback on a case and on its runs with the skill, whose IDs begin with the name of the case."""
+    return "\n".join(text for name, text in feedback.items() if name == case or _is_run_of(name, case))
+
+
+def _is_run_of(name: str, case: str) -> bool:
+    return name.startswith((f"{case}-with_skill", f"{case}/with_skill"))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
