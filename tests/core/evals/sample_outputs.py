@@ -171,7 +171,7 @@ GOOD_AND_BAD: dict[tuple[str, str], tuple[Files, Files]] = {
         {"answer.md": "march.csv has a header and no rows, so there is no average. Please export it again."},
         {"answer.md": "The average amount is 431.20 per cost centre."},
     ),
-    ("release-notes", "notes-for-2.0.0"): (
+    ("release-notes", "notes-for-a-major-release"): (
         {"release-notes-2.0.0.md": NOTES_2},
         {"release-notes-2.0.0.md": BAD_NOTES_2},
     ),

@@ -1,0 +1,1 @@
+"""Evals of skills: their files on disk, and the work that asks agents and models."""
