@@ -23,6 +23,7 @@ from skills_core.evals.signals import (
     read_feedback,
     read_grades,
     read_object,
+    shortened_transcript,
 )
 from skills_core.loading.reading import MAX_MAIN_SIZE
 from skills_core.system_faults import Fault
@@ -121,7 +122,7 @@ class _Files:
 
     def transcript(self, path: str) -> str:
         try:
-            return _spoken(self.reader.read(Location(self.root, path), _MAX_TRANSCRIPT)[0])
+            return shortened_transcript(_spoken(self.reader.read(Location(self.root, path), _MAX_TRANSCRIPT)[0]))
         except FileRefusedError as error:
             return "" if error.fault is Fault.ABSENT else f"[the transcript cannot be read: {error.message}]"
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from skills_core.diagnostics import without_lone_surrogates
 from skills_core.evals.proposed_change import MAX_LINES, CurrentSkill, ProposedFile, RefusedProposalError, diff_of
+from skills_core.evals.signals import shortened_transcript
 from skills_core.format.hidden import without_hidden
 from skills_core.rendering.escaping import escape_json
 from skills_core.run.embedded_json import visit_objects
@@ -31,8 +32,6 @@ _MAX_LINE = 1_000
 _MAX_NAME = 200
 _MAX_MATERIAL = 400_000
 # Characters of all cases together, about 100,000 tokens: the context of a model must hold the answer too.
-_HEAD, _TAIL = 4_000, 8_000
-# What a transcript shows of its beginning and its end: the plan and the outcome say most about the cause.
 _MAX_TRANSCRIPTS = 12
 _MAX_OUTPUTS = 30
 _MAX_CASES = 60
@@ -198,19 +197,12 @@ def _run(run: RunSignals, *, shows: bool) -> dict[str, Any]:
     if run.error:
         shown["error"] = _cut(run.error, _MAX_LINE)
     if shows:
-        shown["transcript"] = _ends(run.transcript)
+        shown["transcript"] = _visible(shortened_transcript(run.transcript))
     return shown
 
 
 def _cut(text: str, limit: int = _MAX_TEXT) -> str:
     return _visible(text) if len(text) <= limit else f"{_visible(text[:limit])}…"
-
-
-def _ends(text: str) -> str:
-    if len(text) <= _HEAD + _TAIL:
-        return _visible(text)
-    gap = f"\n[… {len(text) - _HEAD - _TAIL} characters left out …]\n"
-    return _visible(text[:_HEAD]) + gap + _visible(text[-_TAIL:])
 
 
 def _visible(text: str) -> str:

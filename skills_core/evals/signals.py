@@ -13,7 +13,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["CaseSignals", "Grade", "RunSignals", "feedback_on", "read_feedback", "read_grades", "read_object"]
+__all__ = [
+    "CaseSignals",
+    "Grade",
+    "RunSignals",
+    "feedback_on",
+    "read_feedback",
+    "read_grades",
+    "read_object",
+    "shortened_transcript",
+]
+
+_HEAD, _TAIL = 4_000, 8_000
+# Characters of a transcript's beginning and end: the plan and the outcome say most about a cause.
+_MARK = 100
+# Characters of the line between them, at most.
+_MAX_GRADES = 500
+_MAX_TEXT = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +78,8 @@ def read_grades(raw: bytes | None) -> tuple[Grade, ...]:
     grading = read_object(raw)
     listed = next((grading[key] for key in ("assertion_results", "expectations", "assertions") if grading.get(key)), ())
     return tuple(
-        Grade(each["text"], each.get("passed") is True, _text(each.get("evidence")))
-        for each in (listed if isinstance(listed, list) else ())
+        Grade(each["text"][:_MAX_TEXT], each.get("passed") is True, _text(each.get("evidence")))
+        for each in (listed[:_MAX_GRADES] if isinstance(listed, list) else ())
         if isinstance(each, dict) and isinstance(each.get("text"), str)
     )
 
@@ -88,4 +104,11 @@ def _is_run_of(name: str, case: str) -> bool:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    return value[:_MAX_TEXT] if isinstance(value, str) else ""
+
+
+def shortened_transcript(text: str) -> str:
+    """Return a transcript without its middle if it is long; a shortened one stays as it is."""
+    if len(text) <= _HEAD + _TAIL + _MARK:
+        return text
+    return f"{text[:_HEAD]}\n[… {len(text) - _HEAD - _TAIL} characters left out …]\n{text[-_TAIL:]}"
