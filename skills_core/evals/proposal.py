@@ -34,7 +34,11 @@ _MAX_MATERIAL = 400_000
 # Characters of all cases together, about 100,000 tokens: the context of a model must hold the answer too.
 _MAX_TRANSCRIPTS = 12
 _MAX_OUTPUTS = 30
+_MAX_RUN_MATERIAL = 100_000
+# Characters of the runs of one case.
 _MAX_CASES = 60
+_MAX_FAILURES = 30
+_MAX_RUNS = 20
 _MAX_FILES = 200
 
 _SUMMARY = 2_000
@@ -82,17 +86,8 @@ def question(current: CurrentSkill, cases: Sequence[CaseSignals]) -> str:
     Raises:
         RefusedProposalError: the SKILL.md is not UTF-8.
     """
-    chosen = _runs_with_transcripts(cases)
     # The sort is stable: cases with something to learn from come first, in the order of the set.
-    ordered = sorted(cases, key=lambda case: not _has_lesson(case))
-    shown: list[dict[str, Any]] = []
-    left = _MAX_MATERIAL
-    for case in ordered[:_MAX_CASES]:
-        material = _case(case, chosen)
-        left -= len(escape_json(material))
-        if left < 0:
-            break
-        shown.append(material)
+    shown = _within_budget(sorted(cases, key=lambda case: not _has_lesson(case)))
     document: dict[str, Any] = {
         "skill": {"name": current.folder, "skill_md": current.text, "files": sorted(current.paths)[:_MAX_FILES]},
         "cases": shown,
@@ -142,6 +137,28 @@ def _file(number: int, value: object) -> ProposedFile:
     raise RefusedProposalError(f"`files[{number}]` must have exactly `path` and `content`, both strings.")
 
 
+def _within_budget(cases: Sequence[CaseSignals]) -> list[dict[str, Any]]:
+    """Return what fits: failures of all cases before runs of any, so that no output displaces another case."""
+    shown: list[dict[str, Any]] = []
+    left = _MAX_MATERIAL - _MAX_RUN_MATERIAL
+    for case in cases[:_MAX_CASES]:
+        shown.append(_case(case))
+        left -= len(escape_json(shown[-1]))
+        if left < 0:
+            shown.pop()
+            break
+    chosen, left = _runs_with_transcripts(cases), max(left, 0) + _MAX_RUN_MATERIAL
+    for case, material in zip(cases, shown, strict=False):
+        runs = [_run(run, shows=(case.name, run.name) in chosen) for run in case.runs[:_MAX_RUNS]]
+        size = len(escape_json(runs))
+        if size <= min(left, _MAX_RUN_MATERIAL):
+            left -= size
+            material["runs"] = runs
+        else:
+            material["runs"] = "left out, because they are too long"
+    return shown
+
+
 def _runs_with_transcripts(cases: Sequence[CaseSignals]) -> frozenset[tuple[str, str]]:
     """Return case and run of the transcripts that are shown: those with failures first, and one of each case first."""
     ranked = sorted(
@@ -161,14 +178,13 @@ def _is_passed(run: RunSignals) -> bool:
     return all(each.passed for each in run.grades)
 
 
-def _case(case: CaseSignals, chosen: frozenset[tuple[str, str]]) -> dict[str, Any]:
+def _case(case: CaseSignals) -> dict[str, Any]:
     return {
         "name": case.name,
         "prompt": _cut(case.prompt),
         "expected_output": _cut(case.expected_output),
         "feedback": _cut(case.feedback),
         "failed_assertions": _failures(case),
-        "runs": [_run(run, shows=(case.name, run.name) in chosen) for run in case.runs],
     }
 
 
@@ -185,7 +201,7 @@ def _failures(case: CaseSignals) -> list[dict[str, Any]]:
             "passed_with_skill": f"{passed[text]} of {total[text]}",
             "passed_in_baseline": others.get(text, "not measured"),
         }
-        for text in list(evidence)[:_MAX_CASES]
+        for text in list(evidence)[:_MAX_FAILURES]
     ]
 
 

@@ -88,19 +88,24 @@ def test_hostile_texts_stay_inside_of_their_strings_without_our_tags_and_hidden_
 
 def test_material_is_bounded_and_says_what_is_left_out() -> None:
     huge = "a" * 3_000_000 + "END"
-    run = replace(
-        RUN,
-        transcript=huge,
-        outputs=(huge,) * 500,
-        grades=tuple(replace(FAILED, text=f"{n}{huge}") for n in range(300)),
-    )
-    runs = tuple(replace(run, name=f"run-{n}") for n in range(5))
-    text = question(CURRENT, [replace(CASE, name=f"eval-{n}", runs=runs) for n in range(3)])
+    grades = tuple(replace(FAILED, text=f"{n}{huge}") for n in range(300))
+    run = replace(RUN, transcript=huge, outputs=(huge,) * 500, grades=grades)
+    text = question(CURRENT, [replace(CASE, name=f"eval-{n}", runs=(run,)) for n in range(20)])
     assert len(text) < 450_000
-    assert json.loads(text)["cases_left_out"] == 1
-    shown = json.loads(text)["cases"][0]["runs"][0]["transcript"]
+    sent = json.loads(text)
+    assert sent["cases_left_out"] == 20 - len(sent["cases"]) > 0
+    shown = sent["cases"][0]["runs"][0]["transcript"]
     assert "2988003 characters left out" in shown
     assert shown.endswith("END")
+
+
+def test_what_one_run_wrote_cannot_displace_the_failures_of_other_cases() -> None:
+    hostile = replace(RUN, outputs=('"' * 200,) * 30, transcript='"\\' * 6_000)
+    runs = tuple(replace(hostile, name=f"run-{n}") for n in range(20))
+    sent = asked(replace(CASE, name="eval-a", runs=runs), replace(CASE, name="eval-b"))
+    assert [bool(case["failed_assertions"]) for case in sent["cases"]] == [True, True]
+    assert sent["cases"][0]["runs"] == "left out, because they are too long"
+    assert sent["cases"][1]["runs"][0]["transcript"]
 
 
 def test_cases_that_taught_something_come_first() -> None:
