@@ -1,0 +1,233 @@
+"""Trigger queries: what users say, and whether a skill should be activated by it.
+
+The file is a JSON list of objects with `query` and `should_trigger`, as the guides of the format have it, or that list
+as `queries` of an object. A YAML file has the shape of waza: `should_trigger_prompts` and `should_not_trigger_prompts`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from skills_core.diagnostics import one_line
+from skills_core.errors import SkillsError, did_you_mean, similar_to
+from skills_core.format.yaml12 import YamlError, YamlNoteKind, load_mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["MAX_FILE", "MAX_QUERIES", "MAX_TEXT", "QUERY_FILES", "Query", "QueryFileError", "read_queries"]
+
+QUERY_FILES: Final = ("evals/eval_queries.json", "evals/trigger_queries.json", "eval_queries.json")
+"""Where the queries of a skill are looked for in its folder, in this order."""
+
+MAX_FILE: Final = 1_000_000
+"""Maximum size of a file of queries in bytes."""
+
+MAX_QUERIES: Final = 1000
+MAX_TEXT: Final = 10_000
+"""Maximum number of queries in a file, and of characters in one."""
+
+_SHOULD: Final = "should_trigger_prompts"
+_SHOULD_NOT: Final = "should_not_trigger_prompts"
+_FIELDS: Final = ("query", "should_trigger", "id", "split", "expected_skill")
+_EXAMPLE: Final = '[{"query": "What a user would say", "should_trigger": true}, …]'
+
+
+class QueryFileError(SkillsError):
+    """A file of trigger queries cannot be used; `place` is the value concerned, as in `[2].query`, or empty."""
+
+    def __init__(self, where: str, place: str, message: str) -> None:
+        shown = f"{one_line(where)}: {place}" if place else one_line(where)
+        super().__init__(f"{shown}: {message}")
+        self.where = where
+        self.place = place
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What a user says, and whether the skill should be activated by it.
+
+    `id` identifies the query, by default by its number from 1. `split` names the part of the set that it belongs to.
+    `expected_skill` is the skill that the query needs instead, if it should not trigger.
+    """
+
+    query: str
+    should_trigger: bool
+    id: str
+    split: str | None = None
+    expected_skill: str | None = None
+
+
+def read_queries(raw: bytes, where: str) -> tuple[Query, ...]:
+    """Read the file `where`, whose suffix tells JSON from YAML, with the bytes `raw`.
+
+    Raises:
+        QueryFileError: the file is no such file, a value is missing or has another type, or two queries are equal.
+    """
+    if len(raw) > MAX_FILE:
+        _refuse(where, "", f"the file has {len(raw):,} bytes; at most {MAX_FILE:,} are read")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        _refuse(where, "", f"byte {error.start:,} is not UTF-8; save the file as UTF-8")
+    value = _parse_yaml(text, where) if where.lower().endswith((".yaml", ".yml")) else _parse_json(text, where)
+    queries = tuple(_queries(value, where))
+    _check_set(queries, where)
+    return queries
+
+
+def _queries(value: object, where: str) -> Iterator[Query]:
+    """Yield the queries of any of the shapes."""
+    prefix = ""
+    if isinstance(value, Mapping):
+        if _SHOULD in value or _SHOULD_NOT in value:
+            yield from _prompts(value, where)
+            return
+        prefix = "queries"
+        if prefix not in value:
+            _refuse(where, "", f"expected a list, as in {_EXAMPLE}, not an object with {_names(value)}")
+        value = value[prefix]
+    if not isinstance(value, list):
+        _refuse(where, prefix, f"expected a list, as in {_EXAMPLE}, not {_shown(value)}")
+    _check_count(value, where, prefix)
+    for number, entry in enumerate(value):
+        yield _query(entry, where, f"{prefix}[{number}]", number + 1)
+
+
+def _query(entry: object, where: str, place: str, number: int) -> Query:
+    if not isinstance(entry, Mapping):
+        _refuse(where, place, f"expected an object with query and should_trigger, not {_shown(entry)}")
+    for name in ("query", "should_trigger"):
+        if name not in entry:
+            similar = did_you_mean(similar_to(name, (key for key in entry if key not in _FIELDS)), "; did")
+            _refuse(where, place, f"{name} is missing{similar}")
+    should = entry["should_trigger"]
+    if not isinstance(should, bool):
+        _refuse(where, f"{place}.should_trigger", f"expected true or false, not {_shown(should)}")
+    return Query(
+        _text(entry["query"], where, f"{place}.query"),
+        should,
+        _identifier(entry.get("id"), where, f"{place}.id") or str(number),
+        _name(entry.get("split"), where, f"{place}.split"),
+        _name(entry.get("expected_skill"), where, f"{place}.expected_skill"),
+    )
+
+
+def _prompts(value: Mapping[str, Any], where: str) -> Iterator[Query]:
+    """Yield the queries of waza's two lists, those that should trigger first."""
+    number = 0
+    for name in (_SHOULD, _SHOULD_NOT):
+        listed = [] if value.get(name) is None else value[name]
+        if not isinstance(listed, list):
+            _refuse(where, name, f"expected a list of objects with prompt, not {_shown(listed)}")
+        _check_count(listed, where, name)
+        for position, entry in enumerate(listed):
+            place, number = f"{name}[{position}]", number + 1
+            prompt = entry.get("prompt") if isinstance(entry, Mapping) else entry
+            if prompt is None:
+                _refuse(where, place, "prompt is missing")
+            inside = f"{place}.prompt" if isinstance(entry, Mapping) else place
+            yield Query(_text(prompt, where, inside), name == _SHOULD, str(number))
+
+
+def _check_count(listed: Sequence[object], where: str, place: str) -> None:
+    if len(listed) > MAX_QUERIES:
+        _refuse(where, place, f"there are {len(listed):,} queries; at most {MAX_QUERIES:,} are read")
+
+
+def _check_set(queries: Sequence[Query], where: str) -> None:
+    """Refuse an empty set, and queries or IDs that occur twice: each query counts once."""
+    if not queries:
+        _refuse(where, "", f"there are no queries; expected a list, as in {_EXAMPLE}")
+    seen: dict[str, Query] = {}
+    ids: set[str] = set()
+    for query in queries:
+        text = " ".join(query.query.split()).casefold()
+        if other := seen.get(text):
+            how = "" if other.should_trigger == query.should_trigger else ", with another should_trigger"
+            _refuse(where, f"query {query.id}", f"this is query {other.id} again{how}; remove one of them")
+        if query.id in ids:
+            _refuse(where, f"query {query.id}", "two queries have this id; give each its own")
+        seen[text] = query
+        ids.add(query.id)
+
+
+def _text(value: object, where: str, place: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        _refuse(where, place, f"expected what a user would say, not {_shown(value)}")
+    if len(value) > MAX_TEXT:
+        _refuse(where, place, f"the text has {len(value):,} characters; at most {MAX_TEXT:,} are read")
+    if (found := re.search("[\ud800-\udfff]", value)) is not None:
+        _refuse(where, place, f"character {found.start() + 1:,} is a lone surrogate, which is no character; remove it")
+    return value
+
+
+def _identifier(value: object, where: str, place: str) -> str | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return _name(value, where, place)
+
+
+def _name(value: object, where: str, place: str) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value.strip() or len(value) > MAX_TEXT:
+        _refuse(where, place, f"expected a name, not {_shown(value)}")
+    return value
+
+
+def _parse_json(text: str, where: str) -> object:
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
+    except json.JSONDecodeError as error:
+        _refuse(where, f"line {error.lineno}, column {error.colno}", f"this is not JSON: {error.msg}")
+    except RecursionError:
+        _refuse(where, "", f"the values are nested too deep; expected {_EXAMPLE}")
+    except ValueError as error:  # a repeated key, NaN, or a number with too many digits
+        _refuse(where, "", f"this is not JSON that all programs read alike: {error}")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"an object has the key {twice[:100]!r} twice")
+    return value
+
+
+def _no_number(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+def _parse_yaml(text: str, where: str) -> Mapping[str, Any]:
+    try:
+        mapping = load_mapping(text)
+    except YamlError as error:
+        _refuse(where, "", f"this is not YAML with {_SHOULD} and {_SHOULD_NOT}: {error}")
+    for note in mapping.notes:
+        if note.kind is YamlNoteKind.DUPLICATE_KEY:
+            _refuse(where, f"line {note.line}", f"{note.message}; remove one of them")
+    return mapping.value
+
+
+def _names(value: Mapping[str, Any]) -> str:
+    return ", ".join(repr(key[:40]) for key in list(value)[:5]) or "no keys"
+
+
+def _shown(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, str):
+        return repr(value[:60]) if value.strip() else "an empty text"
+    if isinstance(value, (int, float)):
+        return f"the number {value!r:.40}"
+    return "a list" if isinstance(value, list) else "an object"
+
+
+def _refuse(where: str, place: str, message: str) -> NoReturn:
+    raise QueryFileError(where, place, message)
