@@ -55,7 +55,7 @@ def similar_descriptions(
     skills: Sequence[Skill], threshold: float = THRESHOLD, max_comparisons: int = MAX_COMPARISONS
 ) -> SimilarDescriptions:
     """Compare descriptions with all of `skills`: those of the first ones, where there are too many for all."""
-    search, listed = SkillSearch(), tuple(skills)
+    search, listed = SkillSearch(many=True), tuple(skills)
     asked = listed[: max_comparisons // max(1, len(listed))]
     found: dict[tuple[int, int], tuple[Skill, Match, float]] = {}
     for skill in asked:

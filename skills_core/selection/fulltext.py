@@ -83,19 +83,23 @@ class Stems:
 class FullTextIndex:
     """Numbered rows of four texts each."""
 
-    def __init__(self) -> None:
-        """Start without rows.
+    def __init__(self, keep: int = 0) -> None:
+        """Start without rows; keep up to `keep` rows that words were found in, for further searches for these words.
 
         Raises:
             sqlite3.Error: this build of SQLite has no FTS5.
         """
         self._db = _connect(self, _TABLES)
         self._counts: dict[str, int] = {}
+        self._keep = keep
+        self._found: dict[str, list[tuple[int, float]]] = {}
+        self._kept = 0
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Commit all changes of the block, or none if it raises."""
         self._counts.clear()
+        self._found, self._kept = {}, 0
         self._db.execute("BEGIN")
         try:
             yield
@@ -130,11 +134,19 @@ class FullTextIndex:
 
         `count` of the `total` rows contain the word.
         """
+        if (known := self._found.get(word)) is not None:
+            return known
         # Quoted, so that a word is never taken for an operator of the query language.
         query = '"' + word.replace('"', '""') + '"'
         # FTS5's inverse document frequency, which is divided out: it is zero for a word in half of the rows.
         rarity = max(log((total - count + 0.5) / (count + 0.5)), 1e-6)
-        return self._db.execute(_SATURATIONS, (rarity, query)).fetchall()
+        found: list[tuple[int, float]] = self._db.execute(_SATURATIONS, (rarity, query)).fetchall()
+        if self._keep:
+            if self._kept + len(found) > self._keep:
+                self._found, self._kept = {}, 0
+            self._found[word] = found
+            self._kept += len(found)
+        return found
 
 
 def _connect(owner: object, tables: Iterable[str]) -> sqlite3.Connection:

@@ -38,6 +38,9 @@ TOP_TEN = SelectionPolicy(top_k=10, min_score=0.0)
 _MIN_FALLBACK_SCORE = 0.0001
 """Stands for "above 0" when the fallback scores a query."""
 
+_KEPT_ROWS = 500_000
+# Some 50 MB, for a catalog of a few thousand skills.
+
 _COMMON_COUNT, _COMMON_SHARE = 500, 0.25
 """A word is ignored if more skills than both this number and this share of all contain it."""
 
@@ -45,11 +48,14 @@ _COMMON_COUNT, _COMMON_SHARE = 500, 0.25
 class SkillSearch:
     """A search over skills, which may be shared between threads."""
 
-    def __init__(self, reranker: Reranker | None = None) -> None:
-        """Start empty; each search passes its skills. The answer of a `reranker` is merged with the word ranking."""
+    def __init__(self, reranker: Reranker | None = None, *, many: bool = False) -> None:
+        """Start empty; each search passes its skills. The answer of a `reranker` is merged with the word ranking.
+
+        `many` searches over the same skills take less time, and more memory.
+        """
         self._reranker = reranker
         self._lock = Lock()
-        self._index = _open_index()
+        self._index = _open_index(_KEPT_ROWS if many else 0)
         self._lexical = SkillIndex()
         self._candidates = _Candidates((), {})
 
@@ -157,8 +163,8 @@ class _Hit:
 class _Index:
     """A full-text index with one row per distinct content of the skills."""
 
-    def __init__(self) -> None:
-        self._texts = FullTextIndex()
+    def __init__(self, keep: int) -> None:
+        self._texts = FullTextIndex(keep)
         self._stems = Stems()
         self._skills: tuple[Skill, ...] = ()
         # Keyed by identity; the mappings hold the skills and contents, so their ids cannot be reused.
@@ -267,9 +273,9 @@ def _new_row(number: int, content: SkillContent) -> _Row:
     return _Row(number, content, Vocabulary(content))
 
 
-def _open_index() -> _Index | None:
+def _open_index(keep: int) -> _Index | None:
     try:
-        return _Index()
+        return _Index(keep)
     except sqlite3.Error as error:
         logger.warning("skills are ranked by adk-skill's score, because this SQLite has no full-text index: %s", error)
         return None

@@ -195,3 +195,12 @@ def test_a_menu_has_matches_within_a_tenth_of_the_best_that_are_not_weak(library
     assert menu_of(search.select(skills, "fill pdf form")) == ()
     assert menu_of(search.select(skills, "same zebra quagga okapi")) == ()
     assert menu_of([]) == ()
+
+
+def test_many_searches_find_what_single_ones_find(library: Library) -> None:
+    many = SkillSearch(many=True)
+    skills = library.catalog.offered
+    for part in (skills, skills[: len(skills) // 2], skills):
+        for _ in range(2):
+            for query in ("pdf forms", "pdf tables", "a table of numbers"):
+                assert many.select(part, query) == SkillSearch().select(part, query)

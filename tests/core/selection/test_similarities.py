@@ -174,7 +174,7 @@ def test_reasons_are_computed_only_for_returned_matches(
 def test_similarities_work_without_a_full_text_index(
     skills: tuple[Skill, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ranking, "_open_index", lambda: None)
+    monkeypatch.setattr(ranking, "_open_index", lambda _: None)
     found = SkillSearch(similar({"travel": 0.5})).select(skills, QUERY, TEN)
     assert found[0].skill.name == "travel"
     assert {"pdf-forms", "forms-lint"} <= set(by_name(found))
