@@ -23,6 +23,7 @@ from server.cli.commands.search import search
 from server.cli.commands.serve import serve
 from server.cli.commands.show import show
 from server.cli.commands.status import status
+from server.cli.commands.triggers import triggers
 from server.cli.commands.trust import trust
 from server.cli.commands.validate import validate
 from server.cli.commands.visibility import visibility
@@ -60,6 +61,7 @@ def _options(
 _COMMANDS = (
     *(serve, status, search, catalog, visibility, show, activate, validate, init, trust, reload),
     *(guard, verify, fetch, run),
+    *(triggers,),
 )
 for command in _COMMANDS:
     app.command()(command)

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from server.cli.console import EXIT_USAGE, fail
+from skills_core.errors import did_you_mean, similar_to
 
-__all__ = ["name_and_version"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from server.clients import ClientProfile
+
+__all__ = ["chosen_clients", "name_and_version"]
 
 _VERSION = re.compile(r"\d[\w.+-]*")
 
@@ -29,3 +36,16 @@ def name_and_version(chosen: str) -> tuple[str, str | None]:
             EXIT_USAGE,
         )
     return chosen, None
+
+
+def chosen_clients(chosen: Iterable[str]) -> list[tuple[ClientProfile, str | None]]:
+    """Return the chosen clients with their versions, each once; exit with a message if one is not known."""
+    from server.clients import KNOWN_CLIENTS, UNKNOWN
+
+    known = {client.key: client for client in (*KNOWN_CLIENTS, UNKNOWN)}
+    clients = dict.fromkeys(map(name_and_version, chosen))
+    for key, _ in clients:
+        if key not in known:
+            hint = did_you_mean(similar_to(key, known), "; did") or f"; known are {', '.join(known)}"
+            fail(f"--client {key[:100]!r} is not known{hint}", EXIT_USAGE)
+    return [(known[key], version) for key, version in clients]

@@ -15,7 +15,7 @@ from server.config.settings import LoggingSettings, LogLevel, Settings, load_set
 from server.config.settings.layers import from_environment, from_flags
 from server.config.sources import sources_of
 from skills_core.library import Library, load_catalog
-from skills_core.sources import Strictness
+from skills_core.sources import SkillKind, Strictness, real_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
     from server.config.project_file import ProjectFileResult
     from skills_core.catalog import Catalog
+    from skills_core.skill import Skill
 
 __all__ = [
     "log_to_stderr",
     "open_catalog",
+    "open_in_front",
     "open_library",
     "open_quietly",
     "open_with_settings",
@@ -82,6 +84,30 @@ def open_catalog(directories: Sequence[Path] | None, settings: Settings, machine
         InvalidSourceError: a directory is missing, or is a file.
     """
     return load_catalog(sources_of(directories, settings, machine.places), _environment(settings, machine).read())
+
+
+def open_in_front(
+    folder: Path, directories: Sequence[Path] | None, settings: Settings, machine: Machine
+) -> tuple[Library, Skill | None]:
+    """Load the same skills as `open_library`, and the skill in `folder`; return it too, in whatever state it is.
+
+    A folder outside the sources precedes them, so that its skill shadows an installed one of the same name.
+
+    Raises:
+        InvalidSourceError: a directory is missing, or is a file.
+    """
+    read, sources = _environment(settings, machine).read, sources_of(directories, settings, machine.places)
+    library = Library(sources, read)
+    if (skill := _skill_in(folder, library)) is None:
+        library = Library((*sources_of([folder], settings, machine.places), *sources), read)
+        skill = _skill_in(folder, library)
+    return library, skill
+
+
+def _skill_in(folder: Path, library: Library) -> Skill | None:
+    wanted = real_path(folder)
+    skills = (skill for skill in library.catalog.skills if skill.content.kind is SkillKind.FOLDER)
+    return next((skill for skill in skills if real_path(skill.source.root / skill.content.folder) == wanted), None)
 
 
 def _environment(settings: Settings, machine: Machine) -> ServedEnvironment:

@@ -1,1 +1,1 @@
-"""Evals of skills: their files on disk, and the work that asks agents and models."""
+"""Evals as a person runs them: processes, the workspace on disk, progress and the report."""

@@ -1,7 +1,7 @@
 """Rank a skill among all others for each of its trigger queries, as `find_skills` does, without a model.
 
-The ranking is deterministic, so each query is asked once. It tells which skill a search finds, not what a model does with
-the matches that it reads.
+The ranking is deterministic, so each query is asked once. It tells which skill a search finds, not what a model does
+with the matches.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Search(Protocol):
 class RankedQuery:
     """Where a query finds the skill.
 
-    `match` is that of the skill at its `rank`, counted from 1; both are None if the search does not find it. `above` are
-    the keys of the first skills with a better rank. `expected_rank` is the rank of the skill that the query names as
-    expected, None if it names none or this one is not found.
+    `match` is that of the skill at its `rank`, counted from 1; both are None if the search does not find it. `above`
+    are the keys of the first skills with a better rank. `expected_rank` is the rank of the skill that the query names
+    as expected, None if it names none or this one is not found.
     """
 
     query: Query

@@ -74,14 +74,16 @@ class Confusion:
 class QuerySummary:
     """The rates of a set of queries.
 
-    `recall_at_1` and `recall_at_5` are shares of the queries that should trigger, `false_triggers` is one of those that
-    should not, and `expected_first` one of those that name the skill that they need. `verdict` is None without limits;
-    `reasons` say why there is no verdict, or which limit is exceeded.
+    `recall_at_1` and `recall_at_5` are shares of the queries that should trigger. `false_triggers` is one of those
+    that should not, `first_of_near_misses` the same with weak matches. `expected_first` is the share of the queries
+    that find the skill that they name as expected first. `verdict` is None without limits; `reasons` say why there is
+    no verdict, or which limit is exceeded.
     """
 
     recall_at_1: Rate
     recall_at_5: Rate
     false_triggers: Rate
+    first_of_near_misses: Rate
     expected_first: Rate
     confusions: tuple[Confusion, ...]
     verdict: Verdict | None
@@ -106,6 +108,7 @@ def summarize(ranked: Sequence[RankedQuery], skills: int, limits: Limits | None 
         recall,
         in_five,
         false,
+        Rate(sum(each.rank == 1 for each in should_not), len(should_not)),
         Rate(sum(each.expected_rank == 1 for each in named), len(named)),
         _confusions(ranked),
         verdict,

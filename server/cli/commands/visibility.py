@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from server.cli.client_choice import name_and_version
+from server.cli.client_choice import chosen_clients
 from server.cli.commands.options import AsJson, Directories, FollowSymlinks, TrustWorkspace
-from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json
+from server.cli.console import EXIT_NO, print_json
 from server.config.bootstrap import open_with_settings
-from skills_core.errors import did_you_mean, similar_to
-
-if TYPE_CHECKING:
-    from server.clients import ClientProfile
 
 __all__ = ["visibility"]
 
@@ -48,10 +44,11 @@ def visibility(
     Clients shorten long lists and descriptions. The report also names skills that clash, and says how to show more.
     """
     from server.cli.served_lists import served_lists
+    from server.clients import KNOWN_CLIENTS
     from server.visibility.json_report import report_object
     from server.visibility.report import visibility_report
 
-    clients = _clients(client or ())
+    clients = chosen_clients(client or ()) or [(known, None) for known in KNOWN_CLIENTS]
     library, settings = open_with_settings(
         directories, follow_symlinks=follow_symlinks, trust_workspace=trust_workspace
     )
@@ -65,16 +62,3 @@ def visibility(
         print_report(console_for_people(), found)
     if fail_on_hidden and any(client.hides_skills for client in found.clients):
         raise SystemExit(EXIT_NO)
-
-
-def _clients(chosen: list[str] | tuple[str, ...]) -> list[tuple[ClientProfile, str | None]]:
-    """Return the chosen clients with their versions, each once; all clients where none is chosen."""
-    from server.clients import KNOWN_CLIENTS, UNKNOWN
-
-    known = {client.key: client for client in (*KNOWN_CLIENTS, UNKNOWN)}
-    clients = dict.fromkeys(map(name_and_version, chosen))
-    for key, _ in clients:
-        if key not in known:
-            hint = did_you_mean(similar_to(key, known), "; did") or f"; known are {', '.join(known)}"
-            fail(f"--client {key[:100]!r} is not known{hint}", EXIT_USAGE)
-    return [(known[key], version) for key, version in clients] or [(client, None) for client in KNOWN_CLIENTS]
