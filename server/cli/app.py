@@ -14,6 +14,7 @@ from server.cli.commands.activate import activate
 from server.cli.commands.catalog import catalog
 from server.cli.commands.guard import guard
 from server.cli.commands.init import init
+from server.cli.commands.lint import lint
 from server.cli.commands.plugin import plugin
 from server.cli.commands.reload import reload
 from server.cli.commands.remote import fetch, verify
@@ -61,7 +62,7 @@ def _options(
 _COMMANDS = (
     *(serve, status, search, catalog, visibility, show, activate, validate, init, trust, reload),
     *(guard, verify, fetch, run),
-    *(triggers,),
+    *(triggers, lint),
 )
 for command in _COMMANDS:
     app.command()(command)

@@ -40,15 +40,15 @@ def usage_file(state: Path) -> Path:
     return state / "usage.db"
 
 
-def read_counts(file: Path) -> dict[str, int]:
-    """Return the counts of the most used skills; none if the file is missing or damaged."""
+def read_counts(file: Path, most: int = MAX_REMEMBERED) -> dict[str, int]:
+    """Return the counts of the `most` used skills; none if the file is missing or damaged."""
     try:
         try:
             file.stat()
         except (FileNotFoundError, NotADirectoryError):
             return {}
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            return {str(key): int(count) for key, count in connection.execute(_MOST, (MAX_REMEMBERED,))}
+            return {str(key): int(count) for key, count in connection.execute(_MOST, (most,))}
     except (OSError, sqlite3.Error, OverflowError, ValueError, TypeError) as error:
         logger.warning("cannot read how often skills were used: %s: %s", file, error)
         return {}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from skills_core.selection import SelectionPolicy, SkillSearch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from skills_core.selection import Match
     from skills_core.skill import Skill
@@ -52,14 +53,20 @@ class SimilarDescriptions:
 
 
 def similar_descriptions(
-    skills: Sequence[Skill], threshold: float = THRESHOLD, max_comparisons: int = MAX_COMPARISONS
+    skills: Sequence[Skill],
+    threshold: float = THRESHOLD,
+    max_comparisons: int = MAX_COMPARISONS,
+    text_of: Callable[[Skill], str] = attrgetter("description"),
 ) -> SimilarDescriptions:
-    """Compare descriptions with all of `skills`: those of the first ones, where there are too many for all."""
+    """Compare descriptions with all of `skills`: those of the first ones, where there are too many for all.
+
+    `text_of` returns the text of a skill that is searched for.
+    """
     search, listed = SkillSearch(many=True), tuple(skills)
     asked = listed[: max_comparisons // max(1, len(listed))]
     found: dict[tuple[int, int], tuple[Skill, Match, float]] = {}
     for skill in asked:
-        matches = search.select(listed, skill.description, _RIVALS)
+        matches = search.select(listed, text_of(skill), _RIVALS)
         own = next((match.score for match in matches if match.skill is skill), 0.0)
         for match in matches:
             if match.skill is not skill and own:
