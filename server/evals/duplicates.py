@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from skills_core.selection.words import fold, query_words
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from skills_core.skill import Skill
 
@@ -51,7 +51,7 @@ def duplicates(skills: Sequence[Skill]) -> tuple[Duplicates, ...]:
     bodies = _groups(skills, (_body_digest(skill) for skill in skills))
     texts = [" ".join(fold(skill.description).split()) for skill in skills]
     # Of equal descriptions, one is compared with the others.
-    distinct = list({text: skill for text, skill in zip(reversed(texts), reversed(skills), strict=True)}.values())[::-1]
+    distinct = list(dict(zip(reversed(texts), reversed(skills), strict=True)).values())[::-1]
     similar = _similar([frozenset(query_words(skill.description)) for skill in distinct])
     return (
         *(Duplicates(DuplicateKind.BODY, group) for group in bodies),
@@ -68,9 +68,9 @@ def _body_digest(skill: Skill) -> bytes | None:
     return sha256(text.encode("utf-8", "surrogatepass")).digest() if text else None
 
 
-def _groups(skills: Sequence[Skill], keys: Iterable[Hashable]) -> list[tuple[Skill, ...]]:
+def _groups(skills: Sequence[Skill], keys: Iterable[str | bytes | None]) -> list[tuple[Skill, ...]]:
     """Return the skills with equal keys, where there are several; None and empty texts equal nothing."""
-    groups: dict[Hashable, list[Skill]] = defaultdict(list)
+    groups: dict[str | bytes, list[Skill]] = defaultdict(list)
     for skill, key in zip(skills, keys, strict=True):
         if key:
             groups[key].append(skill)
@@ -81,8 +81,8 @@ def _similar(words: Sequence[frozenset[str]]) -> list[tuple[list[int], float]]:
     """Return the groups of sets that are connected by shares of at least `NEAR`, each with its smallest such share.
 
     The share is that of the intersection in the union. Such a pair shares one of the rarest fifth of the words of
-    either set (prefix filtering; Chaudhuri, Ganti and Kaushik, 2006), so only sets that share one of these are compared,
-    and those of one group are not compared again.
+    either set (prefix filtering; Chaudhuri, Ganti and Kaushik, 2006), so only sets that share one of these are
+    compared, and those of one group are not compared again.
     """
     counts = Counter(word for each in words for word in each)
     having: dict[str, list[int]] = defaultdict(list)

@@ -105,13 +105,13 @@ def test_a_file_of_queries_that_cannot_be_used_is_reported(catalog: Path, make_s
 
 
 def test_skills_without_a_recorded_use_are_named(tmp_path: Path, catalog: Path) -> None:
-    state = {"XDG_STATE_HOME": str(tmp_path / "state")}
-    assert lint(catalog, **state)["unused"] is None
+    state = str(tmp_path / "state")
+    assert lint(catalog, XDG_STATE_HOME=state)["unused"] is None
     usage = Usage(usage_file(tmp_path / "state/skillserve"))
     usage.add("poems")
     usage.write()
-    assert lint(catalog, **state)["unused"] == ["pdf-reader", "pdf-tools"]
-    assert lint(catalog, **state, SKILLSERVE_USAGE="false")["unused"] is None
+    assert lint(catalog, XDG_STATE_HOME=state)["unused"] == ["pdf-reader", "pdf-tools"]
+    assert lint(catalog, XDG_STATE_HOME=state, SKILLSERVE_USAGE="false")["unused"] is None
 
 
 def test_the_text_says_what_competes_and_why(tmp_path: Path, catalog: Path) -> None:
