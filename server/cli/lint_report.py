@@ -79,8 +79,7 @@ def print_lint(found: CatalogLint) -> None:
 
 def _lines(found: CatalogLint) -> Iterator[str]:
     queries = found.queries
-    asked = f"{queries.asked:,} trigger queries of {queries.files:,} skills"
-    yield f"{len(found.skills):,} skills for models; {asked}"
+    yield f"skills for models: {len(found.skills):,}; skills with trigger queries: {queries.files:,}"
     if found.compared < len(found.skills):
         yield f"The descriptions of the first {found.compared:,} were compared with those of all others."
     yield from _section("Skills that compete", [line for each in found.competing for line in _pair_lines(each)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from server.cli.client_choice import chosen_clients
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from skills_core.library import Library
     from skills_core.skill import Skill
 
-__all__ = ["RankingOptions", "open_skill", "triggers_without_model"]
+__all__ = ["RankingOptions", "open_skill", "require_folder", "triggers_without_model"]
 
 ALL_CLIENTS = "all"
 
@@ -42,6 +43,7 @@ class RankingOptions(NamedTuple):
 
 def triggers_without_model(folder: Path, options: RankingOptions, *, as_json: bool, **flags: object) -> None:
     """Rank the skill in `folder` and print the result; exit with 1 if a limit is exceeded or cannot be judged."""
+    require_folder(folder)
     clients = _clients(options.clients)
     limits = Limits(options.min_recall, options.max_false)
     file, queries = _queries(folder, options.queries)
@@ -57,6 +59,13 @@ def triggers_without_model(folder: Path, options: RankingOptions, *, as_json: bo
         print_triggers(console_for_people(), found)
     if limits != Limits() and found.summary.verdict is not Verdict.PASS:
         raise SystemExit(EXIT_NO)
+
+
+def require_folder(path: Path) -> None:
+    """Exit with a message if there is no folder at `path`."""
+    if not os.path.isdir(path):  # noqa: PTH112 - `Path` raises for paths that cannot be accessed
+        what = "this is no folder; name the folder of the skill" if os.path.lexists(path) else "there is no such folder"
+        fail(f"{path}: {what}", EXIT_USAGE)
 
 
 def open_skill(folder: Path, catalog: Sequence[Path] | None, **flags: object) -> tuple[Library, Settings, Skill]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
-from server.cli.ranked_triggers import open_skill
+from server.cli.ranked_triggers import open_skill, require_folder
 from server.evals.query_drafts import drafts_document, require_no_queries, write_drafts
 from server.listing.runs import runs_unavailable_reason
 from server.transport.signals import until_signalled
@@ -31,6 +31,7 @@ _CHARACTERS_A_TOKEN = 4
 
 def draft_into(folder: Path, catalog: Sequence[Path] | None, *, as_json: bool, **flags: object) -> None:
     """Draft queries for the skill in `folder` and write them to its file; exit with 1 if the model drafts none."""
+    require_folder(folder)
     require_no_queries(folder)
     library, settings, skill = open_skill(folder, catalog, **flags)
     if (reason := runs_unavailable_reason(settings.runs)) or settings.runs.model == CLIENT:

@@ -126,8 +126,7 @@ def _lacking(recall: Rate, false: Rate, skills: int, limits: Limits) -> Iterator
         (false, "should not trigger", both or limits.max_false is not None),
     ):
         if wanted and rate.total < MIN_QUERIES:
-            more = MIN_QUERIES - rate.total
-            yield f"{rate.total} queries {kind}; a verdict takes {more} more"
+            yield f"a verdict takes {MIN_QUERIES} queries that {kind}, {MIN_QUERIES - rate.total} more than there are"
 
 
 def _missed(recall: Rate, false: Rate, limits: Limits) -> Iterator[str]:

@@ -114,7 +114,7 @@ def test_confusions_are_named_by_rival(catalog: Catalog) -> None:
 def test_too_few_queries_carry_no_verdict(catalog: Catalog) -> None:
     few = summarize(ranked(catalog, *queries(7, 8)), 3)
     assert few.verdict is Verdict.NONE
-    assert few.reasons == ("7 queries should trigger; a verdict takes 1 more",)
+    assert few.reasons == ("a verdict takes 8 queries that should trigger, 1 more than there are",)
     assert summarize(ranked(catalog, *queries(7, 8)), 3, Limits(max_false=0.5)).verdict is Verdict.PASS
     assert summarize(ranked(catalog, *queries(7, 8)), 3, Limits(min_recall=0.5)).verdict is Verdict.NONE
 

@@ -117,7 +117,7 @@ def test_skills_without_a_recorded_use_are_named(tmp_path: Path, catalog: Path) 
 def test_the_text_says_what_competes_and_why(tmp_path: Path, catalog: Path) -> None:
     done = run("lint", catalog, XDG_STATE_HOME=str(tmp_path))
     assert done.returncode == 0
-    assert "3 skills for models; 2 trigger queries of 1 skills" in done.stdout
+    assert "skills for models: 3; skills with trigger queries: 1" in done.stdout
     assert "pdf-tools has rank 2 for 'read tables of a pdf'" in done.stdout
     assert "No use of skills is recorded" in done.stdout
 

@@ -163,7 +163,7 @@ def test_limits_decide_the_exit_code(tmp_path: Path, skill: Path, skills: Path) 
 def test_a_limit_that_too_few_queries_cannot_judge_fails(skill: Path, skills: Path) -> None:
     summary = triggers(skill, "--catalog", skills, "--min-recall", 0.1, code=1)["summary"]
     assert summary["verdict"] == "no verdict"
-    assert "takes 6 more" in summary["reasons"][0]
+    assert "6 more than there are" in summary["reasons"][0]
 
 
 def test_the_table_names_rivals_and_says_why_there_is_no_verdict(skill: Path, skills: Path) -> None:
@@ -172,7 +172,7 @@ def test_the_table_names_rivals_and_says_why_there_is_no_verdict(skill: Path, sk
     assert "csv-insights among 3 skills" in done.stdout
     assert "confused with csv-import, which ranks above it for 2" in done.stdout
     assert "1 of 2 = 0.50 (95 %: 0.09 to 0.91)" in done.stdout
-    assert "no verdict: 2 queries should trigger; a verdict takes 6 more" in done.stdout
+    assert "no verdict: a verdict takes 8 queries that should trigger, 6 more than there are" in done.stdout
 
 
 def test_an_expected_skill_that_the_catalog_lacks_is_reported(tmp_path: Path, skill: Path, skills: Path) -> None:
@@ -195,7 +195,10 @@ def test_errors_name_the_file_and_what_was_expected(tmp_path: Path, skill: Path,
     assert "there is no such file" in refusal(skill, "--no-model", "--queries", tmp_path / "none.json")
     assert "is not known; did you mean 'codex'" in refusal(skill, "--no-model", "--client", "codx")
     assert "no SKILL.md in this folder" in refusal(skill.parent, "--no-model", "--queries", file)
-    assert "there is no such directory" in refusal(tmp_path / "none", "--no-model", "--queries", file)
+    assert "there is no such directory" in refusal(skill, "--no-model", "--catalog", tmp_path / "none")
+    assert "none: there is no such folder" in refusal(tmp_path / "none", "--no-model")
+    assert "SKILL.md: this is no folder; name the folder of the skill" in refusal(skill / "SKILL.md", "--no-model")
+    assert "none: there is no such folder" in refusal(tmp_path / "none", "--write-queries")
     file.write_text('[{"query": "q"}]')
     assert "[0]: should_trigger is missing" in refusal(skill, "--no-model")
 
