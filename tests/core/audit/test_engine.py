@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+
+from skills_core.audit.engine import MAX_ALIKE, audit
+from skills_core.audit.finding import Severity
+from skills_core.audit.registry import RULES
+from skills_core.audit.rule import Hit, Rule
+from skills_core.audit.skill_under_audit import AuditedFile, SkillUnderAudit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+
+def skill(**files: str | bytes) -> SkillUnderAudit:
+    return SkillUnderAudit.of(
+        "pdf",
+        [
+            AuditedFile(path, text.encode() if isinstance(text, str) else text)
+            for path, text in {"SKILL.md": "---\nname: pdf\ndescription: d\n---\nBody.\n", **files}.items()
+        ],
+    )
+
+
+def rule(check: Callable[[SkillUnderAudit], Iterable[Hit]]) -> Rule:
+    return Rule("a-rule", Severity.WARNING, "A rule", "Why.", "Fix it.", check)
+
+
+def every(word: str) -> Rule:
+    def check(audited: SkillUnderAudit) -> Iterator[Hit]:
+        for file in audited.texts:
+            place = (file.text or "").find(word)
+            while place >= 0:
+                yield Hit(file, f"has {word}", place)
+                place = (file.text or "").find(word, place + 1)
+
+    return rule(check)
+
+
+def test_a_finding_has_the_line_and_column_of_its_hit() -> None:
+    (found,) = audit(skill(a="one\ntwo bad"), [every("bad")])
+    assert (found.path, found.line, found.column) == ("a", 2, 5)
+    assert (found.rule, found.severity, found.fix) == ("a-rule", Severity.WARNING, "Fix it.")
+    assert str(found) == "a:2:5: warning[a-rule]: has bad"
+
+
+def test_a_hit_on_a_whole_file_has_no_line() -> None:
+    (found,) = audit(skill(a=b"\0"), [rule(lambda audited: [Hit(audited.files["a"], "binary")])])
+    assert (found.line, found.column) == (None, None)
+
+
+def test_a_hit_may_change_severity_and_fix() -> None:
+    hits = [Hit(skill().files["SKILL.md"], "m", 0, Severity.NOTE, "Other fix.")]
+    (found,) = audit(skill(), [rule(lambda _: hits)])
+    assert (found.severity, found.fix) == (Severity.NOTE, "Other fix.")
+
+
+def test_a_fingerprint_survives_lines_above_and_differs_for_each_place() -> None:
+    first, second = audit(skill(a="bad\nbad"), [every("bad")])
+    moved = audit(skill(a="new\n\nbad\nbad"), [every("bad")])
+    assert [each.fingerprint for each in moved] == [first.fingerprint, second.fingerprint]
+    assert first.fingerprint != second.fingerprint
+    (other,) = audit(skill(b="bad"), [every("bad")])
+    assert other.fingerprint != first.fingerprint
+
+
+def test_many_alike_findings_end_in_their_number() -> None:
+    found = audit(skill(a="bad\n" * 1000), [every("bad")])
+    assert len(found) == MAX_ALIKE + 1
+    assert found[-1].message == f"and {1000 - MAX_ALIKE} more findings of this rule in this file"
+
+
+def test_a_rule_that_fails_is_an_error_because_the_skill_was_not_checked() -> None:
+    def check(_: SkillUnderAudit) -> Iterator[Hit]:
+        raise RecursionError
+
+    (found,) = audit(skill(), [rule(check)])
+    assert (found.severity, found.rule) == (Severity.ERROR, "a-rule")
+    assert "RecursionError" in found.message
+
+
+def test_a_file_that_cannot_be_read_fails_closed() -> None:
+    unread = SkillUnderAudit.of("pdf", [*skill().files.values(), AuditedFile("x.py", fault="reading is not permitted")])
+    (found,) = [each for each in audit(unread) if each.rule == "unread-file"]
+    assert found.severity is Severity.ERROR
+    assert "reading is not permitted" in found.message
+
+
+def test_one_invalid_byte_hides_no_script_and_no_markdown_from_the_rules() -> None:
+    files = skill(**{"a.py": b"bad\xff", "b.md": b"bad\0", "c.bin": b"bad\xff", "d": b"#!/bin/sh\nbad\xff"})
+    assert [each.path for each in audit(files, [every("bad")])] == ["a.py", "b.md", "d"]
+
+
+def test_utf_16_is_text() -> None:
+    assert audit(skill(a="bad".encode("utf-16")), [every("bad")])
+
+
+def test_a_skill_without_its_skill_md_is_audited_all_the_same() -> None:
+    alone = SkillUnderAudit.of("x", [AuditedFile("a", b"bad")])
+    assert audit(alone, [every("bad")])
+    assert (alone.main, alone.body) == (None, "")
+
+
+def test_the_body_of_a_skill_md_that_cannot_be_parsed_is_its_whole_text() -> None:
+    broken = SkillUnderAudit.of("x", [AuditedFile("SKILL.md", b"---\nname: x\nno end")])
+    assert broken.body == "---\nname: x\nno end"
+
+
+@pytest.mark.parametrize("each", RULES, ids=[each.id for each in RULES])
+def test_every_rule_says_what_why_and_how_to_fix_it(each: Rule) -> None:
+    assert each.id.replace("-", "").isalnum()
+    assert each.id.islower()
+    assert each.title
+    assert each.why.endswith(".")
+    assert each.fix.endswith(".")
+    assert each.security_severity is None or 0 < each.security_severity <= 10
+
+
+def test_the_ids_of_rules_are_unique() -> None:
+    assert len({each.id for each in RULES}) == len(RULES)
+
+
+def test_findings_are_values() -> None:
+    (found,) = audit(skill(a="bad"), [every("bad")])
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.line = 1  # type: ignore[misc]
