@@ -11,6 +11,7 @@ import typer
 
 from server import __version__
 from server.cli.commands.activate import activate
+from server.cli.commands.audit import audit
 from server.cli.commands.catalog import catalog
 from server.cli.commands.guard import guard
 from server.cli.commands.init import init
@@ -63,6 +64,7 @@ _COMMANDS = (
     *(serve, status, search, catalog, visibility, show, activate, validate, init, trust, reload),
     *(guard, verify, fetch, run),
     *(triggers, lint),
+    audit,
 )
 for command in _COMMANDS:
     app.command()(command)

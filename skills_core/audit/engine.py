@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skills_core.audit.finding import Finding, Severity
-from skills_core.audit.registry import RULES
+from skills_core.audit.registry import RULES, RULES_BY_ID
 from skills_core.audit.rule import Hit, Rule
+from skills_core.audit.suppressions import apply_suppressions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -28,10 +29,14 @@ _RULE_FAILED = "rule-failed"
 
 
 def audit(skill: SkillUnderAudit, rules: Sequence[Rule] = RULES) -> tuple[Finding, ...]:
-    """Return what the rules find in a skill, in order of path, line, column and rule."""
-    findings = [finding for rule in rules for finding in _findings(rule, _hits(rule, skill))]
+    """Return what the rules find in a skill, suppressed findings included, in order of path, line, column and rule."""
+    known = RULES_BY_ID.keys() | {rule.id for rule in rules}
+    findings: list[Finding] = []
+    for rule in rules:
+        hits = _numbered(_finding(rule, hit) for hit in _hits(rule, skill))
+        findings += _capped(apply_suppressions(hits, skill, known))
     findings.sort(key=lambda each: (each.path, each.line or 0, each.column or 0, each.rule))
-    return _numbered(findings)
+    return tuple(findings)
 
 
 def _hits(rule: Rule, skill: SkillUnderAudit) -> Iterator[Hit]:
@@ -44,19 +49,21 @@ def _hits(rule: Rule, skill: SkillUnderAudit) -> Iterator[Hit]:
         yield Hit(main, message, severity=Severity.ERROR, evidence=_RULE_FAILED)
 
 
-def _findings(rule: Rule, hits: Iterable[Hit]) -> Iterator[Finding]:
-    counts: Counter[str] = Counter()
-    last: dict[str, Finding] = {}
-    for hit in hits:
-        path = hit.file.path
-        counts[path] += 1
-        if counts[path] <= MAX_ALIKE:
-            last[path] = _finding(rule, hit)
-            yield last[path]
-    for path, count in counts.items():
-        if count > MAX_ALIKE:
-            more = f"and {count - MAX_ALIKE} more findings of this rule in this file"
-            yield replace(last[path], message=more, fingerprint=_digest(rule.id, path, "more"))
+def _capped(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the first findings of one rule in each file, and the number of the others."""
+    alike: dict[str, list[Finding]] = {}
+    for finding in findings:
+        if finding.suppressed:
+            yield finding
+        else:
+            alike.setdefault(finding.path, []).append(finding)
+    for path, found in alike.items():
+        yield from found[:MAX_ALIKE]
+        if len(found) > MAX_ALIKE:
+            more = f"and {len(found) - MAX_ALIKE} more findings of this rule in this file"
+            worst = max((each.severity for each in found), key=lambda severity: severity.rank)
+            last = found[MAX_ALIKE]
+            yield replace(last, severity=worst, message=more, fingerprint=_digest(last.rule, path, "more"))
 
 
 def _finding(rule: Rule, hit: Hit) -> Finding:
@@ -80,13 +87,10 @@ def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def _numbered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return the findings with their fingerprints made unique: equal lines differ by their number in the file."""
+def _numbered(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the findings with unique fingerprints: equal lines of a file differ by their number."""
     seen: Counter[str] = Counter()
-    numbered: list[Finding] = []
     for finding in findings:
         seen[finding.fingerprint] += 1
         number = seen[finding.fingerprint]
-        fingerprint = finding.fingerprint if number == 1 else _digest(finding.fingerprint, str(number))
-        numbered.append(replace(finding, fingerprint=fingerprint))
-    return tuple(numbered)
+        yield finding if number == 1 else replace(finding, fingerprint=_digest(finding.fingerprint, str(number)))

@@ -5,7 +5,20 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from skills_core.audit.rules import unread_files
+from skills_core.audit.rules import (
+    commands,
+    descriptions,
+    exfiltration,
+    grants,
+    hidden_text,
+    injection,
+    menus,
+    pre_execution,
+    references,
+    size,
+    unread_files,
+)
+from skills_core.audit.suppressions import invalid_suppressions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,7 +27,21 @@ if TYPE_CHECKING:
 
 __all__ = ["RULES", "RULES_BY_ID"]
 
-RULES: Final[tuple[Rule, ...]] = (*unread_files.RULES,)
+_OF_SUBJECTS: Final[tuple[Rule, ...]] = (
+    *hidden_text.RULES,
+    *injection.RULES,
+    *exfiltration.RULES,
+    *commands.RULES,
+    *pre_execution.RULES,
+    *grants.RULES,
+    *unread_files.RULES,
+    *descriptions.RULES,
+    *size.RULES,
+    *references.RULES,
+    *menus.RULES,
+)
+
+RULES: Final[tuple[Rule, ...]] = (*_OF_SUBJECTS, invalid_suppressions([rule.id for rule in _OF_SUBJECTS]))
 """All rules, in the order of the documentation."""
 
 RULES_BY_ID: Final[Mapping[str, Rule]] = MappingProxyType({rule.id: rule for rule in RULES})

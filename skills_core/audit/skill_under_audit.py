@@ -9,9 +9,11 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from skills_core.audit.search import plain_prose
 from skills_core.diagnostics import printable
 from skills_core.disk.names import EVALS, MAIN_FILE, MAIN_FILE_LOWERCASE
 from skills_core.format.instructions import parse_instructions
+from skills_core.mentions.markdown import without_fences
 from skills_core.sources import Strictness
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ _SCRIPTS = (
 )
 _SHEBANG = b"#!"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_CONTINUED = re.compile(r"\\\n|(?<=[ \t])[`^]\n")
+# A command goes on in the next line after `\`, in PowerShell after a backtick, in batch files after `^`.
 _LINE_END = re.compile("\n")
 
 
@@ -89,6 +93,21 @@ class AuditedFile:
             return None if b"\0" in self.raw else self.raw.decode("utf-8")
         except UnicodeDecodeError:
             return None
+
+    @cached_property
+    def prose(self) -> str:
+        """The text as a reader takes it, in one alphabet and without markup, with the same positions."""
+        return plain_prose(self.text or "")
+
+    @cached_property
+    def commands(self) -> str:
+        """The text with each command on one line, with the same positions: continued lines are joined."""
+        return _CONTINUED.sub("  ", self.text or "").replace("\r", " ")
+
+    @cached_property
+    def unfenced(self) -> str:
+        """The text of a Markdown file with blanks for fenced code, with the same positions."""
+        return without_fences(self.text or "")
 
     @cached_property
     def lines(self) -> tuple[str, ...]:

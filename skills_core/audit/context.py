@@ -1,0 +1,60 @@
+"""Weigh a hit by where it stands: documentation and negation lower its severity, and nothing removes it.
+
+A model follows what SKILL.md says, so documentation lowers nothing there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skills_core.audit.finding import Severity
+from skills_core.audit.search import is_found
+
+if TYPE_CHECKING:
+    from skills_core.audit.skill_under_audit import AuditedFile, SkillUnderAudit
+
+__all__ = ["is_negated", "severity_at"]
+
+_SENTENCE = 160
+# Characters before a hit that may negate it.
+
+_NEGATION = (
+    r"\b(?:never|(?:do|does|must|should|shall|may|can|will|would|is|are)(?: not|n't)|cannot|dont|avoid"
+    r"|refuse to|forbid(?:s|den)?"
+    r"|block(?:s|ed)?|den(?:y|ies|ied)|reject(?:s|ed)?|prevent(?:s|ed)?|instead of|rather than"
+    r"|not allowed|prohibited)\b"
+)
+_DOUBLE = (
+    r"(?:forget|hesitate|fail|omit|skip|neglect|stop|refrain|mention|tell|warn|ask|wait)\b"
+    r"|[;,:]\s*(?:just|then|but|simply|instead)\b"
+)
+# What turns a negation round: "never forget to".
+
+_COMMENT = ("#", "//", "*", "--", "REM ", '"""')
+
+
+def severity_at(skill: SkillUnderAudit, file: AuditedFile, start: int, severity: Severity) -> Severity:
+    """Return the severity of a hit at a position of a file."""
+    if is_negated(file, start):
+        return Severity.NOTE
+    if skill.is_main(file) or not (file.is_eval or _is_documentation(file, start)):
+        return severity
+    return severity.demoted
+
+
+def is_negated(file: AuditedFile, start: int) -> bool:
+    """Tell whether the sentence says not to do what begins at `start`."""
+    before = file.prose[max(0, start - _SENTENCE) : start]
+    sentence = before[max(before.rfind(end) + 1 for end in ("\n", ". ", "! ", "? ", "; ")) :]
+    return is_found(_NEGATION, sentence) and not is_found(_DOUBLE, sentence)
+
+
+def _is_documentation(file: AuditedFile, start: int) -> bool:
+    """Tell whether a position is in an example or a quote of a Markdown file, or in a comment of a script."""
+    line = file.line_at(start).lstrip()
+    if file.is_markdown:
+        text = file.text or ""
+        in_fence = not text[start].isspace() and file.unfenced[start].isspace()
+        before = file.text[file.start_of(file.place_of(start)[0]) : start] if file.text else ""
+        return in_fence or line.startswith((">", "|")) or before.count("`") % 2 == 1 or before.count('"') % 2 == 1
+    return file.is_script and line.startswith(_COMMENT)

@@ -1,0 +1,198 @@
+"""Phrases that turn the model against its user: overridden instructions, concealed harm, invented authority."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skills_core.audit.context import severity_at
+from skills_core.audit.finding import Severity
+from skills_core.audit.patterns import Pattern, prose_of, search_for, shown
+from skills_core.audit.rule import Hit, Rule
+from skills_core.audit.search import find, is_found
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skills_core.audit.skill_under_audit import SkillUnderAudit
+
+__all__ = ["RULES"]
+
+_NEAR = 400
+# Characters around a request for silence in which a harmful act counts as what it hides.
+
+_ORDERS = (
+    r"(?:instructions?|rules|prompts?|guidelines?|directions?|constraints?|guardrails?|polic(?:y|ies)"
+    r"|restrictions|safeguards|training|programming)"
+)
+_OTHERS = (
+    r"(?:previous|prior|earlier|above|preceding|existing|original|other|current|system|safety|security"
+    r"|developer|your|the user's|user)"
+)
+
+_OVERRIDE = (
+    Pattern(
+        r"\b(?:ignore|disregard|forget|override|discard|set aside|pay no attention to"
+        r"|stop following)\s+(?:(?:all|any|every|the|of|these|those"
+        rf"|each)\s+){{0,3}}{_OTHERS}\s+(?:\w+\s+){{0,2}}{_ORDERS}\b",
+        "tells the model to drop its instructions",
+    ),
+    Pattern(
+        r"\b(?:ignore|disregard|forget)\s+(?:everything|anything|all)\s+(?:you (?:were|have been|are) told"
+        r"|(?:that (?:was|came) )?(?:above|before|prior|previously|earlier))\b",
+        "tells the model to drop its instructions",
+    ),
+    Pattern(
+        r"\b(?:bypass|disable|circumvent|turn off|switch off|evade)\s+(?:\w+\s+){0,2}(?:safety|security"
+        r"|content|permission|approval|confirmation|consent)\s+(?:\w+\s+){0,1}(?:checks?|filters?|guidelines?"
+        r"|prompts?|polic(?:y|ies)|controls?|measures?|restrictions?|mechanisms?|guardrails?)\b",
+        "tells the model to bypass a safeguard",
+        Severity.WARNING,
+    ),
+    Pattern(
+        r"\byou are (?:now|no longer)\s+(?:\w+\s+){0,3}(?:dan|jailbroken|unrestricted|unfiltered|bound by"
+        r"|restricted by|limited by|in developer mode|in god mode|in admin mode)\b",
+        "gives the model another role without limits",
+    ),
+    Pattern(
+        r"\b(?:enter|enable|activate|switch to)\s+(?:god|jailbreak|unrestricted|dan)\s+mode\b",
+        "gives the model another role without limits",
+        Severity.WARNING,
+    ),
+    Pattern(
+        r"\b(?:reveal|print|output|repeat|show|send|leak|disclose)\s+(?:me\s+)?(?:your"
+        r"|the)\s+(?:\w+\s+){0,2}(?:system prompt|system message|hidden instructions|initial instructions)\b",
+        "asks for the system prompt",
+        Severity.WARNING,
+    ),
+    Pattern(
+        r"\b(?:these|this skill's|the following|my|our)\s+(?:instructions?"
+        r"|rules)\s+(?:\w+\s+){0,2}(?:override|supersede|take precedence over|replace"
+        r"|outrank)\s+(?:\w+\s+){0,3}(?:instructions?|rules|prompts?|guidelines?|polic(?:y|ies))\b",
+        "claims to outrank other instructions",
+        Severity.WARNING,
+    ),
+)
+
+_AUTHORITY = (
+    Pattern(
+        r"<\|?(?:im_start|start_header_id)\|?>\s*system\b|\[/?INST\]|<<SYS>>|<\|(?:system|endoftext)\|>",
+        "imitates the control tokens of a model",
+    ),
+    Pattern(
+        r"</?(?:system-reminder|system_prompt|system-prompt|admin|developer-message|anthropic[\w-]*instructions?)>",
+        "imitates a message of the host",
+    ),
+    Pattern(
+        r"^[ \t]*\W{0,4}(?:system|admin(?:istrator)?|developer|anthropic|openai|root"
+        r"|security team)[ \t]+(?:override|notice|message|directive|command|instruction|alert)\b\W{0,4}:",
+        "imitates a message of an authority",
+    ),
+    Pattern(
+        r"\b(?:anthropic|openai|google|microsoft|your (?:developers?|creators?|administrator|operator)"
+        r"|the (?:system )?administrator|the security team|it department|legal department"
+        r"|management)\s+(?:has|have|hereby)\s+(?:\w+\s+){0,2}(?:authori[sz]ed|approved|granted|instructed"
+        r"|ordered|mandated|sanctioned|cleared)\b",
+        "claims that an authority allowed it",
+    ),
+    Pattern(
+        r"\b(?:the|this|your)\s+users?\s+(?:has|have)\s+(?:already\s+|previously\s+|explicitly\s+"
+        r"|fully\s+){1,2}(?:authori[sz]ed|approved|consented|agreed|granted|given)\b.{0,60}\b(?:all|any|every"
+        r"|full|future|unlimited|without)\b",
+        "claims that the user has agreed to everything",
+    ),
+    Pattern(
+        r"\b(?:pre-?(?:approved|authori[sz]ed)|authori[sz]ed|approved|mandated|required)\s+by\s+(?:anthropic"
+        r"|openai|the (?:system )?administrator|(?:the )?(?:it )?security team|your developers?)\b",
+        "claims that an authority allowed it",
+    ),
+)
+
+_PEOPLE = (
+    r"(?:the |your |any |a )?(?:users?|humans?|operators?|owner|developer|person|people|anyone|anybody"
+    r"|them|reviewer|administrator)"
+)
+_SILENCE = (
+    r"\b(?:do not|don't|never|must not|should not|without)\s+(?:ever\s+)?(?:tell(?:ing)?|inform(?:ing)?"
+    r"|notify(?:ing)?|alert(?:ing)?|warn(?:ing)?|mention(?:ing)?|show(?:ing)?|reveal(?:ing)?|disclos(?:e"
+    r"|ing)|report(?:ing)?|let(?:ting)?|ask(?:ing)?)\s+(?:(?:this|it|that|any of this|these|the \w+"
+    rf"|about \w+)\s+){{0,2}}(?:to\s+)?{_PEOPLE}\b"
+    r"|\b(?:do not|don't|never)\s+(?:mention|disclose|reveal|report|log|display|show|explain)\s+(?:this"
+    r"|it|that|these|any of this)\b"
+    r"|\b(?:silently|secretly|covertly|stealthily|surreptitiously|quietly)\s+(?:\w+\s+){0,1}(?:send"
+    r"|upload|post|copy|read|collect|gather|delete|remove|run|execute|install|download|add|append|modify"
+    r"|change|edit|write|forward|include|attach|disable|fetch|call|record|log)\b"
+    rf"|\b(?:hide|conceal|keep)\s+(?:this|it|that|these|the \w+)\s+(?:\w+\s+){{0,2}}(?:from|hidden from"
+    rf"|secret from)\s+{_PEOPLE}\b"
+    rf"|\bwithout\s+{_PEOPLE}(?:'s)?\s+(?:knowledge|knowing|consent|permission|noticing|being aware)\b"
+)
+_HARM = (
+    r"\b(?:send|upload|post|exfiltrat\w*|transmit|forward|leak|e-?mail|copy|append|attach"
+    r"|include)\b.{0,80}\b(?:api[ _-]?keys?|tokens?|secrets?|credentials?|passwords?|private keys?"
+    r"|ssh keys?|environment variables|env vars|\.env|cookies|wallet|seed phrase|conversation"
+    r"|chat history|source code|file contents?|personal data|user(?:'s)? data)\b"
+    r"|(?:~|\$HOME|/home/\w+|/root)/\.(?:ssh|aws|gnupg|kube|config/gcloud|netrc|npmrc|pypirc)\b"
+    r"|\bid_(?:rsa|ed25519)\b|/etc/(?:shadow|passwd)\b"
+    r"|\b(?:curl|wget|nc|ncat|invoke-webrequest)\b[^\n]{0,80}https?://"
+    r"|\b(?:send|upload|post|submit|forward|transmit|report)\b[^\n]{0,80}https?://"
+    r"|\brm\s+-[a-z]*[rf]|\b(?:delete|wipe|erase|destroy|overwrite|encrypt)\s+(?:\w+\s+){0,3}(?:files?"
+    r"|logs?|history|backups?|database|data|repository|evidence)\b"
+    r"|\b(?:disable|stop|kill|uninstall)\s+(?:\w+\s+){0,2}(?:antivirus|firewall|logging|audit|monitoring"
+    r"|security|defender)\b"
+    r"|\b(?:crontab|authorized_keys|\.bashrc|\.zshrc|\.profile|launchagents|settings\.json|claude\.md|agents\.md)\b"
+    r"|\b(?:download|install|run|execute)\s+(?:\w+\s+){0,4}(?:payload|backdoor|binary|script from|miner"
+    r"|malware|reverse shell)\b"
+    r"|\bbase64\s+(?:-d|--decode|-D)\b"
+)
+
+
+def _concealed(skill: SkillUnderAudit) -> Iterator[Hit]:
+    """Find requests for silence: an error beside a harmful act, a note alone, since many skills ask for quiet work."""
+    for file in skill.texts:
+        if file.is_script and not skill.is_main(file):
+            continue
+        harms = [each.start for each in find(_HARM, file.prose)]
+        seen: set[int] = set()
+        for found in find(_SILENCE, file.prose):
+            line = file.place_of(found.start)[0]
+            near = next((at for at in harms if abs(at - found.start) <= _NEAR), None)
+            if near is None and not is_found(rf"\b{_PEOPLE}\b", found.text):
+                continue
+            if near is None:
+                severity, what = Severity.NOTE, "asks for silence towards the user"
+            else:
+                severity = severity_at(skill, file, found.start, Severity.ERROR)
+                what = f"hides a harmful act (line {file.place_of(near)[0]}) from the user"
+            if line not in seen:
+                seen.add(line)
+                yield Hit(file, f"{what}: {shown(found.text)}", found.start, severity)
+
+
+RULES = (
+    Rule(
+        "instruction-override",
+        Severity.ERROR,
+        "Instructions that override others",
+        "A skill that tells the model to drop its instructions or safeguards takes control of the session.",
+        "Remove the sentence. Quote an attack as an example in a reference file, not in SKILL.md.",
+        search_for(_OVERRIDE, prose_of),
+        8.5,
+    ),
+    Rule(
+        "concealed-act",
+        Severity.ERROR,
+        "Silence about a harmful act",
+        "An instruction to hide an upload, a deletion or the reading of secrets serves an attacker, not the user.",
+        "Remove the request for silence, or the act; say openly what the skill sends, deletes and reads.",
+        _concealed,
+        8.5,
+    ),
+    Rule(
+        "fake-authority",
+        Severity.ERROR,
+        "Invented authority",
+        "Text that imitates the host, or claims an approval, makes the model do what its user never allowed.",
+        "Remove the claim; only the host and the user can give permissions.",
+        search_for(_AUTHORITY, prose_of),
+        8.0,
+    ),
+)

@@ -1,0 +1,124 @@
+"""The files of a skill: links to files that are missing, files that nothing names, chains of references."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING
+
+from skills_core.audit.finding import Severity
+from skills_core.audit.links import links_of, named_files, resolve
+from skills_core.audit.rule import Hit, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skills_core.audit.skill_under_audit import AuditedFile, SkillUnderAudit
+
+__all__ = ["RULES"]
+
+_KNOWN_NAME_TEXT = (
+    "license licence notice copying readme changelog contributing authors security skill codeowners __init__ package"
+    " package-lock requirements pyproject uv setup tsconfig makefile dockerfile third_party_notices"
+)
+_KNOWN_NAMES = frozenset(_KNOWN_NAME_TEXT.split())
+# Files that people and programs find by their names.
+
+_MAX_FILES = 500
+# Above this number, a comparison of every file with every text would take too long; such a skill cannot be published.
+
+
+def _missing(skill: SkillUnderAudit) -> Iterator[Hit]:
+    for file in skill.texts:
+        if file.is_eval:
+            continue
+        for link in links_of(file):
+            if resolve(skill, file, link.target) is None:
+                outside = posixpath.normpath(link.target).startswith("..") and not posixpath.dirname(file.path)
+                what = "leads out of the skill" if outside else "leads to no file of the skill"
+                # A path in a code span may be an example, or a file that the skill writes.
+                severity = Severity.NOTE if link.in_code else Severity.WARNING
+                yield Hit(file, f"the link to {link.target[:200]!r} {what}", link.start, severity)
+
+
+def _reached(skill: SkillUnderAudit) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the files that SKILL.md names, and those that these name, at any distance."""
+    main = skill.main
+    if main is None or len(skill.files) > _MAX_FILES:
+        return frozenset(skill.files), frozenset(skill.files)
+    direct = named_files(skill, main) | frozenset(
+        path for path in skill.files if any(path == each.removeprefix("./") for each in skill.frontmatter.references)
+    )
+    reached, waiting = set(direct), [*sorted(direct)]
+    while waiting:
+        file = skill.files[waiting.pop()]
+        new = named_files(skill, file) - reached if file.text is not None else frozenset()
+        reached |= new
+        waiting += sorted(new)
+    return direct, frozenset(reached - {main.path})
+
+
+def _deep(skill: SkillUnderAudit) -> Iterator[Hit]:
+    direct, reached = _reached(skill)
+    for path in sorted(reached - direct):
+        file = skill.files[path]
+        if file.is_markdown and not file.is_eval and not _is_listed_folder(skill, file):
+            by = next(
+                (each for each in sorted(direct) if path in named_files(skill, skill.files[each])), "another file"
+            )
+            message = f"SKILL.md does not name this file, only {by} does"
+            yield Hit(file, message)
+
+
+def _unnamed(skill: SkillUnderAudit) -> Iterator[Hit]:
+    _, reached = _reached(skill)
+    for file in skill.files.values():
+        stem = file.name.partition(".")[0].casefold()
+        known = skill.is_main(file) or file.path in reached or stem in _KNOWN_NAMES or file.name.startswith(".")
+        known = known or file.is_eval or file.link is not None or _is_listed_folder(skill, file)
+        if not known and not _is_imported(skill, file, reached):
+            yield Hit(file, "no file that the model reads names this file")
+
+
+def _is_listed_folder(skill: SkillUnderAudit, file: AuditedFile) -> bool:
+    """Tell whether SKILL.md names a folder above a file, as `assets/`: the model lists it."""
+    parts = file.path.split("/")[:-1]
+    above = ("/".join(parts[: number + 1]) + "/" for number in range(len(parts)))
+    return any(folder in skill.body for folder in above)
+
+
+def _is_imported(skill: SkillUnderAudit, file: AuditedFile, reached: frozenset[str]) -> bool:
+    """Tell whether the stem of a file is a word of a program that the skill names, which may import or read it."""
+    stem = file.name.rpartition(".")[0] or file.name
+    return any(
+        stem in (skill.files[path].text or "")
+        for path in skill.files
+        if path != file.path and skill.files[path].is_script and (path in reached or file.is_script)
+    )
+
+
+RULES = (
+    Rule(
+        "missing-file",
+        Severity.WARNING,
+        "Link to a missing file",
+        "The model tries to read the file, fails, and goes on without what the file should say.",
+        "Correct the path (it is relative to the skill's folder), add the file, or remove the link.",
+        _missing,
+    ),
+    Rule(
+        "unnamed-file",
+        Severity.NOTE,
+        "File that nothing names",
+        "A model opens only files that it knows of; other files are dead weight, and a place to hide things.",
+        "Name the file in SKILL.md and say when to read or run it, or remove it.",
+        _unnamed,
+    ),
+    Rule(
+        "deep-reference",
+        Severity.WARNING,
+        "Reference of a reference",
+        "Models often read nested references in part or not at all.",
+        "Name the file in SKILL.md itself: keep references one level deep.",
+        _deep,
+    ),
+)

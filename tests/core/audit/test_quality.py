@@ -1,0 +1,115 @@
+"""Rules about the writing of a skill: grants, description, size, files, menus."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from skills_core.audit.rules.size import MAX_LINES, MAX_TOKENS, estimated_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skills_core.audit.finding import Finding
+
+    Found = Callable[..., tuple[Finding, ...]]
+    Severities = Callable[..., dict[str, str]]
+
+
+def test_a_good_skill_has_no_findings(found_in: Found) -> None:
+    files = {"scripts/run.py": "import helper\n", "scripts/helper.py": "", "references/forms.md": "x", "LICENSE": "x"}
+    assert found_in("Run `scripts/run.py`; read [forms](references/forms.md) for forms.\n", files) == ()
+
+
+@pytest.mark.parametrize(
+    "grant",
+    ["*", "Bash", "Bash(*)", "Bash(*:*)", "Bash(python3:*)", "Bash(sudo *)", "mcp__*", "mcp__github__*", "Write(/**)"],
+)
+def test_an_over_wide_grant_is_found(severities: Severities, grant: str) -> None:
+    assert severities(head=f'allowed-tools: ["{grant}"]\n') == {"wildcard-grant": "warning"}
+
+
+@pytest.mark.parametrize("grant", ["Bash(git:*)", "Bash(git status)", "Read", "Write(docs/**)", "mcp__github__search"])
+def test_a_narrow_grant_is_accepted(severities: Severities, grant: str) -> None:
+    assert severities(head=f'allowed-tools: ["{grant}"]\n') == {}
+
+
+def test_a_tool_that_is_not_granted_is_found(severities: Severities) -> None:
+    text = "Ask with the AskUserQuestion tool, and read with the Read tool.\n"
+    assert severities(text, head="allowed-tools: Read\n") == {"undeclared-tool": "warning"}
+    assert severities(text, head="allowed-tools: Read AskUserQuestion\n") == {}
+    assert severities(text) == {}
+
+
+@pytest.mark.parametrize("text", ["Helps with PDFs.", "PDF tools", "Process data."])
+def test_a_vague_description_is_found(severities: Severities, text: str) -> None:
+    assert severities(description=text)["vague-description"] == "warning"
+
+
+def test_a_description_says_what_and_when(severities: Severities) -> None:
+    what = "Extracts text and tables from PDF files, fills forms, and merges documents."
+    assert severities(description=what) == {"description-without-when": "warning"}
+    assert severities(description=f"{what} Use when the user mentions PDFs.") == {}
+    assert severities(description=what, head="disable-model-invocation: true\n") == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Always use this skill before any other tool.",
+        "Use this skill for every user request.",
+        "Formats output. Use for everything.",
+        "Use when answering, regardless of the topic.",
+    ],
+)
+def test_a_description_that_claims_every_task_is_found(severities: Severities, text: str) -> None:
+    assert severities(description=text)["catch-all-description"] == "warning"
+
+
+def test_a_body_is_measured_in_lines_and_tokens(severities: Severities) -> None:
+    assert severities("x\n" * (MAX_LINES + 1)) == {"long-body": "warning"}
+    assert severities("word " * MAX_TOKENS) == {"long-body": "warning"}
+    assert severities("x\n" * (MAX_LINES - 1)) == {}
+
+
+def test_tokens_are_estimated_by_script() -> None:
+    assert [estimated_tokens(text) for text in ("", "abcd", "abcde", "漢字")] == [0, 1, 2, 2]
+
+
+def test_a_link_to_a_missing_file_is_found(found_in: Found) -> None:
+    found = found_in("See [forms](forms.md), `scripts/x.py` and [the site](https://example.com/a.md).\n")
+    assert [(each.rule, each.severity) for each in found] == [("missing-file", "warning"), ("missing-file", "note")]
+
+
+def test_a_link_in_an_example_or_with_a_placeholder_is_no_link(severities: Severities) -> None:
+    assert severities("```\n[a](missing.md)\n```\n[b]({path}) [c](#top) [d](mailto:a@example.com) `[e](x.md)`\n") == {}
+
+
+def test_a_link_is_relative_to_its_file_or_to_the_skill(severities: Severities) -> None:
+    files = {"references/a.md": "[b](b.md) [c](references/c.md)", "references/b.md": "x", "references/c.md": "x"}
+    assert severities("[a](references/a.md) [b](references/b.md) [c](references/c.md) [r](references/)", files) == {}
+
+
+def test_a_file_that_nothing_names_is_found(found_in: Found) -> None:
+    (found,) = found_in("x", {"references/lost.md": "x", "README.md": "x", "evals/evals.json": "{}"})
+    assert (found.rule, found.path, found.severity) == ("unnamed-file", "references/lost.md", "note")
+
+
+def test_a_file_in_a_folder_that_is_named_counts_as_named(severities: Severities) -> None:
+    assert severities("Copy a font from `assets/fonts/`.", {"assets/fonts/a.ttf": b"\0"}) == {}
+
+
+def test_a_reference_that_only_a_reference_names_is_too_deep(found_in: Found) -> None:
+    files = {"references/a.md": "[b](b.md)", "references/b.md": "x"}
+    (found,) = found_in("[a](references/a.md)", files)
+    assert (found.rule, found.path) == ("deep-reference", "references/b.md")
+    assert "references/a.md" in found.message
+
+
+def test_a_menu_without_a_default_is_found(severities: Severities) -> None:
+    # The example of the guide to best practices.
+    menu = "You can use pypdf, pdfplumber, PyMuPDF, or pdf2image to read a file."
+    assert severities(menu) == {"option-menu": "note"}
+    assert severities("Use pdfplumber for text extraction. For scans, use pdf2image instead.") == {}
+    assert severities(f"{menu} Prefer pdfplumber.") == {}
