@@ -122,6 +122,7 @@ class Reason(StrEnum):
     UNMET_REQUIREMENT = "unmet_requirement"
     CIRCULAR_REQUIREMENT = "circular_requirement"
     BUNDLED_NOT_ALLOWED = "bundled_not_allowlisted"
+    AUDIT_FINDING = "audit_finding"
     # Sources
     MISSING_DIRECTORY = "missing_directory"
     NOT_A_DIRECTORY = "not_a_directory"

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from operator import is_
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
 
 from skills_core.catalog_builder import build_catalog, update_catalog
 from skills_core.loading.discovery import LoadedSource, load_source, reload_source
@@ -18,10 +19,13 @@ if TYPE_CHECKING:
 
     from skills_core.catalog import Catalog
     from skills_core.gates import Environment
-    from skills_core.skill import Skill
+    from skills_core.skill import Skill, SkillContent
     from skills_core.sources import Source
 
-__all__ = ["Change", "Library", "load_catalog"]
+__all__ = ["Change", "Library", "Review", "load_catalog"]
+
+Review: TypeAlias = "Callable[[Source, SkillContent], SkillContent]"
+"""A function that returns a loaded content with its own diagnostics and exclusion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +66,21 @@ class Library:
     state. `reload` may be called from any thread; calls are serialized.
     """
 
-    def __init__(self, sources: Sequence[Source], environment: Callable[[], Environment]) -> None:
-        """Load all sources; `environment` is called for each load, and returns what gates are evaluated against."""
+    def __init__(
+        self, sources: Sequence[Source], environment: Callable[[], Environment], review: Review | None = None
+    ) -> None:
+        """Load all sources; `environment` is called for each load, and returns what gates are evaluated against.
+
+        `review` is called for each content that was loaded anew, and may add diagnostics and an exclusion.
+        """
         self._environment = environment
+        self._review = review
         self._lock = threading.Lock()
         self._known = environment()
         self._sources = tuple(sources)
         self._loaded = [_load(source, self._known) for source in self._sources]
-        self._catalog = build_catalog(self._loaded, self._known)
+        self._reviewed = [self._with_review(each, None, each) for each in self._loaded]
+        self._catalog = build_catalog(self._reviewed, self._known)
 
     def __repr__(self) -> str:
         return f"<Library {', '.join(str(source.root) for source in self.sources)}: {self._catalog!r}>"
@@ -109,12 +120,34 @@ class Library:
             before = self._catalog
             known = self._current_environment()
             loaded = self._reloaded(changed, known)
-            after = update_catalog(before, (self._loaded, loaded), (self._known, known))
+            pairs = zip(self._loaded, self._reviewed, loaded, strict=True)
+            reviewed = [self._with_review(*each) for each in pairs]
+            after = update_catalog(before, (self._reviewed, reviewed), (self._known, known))
             change = Change.between(before, after)
-            self._loaded, self._known = loaded, known
+            self._loaded, self._reviewed, self._known = loaded, reviewed, known
             if not after.is_same(before):
                 self._catalog = after
             return change
+
+    def _with_review(self, before: LoadedSource, reviewed: LoadedSource | None, loaded: LoadedSource) -> LoadedSource:
+        """Return a loaded source with reviewed contents; those that did not change keep their review.
+
+        Of an untrusted source only the main files were read, and no skill is served.
+        """
+        if self._review is None or loaded.main_only:
+            return loaded
+        if reviewed is not None and loaded is before:
+            return reviewed
+        known = reviewed.contents if reviewed is not None and not before.main_only else {}
+        contents = {
+            place: known[place]
+            if place in known and before.contents[place] is content
+            else _with_files(known[place], content)
+            if place in known and before.contents[place] == content
+            else self._review(loaded.source, content)
+            for place, content in loaded.contents.items()
+        }
+        return replace(loaded, contents=MappingProxyType(contents))
 
     def _current_environment(self) -> Environment:
         found = self._environment()
@@ -132,6 +165,11 @@ class Library:
             is_due = inside is None or inside or loaded.unread
             result.append(reload_source(loaded, inside) if is_due else loaded)
         return result
+
+
+def _with_files(reviewed: SkillContent, content: SkillContent) -> SkillContent:
+    """Return a reviewed content with the files of an equal one, whose metadata may be newer."""
+    return replace(reviewed, files=content.files, main=content.main)
 
 
 def _load(source: Source, environment: Environment) -> LoadedSource:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from skills_core.disk.files import Fingerprint
     from skills_core.format.frontmatter import Frontmatter
     from skills_core.format.instructions import Instructions
-    from skills_core.gates import Credential
+    from skills_core.gates import Credential, Exclusion
     from skills_core.sources import Source
 
 __all__ = ["Skill", "SkillContent", "SkillFile", "State", "is_same_skill"]
@@ -68,7 +68,7 @@ class SkillContent:
     `place` is its folder or document, relative to the source's root. `main` is the SKILL.md or the document, None if it
     could not be read; in `files` it comes first, then the others in the order of their paths. `folders` are all folders
     in the skill, including empty ones. `notes` are the diagnostics about files. `published` tells whether the Skills
-    extension may list the skill.
+    extension may list the skill. `exclusion` says why a review of the content keeps the skill from being served.
     """
 
     place: str
@@ -79,6 +79,7 @@ class SkillContent:
     notes: tuple[Diagnostic, ...] = ()
     published: bool = True
     kind: SkillKind = SkillKind.FOLDER
+    exclusion: Exclusion | None = None
 
     @property
     def folder(self) -> str:

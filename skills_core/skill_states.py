@@ -1,7 +1,7 @@
 """Decide on skills: which of them has a name, and whether it is served.
 
-The steps, in this order: validity, trust, conflicts over names, the user's choice and gates, requirements. A skill of
-an untrusted project competes for no name, and a gate that excludes the winner of a name does not free the name.
+The steps, in this order: validity, trust, conflicts over names, review, the user's choice and gates, requirements.
+A skill of an untrusted project competes for no name, and a gate that excludes the winner of a name does not free it.
 Pure; `catalog_builder` applies the steps to everything that was loaded, or to what changed.
 """
 
@@ -87,7 +87,9 @@ class Decider:
         return Skill(content, source, key, path, *standing, notes, credential, skill_key)
 
     def _exclusion_of(self, content: SkillContent, source: Source, settlement: Settlement) -> Exclusion | None:
-        """Return why the user's choice or a gate excludes a skill of `source`, None where neither does."""
+        """Return why a review, the user's choice or a gate excludes a skill of `source`, None where neither does."""
+        if content.exclusion is not None:
+            return content.exclusion
         environment, key = self._environment, _settled_key(content, settlement).lower()
         if exclusion := _choice_against(content, source, environment, settlement):
             return exclusion

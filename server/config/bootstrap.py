@@ -11,7 +11,7 @@ from msgspec import structs
 
 from server.config.machine import Machine, ServedEnvironment, current_places
 from server.config.project_file import ProjectFile
-from server.config.settings import LoggingSettings, LogLevel, Settings, load_settings
+from server.config.settings import AuditMode, LoggingSettings, LogLevel, Settings, load_settings
 from server.config.settings.layers import from_environment, from_flags
 from server.config.sources import sources_of
 from skills_core.library import Library, load_catalog
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from server.config.project_file import ProjectFileResult
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill
+    from skills_core.library import Review
 
 __all__ = [
     "log_to_stderr",
@@ -74,7 +75,16 @@ def open_library(directories: Sequence[Path] | None, settings: Settings, machine
     Raises:
         InvalidSourceError: a directory is missing, or is a file.
     """
-    return Library(sources_of(directories, settings, machine.places), _environment(settings, machine).read)
+    sources = sources_of(directories, settings, machine.places)
+    return Library(sources, _environment(settings, machine).read, _review_of(settings.audit.mode))
+
+
+def _review_of(mode: AuditMode) -> Review | None:
+    if mode is AuditMode.OFF:
+        return None
+    from skills_core.audit.review import AuditReview  # noqa: PLC0415 - most servers do not audit
+
+    return AuditReview(blocks=mode is AuditMode.BLOCK)
 
 
 def open_catalog(directories: Sequence[Path] | None, settings: Settings, machine: Machine) -> Catalog:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["is_negated", "severity_at"]
 
+_LINE = 2000
+# Characters of a line before a hit that may open a code span or a quote.
+
 _SENTENCE = 160
 # Characters before a hit that may negate it.
 
@@ -55,6 +58,6 @@ def _is_documentation(file: AuditedFile, start: int) -> bool:
     if file.is_markdown:
         text = file.text or ""
         in_fence = not text[start].isspace() and file.unfenced[start].isspace()
-        before = file.text[file.start_of(file.place_of(start)[0]) : start] if file.text else ""
+        before = text[max(file.start_of(file.place_of(start)[0]), start - _LINE) : start]
         return in_fence or line.startswith((">", "|")) or before.count("`") % 2 == 1 or before.count('"') % 2 == 1
     return file.is_script and line.startswith(_COMMENT)

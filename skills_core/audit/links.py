@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
@@ -18,6 +19,9 @@ __all__ = ["Link", "links_of", "named_files", "resolve"]
 
 _LINK = re.compile(r"\]\(\s*(?:<([^<>\n]{1,255})>|([^()\s<>]{1,255}))(?:\s+[\"'][^\"'\n]{0,200}[\"'])?\s*\)")
 _SPAN = re.compile(r"`((?:\./)?(?:scripts|references?|assets|templates|resources)/[\w./-]{1,200}\.\w{1,8})`")
+MAX_LINKS = 2000
+"""Links of each kind in one file that are looked at."""
+
 _SCHEME = re.compile(r"[A-Za-z][\w+.-]*:|//|#|/|~|\.\.\./")
 _PLACEHOLDER = re.compile(
     r"[{}<>*$]|\.\.\.|^(?:url|link|path|file|image|todo|example)\b|/path/to/|your[-_]|xxx", re.IGNORECASE
@@ -37,12 +41,19 @@ def links_of(file: AuditedFile) -> Iterator[Link]:
     if not file.is_markdown:
         return
     text = file.unfenced
-    for match in _LINK.finditer(text):
+    line, marks, counted = 0, 0, 0
+    for match in islice(_LINK.finditer(text), MAX_LINKS):
+        begin = text.rfind("\n", counted, match.start()) + 1
+        if begin > line:
+            line = counted = begin
+            marks = 0
+        marks += text.count("`", counted, match.start())
+        counted = match.start()
         target = unquote((match[1] or match[2]).partition("#")[0].partition("?")[0])
-        in_code = text.count("`", text.rfind("\n", 0, match.start()) + 1, match.start()) % 2
+        in_code = marks % 2 == 1
         if target and not in_code and not _SCHEME.match(target) and not _PLACEHOLDER.search(target):
             yield Link(match.start(), target)
-    for match in _SPAN.finditer(text):
+    for match in islice(_SPAN.finditer(text), MAX_LINKS):
         if not _PLACEHOLDER.search(match[1]):
             yield Link(match.start(1), match[1], in_code=True)
 

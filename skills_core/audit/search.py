@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skills_core.diagnostics import without_lone_surrogates
@@ -19,13 +20,19 @@ MAX_FOUND = 200
 _MAX_MEMORY = 8 << 20
 # Bytes for one compiled pattern; the patterns are ours, and few.
 
-_LOOKALIKES = str.maketrans(
-    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u04bb\u0501\u051b\u051d\u0455\u03bf\u03b1\u03b5\u03b9\u03bd\u03c1\u03c5",
-    "aeopcyxijhdqwsoaeivpu",
+_LOOKALIKES = dict(
+    zip(
+        "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u04bb\u0501\u051b\u051d\u0455\u03bf\u03b1\u03b5\u03b9\u03bd\u03c1\u03c5",
+        "aeopcyxijhdqwsoaeivpu",
+        strict=True,
+    )
 )
 # Letters of other scripts that look like Latin ones: an instruction written with them reads the same.
 
-_MARKUP = str.maketrans(dict.fromkeys('*_`>#~"\u201c\u201d', " ") | {"\u2018": "'", "\u2019": "'"})
+_MARKUP = dict.fromkeys('*_`>#"\u201c\u201d', " ") | {"\u2018": "'", "\u2019": "'"}
+
+_FEW = 40
+# Up to this many kinds of characters, replacing one after the other is faster than a table.
 
 
 class Found(NamedTuple):
@@ -38,31 +45,41 @@ class Found(NamedTuple):
 
 def find(pattern: str, text: str) -> Iterator[Found]:
     """Yield the first places where a pattern matches; case does not matter, and `^` and `$` match at lines."""
-    for number, match in enumerate(_compiled(pattern).finditer(without_lone_surrogates(text))):
-        if number == MAX_FOUND:
-            return
+    for match in islice(_compiled(pattern).finditer(_encodable(text)), MAX_FOUND):
         yield Found(match.start(), match.end(), match.group())
 
 
 def is_found(pattern: str, text: str) -> bool:
     """Tell whether a pattern matches anywhere in a text."""
-    return next(find(pattern, text), None) is not None
+    return _compiled(pattern).search(_encodable(text)) is not None
+
+
+def _encodable(text: str) -> str:
+    """Return `text` without lone surrogates, which escapes in YAML can make; the encoding of RE2 lacks them."""
+    return text if text.isascii() else without_lone_surrogates(text)
 
 
 def plain_prose(text: str) -> str:
     """Return `text` as a reader takes it, with the same positions: without markup, and in Latin letters.
 
-    Emphasis and quotes become blanks; letters that look like Latin ones become Latin.
+    Emphasis and quotes become blanks; letters that look like Latin ones become Latin, and so do full-width and
+    mathematical letters.
     """
-    return (text if text.isascii() else _latin(text)).translate(_MARKUP)
+    changed = {char: plain for char in set(text) if (plain := _plain(char)) != char}
+    if len(changed) > _FEW:
+        return text.translate(str.maketrans(changed))
+    for char, plain in changed.items():
+        text = text.replace(char, plain)
+    return text
 
 
-def _latin(text: str) -> str:
-    """Return `text` with Latin letters in place of their look-alikes and of full-width and mathematical forms."""
-    text = text.translate(_LOOKALIKES)
-    others = {char for char in set(text) if not char.isascii()}
-    table = {ord(char): plain for char in others if len(plain := unicodedata.normalize("NFKC", char)) == 1}
-    return text.translate(table)
+def _plain(char: str) -> str:
+    if char in _MARKUP:
+        return _MARKUP[char]
+    if char.isascii():
+        return char
+    plain = unicodedata.normalize("NFKC", _LOOKALIKES.get(char, char))
+    return plain if len(plain) == 1 else char
 
 
 @cache

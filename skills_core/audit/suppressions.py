@@ -24,12 +24,14 @@ __all__ = ["INVALID_SUPPRESSION", "apply_suppressions", "invalid_suppressions"]
 
 MARK = "skillserve-audit:"
 
-_DIRECTIVE = re.compile(
-    r"skillserve-audit:[ \t]{0,8}(ignore(?:-file)?)\b[ \t]{0,8}([\w, \t-]{0,400}?)"
-    r"(?:[ \t]{1,8}--[ \t]{1,8}([^\n]{0,1000}))?"
-)
+_DIRECTIVE = re.compile(r"skillserve-audit:[ \t]{0,8}(ignore(?:-file)?)\b(.*)")
+_DASHES = re.compile(r"(?:^|[ \t])--(?:[ \t]|$)")
 _COMMENT_ENDS = ("-->", "*/", "#>")
 _COMMENT_STARTS = ("<!--", "#", "//", "--", "/*", "REM", "rem", "::", ";", "%", "<#")
+_MAX_INDENT = 40
+_MAX_LENGTH = 2000
+# Characters before a directive that may begin its comment, and characters of a directive.
+
 _MAX_DIRECTIVES = 200
 # Suppressions in one file that count.
 
@@ -61,20 +63,20 @@ def _suppressions(file: AuditedFile) -> Iterator[Suppression]:
 
 def _suppression(file: AuditedFile, number: int, place: int) -> Suppression | None:
     """Return the suppression in a line, None if the words are no comment."""
-    line = file.lines[number - 1].rstrip()
-    column = place - file.start_of(number)
-    if not line[:column].rstrip().endswith(_COMMENT_STARTS):
+    before = (file.text or "")[max(file.start_of(number), place - _MAX_INDENT) : place]
+    if not before.rstrip().endswith(_COMMENT_STARTS):
         return None
-    rest = line[column:]
+    rest = (file.text or "")[place : place + _MAX_LENGTH].partition("\n")[0]
     for end in _COMMENT_ENDS:
         rest = rest.partition(end)[0]
-    match = _DIRECTIVE.fullmatch(rest.rstrip())
+    match = _DIRECTIVE.fullmatch(rest.strip())
     if match is None:
         return Suppression(place, (), "", range(0))
-    rules = tuple(each for each in re.split(r"[,\s]+", match[2]) if each)
+    named, *reasons = _DASHES.split(match[2], maxsplit=1)
+    rules = tuple(each for each in re.split(r"[,\s]+", named) if each)
     following = next((n for n in range(number, min(len(file.lines), number + 20)) if file.lines[n].strip()), number)
     whole_file = match[1] == "ignore-file"
-    return Suppression(place, rules, (match[3] or "").strip(), range(number, following + 2), whole_file)
+    return Suppression(place, rules, "".join(reasons).strip(), range(number, following + 2), whole_file)
 
 
 def _fault(suppression: Suppression, known: Collection[str]) -> str | None:

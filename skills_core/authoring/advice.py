@@ -57,6 +57,8 @@ ADVICE: Mapping[Reason, str] = MappingProxyType(
         Reason.TOOL_WITHOUT_SCRIPT: "Name the skill's file that implements the tool, as in `script: scripts/tool.py`.",
         Reason.DECODED_PATTERN: r"Also match JSON's escapes of tabs and line ends, as in `rm(\s|\\t|\\n)+-r`.",
         Reason.INVALID_PATTERN: "Rewrite it for RE2, without lookaround and backreferences, or remove it.",
+        # The audit
+        Reason.AUDIT_FINDING: "Correct what `skillserve audit` names, or accept it there with a reason.",
         # Among other skills
         Reason.DUPLICATE_NAME: "Rename one of the skills, or refer to each by its path.",
         Reason.NOT_PUBLISHED: "Correct what the message names if hosts should see the skill in skills/list.",

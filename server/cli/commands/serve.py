@@ -21,7 +21,7 @@ from server.cli.commands.options import (
     Workspace,
 )
 from server.cli.start_server import start_server
-from server.config.settings import LogLevel, OptionalTool, Transport
+from server.config.settings import AuditMode, LogLevel, OptionalTool, Transport
 from skills_core.watch_options import WatchMode
 
 __all__ = ["serve"]
@@ -50,6 +50,14 @@ Tools = Annotated[
     ),
 ]
 
+Audit = Annotated[
+    AuditMode | None,
+    typer.Option(
+        help="Audit skills when they are loaded: not at all (off), with findings as warnings (warn), or also excluding "
+        "skills with an error (block).",
+        show_default=AuditMode.OFF,
+    ),
+]
 Pinned = Annotated[
     list[str] | None, typer.Option("--pin", metavar="NAME", help="List this skill before others; repeatable.")
 ]
@@ -101,6 +109,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     trust_workspace: TrustWorkspace = False,
     conventions: ConventionFiles = None,
     gitignore: GitIgnored = False,
+    audit: Audit = None,
     no_adapt: NoAdapt = False,
     tools: Tools = None,
     require_sandbox: RequireSandbox = False,

@@ -23,6 +23,8 @@ from server.config.settings.server import (
     WatchSettings,
 )
 from server.config.settings.skills import (
+    AuditMode,
+    AuditSettings,
     CatalogSettings,
     ClientSettings,
     Conventions,
@@ -34,6 +36,8 @@ from server.config.settings.tools import GuardSettings, OptionalTool, ToolSettin
 
 __all__ = [
     "AdminSettings",
+    "AuditMode",
+    "AuditSettings",
     "CatalogSettings",
     "ClientSettings",
     "ConfigurationError",

@@ -14,7 +14,13 @@ from server.config.settings.server import (
     ServerSettings,
     WatchSettings,
 )
-from server.config.settings.skills import CatalogSettings, ClientSettings, DiscoverySettings, SearchSettings
+from server.config.settings.skills import (
+    AuditSettings,
+    CatalogSettings,
+    ClientSettings,
+    DiscoverySettings,
+    SearchSettings,
+)
 from server.config.settings.tools import GuardSettings, ToolSettings
 
 __all__ = ["Settings"]
@@ -29,6 +35,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     catalog: CatalogSettings = CatalogSettings()
     clients: ClientSettings = ClientSettings()
     search: SearchSettings = SearchSettings()
+    audit: AuditSettings = AuditSettings()
     watch: WatchSettings = WatchSettings()
     tools: ToolSettings = ToolSettings()
     guard: GuardSettings = GuardSettings()

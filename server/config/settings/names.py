@@ -23,6 +23,7 @@ SECTIONS: Final = tuple(name for name in Settings.__struct_fields__ if name != "
 
 _PREFIXES: Final = {"admin": "admin_", "logging": "log_", "runs": "run_", "scripts": "script_", "watch": "watch_"}
 _OPTIONS: Final = {
+    ("audit", "mode"): "audit",
     ("catalog", "budget"): "catalog_budget",
     ("clients", "budgets"): "client_budgets",
     ("runs", "at_once"): "runs_at_once",

@@ -15,6 +15,8 @@ from skills_core.locations import DEFAULT_BOUNDS
 from skills_core.sources import Scope, Strictness
 
 __all__ = [
+    "AuditMode",
+    "AuditSettings",
     "CatalogSettings",
     "ClientSettings",
     "Conventions",
@@ -37,6 +39,14 @@ class Conventions(StrEnum):
     OFF = "off"
     NAMED = "named"
     PROJECT = "project"
+
+
+class AuditMode(StrEnum):
+    """What the audit of a skill leads to: it is off, adds warnings to the skill, or also excludes it for an error."""
+
+    OFF = "off"
+    WARN = "warn"
+    BLOCK = "block"
 
 
 class SourceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -150,6 +160,14 @@ class ClientSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def __hash__(self) -> int:
         # Tables are not hashable.
         return hash(self.adapt)
+
+
+class AuditSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Static checks of what the server is about to serve, as `skillserve audit` makes them."""
+
+    mode: AuditMode = AuditMode.OFF
+    """Whether skills are audited when they are loaded or change: `warn` adds the findings to the diagnostics of a
+    skill, `block` also excludes a skill that has an error. Switch it on if you serve skills that others wrote."""
 
 
 class SearchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -36,9 +36,9 @@ _FEW_WORDS = 5
 
 _DIRECTIVE = (
     r"\b(?:you (?:must|should|shall|need to|have to|are)|ignore|disregard|override|secretly|silently"
-    r"|do not (?:tell|show|ask)"
-    r"|(?:^|[.:;]\s*|then\s+|also\s+|please\s+|always\s+|<!--\s*)(?:run|execute|send|upload|fetch"
-    r"|download|read|delete|install|call|invoke|post|curl|wget|activate|write|add|append|include|open))\b"
+    r"|do not (?:tell|show|ask))\b"
+    r"|(?:^|[.:;(]\s*|then\s+|also\s+|please\s+|always\s+|<!--\s*)(?:run|execute|send|upload|fetch|download|read"
+    r"|delete|install|call|invoke|post|curl|wget|activate|write|add|append|include|open)\b"
     r"|https?://|\b(?:assistant|agent|model|claude|gpt|ai)\b[:,]"
 )
 _TOOL_COMMENT = (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.audit.context import severity_at
 from skills_core.audit.finding import Severity
-from skills_core.audit.patterns import Pattern, prose_of, search_for, shown
+from skills_core.audit.patterns import Pattern, commands_of, prose_of, search_for, shown
 from skills_core.audit.rule import Hit, Rule
 from skills_core.audit.search import find, is_found
 
@@ -73,7 +73,7 @@ _OVERRIDE = (
     ),
 )
 
-_AUTHORITY = (
+_IMITATION = (
     Pattern(
         r"<\|?(?:im_start|start_header_id)\|?>\s*system\b|\[/?INST\]|<<SYS>>|<\|(?:system|endoftext)\|>",
         "imitates the control tokens of a model",
@@ -82,8 +82,10 @@ _AUTHORITY = (
         r"</?(?:system-reminder|system_prompt|system-prompt|admin|developer-message|anthropic[\w-]*instructions?)>",
         "imitates a message of the host",
     ),
+)
+_AUTHORITY = (
     Pattern(
-        r"^[ \t]*\W{0,4}(?:system|admin(?:istrator)?|developer|anthropic|openai|root"
+        r"^[ \t]*(?:\d+[.)]\s+)?\W{0,4}(?:system|admin(?:istrator)?|developer|anthropic|openai|root"
         r"|security team)[ \t]+(?:override|notice|message|directive|command|instruction|alert)\b\W{0,4}:",
         "imitates a message of an authority",
     ),
@@ -192,7 +194,7 @@ RULES = (
         "Invented authority",
         "Text that imitates the host, or claims an approval, makes the model do what its user never allowed.",
         "Remove the claim; only the host and the user can give permissions.",
-        search_for(_AUTHORITY, prose_of),
+        lambda skill: (*search_for(_IMITATION, commands_of)(skill), *search_for(_AUTHORITY, prose_of)(skill)),
         8.0,
     ),
 )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["RULES"]
 
 _COMMAND = r"(?:^|[^\w!`\\])!`[^`\n]{1,400}`"
-_FENCE = r"^[ \t]*(?:```+|~~~+)!"
+_FENCE = r"^[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?(?:```+|~~~+)!"
 
 _HARMLESS = (
     r"^(?:git\s+(?:status|diff|log|branch|rev-parse|show|remote|config\s+--get|ls-files|describe|tag"

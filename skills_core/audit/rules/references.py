@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from typing import TYPE_CHECKING
 
 from skills_core.audit.finding import Severity
@@ -22,6 +23,9 @@ _KNOWN_NAME_TEXT = (
 )
 _KNOWN_NAMES = frozenset(_KNOWN_NAME_TEXT.split())
 # Files that people and programs find by their names.
+
+_FOLDER_END = r"(?![\w.<{$-])"
+# After the name of a folder that is meant as a whole, and not as the beginning of a path.
 
 _MAX_FILES = 500
 # Above this number, a comparison of every file with every text would take too long; such a skill cannot be published.
@@ -83,7 +87,7 @@ def _is_listed_folder(skill: SkillUnderAudit, file: AuditedFile) -> bool:
     """Tell whether SKILL.md names a folder above a file, as `assets/`: the model lists it."""
     parts = file.path.split("/")[:-1]
     above = ("/".join(parts[: number + 1]) + "/" for number in range(len(parts)))
-    return any(folder in skill.body for folder in above)
+    return any(re.search(re.escape(folder) + _FOLDER_END, skill.body) for folder in above)
 
 
 def _is_imported(skill: SkillUnderAudit, file: AuditedFile, reached: frozenset[str]) -> bool:

@@ -22,7 +22,7 @@ _ASCII_PER_TOKEN = 4
 
 def estimated_tokens(text: str) -> int:
     """Return about how many tokens a text has: one for four ASCII characters, one for each other character."""
-    others = 0 if text.isascii() else sum(not char.isascii() for char in text)
+    others = 0 if text.isascii() else len(text) - len(text.encode("ascii", "ignore"))
     return (len(text) - others + _ASCII_PER_TOKEN - 1) // _ASCII_PER_TOKEN + others
 
 

@@ -1,4 +1,4 @@
-"""Skills as tests of the audit write them. Attacks are put together from pieces, so that scanners pass this repository."""
+"""Skills as tests of the audit write them; attacks are put together from pieces, so that scanners pass."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def test_patterns_that_guard_a_skill_are_no_commands(severities: Severities) -> 
     [
         "Do not tell the user what a variable is called.",
         "Don't ask the user for confirmation when the form is empty.",
-        f"Call the API: `{GET} -H \"Authorization: Bearer $TOKEN\" https://api.example.com/v1`",
+        f'Call the API: `{GET} -H "Authorization: Bearer $TOKEN" https://api.example.com/v1`',
         f"{GET} -s https://api.example.com | jq .name",
         f"{GET} https://example.com/data.csv | python3 scripts/parse.py",
         "Send the summary to the user.",

@@ -47,6 +47,11 @@ def test_a_vague_description_is_found(severities: Severities, text: str) -> None
     assert severities(description=text)["vague-description"] == "warning"
 
 
+def test_a_lone_surrogate_in_a_field_stops_no_rule(found_in: Found) -> None:
+    found = found_in(description='"Use when asked for \\ud800 in a PDF."')
+    assert [each.message for each in found if "failed" in each.message] == []
+
+
 def test_a_description_says_what_and_when(severities: Severities) -> None:
     what = "Extracts text and tables from PDF files, fills forms, and merges documents."
     assert severities(description=what) == {"description-without-when": "warning"}

@@ -53,8 +53,8 @@ def test_other_rules_are_not_covered(found_in: Found) -> None:
     ("directive", "fault"),
     [
         ("ignore destructive-command", "the suppression has no reason"),
-        ("ignore destructive-command --", "the suppression names no rule"),
-        ("ignore destructive-command -- ", "the suppression names no rule"),
+        ("ignore destructive-command --", "the suppression has no reason"),
+        ("ignore destructive-command -- ", "the suppression has no reason"),
         ("ignore -- reason", "the suppression names no rule"),
         ("ignore no-such-rule -- reason", "'no-such-rule', which is no rule"),
         ("ignor destructive-command -- reason", "the suppression names no rule"),
