@@ -39,15 +39,15 @@ hidden files. It asks no model and runs nothing. [The guide](../guides/audit-ski
 }
 ```
 
-`--format sarif` prints a SARIF 2.1.0 log for code scanning, with suppressed findings as `suppressions`. The exit code is 0
-without an error, 1 if there is an error that no suppression covers, and 2 for wrong usage.
+`--format sarif` prints a SARIF 2.1.0 log for code scanning, with suppressed findings as `suppressions`. The exit code is
+0 without an error, 1 if there is an error that no suppression covers, and 2 for wrong usage.
 
 A finding is one step less severe in documentation: in fenced code, code spans, quotes and tables of Markdown files, in
 comments of scripts, and in `evals/`. In `SKILL.md` nothing lowers it, because a model follows what it says there. A
 sentence that forbids what it names ("never run ...") makes a finding a note. No context removes a finding.
 
-More than 20 alike findings in one file are reported as 20 and their number. A rule that fails on a file, and a file that
-cannot be read, are errors: the audit vouches for nothing that it has not seen.
+More than 20 alike findings in one file are reported as 20 and their number. A rule that fails on a file, and a file
+that cannot be read, are errors: the audit vouches for nothing that it has not seen.
 
 ## Suppressions
 
@@ -58,8 +58,8 @@ A comment accepts findings in its own line and in the next line that is not blan
 # skillserve-audit: ignore fetch-and-run, padding -- the installer is pinned by its digest
 ```
 
-`ignore-file` instead of `ignore` accepts findings in the whole file, and is the only way to accept a finding about a whole
-file. A suppression without a reason, or of a rule that does not exist, accepts nothing and is a finding itself.
+`ignore-file` instead of `ignore` accepts findings in the whole file, and is the only way to accept a finding about a
+whole file. A suppression without a reason, or of a rule that does not exist, accepts nothing and is a finding itself.
 
 ## Rules
 

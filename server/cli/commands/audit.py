@@ -41,9 +41,10 @@ def audit(
         Severity, typer.Option("--min-severity", help="Print findings of this severity and above.")
     ] = Severity.NOTE,
 ) -> None:
-    """Look at every file of skills for hidden text, injected instructions, dangerous commands and weak writing.
+    """Look for attacks and weak writing in every file of skills.
 
-    No model is asked and nothing is run. The exit code is 1 if there is an error that no suppression covers.
+    The audit finds hidden text, injected instructions, dangerous commands, grants that are too wide and more. It asks
+    no model and runs nothing. The exit code is 1 if there is an error that no suppression covers.
     """
     from server.cli.audit_report import audit_lines, audit_object, sarif_object, shows
     from server.cli.commands.audit_paths import audit_path, chosen_rules

@@ -8,6 +8,7 @@ import pytest
 
 from skills_core import Environment, Library, Reason, State, explicit_sources
 from skills_core.audit import review
+from skills_core.audit.engine import audit
 from skills_core.audit.review import AuditReview
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skills_core import Skill
+    from skills_core.audit.finding import Finding
+    from skills_core.audit.skill_under_audit import SkillUnderAudit
 
     WriteSkill = Callable[..., Path]
 
@@ -89,11 +92,10 @@ def test_a_reload_audits_only_what_changed(
     folders = [write(f"skill-{number}") for number in range(5)]
     served = library(AuditReview(blocks=True))
     audited: list[str] = []
-    original = review.audit
 
-    def counted(skill: review.SkillUnderAudit) -> tuple[review.Finding, ...]:
+    def counted(skill: SkillUnderAudit) -> tuple[Finding, ...]:
         audited.append(skill.name)
-        return original(skill)
+        return audit(skill)
 
     monkeypatch.setattr(review, "audit", counted)
     main = folders[2] / "SKILL.md"

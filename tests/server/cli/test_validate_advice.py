@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,7 @@ RECIPES: dict[Reason, Recipe] = {
     Reason.DUPLICATE_KEY: skill(fields="license: a\nlicense: b"),
     Reason.NOT_JSON: skill(fields="metadata: {a: .nan}"),
     Reason.HIDDEN_CHARACTERS: skill(body="a\u200bb"),
+    Reason.AUDIT_FINDING: skill(body="a\u202eb"),
     Reason.MISSING_NAME: document("---\ndescription: d\n---\n"),
     Reason.INVALID_NAME: document("---\nname: One\ndescription: d\n---\n"),
     Reason.NAME_TOO_LONG: skill(name=LONG_NAME),
@@ -101,6 +103,7 @@ RECIPES: dict[Reason, Recipe] = {
 POSIX_ONLY = {Reason.SYMLINK, Reason.SYMLINK_OUTSIDE, Reason.SPECIAL_FILE}
 NEED_PERMISSIONS = {Reason.PERMISSION_DENIED, Reason.UNWRITABLE}
 FLAGS = {Reason.UNWRITABLE: ["--fix"], Reason.SYMLINK_OUTSIDE: ["--follow-symlinks"]}
+ENVIRONMENT = {Reason.AUDIT_FINDING: {"SKILLSERVE_AUDIT": "warn"}}
 
 STATUS_REASONS = {
     *(Reason.SHADOWED, Reason.DISABLED, Reason.UNTRUSTED, Reason.BUNDLED_NOT_ALLOWED, Reason.CONFIG_DISABLED),
@@ -131,7 +134,9 @@ def test_each_diagnostic_has_its_advice(reason: Reason, skills: Path) -> None:
         pytest.skip("root is refused nothing")
     RECIPES[reason](skills)
     try:
-        validate = run_bound_by_permissions if reason in NEED_PERMISSIONS else run
+        validate = (
+            run_bound_by_permissions if reason in NEED_PERMISSIONS else partial(run, **ENVIRONMENT.get(reason, {}))
+        )
         results = json.loads(validate("validate", skills, "--json", *FLAGS.get(reason, [])).stdout)["results"]
     finally:
         for folder in skills.glob("*/"):

@@ -199,6 +199,7 @@ def test_an_untrusted_project_changes_no_setting_and_no_skill_of_the_user(
 
 
 USABLE: dict[str, str] = {
+    "audit.mode": "'off'",
     "server.transport": "'http'",
     "http.host": "'0.0.0.0'",
     "http.port": "1",
