@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from server.config.project_file import ProjectFileResult
     from skills_core.catalog import Catalog
-    from skills_core.skill import Skill
     from skills_core.library import Review
+    from skills_core.skill import Skill
 
 __all__ = [
     "log_to_stderr",

@@ -67,7 +67,7 @@ def plain_prose(text: str) -> str:
     """
     changed = {char: plain for char in set(text) if (plain := _plain(char)) != char}
     if len(changed) > _FEW:
-        return text.translate(str.maketrans(changed))
+        return text.translate({ord(char): plain for char, plain in changed.items()})
     for char, plain in changed.items():
         text = text.replace(char, plain)
     return text

@@ -36,6 +36,11 @@ _CONTINUED = re.compile(r"\\\n|(?<=[ \t])[`^]\n")
 _LINE_END = re.compile("\n")
 
 
+_PRINTABLE = bytes([*b"\t\n\f\r\x1b", *range(0x20, 0x7F)])
+_ODD_SHARE = 10
+# A file with fewer other bytes than one in ten is text with faults.
+
+
 @dataclass(frozen=True)
 class AuditedFile:
     """One file of a skill; `path` is relative to the skill's folder, with `/`.
@@ -80,8 +85,8 @@ class AuditedFile:
     def text(self) -> str | None:
         """The decoded text, None for a binary file; a byte order mark stays its first character.
 
-        Scripts and Markdown are always decoded, with replacement characters: one invalid byte or NUL must not hide
-        the rest from the rules.
+        Scripts, Markdown and files that consist mostly of ASCII are always decoded, with replacement characters: one
+        invalid byte or NUL must not hide the rest from the rules.
         """
         if self.fault:
             return None
@@ -90,9 +95,10 @@ class AuditedFile:
         if self.is_script or self.is_markdown:
             return self.raw.decode("utf-8", "replace")
         try:
-            return None if b"\0" in self.raw else self.raw.decode("utf-8")
+            text = None if b"\0" in self.raw else self.raw.decode("utf-8")
         except UnicodeDecodeError:
-            return None
+            text = None
+        return self.raw.decode("utf-8", "replace") if text is None and _is_mostly_ascii(self.raw) else text
 
     @cached_property
     def prose(self) -> str:
@@ -187,3 +193,7 @@ class SkillUnderAudit:
     def is_main(self, file: AuditedFile) -> bool:
         """Tell whether a file is the SKILL.md."""
         return file.path == self.main_path
+
+
+def _is_mostly_ascii(raw: bytes) -> bool:
+    return len(raw.translate(None, _PRINTABLE)) * _ODD_SHARE < len(raw)

@@ -39,8 +39,8 @@ hidden files. It asks no model and runs nothing. [The guide](../guides/audit-ski
 }
 ```
 
-`--format sarif` prints a SARIF 2.1.0 log for code scanning, with suppressed findings as `suppressions`. The exit code is
-0 without an error, 1 if there is an error that no suppression covers, and 2 for wrong usage.
+`--format sarif` prints a SARIF 2.1.0 log for code scanning, with suppressed findings as `suppressions`. The exit code
+is 0 without an error, 1 if there is an error that no suppression covers, and 2 for wrong usage.
 
 A finding is one step less severe in documentation: in fenced code, code spans, quotes and tables of Markdown files, in
 comments of scripts, and in `evals/`. In `SKILL.md` nothing lowers it, because a model follows what it says there. A

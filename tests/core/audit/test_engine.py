@@ -94,6 +94,11 @@ def test_one_invalid_byte_hides_no_script_and_no_markdown_from_the_rules() -> No
     assert [each.path for each in audit(files, [every("bad")])] == ["a.py", "b.md", "d"]
 
 
+def test_a_text_with_a_few_invalid_bytes_is_text() -> None:
+    files = skill(**{"a.txt": b"bad and more text\xff", "Makefile": b"bad and more text\0", "c.bin": b"bad\xff\xfe"})
+    assert [each.path for each in audit(files, [every("bad")])] == ["Makefile", "a.txt"]
+
+
 def test_utf_16_is_text() -> None:
     assert audit(skill(a="bad".encode("utf-16")), [every("bad")])
 
