@@ -81,6 +81,10 @@ _DECODE_AND_RUN = (
         "decodes a program and runs it",
     ),
     Pattern(
+        r"(?:^[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?`?|`)\$\([^\n`]{0,200}\b(?:base64|base32|xxd|openssl)\s+[^\n]{0,60}(?:-d\b|--decode\b|-D\b|-r\b)",
+        "decodes a command and runs it",
+    ),
+    Pattern(
         r"\b(?:exec|eval|execfile)\s*\(\s*(?:compile\s*\(\s*)?(?:\w+\s*\(\s*['\"]\w+['\"]\s*\)\s*\.)?(?:\w+\.)"
         r"{0,3}(?:b64decode|b32decode|b16decode|a85decode|b85decode|decodebytes|unhexlify|fromhex|decompress"
         r"|decode|loads)\s*\(",
