@@ -81,7 +81,8 @@ _DECODE_AND_RUN = (
         "decodes a program and runs it",
     ),
     Pattern(
-        r"(?:^[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?`?|`)\$\([^\n`]{0,200}\b(?:base64|base32|xxd|openssl)\s+[^\n]{0,60}(?:-d\b|--decode\b|-D\b|-r\b)",
+        r"(?:^[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?`?|`)\$\([^\n`]{0,200}\b(?:base64|base32|xxd"
+        r"|openssl)\s+[^\n]{0,60}(?:-d\b|--decode\b|-D\b|-r\b)",
         "decodes a command and runs it",
     ),
     Pattern(

@@ -31,6 +31,7 @@ _LINK_COMMENT = r"^\[[^\]\n]{0,40}\]:[ \t]*#[ \t]+[(\"'][^\n]+"
 # A link definition without a use, which a rendered page does not show.
 
 _MAX_COMMENTS = 200
+_TEMPLATES = ("assets/", "templates/")
 _FEW_WORDS = 5
 # With its marks, a comment of fewer words is a label.
 
@@ -86,7 +87,9 @@ def _comments(skill: SkillUnderAudit) -> Iterator[Hit]:
             words = len(comment.split())
             if words >= _FEW_WORDS and is_found(_DIRECTIVE, comment) and not is_found(_TOOL_COMMENT, comment):
                 message = f"a comment that people do not see, but models read, has an instruction: {shown(comment)}"
-                yield Hit(file, message, start)
+                # In a template, comments tell how to fill it, and the reader of the template is meant to see them.
+                severity = Severity.NOTE if file.path.startswith(_TEMPLATES) else None
+                yield Hit(file, message, start, severity)
 
 
 def _html_comments(text: str) -> Iterator[tuple[int, str]]:
