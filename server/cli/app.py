@@ -19,6 +19,7 @@ from server.cli.commands.lint import lint
 from server.cli.commands.plugin import plugin
 from server.cli.commands.reload import reload
 from server.cli.commands.remote import fetch, verify
+from server.cli.commands.report import report
 from server.cli.commands.runs import run, runs
 from server.cli.commands.script import script
 from server.cli.commands.search import search
@@ -63,7 +64,7 @@ def _options(
 _COMMANDS = (
     *(serve, status, search, catalog, visibility, show, activate, validate, init, trust, reload),
     *(guard, verify, fetch, run),
-    *(triggers, lint),
+    *(triggers, lint, report),
     audit,
 )
 for command in _COMMANDS:

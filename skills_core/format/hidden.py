@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["HiddenCharacters", "find_hidden", "without_hidden"]
+__all__ = ["HiddenCharacters", "find_hidden", "with_hidden_shown", "without_hidden"]
 
 _CONTROLS = bytes([*range(0x09), 0x0B, 0x0C, *range(0x0E, 0x20), 0x7F])
 
@@ -79,6 +79,13 @@ def find_hidden(text: str) -> tuple[HiddenCharacters, ...]:
 def without_hidden(text: str) -> str:
     """Return `text` without its hidden characters; others may count as hidden in the result."""
     return _HIDDEN.sub(lambda match: match[0] if match.lastgroup is None else "", text)
+
+
+def with_hidden_shown(text: str) -> str:
+    """Return `text` with the code point of each hidden character in its place, as in `[U+202E]`."""
+    if _SUSPECT.search(text) is None:
+        return text
+    return _HIDDEN.sub(lambda match: match[0] if match.lastgroup is None else f"[U+{ord(match[0]):04X}]", text)
 
 
 def _matches(text: str) -> Iterator[re.Match[str]]:

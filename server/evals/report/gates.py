@@ -1,0 +1,151 @@
+"""The gates of CI: the least pass rate, and the largest loss against the baseline.
+
+A gate compares the measured rates themselves; it says so if the interval includes rates on the other side. What cannot
+be measured does not pass: its outcome is "no verdict", and the exit code is that of a failure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from server.evals.report.model import Status
+from server.evals.report.scores import MAX_FAILED, failed_share, score_arm, score_triggers
+from skills_core.evals.statistics import wilson
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from server.evals.report.model import Iteration, TriggerSet, Workspace
+
+__all__ = ["Gate", "GateOutcome", "ci_exit_code", "ci_gates"]
+
+_SLACK: Final = 1e-9
+# Of rates as they are computed: 0.1 + 0.2 is not below 0.3.
+
+
+class GateOutcome(StrEnum):
+    """What a gate says."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NO_VERDICT = "no verdict"
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One comparison of a measured value with its limit."""
+
+    name: str
+    outcome: GateOutcome
+    words: str
+
+
+def ci_exit_code(
+    workspace: Workspace, *, min_pass_rate: float | None = None, max_regression: float | None = None
+) -> int:
+    """Return 0 if every gate passes, and 1 if one fails or has no verdict."""
+    gates = ci_gates(workspace, min_pass_rate=min_pass_rate, max_regression=max_regression)
+    return int(any(gate.outcome is not GateOutcome.PASSED for gate in gates))
+
+
+def ci_gates(
+    workspace: Workspace, *, min_pass_rate: float | None = None, max_regression: float | None = None
+) -> tuple[Gate, ...]:
+    """Judge the newest iteration and the newest trigger results; a limit that is None is not checked.
+
+    The first trigger results beside an iteration have nothing to regress from, so only the iteration is compared.
+    """
+    gates: list[Gate] = []
+    if workspace.iterations:
+        gates += _of_iterations(workspace.iterations, min_pass_rate, max_regression)
+    if workspace.triggers:
+        comparable = len(workspace.triggers) > 1 or not workspace.iterations
+        gates += _of_triggers(workspace.triggers, min_pass_rate, max_regression if comparable else None)
+    return tuple(gates)
+
+
+def _of_iterations(found: tuple[Iteration, ...], least: float | None, most: float | None) -> Iterator[Gate]:
+    newest = found[-1]
+    fault = _iteration_fault(newest)
+    score = score_arm(newest, newest.subject)
+    if least is not None:
+        name = f"pass rate of {newest.label} at least {least:.2f}"
+        words = fault or (f"measured {score.rate.mean:.2f}" if score.rate else "")
+        passed = score.rate is not None and score.rate.mean >= least - _SLACK
+        yield _gate(name, fault, words, passed=passed)
+    if most is not None:
+        name = f"regression of {newest.label} at most {most:.2f}"
+        before, source = _before(found)
+        if not fault and (before is None or score.rate is None):
+            fault = "there is no baseline and no earlier iteration with grades to compare with"
+        if fault or before is None or score.rate is None:
+            yield _gate(name, fault, "", passed=False)
+            return
+        words = f"{score.rate.mean:.2f} after {before:.2f} in {source}"
+        yield _gate(name, "", words, passed=before - score.rate.mean <= most + _SLACK)
+
+
+def _before(found: tuple[Iteration, ...]) -> tuple[float | None, str]:
+    """Return the pass rate to compare with, the baseline's or that of the iteration before, and whose it is."""
+    newest = found[-1]
+    if newest.baseline is not None:
+        rate = score_arm(newest, newest.baseline).rate
+        return (rate.mean if rate else None), newest.baseline
+    for earlier in found[-2:-1]:
+        rate = score_arm(earlier, earlier.subject).rate
+        return (rate.mean if rate else None), earlier.label
+    return None, ""
+
+
+def _iteration_fault(iteration: Iteration) -> str:
+    """Say why the newest iteration cannot be judged; empty if it can."""
+    runs = [run for case in iteration.cases for run in case.runs]
+    if not any(run.graded for case in iteration.cases for run in case.of(iteration.subject)):
+        return "no run with the skill is graded"
+    if not iteration.complete or any(run.status is Status.PENDING for run in runs):
+        return "the iteration is not complete"
+    if failed_share(runs) > MAX_FAILED:
+        return f"more than {MAX_FAILED:.0%} of the runs ended in an error or a timeout"
+    return ""
+
+
+def _of_triggers(found: tuple[TriggerSet, ...], least: float | None, most: float | None) -> Iterator[Gate]:
+    newest = found[-1]
+    passed, total = score_triggers(newest).all
+    fault = _trigger_fault(newest)
+    if least is not None:
+        name = f"pass rate of {newest.label} at least {least:.2f}"
+        words = ""
+        if total:
+            low, high = wilson(passed, total)
+            words = f"measured {passed / total:.2f}, {passed} of {total} (95 % interval {low:.2f} to {high:.2f})"
+        yield _gate(name, fault, words, passed=bool(total) and passed / total >= least - _SLACK)
+    if most is not None:
+        before = score_triggers(found[-2]).all if len(found) > 1 else (0, 0)
+        name = f"regression of {newest.label} at most {most:.2f}"
+        if not fault and not before[1]:
+            fault = "there are no earlier results to compare with"
+        if fault:
+            yield _gate(name, fault, "", passed=False)
+            return
+        old, new = before[0] / before[1], passed / total
+        yield _gate(name, "", f"{new:.2f} after {old:.2f} in {found[-2].label}", passed=old - new <= most + _SLACK)
+
+
+def _trigger_fault(triggers: TriggerSet) -> str:
+    score = score_triggers(triggers)
+    if not score.all[1]:
+        return "no query has an outcome"
+    if not triggers.complete:
+        return "the measurement is not complete"
+    if score.failed > score.runs * MAX_FAILED:
+        return f"more than {MAX_FAILED:.0%} of the runs ended in an error or a timeout"
+    return ""
+
+
+def _gate(name: str, fault: str, words: str, *, passed: bool) -> Gate:
+    if fault:
+        return Gate(name, GateOutcome.NO_VERDICT, fault)
+    return Gate(name, GateOutcome.PASSED if passed else GateOutcome.FAILED, words)

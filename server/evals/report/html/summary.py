@@ -1,0 +1,180 @@
+"""The first sections: verdict and rates, patterns, cost, and files that could not be used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from server.evals.report.html.chart import Line, rate_chart
+from server.evals.report.html.markup import Html, foreign, join, tag
+from server.evals.report.html.parts import arm_name, badge, facts, listed, section, table, verdict_box
+from server.evals.report.numbers import UNKNOWN, amount, interval_text, money, percent, points, spread_text
+from server.evals.report.scores import (
+    iteration_verdict,
+    pairing,
+    patterns,
+    score_arm,
+    score_triggers,
+    trigger_verdict,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from server.evals.report.gates import Gate
+    from server.evals.report.html.markup import Child
+    from server.evals.report.model import Iteration, TriggerSet, Workspace
+    from server.evals.report.scores import ArmScore
+
+__all__ = ["cost_section", "patterns_section", "problems_section", "summary_section"]
+
+_GATE_BADGES = {"passed": ("good", "✓ passed"), "failed": ("bad", "✗ failed"), "no verdict": ("none", "? no verdict")}
+
+
+def summary_section(workspace: Workspace, gates: Sequence[Gate]) -> Html:
+    """Return the verdicts with their intervals, the gates of CI and the rates by iteration."""
+    children: list[Child] = []
+    if gates:
+        children.append(listed([_gate(gate) for gate in gates]))
+    for iteration in workspace.iterations[-1:]:
+        children += _iteration_summary(iteration)
+    if len(workspace.iterations) > 1:
+        children.append(_by_iteration(workspace.iterations))
+        children.append(_iteration_table(workspace.iterations))
+    for triggers in workspace.triggers[-1:]:
+        children += _trigger_summary(triggers)
+    return section("summary", "Summary", *children)
+
+
+def _gate(gate: Gate) -> Html:
+    kind, word = _GATE_BADGES[gate.outcome.value]
+    return join(badge(kind, word), " ", foreign("span", f"{gate.name}: {gate.words}"))
+
+
+def _iteration_summary(iteration: Iteration) -> list[Child]:
+    scores = [score_arm(iteration, arm) for arm in iteration.arms]
+    rows = [_arm_row(score) for score in scores]
+    heads = ["Arm", "Runs", "Pass rate", "Cases passed", "Seconds", "Tokens", "Errors"]
+    pair = pairing(iteration)
+    difference = None
+    if pair is not None:
+        rows.append(
+            ["Difference", "", points(pair.difference), _pair_text(pair.wins, pair.losses), *_deltas(iteration)]
+        )
+        span = f" {interval_text(pair.interval)}" if pair.interval else ""
+        difference = tag(
+            "p",
+            f"Difference of the mean pass rates over {pair.cases} cases: {points(pair.difference)}{span}. "
+            f"McNemar's exact test: p = {pair.probability:.3g}.",
+            class_="note",
+        )
+    shown = [
+        tag("h3", "Evals: ", foreign("span", iteration.label)),
+        verdict_box(iteration_verdict(iteration)),
+        table("Arms of the newest iteration", heads, rows) if rows else tag("p", "No case has been started."),
+        difference,
+        facts((name, foreign("span", value)) for name, value in iteration.facts),
+    ]
+    if iteration.notes:
+        shown += [tag("h4", "Notes"), listed([foreign("span", note) for note in iteration.notes])]
+    return [*shown]
+
+
+def _arm_row(score: ArmScore) -> list[Child]:
+    passed, total = score.cases
+    runs = f"{score.graded} of {score.runs} graded" if score.graded < score.runs else str(score.runs)
+    cases = f"{passed} of {total} {interval_text(score.interval)}" if total else UNKNOWN
+    return [
+        *(foreign("span", arm_name(score.arm)), runs, spread_text(score.rate, percent), cases),
+        *(spread_text(score.seconds, amount), spread_text(score.tokens, amount), str(score.failed)),
+    ]
+
+
+def _pair_text(wins: int, losses: int) -> str:
+    return f"{wins} only with the skill, {losses} only without"
+
+
+def _deltas(iteration: Iteration) -> list[str]:
+    ours, theirs = score_arm(iteration, iteration.subject), score_arm(iteration, iteration.baseline or "")
+    pairs = ((ours.seconds, theirs.seconds), (ours.tokens, theirs.tokens))
+    shown = [f"{new.mean - old.mean:+,.1f}" if new and old else UNKNOWN for new, old in pairs]
+    return [*shown, ""]
+
+
+def _by_iteration(iterations: Sequence[Iteration]) -> Html:
+    arms = dict.fromkeys(arm for iteration in iterations for arm in iteration.arms)
+    lines = []
+    for arm in arms:
+        rates = [score_arm(iteration, arm).rate for iteration in iterations]
+        lines.append(Line(arm_name(arm), tuple(rate.mean if rate else None for rate in rates)))
+    return rate_chart("rates", "Pass rate by iteration", [each.label for each in iterations], lines)
+
+
+def _iteration_table(iterations: Iterable[Iteration]) -> Html:
+    rows = []
+    for iteration in iterations:
+        ours = score_arm(iteration, iteration.subject)
+        pair = pairing(iteration)
+        rows.append(
+            [
+                foreign("span", iteration.label),
+                spread_text(ours.rate, percent),
+                points(pair.difference) if pair else UNKNOWN,
+                iteration_verdict(iteration).title,
+                str(sum(bool((case.feedback or "").strip()) for case in iteration.cases)),
+            ]
+        )
+    heads = ["Iteration", "Pass rate", "Against baseline", "Verdict", "Cases with feedback"]
+    return table("All iterations", heads, rows)
+
+
+def _trigger_summary(triggers: TriggerSet) -> list[Child]:
+    score = score_triggers(triggers)
+    rows: list[list[Child]] = [
+        ["Should load the skill", f"{score.wanted[0]} of {score.wanted[1]}"],
+        ["Should not load it", f"{score.unwanted[0]} of {score.unwanted[1]}"],
+        ["Runs with an error or a timeout", f"{score.failed} of {score.runs}"],
+    ]
+    return [
+        tag("h3", "Triggers: ", foreign("span", triggers.label)),
+        verdict_box(trigger_verdict(triggers)),
+        table("Queries with the wanted outcome", ["Kind", "As wanted"], rows),
+        facts((name, foreign("span", value)) for name, value in triggers.facts),
+    ]
+
+
+def patterns_section(iteration: Iteration) -> Html | None:
+    """Return what the averages hide; None if there is nothing."""
+    found = patterns(iteration)
+    if not found:
+        return None
+    rows = [
+        [each.kind, foreign("span", each.case), listed([foreign("span", line) for line in each.lines])]
+        for each in found
+    ]
+    hint = "What always passes or always fails says nothing about the skill: correct the assertion, or the case."
+    content = table("What the averages hide", ["Kind", "Case", "What"], rows)
+    return section("patterns", "Patterns", content, tag("p", hint, class_="note"))
+
+
+def cost_section(workspace: Workspace) -> Html | None:
+    """Return time, tokens and money of every iteration and arm; None without any."""
+    rows = []
+    for iteration in workspace.iterations:
+        for score in (score_arm(iteration, arm) for arm in iteration.arms):
+            totals = [spread.mean * score.graded if spread else None for spread in (score.seconds, score.tokens)]
+            numbers = [score.cost, *totals]
+            if any(number is not None for number in numbers):
+                name = foreign("span", f"{iteration.label}, {arm_name(score.arm)}")
+                rows.append([name, str(score.runs), amount(totals[0]), amount(totals[1]), money(score.cost)])
+    if not rows:
+        return None
+    note = tag("p", "Tokens and money are those that the agent reported; a dash means that it did not.", class_="note")
+    heads = ["Iteration and arm", "Runs", "Seconds in all", "Tokens in all", "Money"]
+    return section("cost", "Cost", table("Cost of all runs", heads, rows), note)
+
+
+def problems_section(problems: Sequence[str]) -> Html | None:
+    """Return the files that could not be used; None if there are none."""
+    if not problems:
+        return None
+    return section("problems", "Files that could not be used", listed([foreign("code", each) for each in problems]))

@@ -1,0 +1,159 @@
+"""The newest results as JUnit XML: a test case for each assertion or query and arm.
+
+An assertion passes if it did in at least half of the graded runs. A run that ended in an error or a timeout is an
+error, not a failure. What a baseline does not pass is skipped, with the reason: a skill that is needed must not fail a
+build.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from xml.etree import ElementTree as ET
+
+from server.evals.report.scores import check_scores
+from skills_core.diagnostics import without_lone_surrogates
+from skills_core.format.hidden import with_hidden_shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from server.evals.report.model import Case, Iteration, Query, Run, TriggerSet, Workspace
+
+__all__ = ["junit"]
+
+_KINDS: Final = ("failure", "error", "skipped")
+
+_NAME_LENGTH = 300
+_DETAIL_LENGTH = 10_000
+
+_HALF = 0.5
+
+# What XML 1.0 forbids beyond the hidden characters, which are shown.
+_FORBIDDEN = re.compile("[\ufffe\uffff]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    classname: str
+    name: str
+    seconds: float = 0.0
+    kind: str = ""
+    message: str = ""
+    detail: str = ""
+
+
+def junit(workspace: Workspace) -> str:
+    """Return the XML document of the newest iteration and the newest trigger results."""
+    suites = [
+        _suite(f"{iteration.label}.{arm}", list(_of_arm(workspace.skill, iteration, arm)))
+        for iteration in workspace.iterations[-1:]
+        for arm in iteration.arms
+    ]
+    suites += [_suite(each.label, list(_of_queries(workspace.skill, each))) for each in workspace.triggers[-1:]]
+    counted = ("tests", "failures", "errors")
+    totals = {name: str(sum(int(suite.get(name) or 0) for suite in suites)) for name in counted}
+    seconds = f"{sum(float(suite.get('time') or 0) for suite in suites):.3f}"
+    root = ET.Element("testsuites", {"name": _line(workspace.skill), **totals, "time": seconds})
+    root.extend(suites)
+    ET.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
+
+
+def _suite(name: str, tests: Sequence[_Test]) -> ET.Element:
+    kinds = [test.kind for test in tests]
+    failures, errors, skipped = (str(kinds.count(kind)) for kind in _KINDS)
+    seconds = f"{sum(test.seconds for test in tests):.3f}"
+    counts = {"tests": str(len(tests)), "failures": failures, "errors": errors, "skipped": skipped}
+    suite = ET.Element("testsuite", {"name": _line(name), **counts, "time": seconds})
+    for test in tests:
+        attributes = {"classname": _line(test.classname), "name": _line(test.name), "time": f"{test.seconds:.3f}"}
+        element = ET.SubElement(suite, "testcase", attributes)
+        if test.kind:
+            extra = {} if test.kind == "skipped" else {"type": test.kind}
+            outcome = ET.SubElement(element, test.kind, {"message": _line(test.message), **extra})
+            outcome.text = _clean(test.detail[:_DETAIL_LENGTH])
+    return suite
+
+
+def _of_arm(skill: str, iteration: Iteration, arm: str) -> Iterator[_Test]:
+    for case in iteration.cases:
+        classname = f"{skill}.{case.key}.{arm}"
+        runs = case.of(arm)
+        tests = [*_of_checks(classname, case, arm, runs), *_of_failed_runs(classname, case, runs)]
+        known = [run.seconds for run in runs if run.seconds is not None]
+        each = sum(known) / len(tests) if tests else 0.0
+        for test in tests:
+            kind, message = test.kind, test.message
+            if kind == "failure" and arm != iteration.subject:
+                kind, message = "skipped", f"The baseline does not pass: {message}"
+            yield _Test(test.classname, test.name, each, kind, message, test.detail)
+
+
+def _of_checks(classname: str, case: Case, arm: str, runs: Sequence[Run]) -> Iterator[_Test]:
+    failed = [run for run in runs if run.failed]
+    for score in check_scores(case, [arm]):
+        ((_, passed, total),) = score.arms
+        if total and passed / total >= _HALF:
+            yield _Test(classname, score.text)
+        elif total:
+            message = f"passed in {passed} of {total} graded runs"
+            yield _Test(classname, score.text, 0, "failure", message, _evidence(runs, score.text))
+        elif failed and len(failed) == len(runs):
+            yield _Test(classname, score.text, 0, "error", _fault(failed[0]), _faults(failed))
+        else:
+            yield _Test(classname, score.text, 0, "skipped", "not graded yet")
+
+
+def _of_failed_runs(classname: str, case: Case, runs: Sequence[Run]) -> Iterator[_Test]:
+    """Yield an error for each failed run, unless each assertion has it already."""
+    failed = [run for run in runs if run.failed]
+    if len(failed) < len(runs) or not check_scores(case, []):
+        for run in failed:
+            yield _Test(classname, f"run {run.number}", 0, "error", _fault(run), run.error)
+
+
+def _evidence(runs: Iterable[Run], name: str) -> str:
+    lines = [
+        f"run {run.number}: {check.evidence or 'no evidence'}"
+        for run in runs
+        for check in run.checks
+        if check.text == name and check.passed is False
+    ]
+    return "\n".join(lines)
+
+
+def _fault(run: Run) -> str:
+    return f"run {run.number} ended in {run.status}: {run.error}" if run.error else f"run {run.number}: {run.status}"
+
+
+def _faults(runs: Iterable[Run]) -> str:
+    return "\n".join(map(_fault, runs))
+
+
+def _of_queries(skill: str, triggers: TriggerSet) -> Iterator[_Test]:
+    for query in triggers.queries:
+        kind, message, detail = _query_outcome(query)
+        yield _Test(f"{skill}.{triggers.label}", query.text, 0, kind, message, detail)
+
+
+def _query_outcome(query: Query) -> tuple[str, str, str]:
+    wanted = "should load the skill" if query.should_trigger else "should not load the skill"
+    seen = f"loaded in {query.triggers} of {query.counted} runs that count"
+    outcomes = ", ".join(query.outcomes)
+    if query.passed is None:
+        if query.errors:
+            return "error", query.error or f"all {query.errors} runs ended in an error or a timeout", outcomes
+        return "skipped", "no outcome yet", ""
+    return ("", "", "") if query.passed else ("failure", f"{wanted}; {seen}", outcomes)
+
+
+def _line(text: str) -> str:
+    """Return a text for an attribute, which is one line."""
+    line = _clean(" ".join(text.split()))
+    return line if len(line) <= _NAME_LENGTH else f"{line[: _NAME_LENGTH - 1]}…"
+
+
+def _clean(text: str) -> str:
+    return _FORBIDDEN.sub("\ufffd", with_hidden_shown(without_lone_surrogates(text)))

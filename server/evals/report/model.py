@@ -1,0 +1,269 @@
+"""What a report shows: immutable values, read from the files of a workspace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+__all__ = [
+    "BASELINES",
+    "WITH_SKILL",
+    "Case",
+    "Check",
+    "Comparison",
+    "FileKind",
+    "Iteration",
+    "Judgement",
+    "OutputFile",
+    "Query",
+    "RoundScore",
+    "Run",
+    "Status",
+    "Transcript",
+    "TriggerRound",
+    "TriggerSet",
+    "Verdict",
+    "Workspace",
+]
+
+WITH_SKILL: Final = "with_skill"
+"""The arm of the skill as it is now."""
+
+BASELINES: Final = ("without_skill", "old_skill")
+"""The arms that the skill is compared with, in the order of preference."""
+
+
+class Status(StrEnum):
+    """How far a run came."""
+
+    PENDING = "pending"
+    DONE = "done"
+    ERROR = "error"
+    TIMEOUT = "timeout"
+
+
+FAILED: Final = frozenset({Status.ERROR, Status.TIMEOUT})
+
+
+class FileKind(StrEnum):
+    """How the report shows a file."""
+
+    TEXT = "text"
+    IMAGE = "image"
+    OTHER = "other"
+
+
+class Verdict(StrEnum):
+    """What the numbers can carry."""
+
+    GOOD = "good"
+    BAD = "bad"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict, what it is called, and why."""
+
+    verdict: Verdict
+    title: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One graded assertion; `passed` is None if the grade is missing."""
+
+    text: str
+    passed: bool | None
+    evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFile:
+    """A file that a run wrote: its content if the report shows it, and what is left out in `note`."""
+
+    name: str
+    kind: FileKind
+    size: int | None = None
+    digest: str = ""
+    content: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """The shown entries of a transcript, (label, text) each; `left_out` lines lie between `head` and `tail`."""
+
+    head: tuple[tuple[str, str], ...] = ()
+    tail: tuple[tuple[str, str], ...] = ()
+    left_out: int = 0
+    note: str = ""
+
+    def __bool__(self) -> bool:
+        """Tell whether there is anything to show."""
+        return bool(self.head or self.note)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a case in one arm; numbers are None if the files do not have them."""
+
+    arm: str
+    number: int
+    path: str
+    status: Status = Status.PENDING
+    error: str = ""
+    checks: tuple[Check, ...] = ()
+    rate: float | None = None
+    seconds: float | None = None
+    tokens: float | None = None
+    cost: float | None = None
+    tool_calls: float | None = None
+    outputs: tuple[OutputFile, ...] = ()
+    outputs_note: str = ""
+    transcript: Transcript = Transcript()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Whether the run ended without a result, so that it counts in no rate."""
+        return self.status in FAILED
+
+    @property
+    def graded(self) -> bool:
+        """Whether the run counts in rates."""
+        return self.rate is not None and not self.failed
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A blind comparison of two outputs; the rubric has the scores of A and B by criterion."""
+
+    winner: str
+    reasoning: str
+    details: tuple[tuple[str, str], ...] = ()
+    rubric: tuple[tuple[str, str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A test case with its runs; `key` is the name of its folder, under which feedback is saved."""
+
+    key: str
+    name: str
+    prompt: str = ""
+    expected: str = ""
+    assertions: tuple[str, ...] = ()
+    runs: tuple[Run, ...] = ()
+    comparison: Comparison | None = None
+    feedback: str | None = None
+
+    def of(self, arm: str) -> tuple[Run, ...]:
+        """Return the runs of an arm."""
+        return tuple(run for run in self.runs if run.arm == arm)
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """One pass over all cases; `judgement` is the verdict that the tool wrote down, None if it wrote none."""
+
+    number: int
+    label: str
+    folder: str
+    cases: tuple[Case, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    judgement: Judgement | None = None
+    complete: bool = True
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The arms that have runs: the skill's first, the usual baselines last."""
+        found = {run.arm for case in self.cases for run in case.runs}
+        usual = [arm for arm in (WITH_SKILL, *BASELINES) if arm in found]
+        others = sorted(found.difference(usual))
+        return (*usual[: WITH_SKILL in found], *others, *usual[WITH_SKILL in found :])
+
+    @property
+    def subject(self) -> str:
+        """The arm that is judged."""
+        return next(iter(self.arms), WITH_SKILL)
+
+    @property
+    def baseline(self) -> str | None:
+        """The arm that it is compared with."""
+        usual = [arm for arm in BASELINES if arm in self.arms]
+        return next((arm for arm in (*usual, *self.arms) if arm != self.subject), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """The outcomes of one query: whether the skill was loaded as often as it should.
+
+    Errors count neither for nor against: `rate` is the share of the `counted` other runs that loaded the skill.
+    """
+
+    text: str
+    should_trigger: bool
+    rate: float | None = None
+    triggers: int = 0
+    counted: int = 0
+    errors: int = 0
+    denied: int = 0
+    passed: bool | None = None
+    split: str = ""
+    interval: tuple[float, float] | None = None
+    outcomes: tuple[str, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundScore:
+    """How many queries of a set had the wanted outcome in a round."""
+
+    passed: int | None
+    total: int | None
+    rate: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerRound:
+    """One description that was tried, with its scores by set (train, validation, test)."""
+
+    number: int
+    description: str
+    scores: tuple[tuple[str, RoundScore], ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerSet:
+    """One measurement of trigger queries, with the rounds of an optimisation if there were any."""
+
+    number: int
+    label: str
+    description: str = ""
+    queries: tuple[Query, ...] = ()
+    rounds: tuple[TriggerRound, ...] = ()
+    best: int | None = None
+    facts: tuple[tuple[str, str], ...] = ()
+    judgement: Judgement | None = None
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """All results of a skill, the oldest first; `problems` are files that could not be used."""
+
+    skill: str
+    iterations: tuple[Iteration, ...] = ()
+    triggers: tuple[TriggerSet, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def running(self) -> bool:
+        """Whether the newest work is not complete."""
+        complete = [each.complete for each in self.iterations[-1:]] + [each.complete for each in self.triggers[-1:]]
+        return not all(complete)

@@ -1,0 +1,226 @@
+"""Serve the report on loopback, and save the feedback that is written there.
+
+Other pages in the browser and other users of the machine must neither read the report nor write feedback. So the server
+listens on 127.0.0.1 alone, on a port that the system chooses; the path begins with a random token; each request must
+name this very host, and each write must come from this very origin. The only file that it writes is `feedback.json` of
+the newest iteration.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import secrets
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio.to_thread
+import uvicorn
+from starlette.applications import Starlette
+from starlette.responses import HTMLResponse, JSONResponse
+from starlette.routing import Route
+
+from server.evals.report.feedback import FEEDBACK_FILE, FeedbackError, save_feedback
+from server.evals.report.html.page import content_policy
+from server.evals.report.workspace import read_workspace
+from server.evals.report.writing import REPORT_FILE, current_page
+from skills_core.errors import SkillsError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    Endpoint = Callable[[Request], Awaitable[Response]]
+
+__all__ = ["ReportServer"]
+
+_MAX_BODY: Final = 256 * 1024
+# A text of 20,000 characters takes at most half of it as JSON.
+
+MAX_FEEDBACK: Final = 20_000
+"""Characters of the feedback on one case."""
+
+_MAX_FILES = 50_000
+# Files whose times are compared to notice new results.
+
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # Without an own origin in the referrer, a browser would send `Origin: null` with a write.
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+class ReportServer:
+    """The server of one workspace; `url` is where its page is."""
+
+    def __init__(self, root: Path, port: int = 0) -> None:
+        """Listen on a port of loopback; 0 lets the system choose.
+
+        Raises:
+            OSError: the system does not allow it.
+        """
+        self._root = root
+        self._token = secrets.token_urlsafe(24)
+        self._listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            self._listener.bind(("127.0.0.1", port))
+        except OSError:
+            self._listener.close()
+            raise
+        self._host = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self._saving = anyio.Lock()
+        self.app = Starlette(
+            routes=[
+                Route("/{token}/", self._guarded(self._page), methods=["GET"]),
+                Route("/{token}/state", self._guarded(self._state), methods=["GET"]),
+                Route("/{token}/feedback", self._guarded(self._feedback, writes=True), methods=["POST"]),
+            ]
+        )
+
+    @property
+    def url(self) -> str:
+        """The address of the page, with its secret."""
+        return f"http://{self._host}/{self._token}/"
+
+    def serve(self, started: Callable[[], object] = lambda: None) -> None:
+        """Serve until a signal ends it; `started` is called when the server listens."""
+        config = uvicorn.Config(
+            self.app, ws="none", log_config=None, access_log=False, lifespan="off", server_header=False
+        )
+        self._listener.listen(64)
+        try:
+            # Connections that come before the first accept wait in the listener's queue.
+            started()
+            uvicorn.Server(config).run(sockets=[self._listener])
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Give the port back."""
+        self._listener.close()
+
+    def _guarded(self, endpoint: Endpoint, *, writes: bool = False) -> Endpoint:
+        async def guarded(request: Request) -> Response:
+            fault = self._fault(request, writes=writes)
+            response = _refusal(*fault) if fault else await endpoint(request)
+            response.headers.update(_HEADERS)
+            return response
+
+        return guarded
+
+    def _fault(self, request: Request, *, writes: bool) -> tuple[str, int] | None:
+        """Say why a request is refused; None if it is accepted."""
+        token = request.path_params["token"].encode("utf-8", "replace")
+        if request.headers.getlist("host") != [self._host]:
+            return f"this server answers requests for http://{self._host} alone", 421
+        if not hmac.compare_digest(token, self._token.encode()):
+            return "the address is not complete; open the one that the command printed", 403
+        origins, own = request.headers.getlist("origin"), [f"http://{self._host}"]
+        if origins != own and (writes or origins):
+            return "another page sent this request", 403
+        if writes and request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            return "expected the content type application/json", 415
+        return None
+
+    async def _page(self, _: Request) -> Response:
+        try:
+            page = await anyio.to_thread.run_sync(self._render)
+        except SkillsError as error:
+            return _refusal(str(error), 404)
+        policy = f"{content_policy(served=True)}; frame-ancestors 'none'"
+        return HTMLResponse(page, headers={"Content-Security-Policy": policy})
+
+    def _render(self) -> str:
+        return current_page(read_workspace(self._root), served=True)
+
+    async def _state(self, _: Request) -> Response:
+        return JSONResponse({"state": await anyio.to_thread.run_sync(_state_of, self._root)})
+
+    async def _feedback(self, request: Request) -> Response:
+        try:
+            case, words = _parsed(await _body(request))
+            async with self._saving:
+                await anyio.to_thread.run_sync(self._save, case, words)
+        except ValueError as error:
+            return _refusal(str(error), 400)
+        except FeedbackError as error:
+            return _refusal(str(error), 409)
+        except SkillsError as error:
+            return _refusal(str(error), 404)
+        return JSONResponse({"saved": case})
+
+    def _save(self, case: str, words: str) -> None:
+        workspace = read_workspace(self._root)
+        newest = workspace.iterations[-1] if workspace.iterations else None
+        if newest is None or case not in {each.key for each in newest.cases}:
+            raise FeedbackError(f"there is no case {case[:100]!r} in the newest iteration; load the page again")
+        save_feedback(self._root, newest.folder, case, words)
+
+
+async def _body(request: Request) -> bytes:
+    """Return the body of a request.
+
+    Raises:
+        ValueError: it is too large.
+    """
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MAX_BODY:
+            raise ValueError(f"feedback has at most {MAX_FEEDBACK:,} characters")
+    return body
+
+
+def _parsed(body: bytes) -> tuple[str, str]:
+    """Return the case and the text of a request.
+
+    Raises:
+        ValueError: the body is something else.
+    """
+    expected = 'expected {"case": TEXT, "feedback": TEXT}'
+    try:
+        value: Any = json.loads(body)
+    except (RecursionError, ValueError):
+        raise ValueError(expected) from None
+    match value:
+        case {"case": str(case), "feedback": str(words), **rest} if not rest:
+            if len(words) > MAX_FEEDBACK:
+                raise ValueError(f"feedback has at most {MAX_FEEDBACK:,} characters")
+            return case, words
+    raise ValueError(expected)
+
+
+def _refusal(message: str, code: int) -> Response:
+    return JSONResponse({"error": message}, code)
+
+
+def _state_of(root: Path) -> str:
+    """Return a text that changes when results do; what this report writes itself does not count."""
+    newest = count = total = 0
+    for path in _files(root):
+        try:
+            status = path.lstat()
+        except OSError:
+            continue
+        newest, count, total = max(newest, status.st_mtime_ns), count + 1, total + status.st_size
+    return f"{count}-{total}-{newest}"
+
+
+def _files(root: Path) -> Iterator[Path]:
+    left = _MAX_FILES
+    # Links to folders are not followed.
+    for folder, _, names in os.walk(root):
+        for name in names:
+            if name not in {FEEDBACK_FILE, REPORT_FILE} and not name.startswith("."):
+                left -= 1
+                if left < 0:
+                    return
+                yield Path(folder) / name

@@ -1,0 +1,153 @@
+"""Results of trigger queries: those of `skillserve triggers`, and those of skill-creator's loop and single runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from server.evals.report.fields import count, first, number, record, records, text, texts, truth
+from server.evals.report.judgements import read_judgement
+from server.evals.report.model import Query, RoundScore, TriggerRound, TriggerSet
+from skills_core.diagnostics import printable
+from skills_core.evals.statistics import wilson
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from server.evals.report.folder import Folder
+
+__all__ = ["read_triggers"]
+
+_SETS = ("train", "validation", "test", "holdout")
+
+_FAILURES = frozenset({"error", "timeout"})
+
+_ROUNDING = 0.0005
+# Rates are written with four digits.
+
+_FACTS = (
+    ("Model", "model"),
+    ("Agent", "agent"),
+    ("Client", "client"),
+    ("Threshold", "threshold"),
+    ("Ended because", "exit_reason"),
+    ("Score of the best round", "best_score"),
+    ("Score on the sealed test", "best_test_score"),
+    ("Decision", "reason"),
+)
+
+
+def read_triggers(folder: Folder, relative: str, position: int) -> TriggerSet | None:
+    """Return the results in a folder; None if it holds none."""
+    path = f"{relative}/results.json".lstrip("/")
+    value = folder.json(path)
+    values = record(value)
+    rounds = [_round(each, place) for place, each in enumerate(records(first(values, "rounds", "history")), 1)]
+    queries = _queries(values) or _queries_of_history(records(values.get("history")))
+    complete = folder.read(f"{relative}/config.json".lstrip("/")) is None if value is None else True
+    if not (queries or rounds) and (complete or not relative.startswith("triggers-")):
+        return None
+    summary, metadata = record(values.get("summary")), record(values.get("metadata"))
+    number_of = count(relative.rpartition("-")[2])
+    return TriggerSet(
+        number=position if number_of is None else number_of,
+        label=printable(relative) or folder.name,
+        description=text(first(values, "description", "best_description")),
+        queries=queries,
+        rounds=tuple(rounds),
+        best=_best(values, rounds),
+        facts=tuple((label, shown) for label, name in _FACTS if (shown := _fact(name, values, summary, metadata))),
+        judgement=read_judgement(summary),
+        complete=complete and metadata.get("status") != "running" and values.get("status") != "running",
+    )
+
+
+def _fact(name: str, *places: Mapping[str, Any]) -> str:
+    return next((shown for place in places if (shown := text(place.get(name)))), "")
+
+
+def _queries(values: Mapping[str, Any]) -> tuple[Query, ...]:
+    return tuple(_query(each) for each in records(values.get("results")))
+
+
+def _queries_of_history(history: list[Mapping[str, Any]]) -> tuple[Query, ...]:
+    """Return the queries of the last round of skill-creator's loop."""
+    if not history:
+        return ()
+    last = history[-1]
+    train = [_query(each, "train") for each in records(first(last, "train_results", "results"))]
+    return (*train, *(_query(each, "test") for each in records(last.get("test_results"))))
+
+
+def _query(values: Mapping[str, Any], split: str = "") -> Query:
+    outcomes = texts(values.get("outcomes"))
+    triggers = count(values.get("triggers")) or 0
+    errors = count(values.get("errors")) or sum(outcome in _FAILURES for outcome in outcomes)
+    counted = sum(outcome not in _FAILURES for outcome in outcomes) if outcomes else _counted(values, triggers, errors)
+    rate = triggers / counted if counted and triggers <= counted else None
+    return Query(
+        text=text(values.get("query")),
+        should_trigger=values.get("should_trigger") is True,
+        rate=rate,
+        triggers=triggers,
+        counted=counted,
+        errors=errors,
+        denied=count(values.get("denied")) or 0,
+        # Without a single run that counts there is nothing that could have passed.
+        passed=truth(values.get("pass")) if counted else None,
+        split=text(values.get("split")) or split,
+        interval=_interval(values.get("interval"), triggers, counted),
+        outcomes=outcomes,
+        error=text(values.get("error")),
+    )
+
+
+def _counted(values: Mapping[str, Any], triggers: int, errors: int) -> int:
+    """Return how many runs count; some tools leave errors out of `runs`, which the rate tells."""
+    runs, rate = count(values.get("runs")) or 0, number(values.get("trigger_rate"))
+    # A rate of 0 tells nothing.
+    without_errors = rate is not None and rate > 0 and runs > 0 and abs(triggers / runs - rate) < _ROUNDING
+    return runs if without_errors else max(0, runs - errors)
+
+
+def _interval(value: Any, triggers: int, counted: int) -> tuple[float, float] | None:  # noqa: ANN401 - JSON
+    ends = [number(each) for each in value] if isinstance(value, list) else []
+    match ends:
+        case [float(low), float(high)] if 0 <= low <= high <= 1:
+            return low, high
+    if not counted or triggers > counted:
+        return None
+    low, high = wilson(triggers, counted)
+    return low, high
+
+
+def _round(values: Mapping[str, Any], position: int) -> TriggerRound:
+    scores = [(name, score) for name in _SETS if (score := _score(values, name)) is not None]
+    if not scores and (score := _score({"all": values}, "all")) is not None:
+        scores = [("all", score)]
+    number_of = count(first(values, "number", "round", "iteration"))
+    note = text(first(values, "note", "rationale", "reason"))
+    return TriggerRound(
+        position if number_of is None else number_of, text(values.get("description")), tuple(scores), note
+    )
+
+
+def _score(values: Mapping[str, Any], name: str) -> RoundScore | None:
+    """Return a score: an object, a rate, or the fields `<name>_passed` and `<name>_total` of skill-creator."""
+    value = values.get(name)
+    if isinstance(value, dict):
+        passed, total = count(value.get("passed")), count(value.get("total"))
+        rate = number(first(value, "pass_rate", "rate", "score"))
+    else:
+        passed, total = count(values.get(f"{name}_passed")), count(values.get(f"{name}_total"))
+        rate = number(value)
+    if rate is None and passed is not None and total:
+        rate = passed / total
+    return RoundScore(passed, total, rate) if rate is not None and 0 <= rate <= 1 else None
+
+
+def _best(values: Mapping[str, Any], rounds: list[TriggerRound]) -> int | None:
+    found = count(first(values, "best_round", "best"))
+    if found is not None:
+        return found
+    best = text(values.get("best_description"))
+    return next((each.number for each in rounds if best and each.description == best), None)

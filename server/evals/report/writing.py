@@ -1,0 +1,74 @@
+"""Write the report of a workspace: atomically, so that a browser that refreshes never sees a part of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from server.evals.report.html.page import PageOptions, render_page
+from server.evals.report.workspace import read_workspace
+from skills_core.disk.files import Location
+from skills_core.disk.writing import write_file
+from skills_core.errors import FileRefusedError, SkillsError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from server.evals.report.gates import Gate
+    from server.evals.report.model import Workspace
+
+__all__ = ["REPORT_FILE", "ReportError", "current_page", "write_report", "write_text"]
+
+REPORT_FILE: Final = "report.html"
+"""The name of the report in its workspace."""
+
+
+class ReportError(SkillsError):
+    """A report cannot be written."""
+
+
+def write_report(
+    root: Path,
+    output: Path | None = None,
+    *,
+    running: bool | None = None,
+    gates: Sequence[Gate] = (),
+) -> Path:
+    """Write the page of the results in a workspace, and return its path.
+
+    A page of `running` work refreshes itself; by default, the files tell whether the work runs. So a command writes the
+    report again after each run, and at the end once more with False.
+
+    Raises:
+        WorkspaceError: there is no such folder, or it holds no results.
+        ReportError: the page cannot be written.
+    """
+    workspace = read_workspace(root)
+    target = output or root / REPORT_FILE
+    write_text(target, current_page(workspace, running=running, gates=gates))
+    return target
+
+
+def current_page(
+    workspace: Workspace, *, running: bool | None = None, served: bool = False, gates: Sequence[Gate] = ()
+) -> str:
+    """Return the page of a workspace as it is now."""
+    runs = workspace.running if running is None else running
+    made = datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return render_page(workspace, PageOptions(made, served=served, running=runs, gates=gates))
+
+
+def write_text(target: Path, content: str) -> None:
+    """Replace a file by a text.
+
+    Raises:
+        ReportError: it cannot be written.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        folder = target.parent.resolve()
+        write_file(Location(folder, target.name), content.encode("utf-8"))
+    except (FileRefusedError, OSError) as error:
+        message = error.message if isinstance(error, FileRefusedError) else (error.strerror or str(error)).lower()
+        raise ReportError(f"{target}: cannot be written: {message}; choose another file") from None
