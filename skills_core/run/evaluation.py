@@ -6,14 +6,14 @@ After JD.AI's evaluation: a second request to a model, with the prompt, the outp
 from __future__ import annotations
 
 import json
-import secrets
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from skills_core.errors import SkillsError
-from skills_core.run.embedded_json import visit_objects
-from skills_core.run.model_errors import describe_model_error, describe_validation_error
+from skills_core.run.model_errors import describe_validation_error
 from skills_core.run.outcome import NO_USAGE, CriterionScore, Score, Usage
+from skills_core.run.structured_answers import MAX_REQUESTS, FormError, NoAnswerError, ask_for_object, marked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from skills_core.run.ports import JsonObject
 
 __all__ = ["Evaluator", "ModelEvaluator", "ScoringError", "ScoringRequest", "ScoringResult"]
-
-MAX_REQUESTS = 3
-"""Requests for one score: a model may answer in the wrong form."""
 
 _RULES = (
     "You judge the output of somebody else's work against criteria. Give each criterion a score from 0 (not met at "
@@ -88,33 +85,15 @@ class ModelEvaluator:
         Raises:
             ScoringError: the request fails, or the model does not answer in the form of a score.
         """
-        from pydantic_ai.direct import model_request  # noqa: PLC0415 - it takes a second, and only runs need it
-        from pydantic_ai.messages import ModelRequest, UserPromptPart  # noqa: PLC0415
-
-        from skills_core.run.model_conversation import INSTRUMENTATION  # noqa: PLC0415 - likewise
-
-        form, question = _verdict_model(len(assessment.criteria)), _question(assessment)
-        # One system message and one user message with the schema as text, which every endpoint accepts.
+        form = _verdict_model(len(assessment.criteria))
         instructions = f"{_RULES}\n\n{_FORM}\n{json.dumps(form.model_json_schema())}"
-        prompt, used, fault = question, NO_USAGE, ""
-        for _ in range(self._at_most):
-            request = ModelRequest([UserPromptPart(prompt)], instructions=instructions)
-            used += Usage(1)
-            try:
-                response = await model_request(self._model, [request], instrument=INSTRUMENTATION)
-            except Exception as error:
-                message = f"The output was not scored: {describe_model_error(error)}"
-                raise ScoringError(message, used) from error
-            used += Usage(0, response.usage.input_tokens, response.usage.output_tokens)
-            read = _read(form, response.text or "", assessment.criteria)
-            if isinstance(read, Score):
-                return ScoringResult(read, used)
-            fault = read
-            prompt = (
-                f"{question}\n\nAn answer of yours to this was not in the form that is asked ({fault}). Answer again."
-            )
-        message = f"The output was not scored: the model gave no score in {self._at_most} answers ({fault})."
-        raise ScoringError(message, used)
+        read = partial(_read, form, assessment.criteria)
+        try:
+            question = _question(assessment)
+            score, used = await ask_for_object(self._model, instructions, question, read, "score", self._at_most)
+        except NoAnswerError as error:
+            raise ScoringError(f"The output was not scored: {error}", error.usage) from error
+        return ScoringResult(score, used)
 
 
 def _verdict_model(criteria: int) -> type[BaseModel]:
@@ -134,48 +113,25 @@ def _verdict_model(criteria: int) -> type[BaseModel]:
     )
 
 
-def _read(form: type[BaseModel], text: str, criteria: Sequence[str]) -> Score | str:
-    """Return the score in an answer, wherever its object stands, or a message that says what is wrong.
+def _read(form: type[BaseModel], criteria: Sequence[str], value: JsonObject) -> Score:
+    """Return the score in an object.
 
-    Several objects in the form of a score count only if they are equal: one may be quoted from the output.
+    Raises:
+        FormError: the object is not in the form of a score.
     """
     from pydantic import ValidationError  # noqa: PLC0415 - only runs need it
 
-    faults: list[str] = []
-    verdicts: list[Mapping[str, Any]] = []
-
-    def fits(value: JsonObject) -> bool:
-        try:
-            verdicts.append(form.model_validate(value).model_dump())
-        except ValidationError as error:
-            faults.append(describe_validation_error(error))
-            return False
-        return True
-
-    visit_objects(text, fits)
-    if not verdicts:
-        return faults[0] if faults else "there is no JSON object in it"
-    verdict = verdicts[0]
-    if any(other != verdict for other in verdicts):
-        return f"it holds {len(verdicts)} objects in the form of a score that differ; give one"
+    try:
+        verdict: Mapping[str, Any] = form.model_validate(value).model_dump()
+    except ValidationError as error:
+        raise FormError(describe_validation_error(error)) from None
     found = [CriterionScore(criterion, **each) for criterion, each in zip(criteria, verdict["criteria"], strict=True)]
     return Score(verdict["overall"], tuple(found), verdict["finding"])
 
 
 def _question(assessment: ScoringRequest) -> str:
-    # The output cannot contain a closing mark that is random.
-    mark = secrets.token_hex(6)
-    return "\n".join(
-        [
-            f"<prompt-{mark}>",
-            assessment.prompt,
-            f"</prompt-{mark}>",
-            f"<output-{mark}>",
-            assessment.output,
-            f"</output-{mark}>",
-            *_criteria_lines(assessment.criteria),
-        ]
-    )
+    shown = [marked("prompt", assessment.prompt), marked("output", assessment.output)]
+    return "\n".join([*shown, *_criteria_lines(assessment.criteria)])
 
 
 def _criteria_lines(criteria: Sequence[str]) -> list[str]:
