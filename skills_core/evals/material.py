@@ -1,0 +1,128 @@
+"""What a run left behind, as a judge sees it: the files in `outputs/` and the transcript.
+
+Quotes are looked up here, so that no PASS rests on evidence that a judge made up.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["Material", "OutputFile", "transcript_text"]
+
+_MAX_FILE: Final = 40_000
+_MAX_FILES_SHOWN: Final = 200
+_MAX_ALL: Final = 200_000
+_MAX_TRANSCRIPT: Final = 60_000
+# Characters that a judge is shown of one file, of all files, and of the transcript.
+
+_MIN_QUOTE: Final = 4
+# A shorter quote occurs in any text, so it must be a whole line.
+
+_DECORATION: Final = "\"'`\u201c\u201d\u2018\u2019 \n\t"
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFile:
+    """A file in `outputs/`, by its relative path; `text` is None for a binary file or one that is too long to read."""
+
+    path: str
+    size: int
+    text: str | None
+
+    @property
+    def line(self) -> str:
+        """The file in a list of files."""
+        return f"{self.path} ({self.size} bytes{'' if self.text is not None else ', not shown: binary or too long'})"
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """The outputs and the transcript of a run; `given` are texts that the run was given, which prove nothing."""
+
+    files: tuple[OutputFile, ...]
+    transcript: str
+    given: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the run left neither files nor a transcript."""
+        return not self.files and not self.transcript.strip()
+
+    def shown(self) -> str:
+        """Return the material for a judge, with long texts cut in the middle."""
+        listed = [file.line for file in self.files[:_MAX_FILES_SHOWN]]
+        if len(self.files) > len(listed):
+            listed.append(f"and {len(self.files) - len(listed)} more files")
+        parts = ["Files in outputs:", *(listed or ["(none)"])]
+        left = _MAX_ALL
+        for file in self.files[:_MAX_FILES_SHOWN]:
+            if file.text:
+                text = _cut(file.text, min(_MAX_FILE, left))
+                left -= len(text)
+                parts += [f"\n=== outputs/{file.path} ===", text]
+        parts += ["\n=== transcript ===", _cut(self.transcript, _MAX_TRANSCRIPT) or "(empty)"]
+        return "\n".join(parts)
+
+    def find(self, quote: str) -> str | None:
+        """Return where a quote occurs: a file's path, `outputs` for the list of files, or `transcript`; else None.
+
+        Blanks and the marks around a quote do not matter. In the transcript, what only repeats a given text does not
+        count: agents repeat their prompts.
+        """
+        wanted = _plain(quote.strip(_DECORATION))
+        if not wanted:
+            return None
+        for file in self.files:
+            if file.text is not None and _occurs(wanted, file.text):
+                return f"outputs/{file.path}"
+        if any(_occurs(wanted, file.line) for file in self.files):
+            return "outputs"
+        if _occurs(wanted, self.transcript) and not any(wanted in _plain(given) for given in self.given):
+            return "transcript"
+        return None
+
+
+def transcript_text(lines: Iterable[str]) -> str:
+    """Return the text of a `transcript.jsonl`: the strings in its values, one a line, so that quotes can be found."""
+    return "\n".join(text for line in lines for text in _strings_of(line) if text.strip())
+
+
+def _strings_of(line: str) -> Iterator[str]:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        yield line.rstrip("\n")
+        return
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, dict):
+            waiting.extend(reversed(each.values()))
+        elif isinstance(each, list):
+            waiting.extend(reversed(each))
+
+
+def _occurs(wanted: str, text: str) -> bool:
+    if len(wanted) < _MIN_QUOTE:
+        return any(_plain(line) == wanted for line in text.splitlines())
+    return wanted in _plain(text)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def _cut(text: str, limit: int) -> str:
+    """Return the beginning and the end of a text that is too long."""
+    if len(text) <= limit:
+        return text
+    half = max(limit // 2, 0)
+    return f"{text[:half]}\n[… {len(text) - 2 * half} characters are left out …]\n{text[len(text) - half :]}"
