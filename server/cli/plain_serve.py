@@ -22,7 +22,10 @@ __all__ = ["parse_plain_words", "serve_plainly"]
 _EXIT_INTERRUPTED: Final = 130
 
 _SWITCHES: Final = frozenset(
-    {"--follow-symlinks", "--gitignore", "--no-adapt", "--require-sandbox", "--strict", "--trust-workspace"}
+    {
+        *("--follow-symlinks", "--gitignore", "--no-adapt", "--require-sandbox", "--serve-evals", "--strict"),
+        "--trust-workspace",
+    }
 )
 _WITH_VALUE: Final[dict[str, Callable[[str], object]]] = {
     "--audit": AuditMode,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from server.hosting.status import skill_object
@@ -49,7 +50,8 @@ def _events_of_skills(before: Snapshot, after: Snapshot, change: Change) -> Iter
         yield ToolsListChanged()
     if _context_prompt_differs(before, after) or any(_differ(prompts.describe, old, new) for old, new in pairs):
         yield PromptsListChanged()
-    if any(_differ(resources.describe_all, old, new) for old, new in pairs):
+    describe_files = partial(resources.describe_all, settings=after.settings)
+    if any(_differ(describe_files, old, new) for old, new in pairs):
         yield ResourcesListChanged()
     for uri in dict.fromkeys(uri for old, new in pairs for uri in _updated_uris(old, new)):
         yield ResourceUpdated(uri)

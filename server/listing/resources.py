@@ -28,6 +28,7 @@ __all__ = [
     "contents_of",
     "describe",
     "describe_all",
+    "listed_files",
     "mime_type",
     "pager",
     "templates",
@@ -118,15 +119,20 @@ def _meta(skill: Skill) -> dict[str, Any]:
     }
 
 
-def describe_all(skill: Skill) -> list[dict[str, Any]]:
+def listed_files(skill: Skill, settings: Settings) -> Mapping[str, SkillFile]:
+    """Return the files of a skill that clients can list, by path."""
+    return skill.content.files if settings.catalog.serve_evals else files_for_models(skill.content)
+
+
+def describe_all(skill: Skill, settings: Settings) -> list[dict[str, Any]]:
     """Return the entries of the files of a skill that are listed."""
-    return [describe(skill, file) for file in files_for_models(skill.content).values()]
+    return [describe(skill, file) for file in listed_files(skill, settings).values()]
 
 
 def pager(catalog: Catalog, settings: Settings, envelope: Mapping[str, Any]) -> Pager[Listed]:
     """Return the pages of the list, ordered by skill, SKILL.md first; files of a nested skill are listed with it.
 
-    Eval files are not listed, because some clients let the model choose from this list.
+    Eval files are listed only if the settings say so, because some clients let the model choose from this list.
     """
     entries: dict[str, tuple[str, Listed]] = {}
     if offers_status(settings):
@@ -134,7 +140,7 @@ def pager(catalog: Catalog, settings: Settings, envelope: Mapping[str, Any]) -> 
         entries[STATUS_URI] = ("\0", status_resource())
     # Outer skills sort before nested ones, so a file of both is listed with the inner skill.
     for skill in sorted(catalog.active, key=lambda skill: skill.path):
-        for file in files_for_models(skill.content).values():
+        for file in listed_files(skill, settings).values():
             order = "" if file is skill.content.main else f"\x01{file.path}"
             entries[skill.file_uri(file.path)] = (f"{skill.path}\0{order}", (skill, file))
     items = sorted(entries.values(), key=lambda item: item[0])

@@ -9,20 +9,20 @@ import mcp_types as types
 
 from server.listing.context import WITH_SKILLS, offers_prompt
 from server.listing.envelope import COMPLETE
-from server.listing.resources import TEMPLATE
+from server.listing.resources import TEMPLATE, listed_files
 from server.wire.errors import InvalidRequestError
 from skills_core.errors import UnknownSkillError
 from skills_core.rendering import parameters_of
 from skills_core.uris import SCHEME, decode_path
-from skills_core.withheld_files import files_for_models
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mcp.server.context import ServerRequestContext
 
+    from server.config.settings import Settings
     from server.hosting.host import Host
-    from skills_core.catalog import Catalog
+    from server.listing.snapshot import Snapshot
     from skills_core.skill import Skill
 
 __all__ = ["CompletionHandlers", "choices_of"]
@@ -63,7 +63,8 @@ class CompletionHandlers:
         self, ctx: ServerRequestContext[Any, Any], params: types.CompleteRequestParams
     ) -> dict[str, Any]:
         """Handle `completion/complete`: return values that start with the text first, then those that contain it."""
-        catalog = self._host.view(ctx).catalog
+        view = self._host.view(ctx)
+        catalog = view.catalog
         name, value = params.argument.name, params.argument.value
         if isinstance(params.ref, types.PromptReference) and params.ref.name == WITH_SKILLS and offers_prompt(catalog):
             candidates: Iterable[str] = ()
@@ -72,7 +73,7 @@ class CompletionHandlers:
             candidates = choices_of(skill, name) if skill.user_invocable else ()
         elif params.ref.uri == TEMPLATE:
             context = (params.context.arguments if params.context else None) or {}
-            candidates = _template_values(catalog, name, context.get("skill"))
+            candidates = _template_values(view, name, context.get("skill"))
         else:
             raise InvalidRequestError(f"unknown resource template {params.ref.uri[:200]!r}; there is {TEMPLATE!r}")
         found = _ranked(candidates, value)
@@ -80,22 +81,23 @@ class CompletionHandlers:
         return {"completion": completion, **COMPLETE}
 
 
-def _template_values(catalog: Catalog, variable: str, skill: str | None) -> Iterable[str]:
+def _template_values(view: Snapshot, variable: str, skill: str | None) -> Iterable[str]:
     """Return values as they are encoded in URIs, so that the expanded template can be read."""
+    catalog, settings = view.catalog, view.settings
     if variable == "skill":
         return (_tail(skill.root_uri, SCHEME) for skill in catalog.active)
     if variable != "path":
         raise InvalidRequestError(f"the template has no variable {variable[:100]!r}; it has skill and path")
     if skill is None:
-        return sorted({path for one in catalog.active for path in _paths(one)})
+        return sorted({path for one in catalog.active for path in _paths(one, settings)})
     try:
-        return _paths(catalog.skill(decode_path(SCHEME + skill) or skill))
+        return _paths(catalog.skill(decode_path(SCHEME + skill) or skill), settings)
     except UnknownSkillError:
         return ()
 
 
-def _paths(skill: Skill) -> list[str]:
-    return [_tail(skill.file_uri(path), skill.root_uri) for path in files_for_models(skill.content)]
+def _paths(skill: Skill, settings: Settings) -> list[str]:
+    return [_tail(skill.file_uri(path), skill.root_uri) for path in listed_files(skill, settings)]
 
 
 def _tail(uri: str, beginning: str) -> str:

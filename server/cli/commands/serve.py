@@ -80,6 +80,8 @@ Workflows = Annotated[
     ),
 ]
 
+ServedEvals = Annotated[bool, typer.Option("--serve-evals", help="Let clients list and read the eval files of skills.")]
+
 Watch = Annotated[
     WatchMode | None,
     typer.Option(
@@ -120,6 +122,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     mcp_servers: McpServers = None,
     skill_tools: SkillTool = None,
     pinned: Pinned = None,
+    serve_evals: ServedEvals = False,
     watch: Watch = None,
     watch_debounce_ms: WatchDebounce = None,
     log_level: Verbosity = None,

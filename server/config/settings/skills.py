@@ -123,6 +123,9 @@ class CatalogSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     entry_limit: Annotated[int, Meta(ge=20, le=MAX_ENTRY)] = MAX_ENTRY
     """Longest entry of one skill in the catalog, in characters. A smaller limit shows more skills to clients that
     truncate the catalog."""
+    serve_evals: bool = False
+    """Whether clients see the eval files of skills: in `resources/list`, completions and `read_skill_file`. Switch it
+    on for a client that works on evals. A model that performs a skill for skillserve never gets them."""
     enum_limit: PositiveInt = 1000
     """Number of names in the enum of `activate_skill`; further active skills can be activated too. Reduce it
     for clients that reject large schemas."""

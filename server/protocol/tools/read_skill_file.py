@@ -45,7 +45,8 @@ class FileReader:
         # Models pass what they have seen: a relative path, or the file's URI.
         uri = path if path.startswith(skill.root_uri) else skill.file_uri(catalog.file_of(skill, path).path)
         owner, file, raw = await self._host.read(uri, call.ctx)
-        refuse_eval_file(owner, file)
+        if not call.view.settings.catalog.serve_evals:
+            refuse_eval_file(owner, file)
         if is_withheld_from_models(owner, file, raw):
             raise InvalidRequestError(
                 f"{file.path} of the skill {owner.key!r} instructs in what is for the user to call; a model may not "

@@ -87,6 +87,28 @@ async def test_no_list_for_models_names_an_eval_file_and_the_extension_has_all(c
         assert read.contents[0].text == ANSWER.decode()
 
 
+@pytest.mark.usefixtures("with_evals")
+async def test_with_serve_evals_clients_list_and_read_eval_files_and_no_skill_names_them(connect: Connect) -> None:
+    async with connect(SKILLSERVE_SERVE_EVALS="true") as session:
+        listed = [str(resource.uri) for resource in (await session.client.list_resources()).resources]
+        assert {"skill://outer/evals/evals.json", "skill://outer/inner/evals/evals.json"} <= {*listed}
+        template = ResourceTemplateReference(type="ref/resource", uri="skill://{+skill}/{+path}")
+        paths = (await session.client.complete(template, {"name": "path", "value": "eval"})).completion.values
+        assert "evals/evals.json" in paths
+        read = {"skill": "outer", "path": "evals/evals.json"}
+        assert (await session.client.call_tool("read_skill_file", read)).content[0].text.endswith(ANSWER.decode())
+        assert "evals/files" not in await session.activate("outer")
+
+
+async def test_with_serve_evals_a_new_eval_file_changes_the_list(
+    in_memory: ConnectHosted, make_skill: MakeSkill
+) -> None:
+    folder = make_skill("a", files=EVALS)
+    async with in_memory(folder.parent, serve_evals=True) as session:
+        (folder / "evals" / "new.json").write_bytes(b"new")
+        await session.until_told("resources")
+
+
 async def test_a_changed_eval_file_is_no_news_to_a_model_and_changes_no_list(
     connect: Connect, make_skill: MakeSkill
 ) -> None:
