@@ -60,8 +60,9 @@ CORE_FLOORS = (
 """The rooms of `skills_core`: its sub-packages, and the modules that lie directly in it."""
 
 RUN_FLOORS = (
-    {"executor"},
+    {"executor", "plain_task"},
     {"evaluation"},
+    {"structured_answers"},
     {"model_conversation"},
     {"recipient", "trace", "workflow"},
     {"durable", "embedded_json", "json_codec", "tools"},

@@ -13,6 +13,7 @@ from server import __version__
 from server.cli.commands.activate import activate
 from server.cli.commands.audit import audit
 from server.cli.commands.catalog import catalog
+from server.cli.commands.eval import evaluate
 from server.cli.commands.guard import guard
 from server.cli.commands.init import init
 from server.cli.commands.lint import lint
@@ -67,6 +68,7 @@ _COMMANDS = (
     *(triggers, lint, report),
     audit,
 )
+app.command("eval")(evaluate)
 for command in _COMMANDS:
     app.command()(command)
 # Options after the script's path belong to the script.

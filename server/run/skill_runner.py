@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from skills_core.run.trace.store import TraceStore
     from skills_core.skill import Skill
 
-__all__ = ["RunParticipants", "RunnerConfig", "SkillRunner"]
+__all__ = ["RunParticipants", "RunnerConfig", "SkillRunner", "run_limits", "secrets_without_skills"]
 
 
 _SECRET = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
@@ -48,7 +48,8 @@ class RunnerConfig:
     """The dependencies that all runs of a process share.
 
     `guard` is called when a run starts, and returns the guard for its tool calls. `variables` returns the environment
-    variables that the user has set for a skill's scripts. Without a `runner`, no script runs.
+    variables that the user has set for a skill's scripts. Without a `runner`, no script runs. Commands get a part of
+    the environment `host`.
     """
 
     settings: Settings
@@ -56,6 +57,7 @@ class RunnerConfig:
     store: TraceStore
     runner: ScriptRunner | None = None
     variables: Callable[[Skill], Mapping[str, str]] = field(default=lambda _: {})
+    host: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ class SkillRunner:
         permits = AllowedTools(skill.frontmatter.allowed_tools)
         skills = RunSkills(skill, selection.companions, await pinned_offers(journal, selection))
         variables = await anyio.to_thread.run_sync(self._variables, [skill, *skills.others])
-        async with open_toolset(settings, skills, permits, config.runner, variables) as toolset:
+        async with open_toolset(settings, skills, permits, config.runner, variables, config.host) as toolset:
             # The time to connect to MCP servers counts against the run's time limit.
             limits = replace(limits, seconds=max(limits.seconds - (anyio.current_time() - started), 0.0))
             secrets = _secrets_of(_process_secrets(settings), toolset.secrets, variables)
@@ -166,6 +168,11 @@ def run_limits(settings: RunSettings) -> RunLimits:
     return RunLimits(turns=settings.turns, tokens=settings.tokens, seconds=settings.seconds)
 
 
+def secrets_without_skills(settings: Settings, of_tools: Mapping[str, str]) -> Secrets:
+    """Return the known secrets of a run that performs no skill."""
+    return _secrets_of(_process_secrets(settings), of_tools, {})
+
+
 def _secrets_of(
     process: Mapping[str, str], of_tools: Mapping[str, str], of_skills: Mapping[str, Mapping[str, str]]
 ) -> Secrets:
@@ -180,6 +187,11 @@ def _secrets_of(
 def _process_secrets(settings: Settings) -> dict[str, str]:
     """Return the secrets among the settings and the environment variables, by name."""
     runs = settings.runs
-    known = {"model_key": runs.model_key, "admin_token": settings.admin.token, "run_store": runs.store}
+    known = {
+        "model_key": runs.model_key,
+        "judge_key": settings.evals.judge_key,
+        "admin_token": settings.admin.token,
+        "run_store": runs.store,
+    }
     named = {name: value for name, value in os.environ.items() if _SECRET.search(name)}
     return {**named, **{name: secret.get_secret_value() for name, secret in known.items() if secret is not None}}

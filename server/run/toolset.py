@@ -16,6 +16,7 @@ from server.listing.declared import allows
 from skills_core.diagnostics import one_line
 from skills_core.run.recipient import recipient_for
 from skills_core.run.tools.activate_skill import activate_skill_tool
+from skills_core.run.tools.allowed_tools import AllowedTools
 from skills_core.run.tools.ask_user import ask_user_tool
 from skills_core.run.tools.declared import declared_tools
 from skills_core.run.tools.sandboxed_commands import sandboxed_runner
@@ -31,10 +32,9 @@ if TYPE_CHECKING:
     from server.config.settings import RunSettings, Settings
     from skills_core.run.run_skills import RunSkills
     from skills_core.run.scripts.runner import ScriptRunner
-    from skills_core.run.tools.allowed_tools import AllowedTools
     from skills_core.run.tools.tool import Tool
 
-__all__ = ["Toolset", "check_tool_settings", "open_toolset", "workspace_root"]
+__all__ = ["Toolset", "check_tool_settings", "open_general_toolset", "open_toolset", "workspace_root"]
 
 logger = logging.getLogger(__name__)
 
@@ -55,11 +55,13 @@ async def open_toolset(
     permits: AllowedTools,
     runner: ScriptRunner | None = None,
     variables: Mapping[str, Mapping[str, str]] | None = None,
+    host: Mapping[str, str] = os.environ,
 ) -> AsyncGenerator[Toolset]:
     """Yield the tools for a run with `skills`; connections to MCP servers stay open until the block ends.
 
     `runner` runs scripts of the skills and the tools that the performed one declares; without it they are left out.
-    `variables` are the user's environment variables for them, by the key of the skill.
+    `variables` are the user's environment variables for them, by the key of the skill. Commands get a part of the
+    environment `host`.
 
     Raises:
         ConfigurationError: a setting cannot be used.
@@ -69,7 +71,7 @@ async def open_toolset(
     problems = [*permits.notes]
     tools: list[Tool] = []
     if root is not None:
-        tools += _workspace_tools(settings.runs, root, runner, problems)
+        tools += _workspace_tools(settings.runs, root, runner, problems, host)
     tools += [ask_user_tool(), read_skill_file_tool(skills)]
     if skills.offers:
         tools.append(activate_skill_tool(skills, lambda: recipient_for(filter(permits.offers, tools))))
@@ -90,6 +92,24 @@ async def open_toolset(
         problems += [f"allowed-tools: {one_line(name)[:100]}: there is no such tool" for name in permits.absent(tools)]
         for problem in problems:
             logger.info("tools of a run of %s %s: %s", one_line(skill.key), skill.digest, problem)
+        yield Toolset(tuple(tools), tuple(problems), secrets)
+
+
+@asynccontextmanager
+async def open_general_toolset(
+    settings: Settings, runner: ScriptRunner | None, host: Mapping[str, str]
+) -> AsyncGenerator[Toolset]:
+    """Yield the tools that a run has without any skill: those of the workspace, of MCP servers, and for questions.
+
+    Raises:
+        ConfigurationError: a setting cannot be used.
+    """
+    root, problems, secrets = await anyio.to_thread.run_sync(workspace_root, settings.runs), list[str](), {}
+    tools = [] if root is None else [*_workspace_tools(settings.runs, root, runner, problems, host)]
+    tools.append(ask_user_tool())
+    async with AsyncExitStack() as stack:
+        if settings.runs.mcp_servers is not None:
+            secrets = await _connect_servers(settings.runs.mcp_servers, AllowedTools(None), stack, tools, problems)
         yield Toolset(tuple(tools), tuple(problems), secrets)
 
 
@@ -125,15 +145,15 @@ def workspace_root(settings: RunSettings) -> Path | None:
 
 
 def _workspace_tools(
-    settings: RunSettings, root: Path, runner: ScriptRunner | None, problems: list[str]
+    settings: RunSettings, root: Path, runner: ScriptRunner | None, problems: list[str], host: Mapping[str, str]
 ) -> tuple[Tool, ...]:
     allowed = list(settings.tools)
     if runner is None:
-        return workspace_tools(root, allowed, os.environ)
+        return workspace_tools(root, allowed, host)
     if runner.setup.refuses and WorkspaceTool.RUN_COMMAND in allowed:
         allowed.remove(WorkspaceTool.RUN_COMMAND)
         problems.append(f"run_command is left out because a sandbox is required: {runner.setup.isolation.fault}")
-    return workspace_tools(root, allowed, os.environ, sandboxed_runner(runner.setup, root))
+    return workspace_tools(root, allowed, host, sandboxed_runner(runner.setup, root))
 
 
 async def _connect_servers(

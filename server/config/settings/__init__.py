@@ -8,6 +8,7 @@ project is trusted, the file can set the values of `ProjectSettings` for the pro
 """
 
 from server.config.files import ConfigurationError
+from server.config.settings.evals import EvalSettings
 from server.config.settings.layers import load_settings
 from server.config.settings.model import Settings
 from server.config.settings.project import ProjectDiscovery, ProjectSettings, ProjectSource
@@ -43,6 +44,7 @@ __all__ = [
     "ConfigurationError",
     "Conventions",
     "DiscoverySettings",
+    "EvalSettings",
     "GuardSettings",
     "HttpSettings",
     "LogLevel",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from skills_core.disk.files import Location
     from skills_core.skill import Skill
 
-__all__ = ["PrivateCopy"]
+__all__ = ["PrivateCopy", "copy_skill"]
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class PrivateCopy:
         self.skill, self.scratch = self.root / "skill", self.root / "scratch"
         try:
             self.scratch.mkdir()
-            _copy(skill, self.skill, with_evals=with_evals)
+            copy_skill(skill, self.skill, with_evals=with_evals)
         except BaseException:
             self.remove()
             raise
@@ -58,7 +58,13 @@ class PrivateCopy:
             logger.warning("the folder of a script cannot be removed: %s: %s", self.root, one_line(left))
 
 
-def _copy(skill: Skill, target: Path, *, with_evals: bool) -> None:
+def copy_skill(skill: Skill, target: Path, *, with_evals: bool = False, read_only: bool = True) -> None:
+    """Copy the files of a skill to the new folder `target`; of eval files only `with_evals`.
+
+    Raises:
+        SkillChangedError: a file on disk is not the one that was loaded.
+        OSError: the files cannot be copied.
+    """
     content = skill.content
     files = (content.files if with_evals else files_for_models(content)).values()
     empty = (folder for folder in content.folders if with_evals or not is_eval_path(content, f"{folder}/"))
@@ -73,11 +79,11 @@ def _copy(skill: Skill, target: Path, *, with_evals: bool) -> None:
             if raw is None:
                 changed.append(location.path)
             else:
-                with open(f"{target}/{file.path}", "xb", opener=_create) as copy:
+                with open(f"{target}/{file.path}", "xb", opener=_create if read_only else _create_writable) as copy:
                     copy.write(raw)
     if changed:
         raise SkillChangedError(skill.key, tuple(changed))
-    for folder in folders:
+    for folder in folders if read_only else ():
         os.chmod(f"{target}/{folder}", _READ_ONLY)  # noqa: PTH101 - likewise
 
 
@@ -99,3 +105,7 @@ def _verified_bytes(digest: str, reader: Reader, location: Location) -> bytes | 
 
 def _create(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_BINARY", 0), _READ_ONLY)
+
+
+def _create_writable(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_BINARY", 0), 0o700)

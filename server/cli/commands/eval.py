@@ -1,0 +1,160 @@
+"""The command `eval`: run a skill's test cases with and without it, and say what it is worth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from server.cli.commands.options import AsJson, Model, RunTool, SkillTool
+from server.cli.console import EXIT_NO, print_json, print_notice, print_text
+
+if TYPE_CHECKING:
+    from server.config.settings import Settings
+    from server.evals.plan import EvalOptions, EvalPlan
+
+__all__ = ["evaluate"]
+
+
+SkillDirectory = Annotated[
+    Path, typer.Argument(metavar="SKILL_DIR", help="The folder of the skill, with its cases in evals/evals.json.")
+]
+Runs = Annotated[int, typer.Option(min=1, max=100, help="Runs of each case in each arm.")]
+Results = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Where results go.", show_default="SKILL_DIR-workspace beside the skill"),
+]
+Baseline = Annotated[
+    str | None,
+    typer.Option(
+        metavar="REV|DIR|SNAPSHOT",
+        help="Compare with an earlier version of the skill: a git revision, a folder, or iteration-N, the version that "
+        "this iteration began with.",
+        show_default="no skill",
+    ),
+]
+AgentCommand = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEMPLATE",
+        help="The command of the agent under test, run by sh in an empty workspace for each run. {prompt}, {skill} "
+        "(the skill's folder, empty without it), {outputs} (where files go) and {files} (input files) stand for "
+        "quoted values.",
+        show_default="our own executor, with the model of --model",
+    ),
+]
+JudgeModel = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODEL", help="The model that grades assertions without a check.", show_default="that of --model"
+    ),
+]
+Jobs = Annotated[int, typer.Option(min=1, max=64, help="Runs at the same time.")]
+Timeout = Annotated[
+    float | None,
+    typer.Option(min=1, max=86_400, metavar="SECONDS", help="Seconds for each run.", show_default="runs.seconds, 900"),
+]
+Compare = Annotated[
+    bool, typer.Option("--compare", help="Also let the judge compare the outputs of both arms blindly.")
+]
+New = Annotated[bool, typer.Option("--new", help="Begin a new iteration, even if the last one can be continued.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print what would be run and what it would cost, and run nothing.")
+]
+
+
+def evaluate(  # noqa: PLR0913 - one parameter for each flag
+    skill_dir: SkillDirectory,
+    *,
+    runs: Runs = 1,
+    workspace: Results = None,
+    baseline: Baseline = None,
+    agent_command: AgentCommand = None,
+    model: Model = None,
+    judge_model: JudgeModel = None,
+    run_tools: RunTool = None,
+    skill_tools: SkillTool = None,
+    jobs: Jobs = 4,
+    timeout: Timeout = None,
+    compare: Compare = False,
+    new: New = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a skill's test cases with the skill and without it, grade the outputs, and compare.
+
+    A second call with the same arguments continues an unfinished iteration. The exit code is 1 if a run ended with an
+    error or could not be graded.
+    """
+    from server.config.bootstrap import settings_of
+    from server.config.machine import Machine, current_places
+    from server.evals.plan import EvalOptions
+
+    flags = {"model": model, "judge_model": judge_model, "run_tools": run_tools, "skill_tools": skill_tools}
+    settings = settings_of(Machine(current_places()), flags)
+    options = EvalOptions(
+        skill=skill_dir,
+        workspace=workspace,
+        runs=runs,
+        baseline=baseline,
+        agent_command=agent_command,
+        jobs=jobs,
+        seconds=timeout or settings.runs.seconds,
+        new=new,
+        compare=compare,
+    )
+    _print_report(_report(options, settings, dry_run=dry_run, as_json=as_json), dry_run=dry_run, as_json=as_json)
+
+
+def _print_report(report: dict[str, Any], *, dry_run: bool, as_json: bool) -> None:
+    """Print the report; exit with 1 if runs have no grading."""
+    if as_json:
+        print_json(report)
+    elif not dry_run:
+        from server.cli.eval_report import report_lines
+
+        for line in report_lines(report):
+            print_text(line)
+    if errors := report.get("errors"):
+        print_notice(f"{errors} of {len(report['runs'])} runs have no grading; the same command runs them again")
+        raise SystemExit(EXIT_NO)
+
+
+def _report(options: EvalOptions, settings: Settings, *, dry_run: bool, as_json: bool) -> dict[str, Any]:
+    from contextlib import nullcontext
+    from tempfile import TemporaryDirectory
+
+    from server.evals.iterations import locked
+    from server.evals.plan import plan_eval
+    from server.evals.session import check_models, report_of
+
+    with TemporaryDirectory(prefix="skillserve-baseline-") if options.baseline else nullcontext("") as temporary:
+        plan = plan_eval(options, settings, Path(temporary, "first"))
+        if dry_run:
+            if not as_json:
+                print_text(_cost_line(plan))
+            return report_of(plan, None)
+        check_models(plan, settings)
+        with locked(plan.workspace):
+            # Another process may have continued the iteration before this one had the lock.
+            plan = plan_eval(options, settings, Path(temporary, "second"))
+            print_notice(_cost_line(plan))
+            return report_of(plan, _run(plan, settings))
+
+
+def _cost_line(plan: EvalPlan) -> str:
+    begun = "continues" if plan.resumed else "begins"
+    return f"{plan.version.skill.name}: {begun} {plan.iteration.path}: {plan.cost.line()}"
+
+
+def _run(plan: EvalPlan, settings: Settings) -> dict[str, Any]:
+    """Run the plan until it ends or a signal comes; what is done stays."""
+    from server.evals.session import EvalSession
+    from server.transport.signals import until_signalled
+
+    try:
+        return until_signalled(EvalSession(plan, settings, print_notice).run)
+    except (KeyboardInterrupt, SystemExit):
+        print_notice("interrupted; the same command continues the iteration")
+        raise
