@@ -1,0 +1,110 @@
+"""opencode: `opencode run --format json`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from skills_core.evals.agents.kind import SERVER, AgentKind, AgentName, Setup
+from skills_core.evals.agents.reads import skill_of_path, skill_of_uri, skills_read_by
+from skills_core.evals.agents.server_calls import server_tool, skill_of_server_call
+from skills_core.evals.agents.transcript import ANY_SKILL, skill_name
+from skills_core.evals.agents.values import count_of, mapping_of, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skills_core.evals.agents.kind import ServerCommand
+    from skills_core.evals.agents.transcript import TranscriptBuilder
+
+__all__ = ["OPENCODE"]
+
+_SKILL: Final = "skill"
+_DENIED: Final = ("the user rejected permission", "the user has specified a rule which prevents")
+_FIRST_LINES: Final = (None, 0, 1)
+
+_SETTINGS: Final[Mapping[str, Any]] = {
+    "autoupdate": False,
+    "share": "disabled",
+    "permission": {_SKILL: "allow", "edit": "deny", "bash": "deny", "webfetch": "deny"},
+}
+# What no rule allows is rejected at once; an agent under test needs to change nothing.
+
+
+def _setup(server: ServerCommand | None) -> Setup:
+    settings = dict(_SETTINGS)
+    if server is not None:
+        command = [server.command, *server.arguments]
+        entry = {"type": "local", "command": command, "environment": dict(server.environment), "enabled": True}
+        settings |= {"mcp": {SERVER: entry}}
+    return Setup((), {"work/opencode.json": json.dumps(settings, indent=2)})
+
+
+def _read_event(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
+    kind, part = event.get("type"), mapping_of(event.get("part"))
+    if kind == "tool_use" and "state" in part:
+        into.recognized = True
+        _read_call(part, into)
+    elif kind == "text" and part:
+        into.recognized = True
+        into.says(text_of(part.get("text")))
+    elif kind == "step_finish" and part:
+        into.recognized = True
+        into.tokens(text_of(part.get("id")), _tokens(mapping_of(part.get("tokens"))))
+        into.finished = into.finished or part.get("reason") == "stop"
+    elif kind == "error" and "error" in event:
+        into.recognized = True
+        error = mapping_of(event["error"])
+        message = text_of(mapping_of(error.get("data")).get("message"))
+        into.fault(message or text_of(error.get("name")) or "the agent reports an error")
+
+
+def _read_call(part: Mapping[str, Any], into: TranscriptBuilder) -> None:
+    tool, state = text_of(part.get("tool")), mapping_of(part.get("state"))
+    arguments = mapping_of(state.get("input"))
+    into.call(text_of(part.get("callID")), tool, arguments)
+    status = state.get("status")
+    if tool == "invalid" and arguments.get("tool") == _SKILL:
+        # A rule that denies the tool takes it away, and the call does not say for which skill it was.
+        into.denies([ANY_SKILL])
+    elif status == "completed":
+        into.loads(_wanted(tool, arguments, text_of(state.get("output")), mapping_of(state.get("metadata"))))
+    elif status == "error":
+        denied = text_of(state.get("error")).lower().startswith(_DENIED)
+        (into.denies if denied else into.fails)(_wanted(tool, arguments, "", {"exit": 0}))
+
+
+def _wanted(tool: str, arguments: Mapping[str, Any], output: str, metadata: Mapping[str, Any]) -> list[str]:
+    """Return the skills that a call loads."""
+    names: tuple[str, ...] = ()
+    if tool == _SKILL:
+        names = (skill_name(arguments.get("name")),)
+    elif tool == "read" and metadata.get("truncated") is not True and arguments.get("offset") in _FIRST_LINES:
+        names = (skill_of_path(arguments.get("filePath")),)
+    elif tool == "bash" and metadata.get("exit") == 0:
+        names = skills_read_by(arguments.get("command"), output)
+    elif tool == "read_mcp_resource":
+        names = (skill_of_uri(arguments.get("uri")),)
+    elif name := server_tool(tool):
+        names = (skill_of_server_call(name, arguments),)
+    return [name for name in names if name]
+
+
+def _tokens(tokens: Mapping[str, Any]) -> int:
+    cache = mapping_of(tokens.get("cache"))
+    parts = (*(tokens.get(name) for name in ("input", "output", "reasoning")), *cache.values())
+    return count_of(tokens.get("total")) or sum(map(count_of, parts))
+
+
+OPENCODE = AgentKind(
+    name=AgentName.OPENCODE,
+    title="opencode",
+    command=("opencode", "run", "--format", "json"),
+    prompt=("--", "{prompt}"),
+    model_option=("--model", "{model}"),
+    skills_folder=".opencode/skills",
+    other_folders=(".opencode/skill", ".config/opencode/skills", ".claude/skills", ".agents/skills"),
+    setup=_setup,
+    read_event=_read_event,
+    variables=("OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", "OPENCODE_CONFIG_CONTENT"),
+)

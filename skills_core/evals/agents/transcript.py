@@ -1,0 +1,116 @@
+"""What an agent did in a run, as it reports it: the skills that it loaded, its calls, tokens and answer."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["ANY_SKILL", "Transcript", "TranscriptBuilder", "skill_name"]
+
+ANY_SKILL: Final = "*"
+"""Stands among denied skills for a call that does not say which skill it is for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """The record of a run by the agent itself.
+
+    `loaded` are skills whose instructions a successful result brought, `denied` those that a permission kept from the
+    agent, and `failed` those that could not be loaded for another reason. `available` are the skills that the agent
+    says it has, None if it does not say. `is_error` tells that the run itself failed, for the reason `error`.
+    `finished` tells that the agent reported its end, and `recognized` that its output was understood at all.
+    """
+
+    loaded: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    tool_calls: int = 0
+    total_tokens: int | None = None
+    text: str = ""
+    is_error: bool = False
+    error: str = ""
+    available: tuple[str, ...] | None = None
+    finished: bool = False
+    recognized: bool = False
+
+
+@dataclass(slots=True)
+class TranscriptBuilder:
+    """Collects a transcript while an agent prints it."""
+
+    error: str = ""
+    is_error: bool = False
+    available: tuple[str, ...] | None = None
+    finished: bool = False
+    recognized: bool = False
+    _loaded: dict[str, None] = field(default_factory=dict)
+    _denied: dict[str, None] = field(default_factory=dict)
+    _failed: dict[str, str] = field(default_factory=dict)
+    _calls: set[str] = field(default_factory=set)
+    _inputs: dict[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
+    _tokens: dict[str, int] = field(default_factory=dict)
+    _texts: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def call(self, call_id: str, tool: str, arguments: Mapping[str, Any]) -> None:
+        """Note a tool call that begins; a call that is reported twice counts once."""
+        self._calls.add(call_id)
+        self._inputs.setdefault(call_id, (tool, arguments))
+
+    def input_of(self, call_id: str) -> tuple[str, Mapping[str, Any]]:
+        """Return the tool and the arguments of a call, both empty if it never began."""
+        return self._inputs.get(call_id, ("", {}))
+
+    def loads(self, names: Iterable[str]) -> None:
+        """Note skills whose instructions the agent has received."""
+        self._loaded.update(dict.fromkeys(names))
+
+    def denies(self, names: Iterable[str]) -> None:
+        """Note skills that a permission kept from the agent."""
+        self._denied.update(dict.fromkeys(names))
+
+    def fails(self, names: Iterable[str]) -> None:
+        """Note skills that could not be loaded."""
+        self._failed.update(dict.fromkeys(names, ""))
+
+    def tokens(self, key: str, count: int) -> None:
+        """Set the tokens of one answer; of one that is reported several times, the last report counts."""
+        self._tokens[key] = count
+
+    def total(self, count: int) -> None:
+        """Set the tokens of the whole run, in place of those of single answers."""
+        self._tokens = {"": count}
+
+    def says(self, text: str, *, part: str = "", more: bool = False) -> None:
+        """Note what the agent says; `more` continues the text of the same `part`."""
+        kept = self._texts[part] if more and part in self._texts else []
+        self._texts = {part: [*kept, text]}
+
+    def fault(self, message: str) -> None:
+        """Note that the run itself failed."""
+        self.is_error = True
+        self.error = message
+
+    def transcript(self) -> Transcript:
+        """Return what is known so far."""
+        return Transcript(
+            loaded=tuple(self._loaded),
+            denied=tuple(name for name in self._denied if name not in self._loaded),
+            failed=tuple(name for name in self._failed if name not in self._loaded),
+            tool_calls=len(self._calls),
+            total_tokens=sum(self._tokens.values()) if self._tokens else None,
+            text="".join(text for texts in self._texts.values() for text in texts),
+            is_error=self.is_error,
+            error=self.error,
+            available=self.available,
+            finished=self.finished,
+            recognized=self.recognized,
+        )
+
+
+def skill_name(written: object) -> str:
+    """Return the name of a skill from what an agent writes, such as `plugin:name` or `/name`; empty if it is none."""
+    return written.rpartition(":")[2].removeprefix("/").strip() if isinstance(written, str) else ""
