@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from server.cli.commands import trigger_agent_options as agents
 from server.cli.commands.options import AsJson, FollowSymlinks, Model, TrustWorkspace
 from server.cli.commands.trigger_options import (
     Catalogs,
@@ -13,7 +14,6 @@ from server.cli.commands.trigger_options import (
     SkillDir,
     WriteQueries,
 )
-from server.cli.console import EXIT_USAGE, fail
 
 __all__ = ["triggers"]
 
@@ -29,23 +29,31 @@ def triggers(  # noqa: PLR0913 - one parameter for each flag
     max_false: MaxFalse = None,
     write_queries: WriteQueries = False,
     model: Model = None,
+    agent: agents.Agent = None,
+    agent_command: agents.AgentCommandTemplate = None,
+    via: agents.ViaChoice = agents.Way.FOLDER,
+    agent_model: agents.AgentModel = None,
+    agent_home: agents.AgentHome = None,
+    runs: agents.Runs = 3,
+    threshold: agents.Threshold = 0.5,
+    jobs: agents.Jobs = 4,
+    timeout: agents.RunSeconds = 180.0,
+    max_calls: agents.MaxCalls = 20,
+    optimize: agents.Optimize = False,
+    rounds: agents.Rounds = 5,
+    seed: agents.Seed = 0,
+    holdout: agents.Holdout = None,
+    apply: agents.Apply = False,
+    workspace: agents.TriggerWorkspace = None,
+    dry_run: agents.DryRun = False,
     as_json: AsJson = False,
     follow_symlinks: FollowSymlinks = False,
     trust_workspace: TrustWorkspace = False,
 ) -> None:
-    """Test for which queries a skill is found, and what rivals it has.
+    """Test for which queries a skill is found, or loaded by an agent, and improve its description.
 
-    The exit code is 1 if a limit is exceeded, or if there are too few queries to tell.
+    The exit code is 1 if a limit is exceeded, or if the numbers carry no verdict.
     """
-    flags = {"follow_symlinks": follow_symlinks, "trust_workspace": trust_workspace}
-    if write_queries:
-        from server.cli.write_queries import draft_into
+    from server.cli.trigger_modes import run_triggers
 
-        draft_into(skill_dir, catalog, as_json=as_json, model=model, **flags)
-        return
-    if not no_model:
-        fail("name --no-model to rank the queries, or --write-queries to draft some", EXIT_USAGE)
-    from server.cli.ranked_triggers import RankingOptions, triggers_without_model
-
-    options = RankingOptions(queries, catalog, tuple(client or ()), min_recall, max_false)
-    triggers_without_model(skill_dir, options, as_json=as_json, **flags)
+    run_triggers(locals())

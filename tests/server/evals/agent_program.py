@@ -1,0 +1,55 @@
+"""An agent for tests: it prints what Claude Code prints, and goes by the description of the skill that it finds.
+
+Its one argument is the query. The file RULES (a variable) says what it does: a JSON object with lists of words.
+`loads` are words of queries for which it loads the skill; `needs` are words of queries for which it does so only if the
+description has them too; other keys make it fail.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+def show(**event: object) -> None:
+    sys.stdout.write(json.dumps(event) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    query, rules = sys.argv[1], json.loads(Path(os.environ["RULES"]).read_text(encoding="utf-8"))
+    with Path(os.environ["RULES"]).with_name("calls.jsonl").open("a", encoding="utf-8") as log:
+        seen = {"query": query, "home": os.environ["HOME"], "folder": str(Path.cwd()), "pid": os.getpid()}
+        seen |= {"skills": sorted(path.parent.name for path in Path(".claude/skills").glob("*/SKILL.md"))}
+        seen |= {"files": sorted(path.as_posix() for path in Path(".claude").rglob("*") if path.is_file())}
+        log.write(json.dumps(seen) + "\n")
+    if any(word in query for word in rules.get("crashes", ())):
+        sys.stderr.write("no quota is left\n")
+        sys.exit(3)
+    if any(word in query for word in rules.get("hangs", ())):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        subprocess.Popen(["sleep", str(rules["sleep"])])
+        time.sleep(600)
+    text = next(Path(".claude/skills").glob("tides/SKILL.md")).read_text(encoding="utf-8")
+    description = text.split("---")[1]
+    wants = query.startswith("Use the skill") or any(word in query for word in rules.get("loads", ()))
+    wants = wants or any(word in query and word in description for word in rules.get("needs", ()))
+    denied = any(word in query for word in rules.get("denied", ()))
+    if wants or denied:
+        call = {"type": "tool_use", "id": "t", "name": "Skill", "input": {"skill": "tides"}}
+        show(type="assistant", message={"id": "1", "content": [call], "usage": {"input_tokens": 50}})
+        meta = {"tool_result_meta": [{"id": "t", "permission_decision": {"decision": "reject"}}]} if denied else {}
+        result = {"type": "tool_result", "tool_use_id": "t", "is_error": denied, "content": "Launching skill: tides"}
+        show(type="user", message={"content": [result]}, **meta)
+        if rules.get("works_on") and not denied:
+            time.sleep(600)
+    show(type="assistant", message={"id": "2", "content": [{"type": "text", "text": "done"}]})
+    show(type="result", subtype="success", is_error=False, result="done", usage={"output_tokens": 10})
+
+
+main()
