@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from conformance.clients.dialects.messages import Event, Json
     from conformance.clients.recording import Recorder
-    from conformance.clients.scripted_model import ScriptedModel
+    from conformance.clients.scripted_model import AnsweringModel
 
 __all__ = ["MODEL", "endpoint", "serving"]
 
@@ -32,7 +32,7 @@ MODEL = "scripted"
 """The name of the model, unless a client must be given another one."""
 
 
-def endpoint(model: ScriptedModel, recorder: Recorder) -> Starlette:
+def endpoint(model: AnsweringModel, recorder: Recorder) -> Starlette:
     """Return the application."""
     turn = anyio.Lock()
 

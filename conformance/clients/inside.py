@@ -30,7 +30,8 @@ PATIENCE = 100.0
 """Seconds; a client that takes longer hangs."""
 
 
-def _bring_loopback_up() -> None:
+def bring_loopback_up() -> None:
+    """Bring up the loopback of this network namespace."""
     form = "16sH14x"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         request = struct.pack(form, b"lo", 0)
@@ -61,5 +62,5 @@ async def _main(client: str, scenario: str, root: Path) -> None:
 
 
 if __name__ == "__main__":
-    _bring_loopback_up()
+    bring_loopback_up()
     anyio.run(_main, sys.argv[1], sys.argv[2], Path(sys.argv[3]))

@@ -33,13 +33,13 @@ async def is_possible() -> bool:
     return done.returncode == 0
 
 
-async def run_inside(client: str, scenario: str, folder: Path) -> None:
-    """Record a client in a scenario; the recording is in `folder`.
+async def run_inside(client: str, scenario: str, folder: Path, module: str = "conformance.clients.inside") -> None:
+    """Record a client in a scenario, which `module` runs; the recording is in `folder`.
 
     Raises:
         CheckError: The measurement itself failed.
     """
-    words = [*_unshare(), sys.executable, "-m", "conformance.clients.inside", client, scenario, str(folder)]
+    words = [*_unshare(), sys.executable, "-m", module, client, scenario, str(folder)]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
     try:
         with anyio.fail_after(PATIENCE):

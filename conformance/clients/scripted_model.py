@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from conformance.clients.dialects.messages import Call, Part, Request, Text
 from conformance.clients.host_tools import call_for, link_in, search_for
@@ -12,7 +12,7 @@ from conformance.clients.host_tools import call_for, link_in, search_for
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Play", "Reply", "Script", "ScriptedModel"]
+__all__ = ["AnsweringModel", "Play", "Reply", "Script", "ScriptedModel"]
 
 Play = Generator[Call, Request, None]
 """Yields the calls of the server's tools; receives the request that follows each."""
@@ -27,6 +27,14 @@ class Reply:
 
     parts: Sequence[Part]
     step: Call | None = None
+
+
+class AnsweringModel(Protocol):
+    """A model that answers requests."""
+
+    def answer(self, request: Request) -> Reply:
+        """Return the answer to a request."""
+        ...
 
 
 class ScriptedModel:
