@@ -244,6 +244,7 @@ class TriggerSet:
 
     number: int
     label: str
+    skill: str = ""
     description: str = ""
     queries: tuple[Query, ...] = ()
     rounds: tuple[TriggerRound, ...] = ()

@@ -27,6 +27,8 @@ MAX_IMAGE: Final = 2 * 1024 * 1024
 MAX_FILES: Final = 100
 """Files of one run that the report lists."""
 
+ANSWER_FILE: Final = "answer.txt"
+
 _MAX_DEPTH = 8
 
 _LOOKED_AT = 8192
@@ -55,13 +57,20 @@ class Budget:
 
 
 def read_outputs(folder: Folder, relative: str, budget: Budget) -> tuple[tuple[OutputFile, ...], str]:
-    """Return the files below the folder `relative`, and what is left out."""
-    found: list[OutputFile] = []
+    """Return the answer of a run and the files in its folder `relative`, and what is left out."""
+    found = [*_answer(folder, relative.rpartition("/")[0], budget)]
     for name, entry in _walk(folder, relative, ""):
         if len(found) == MAX_FILES:
             return tuple(found), f"Only the first {MAX_FILES} files are listed."
         found.append(_output(folder, f"{relative}/{name}", name, entry, budget))
     return tuple(found), ""
+
+
+def _answer(folder: Folder, run: str, budget: Budget) -> Iterator[OutputFile]:
+    """Yield what the agent said at the end, which lies beside its files."""
+    for entry in folder.entries(run):
+        if entry.name == ANSWER_FILE and entry.size:
+            yield _output(folder, f"{run}/{ANSWER_FILE}", ANSWER_FILE, entry, budget)
 
 
 def _walk(folder: Folder, top: str, below: str, depth: int = 0) -> Iterator[tuple[str, Entry]]:

@@ -11,7 +11,7 @@ from skills_core.diagnostics import printable
 from skills_core.evals.statistics import wilson
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from server.evals.report.folder import Folder
 
@@ -32,7 +32,12 @@ _FACTS = (
     ("Ended because", "exit_reason"),
     ("Score of the best round", "best_score"),
     ("Score on the sealed test", "best_test_score"),
-    ("Decision", "reason"),
+    ("Version", "version"),
+    ("Skill installed by", "via"),
+    ("Runs made", "runs_made"),
+    ("Tokens", "total_tokens"),
+    ("Seconds of the agent", "agent_seconds"),
+    ("Note", "note"),
 )
 
 
@@ -40,29 +45,47 @@ def read_triggers(folder: Folder, relative: str, position: int) -> TriggerSet | 
     """Return the results in a folder; None if it holds none."""
     path = f"{relative}/results.json".lstrip("/")
     value = folder.json(path)
-    values = record(value)
+    values = dict(record(value))
     rounds = [_round(each, place) for place, each in enumerate(records(first(values, "rounds", "history")), 1)]
     queries = _queries(values) or _queries_of_history(records(values.get("history")))
-    complete = folder.read(f"{relative}/config.json".lstrip("/")) is None if value is None else True
-    if not (queries or rounds) and (complete or not relative.startswith("triggers-")):
+    started = folder.read(f"{relative}/config.json".lstrip("/")) is not None
+    if not (queries or rounds) and not (started and relative.startswith("triggers-")):
         return None
+    decision = record(values.get("decision"))
     summary, metadata = record(values.get("summary")), record(values.get("metadata"))
     number_of = count(relative.rpartition("-")[2])
     return TriggerSet(
         number=position if number_of is None else number_of,
         label=printable(relative) or folder.name,
+        skill=text(values.get("skill_name")),
         description=text(first(values, "description", "best_description")),
         queries=queries,
         rounds=tuple(rounds),
-        best=_best(values, rounds),
-        facts=tuple((label, shown) for label, name in _FACTS if (shown := _fact(name, values, summary, metadata))),
+        best=_best(values | dict(decision), rounds),
+        facts=(*_facts(values, metadata), *_decision_facts(decision)),
         judgement=read_judgement(summary),
-        complete=complete and metadata.get("status") != "running" and values.get("status") != "running",
+        complete=value is not None and values.get("finished") is not False,
     )
 
 
-def _fact(name: str, *places: Mapping[str, Any]) -> str:
-    return next((shown for place in places if (shown := text(place.get(name)))), "")
+def _facts(*places: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield how the queries were run, and what it cost; an agent is a name or an object."""
+    agent, costs = record(places[0].get("agent")), record(places[0].get("costs"))
+    for label, name in _FACTS:
+        shown = next((found for place in (*places, agent, costs) if (found := text(place.get(name)))), "")
+        if shown:
+            yield label, shown
+
+
+def _decision_facts(decision: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what was decided on the description, with the scores of the sealed test."""
+    if shown := text(decision.get("reason")):
+        yield "Decision", shown
+    test = record(decision.get("test"))
+    for name in test:
+        score = _score(test, name)
+        if score is not None and score.passed is not None:
+            yield f"Sealed test, {text(name).replace('_', ' ')}", f"{score.passed} of {score.total}"
 
 
 def _queries(values: Mapping[str, Any]) -> tuple[Query, ...]:

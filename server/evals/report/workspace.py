@@ -64,7 +64,10 @@ def _workspace(folder: Folder, root: Path) -> Workspace:
             f"{root}: no results here; expected folders such as iteration-1 (from `skillserve eval`) or triggers-1 "
             "(from `skillserve triggers`)"
         )
-    return Workspace(_skill_name(folder, kept), iterations, triggers, tuple(folder.problems))
+    named = next((each.skill for each in reversed(triggers) if each.skill), "")
+    return Workspace(
+        _skill_name(folder, kept) or named or _own_name(folder), iterations, triggers, tuple(folder.problems)
+    )
 
 
 def _skill_name(folder: Folder, iterations: list[str]) -> str:
@@ -73,4 +76,8 @@ def _skill_name(folder: Folder, iterations: list[str]) -> str:
         given = text(first(record(found.get("metadata")), "skill_name"))
         if given and not given.startswith("<"):
             return given
+    return ""
+
+
+def _own_name(folder: Folder) -> str:
     return folder.name.removesuffix(_SUFFIX)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import Reason, Severity, State, Strictness
-from skills_core.format.hidden import find_hidden
+from skills_core.format.hidden import find_hidden, with_hidden_shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,3 +107,8 @@ def test_hidden_characters_break_no_rule_even_in_a_strict_source(
     write_skill(tmp_path, "a", body="a\u202eb")
     skill = only(load(tmp_path, strictness=Strictness.STRICT))
     assert (skill.state, len(told(skill))) == (State.ACTIVE, 1)
+
+
+def test_hidden_characters_can_be_shown_by_their_code_points() -> None:
+    assert with_hidden_shown("a\u202eb\0c\U000e0041") == "a[U+202E]b[U+0000]c[U+E0041]"
+    assert with_hidden_shown("plain\ttext\nwith é and 👩\u200d🚀") == "plain\ttext\nwith é and 👩\u200d🚀"

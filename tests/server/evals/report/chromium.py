@@ -38,6 +38,10 @@ document.addEventListener('securitypolicyviolation', (event) => {
 """
 
 
+class CommandError(Exception):
+    """The browser refused a command."""
+
+
 class Chromium:
     """One page in a browser of its own; `requests` are the addresses that it asked for."""
 
@@ -60,7 +64,6 @@ class Chromium:
         self._number = 0
         self._session: str | None = None
         self.requests: list[str] = []
-        self.events: list[dict[str, Any]] = []
         targets = self.call("Target.getTargets")["targetInfos"]
         target = next(each["targetId"] for each in targets if each["type"] == "page")
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -89,7 +92,8 @@ class Chromium:
         while True:
             answer = self._next()
             if answer.get("id") == self._number:
-                assert "error" not in answer, answer
+                if "error" in answer:
+                    raise CommandError(str(answer["error"]))
                 return dict(answer["result"])
 
     def _next(self) -> dict[str, Any]:
@@ -104,24 +108,12 @@ class Chromium:
         message: dict[str, Any] = json.loads(raw)
         if message.get("method") == "Network.requestWillBeSent":
             self.requests.append(message["params"]["request"]["url"])
-        if "method" in message:
-            self.events.append(message)
         return message
 
     def open(self, url: str) -> None:
-        """Load a page."""
-        self.events.clear()
+        """Load a page, and wait until all of it is there."""
         self.call("Page.navigate", url=url)
-        self.wait_for_event("Page.loadEventFired")
-
-    def wait_for_event(self, name: str) -> dict[str, Any]:
-        """Return an event that came, or comes."""
-        while True:
-            for event in self.events:
-                if event["method"] == name:
-                    self.events.remove(event)
-                    return event
-            self._next()
+        self.wait_until(f"location.href === {json.dumps(url)} && document.readyState === 'complete'")
 
     def evaluate(self, expression: str) -> Any:
         """Return the value of an expression on the page; a promise is awaited."""
@@ -132,9 +124,16 @@ class Chromium:
     def wait_until(self, expression: str) -> None:
         """Wait until an expression is true on the page."""
         end = time.monotonic() + _LIMIT
-        while not self.evaluate(expression):
+        while not self._holds(expression):
             assert time.monotonic() < end, expression
             time.sleep(0.02)
+
+    def _holds(self, expression: str) -> bool:
+        try:
+            return bool(self.evaluate(expression))
+        except CommandError:
+            # The page was replaced by its successor meanwhile.
+            return False
 
     def show(self, *, width: int = 1200, dark: bool = False, media: str = "") -> None:
         """Set the width of the window, the colour scheme and the medium."""

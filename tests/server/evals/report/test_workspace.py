@@ -156,6 +156,35 @@ def test_a_score_of_a_round_is_an_object_or_a_rate(tmp_path: Path) -> None:
     assert found.best == 0
 
 
+def test_the_answer_of_the_agent_is_the_first_output(tmp_path: Path) -> None:
+    folder = write_case(tmp_path / "iteration-1", "x") / "with_skill"
+    write_run(folder, grading(True), outputs={"a.txt": "a file"})
+    write(folder / "answer.txt", "The answer.")
+    (case,) = read_workspace(tmp_path).iterations[0].cases
+    assert [file.content for file in case.runs[0].outputs] == ["The answer.", "a file"]
+
+
+def test_a_decision_on_a_description_is_told_with_the_sealed_test(tmp_path: Path) -> None:
+    rounds = [{"number": number, "description": str(number), "train": 0.5, "validation": 0.5} for number in (0, 1)]
+    test = {"opened": True, "old": {"passed": 3, "total": 4}, "new": {"passed": 4, "total": 4}, "comparison": None}
+    decision = {"best_round": 1, "adopted": True, "reason": "the new description wins", "test": test}
+    agent = {"agent": "claude", "version": "2.1"}
+    more = {"agent": agent, "finished": False, "costs": {"runs_made": 15, "planned": {}}}
+    write_triggers(tmp_path / "triggers-1", [], rounds=rounds, decision=decision, **more)
+    found = read_workspace(tmp_path)
+    assert found.skill == "csv-analyzer"
+    assert found.running
+    assert found.triggers[0].best == 1
+    assert found.triggers[0].facts == (
+        ("Agent", "claude"),
+        ("Version", "2.1"),
+        ("Runs made", "15"),
+        ("Decision", "the new description wins"),
+        ("Sealed test, old", "3 of 4"),
+        ("Sealed test, new", "4 of 4"),
+    )
+
+
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     return read_workspace(hostile_workspace(tmp_path_factory.mktemp("hostile") / "workspace"))
