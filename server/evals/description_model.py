@@ -69,8 +69,8 @@ class DescriptionModel:
         return description
 
     async def _ask(self, message: str) -> str:
-        from pydantic_ai.direct import model_request  # noqa: PLC0415 - it takes a second, and only this needs it
-        from pydantic_ai.messages import ModelRequest  # noqa: PLC0415 - likewise
+        from pydantic_ai.direct import model_request
+        from pydantic_ai.messages import ModelRequest
 
         self.requests += 1
         try:

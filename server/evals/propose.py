@@ -91,10 +91,10 @@ async def propose(request: ProposalRequest, model: Model, seconds: float) -> tup
 
 
 async def _ask(model: Model, prompt: str, used: Usage) -> tuple[str, Usage]:
-    from pydantic_ai.direct import model_request  # noqa: PLC0415 - it takes a second
-    from pydantic_ai.messages import ModelRequest, UserPromptPart  # noqa: PLC0415
+    from pydantic_ai.direct import model_request
+    from pydantic_ai.messages import ModelRequest, UserPromptPart
 
-    from skills_core.run.model_conversation import INSTRUMENTATION  # noqa: PLC0415
+    from skills_core.run.model_conversation import INSTRUMENTATION
 
     try:
         request = ModelRequest([UserPromptPart(prompt)], instructions=INSTRUCTIONS)

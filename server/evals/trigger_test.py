@@ -171,7 +171,7 @@ class TriggerTest:
         return self._object(results, finished=not results.no_verdict, holdout=held)
 
     async def _optimize(self) -> dict[str, Any]:
-        from server.evals.description_model import DescriptionModel  # noqa: PLC0415 - only this needs a model
+        from server.evals.description_model import DescriptionModel
 
         plan = self.plan
         assert plan.parts is not None  # noqa: S101 - the caller has looked
