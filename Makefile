@@ -10,7 +10,7 @@ PEERS_STAMP := $(PEERS)/.installed
 DIR ?= sample_skills
 PORT ?= 8000
 
-.PHONY: install serve test lint format types reference bench soak conformance clients frameworks docs docs-serve check clean
+.PHONY: install serve test lint format types reference bench soak conformance clients frameworks trigger-agents docs docs-serve check clean
 
 install: $(STAMP)
 
@@ -76,6 +76,10 @@ clients: install $(NODE_STAMP)
 # The clients that need no npm, compared with the results that are kept.
 frameworks: install
 	$(BIN)/python -m conformance.clients.run --python --check --jobs 2
+
+# `skillserve triggers` with real agents and the same model. AGENTS names some of them.
+trigger-agents: install $(NODE_STAMP)
+	$(BIN)/python -m conformance.clients.triggers $(AGENTS)
 
 # Fails where a link or an anchor leads nowhere, or a page is missing from the navigation.
 docs: export NO_MKDOCS_2_WARNING := 1
