@@ -98,8 +98,9 @@ class CliAgent:
                 environment = {**agent_environment(os.environ, self.kind, folder), **setup.environment}
                 command = AgentCommand(words, folder.work, environment, self.seconds)
                 return await run_agent(command, self.kind.reader(), is_decided, log)
-        except OSError as error:
-            raise AgentUnavailableError(f"{self.kind.title} cannot be run: {error.strerror or error}") from error
+        except (OSError, ValueError) as error:  # a query with a null character cannot be an argument
+            said = getattr(error, "strerror", None) or error
+            raise AgentUnavailableError(f"{self.kind.title} cannot be run: {said}") from error
 
     def _prepare(self, folder: RunFolder, prompt: str, skills: Sequence[SkillCopy], setup: Setup) -> list[str]:
         """Write the files of a run, and return the words of its command."""

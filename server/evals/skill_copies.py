@@ -124,7 +124,7 @@ def find_twins(name: str, roots: Iterable[Path], folders: Iterable[str]) -> list
 
 def _twins_below(name: str, base: Path) -> Iterator[Path]:
     seen = 0
-    for root, _, names in os.walk(base, followlinks=False):
+    for root, _, names in os.walk(base, followlinks=True):
         seen += len(names) + 1
         if seen > _MAX_SEEN:
             return

@@ -170,6 +170,25 @@ def test_a_twin_in_the_home_of_the_agent_is_refused(lab: Lab, tmp_path: Path) ->
     assert lab.run("--agent-home", home, "--runs", 1).returncode == 0
 
 
+def test_a_twin_behind_a_link_is_refused_too(lab: Lab, tmp_path: Path) -> None:
+    home, elsewhere = tmp_path / "agent-home/.agents/skills", tmp_path / "mine/tides"
+    home.mkdir(parents=True)
+    elsewhere.mkdir(parents=True)
+    (elsewhere / "SKILL.md").write_text(f"---\nname: {SKILL}\ndescription: A twin.\n---\n")
+    (home / "loop").symlink_to(home)
+    (home / "linked").symlink_to(elsewhere)
+    done = lab.run("--agent-home", tmp_path / "agent-home")
+    assert (done.returncode, lab.calls()) == (2, [])
+
+
+def test_a_query_that_cannot_be_an_argument_is_refused(lab: Lab) -> None:
+    lab.ask(("harbour \0", True))
+    done = lab.run()
+    assert done.returncode == 1
+    assert "cannot be run: embedded null byte" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_dry_run_says_what_it_would_cost_and_runs_nothing(lab: Lab) -> None:
     done = lab.run("--dry-run", "--json")
     assert json.loads(done.stdout)["costs"] == {
