@@ -64,9 +64,15 @@ class Iteration:
 
     def read(self, relative: str) -> Any:  # noqa: ANN401 - any JSON value
         """Return the value of a JSON file; None if it is missing or damaged."""
-        with suppress(FileRefusedError, ValueError, RecursionError):
-            raw = read_bounded(self.path / relative, _MAX_FILE)
+        raw = self.read_bytes(relative)
+        with suppress(ValueError, RecursionError):
             return None if raw is None else json.loads(raw.decode("utf-8-sig"))
+        return None
+
+    def read_bytes(self, relative: str) -> bytes | None:
+        """Return the content of a file; None if it cannot be read."""
+        with suppress(FileRefusedError):
+            return read_bounded(self.path / relative, _MAX_FILE)
         return None
 
     def run(self, key: RunKey, case: EvalCase) -> EvalRun | None:

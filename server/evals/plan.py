@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from skills_core.evals.results import EvalRun
     from skills_core.run.ports import JsonObject
 
-__all__ = ["SNAPSHOTS", "EvalOptions", "EvalPlan", "plan_eval"]
+__all__ = ["SNAPSHOTS", "EvalOptions", "EvalPlan", "plan_eval", "workspace_of"]
 
 SNAPSHOTS: Final = "snapshots"
 """The folder of a workspace with the version of the skill that each iteration began with."""
@@ -102,6 +102,11 @@ class EvalPlan:
         }
 
 
+def workspace_of(skill: Path) -> Path:
+    """Return the default workspace of the skill in a folder."""
+    return skill.parent / f"{skill.name}-workspace"
+
+
 def plan_eval(options: EvalOptions, settings: Settings, temporary: Path) -> EvalPlan:
     """Return the plan; a git revision is extracted below `temporary`, and nothing else is written.
 
@@ -112,7 +117,7 @@ def plan_eval(options: EvalOptions, settings: Settings, temporary: Path) -> Eval
     folder = options.skill.resolve()
     version = load_version(folder)
     cases, evals_digest = _read_cases(folder)
-    workspace = (options.workspace or folder.parent / f"{folder.name}-workspace").resolve()
+    workspace = (options.workspace or workspace_of(folder)).resolve()
     if workspace == folder or folder in workspace.parents:
         raise EvalError(f"{workspace}: the workspace lies in the skill; name a folder outside with --workspace")
     old = None

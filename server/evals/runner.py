@@ -13,7 +13,8 @@ import anyio.to_thread
 
 from server.evals.agents import AgentTask
 from server.evals.baseline_check import baseline_fault
-from server.evals.scratch import publish_outputs
+from server.evals.errors import EvalError
+from server.evals.outputs import publish_outputs, stray_files
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
 from skills_core.evals.results import Arm, EvalOutcome, EvalRun, EvalStatus, RunKey, grading_to_json, metadata_of
@@ -179,12 +180,10 @@ class EvalRunner:
         place, folder = work.key.path(self._iteration.runs), self._iteration.folder(work.key)
         try:
             publish_outputs(report.scratch, folder)
-        except (OSError, RecursionError) as error:
+        except EvalError as error:
             if outcome.status is EvalStatus.DONE:
-                why = one_line(f"the outputs cannot be copied: {error}")[:500]
-                outcome = replace(outcome, status=EvalStatus.ERROR, error=why)
-        stray = report.scratch.stray_files()
-        if stray:
+                outcome = replace(outcome, status=EvalStatus.ERROR, error=one_line(str(error))[:500])
+        if stray := stray_files(report.scratch):
             outcome = replace(outcome, notes=(*outcome.notes, f"files outside of outputs: {', '.join(stray)}"))
         self._iteration.write_text(f"{place}/transcript.jsonl", "".join(f"{line}\n" for line in report.transcript))
         self._iteration.write_text(f"{place}/answer.txt", report.answer)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 import stat
 import tempfile
 from dataclasses import dataclass
@@ -70,13 +69,6 @@ class RunScratch:
     def temporary(self) -> Path:
         """The agent's folder for temporary files."""
         return self.root / "tmp"
-
-    def stray_files(self, limit: int = 10) -> list[str]:
-        """Return files that the agent has written to its workspace, but not to `outputs`."""
-        given = {path.relative_to(self.workspace).as_posix() for path in self.files}
-        found = (path for path in self.workspace.rglob("*") if path.is_file() and not path.is_symlink())
-        names = (path.relative_to(self.workspace).as_posix() for path in found if self.outputs not in path.parents)
-        return sorted(name for name in names if name not in given and not name.startswith("."))[:limit]
 
 
 class ScratchFolder:
@@ -212,23 +204,3 @@ def _is_ours(path: Path) -> bool:
         return False
     owned = not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077)
     return stat.S_ISDIR(status.st_mode) and owned and path.name.startswith("skillserve-eval-")
-
-
-def publish_outputs(scratch: RunScratch, folder: Path) -> None:
-    """Replace the `outputs` of a run's folder with what the agent has left; links stay out.
-
-    Raises:
-        OSError: they cannot be copied.
-    """
-    half, target = folder / ".outputs.part", folder / "outputs"
-    remove_tree(half)
-    half.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(scratch.outputs, half, symlinks=True, ignore=_special_entries)
-    remove_tree(target)
-    half.replace(target)
-
-
-def _special_entries(folder: str, names: list[str]) -> list[str]:
-    """Return the entries that are neither files nor folders: links may lead anywhere, and pipes have no end."""
-    kinds = {name: os.lstat(os.path.join(folder, name)).st_mode for name in names}  # noqa: PTH118
-    return [name for name, mode in kinds.items() if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -21,8 +22,8 @@ from server.evals.scratch import ScratchFolder
 from server.evals.skill_versions import keep
 from skills_core.evals.benchmark import BenchmarkMetadata, benchmark_of
 from skills_core.evals.cases import EVALS_FILE
-from skills_core.evals.feedback import carried_feedback, feedback_from_json
 from skills_core.evals.results import Arm, EvalOutcome, EvalRun, EvalStatus, metadata_of
+from skills_core.evals.signals import feedback_on, read_feedback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,18 +42,27 @@ _NEVER = EvalOutcome(status=EvalStatus.ERROR, error="it was not run")
 
 
 def check_models(plan: EvalPlan, settings: Settings) -> None:
-    """Check that the agent and the judge that a plan needs are configured.
+    """Check that the agent and the judge that a plan needs are configured, as far as this is known without a request.
 
     Raises:
         EvalError: one is missing.
+        ModelUnavailableError: a model cannot be used.
     """
-    if plan.performs and plan.options.agent_command is None and settings.runs.model is None:
+    from skills_core.run.models import CLIENT, check_model, parse_model
+
+    own = plan.performs and plan.options.agent_command is None
+    if own and settings.runs.model is None:
         raise EvalError("no agent: name its command with --agent-command, or a model for our own with --model")
-    if plan.needs_judge and _judge_name(settings) is None:
+    judge = _judge_name(settings) if plan.needs_judge else None
+    if plan.needs_judge and judge is None:
         raise EvalError(
             "no judge: some assertions have no check, or --compare is given; name a model with --judge-model, or give "
             'each assertion a command: {"text": "…", "check": "…"}'
         )
+    for name in filter(None, dict.fromkeys((settings.runs.model if own else None, judge))):
+        if name == CLIENT:
+            raise EvalError("the model `client` needs a connected client; name another model")
+        check_model(parse_model(name), os.environ)
 
 
 def _judge_name(settings: Settings) -> str | None:
@@ -147,14 +157,22 @@ class EvalSession:
         for case in plan.cases:
             iteration.write(f"{case.folder}/eval_metadata.json", metadata_of(case))
         if iteration.read("feedback.json") is None:
-            iteration.write("feedback.json", carried_feedback(self._feedback_before()))
+            iteration.write("feedback.json", self._open_complaints())
         return scratch
 
-    def _feedback_before(self) -> dict[str, str]:
-        for earlier in iterations_of(self.plan.workspace, self.plan.options.runs):
-            if earlier.number < self.plan.iteration.number and (found := earlier.read("feedback.json")) is not None:
-                return feedback_from_json(found)
-        return {}
+    def _open_complaints(self) -> dict[str, str]:
+        """Return the feedback that an iteration begins with: complaints of the last one, until someone empties them.
+
+        Empty entries are left out, because they would call outputs fine that no one has seen.
+        """
+        plan = self.plan
+        earlier = (
+            each for each in iterations_of(plan.workspace, plan.options.runs) if each.number < plan.iteration.number
+        )
+        given = next((found for each in earlier if (found := each.read_bytes("feedback.json")) is not None), None)
+        feedback = read_feedback(given)
+        texts = {case.folder: feedback_on(case.folder, feedback) for case in plan.cases}
+        return {folder: text for folder, text in texts.items() if text}
 
     def _read_runs(self) -> list[EvalRun]:
         found = [(key, case, self.plan.iteration.run(key, case)) for key, case in self.plan.keys]

@@ -58,6 +58,14 @@ Timeout = Annotated[
 Compare = Annotated[
     bool, typer.Option("--compare", help="Also let the judge compare the outputs of both arms blindly.")
 ]
+Propose = Annotated[
+    bool,
+    typer.Option(
+        "--propose",
+        help="Run nothing; let the model of --model propose a change to the skill, as a diff, from the latest "
+        "iteration.",
+    ),
+]
 New = Annotated[bool, typer.Option("--new", help="Begin a new iteration, even if the last one can be continued.")]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print what would be run and what it would cost, and run nothing.")
@@ -79,6 +87,7 @@ def evaluate(  # noqa: PLR0913 - one parameter for each flag
     timeout: Timeout = None,
     compare: Compare = False,
     new: New = False,
+    propose: Propose = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
@@ -87,6 +96,13 @@ def evaluate(  # noqa: PLR0913 - one parameter for each flag
     A second call with the same arguments continues an unfinished iteration. The exit code is 1 if a run ended with an
     error or could not be graded.
     """
+    if propose:
+        from server.cli.proposal import print_proposal
+        from server.evals.plan import workspace_of
+
+        place = workspace or workspace_of(skill_dir.resolve())
+        print_proposal(skill_dir, place, model=model, dry_run=dry_run, as_json=as_json)
+        return
     from server.config.bootstrap import settings_of
     from server.config.machine import Machine, current_places
     from server.evals.plan import EvalOptions

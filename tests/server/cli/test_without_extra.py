@@ -58,6 +58,17 @@ def test_a_command_that_runs_skills_says_what_to_install(
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_an_eval_needs_the_extra_only_for_models(make_skill: MakeSkill) -> None:
+    case = {"id": 1, "prompt": "hi", "assertions": [{"text": "x", "check": "true"}]}
+    skill = make_skill("fine", files={"evals/evals.json": json.dumps({"evals": [case]}).encode()})
+    done = run_without_extra("eval", skill, "--model", MODEL)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert EXTRA in done.stderr
+    done = run_without_extra("eval", skill, "--agent-command", "echo hi", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["errors"] == 0
+
+
 def test_runs_can_be_listed() -> None:
     done = run_without_extra("runs", "list", "--json")
     assert done.returncode == 0, done.stderr

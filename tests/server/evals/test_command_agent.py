@@ -165,6 +165,21 @@ def test_outputs_that_are_a_link_themselves_are_an_error(lab: Lab) -> None:
     script = f'rmdir "$3" && ln -s {lab.folder} "$3"'
     assert lab.run(agent=lab.agent(script)).returncode == 1
     assert "the outputs cannot be copied" in lab.file("eval-1/with_skill/outcome.json")["error"]
+    assert not any((lab.workspace / "iteration-1" / "eval-1" / "with_skill" / "outputs").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ('truncate -s 2G "$3/huge"', "the limit is"),
+        ('cd "$3"; for i in $(seq 70); do mkdir d && cd d; done', "64 levels deep"),
+        ('cd "$3"; seq 10001 | xargs touch', "more than 10000 files"),
+    ],
+)
+def test_outputs_without_bounds_are_an_error(lab: Lab, script: str, says: str) -> None:
+    lab.write_evals({})
+    assert lab.run(agent=lab.agent(script)).returncode == 1
+    assert says in lab.file("eval-1/with_skill/outcome.json")["error"]
 
 
 def test_a_baseline_that_names_the_skills_folder_is_an_error(lab: Lab) -> None:

@@ -231,6 +231,15 @@ def test_a_finished_eval_can_be_compared_later(own: Own, lab: Lab, endpoint: Mod
     assert lab.file("eval-2/comparison.json")["winner"] == "TIE"
 
 
+def test_a_change_is_proposed_from_the_iteration_that_was_run(own: Own, lab: Lab, endpoint: ModelEndpoint) -> None:
+    own()
+    changed = (lab.skill / "SKILL.md").read_text().replace("Copy the template.", "Copy the template, warmly.")
+    endpoint.reply = lambda _: json.dumps({"summary": "Warmer.", "files": [{"path": "SKILL.md", "content": changed}]})
+    done = lab.run("--propose", "--dry-run", "--model", endpoint.model, agent="")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "2 cases of" in done.stderr
+
+
 def test_runs_of_evals_do_not_mix_with_the_users_runs(own: Own, lab: Lab) -> None:
     own()
     assert not Path(lab.state, "skillserve", "runs.sqlite").exists()

@@ -47,6 +47,9 @@ def test_without_agent_or_judge_nothing_begins(lab: Lab) -> None:
     done = lab.run()
     assert done.returncode == 2
     assert "name a model with --judge-model, or give each assertion a command" in done.stderr
+    for flags in (["--judge-model", "client"], ["--model", "client"]):
+        assert "needs a connected client" in lab.run(*flags).stderr
+    assert "names no model" in lab.run("--judge-model", "nonsense").stderr
     assert not lab.workspace.exists()
 
 

@@ -126,6 +126,10 @@ def test_feedback_is_kept_and_complaints_are_carried(lab: Lab) -> None:
     assert lab.report()["feedback"].endswith("iteration-2/feedback.json")
     assert lab.file("feedback.json") == given
     assert lab.file("feedback.json", 2) == {"eval-1": "too short"}
+    reviews = [{"run_id": f"eval-{number}-with_skill", "feedback": text} for number, text in ((1, ""), (2, "late"))]
+    (lab.workspace / "iteration-2" / "feedback.json").write_text(json.dumps({"reviews": reviews, "status": "complete"}))
+    assert lab.report()["iteration"] == 3
+    assert lab.file("feedback.json", 3) == {"eval-2": "late"}
 
 
 async def test_two_evals_in_one_workspace_are_refused(lab: Lab) -> None:
