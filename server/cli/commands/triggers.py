@@ -50,7 +50,7 @@ def triggers(  # noqa: PLR0913 - one parameter for each flag
     follow_symlinks: FollowSymlinks = False,
     trust_workspace: TrustWorkspace = False,
 ) -> None:
-    """Test for which queries a skill is found, or loaded by an agent, and improve its description.
+    """Test for which queries a skill is found or loaded.
 
     The exit code is 1 if a limit is exceeded, or if the numbers carry no verdict.
     """
