@@ -19,7 +19,10 @@ __all__ = ["Agent", "AgentReport", "AgentTask"]
 
 @dataclass(frozen=True, slots=True)
 class AgentTask:
-    """One run to perform; `version` is None in the arm without a skill. Input files are read from `source`."""
+    """One run to perform; `version` is None in the arm without a skill. Input files are read from `source`.
+
+    `skill_name` is the name of the skill under test, in every arm.
+    """
 
     key: RunKey
     attempt: int
@@ -27,6 +30,7 @@ class AgentTask:
     version: SkillVersion | None
     source: Path
     seconds: float
+    skill_name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,7 @@
-"""An agent by its command: a template that `sh` runs in the workspace of each run."""
+"""An agent by its command: a template that `sh` runs in the workspace of each run.
+
+If it prints what one of the known agents prints, that tells its tokens, calls, answer and errors.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from server.evals.agents import AgentReport
 from server.evals.scratch import agent_environment
 from server.evals.shell import run_shell
 from skills_core.diagnostics import one_line
+from skills_core.evals.agents.all_agents import ANY_AGENT
 from skills_core.evals.results import EvalStatus
 from skills_core.run.scripts.process import ProcessEnding, ProcessLimits, exit_text
 
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 
     from server.evals.agents import AgentTask
     from server.evals.scratch import RunScratch, ScratchFolder
+    from skills_core.evals.agents.transcript import Transcript
     from skills_core.run.scripts.process import ProcessResult
 
 __all__ = ["CommandAgent", "fill_template", "transcript_lines"]
@@ -63,16 +68,30 @@ class CommandAgent:
         limits = ProcessLimits(task.seconds, _MAX_TRANSCRIPT)
         begun = time.monotonic()
         done = await run_shell(command, scratch.workspace, agent_environment(scratch, os.environ), limits)
+        duration_ms = round((time.monotonic() - begun) * 1000)
+        printed = done.stdout.decode("utf-8", "replace")
+        said = ANY_AGENT.parse(printed.splitlines())
         status, error = _status(done, task.seconds)
+        if status is EvalStatus.DONE and said.is_error:
+            status, error = EvalStatus.ERROR, f"the agent reports: {said.error or 'an error'}"
+        if status is EvalStatus.DONE and task.version is None and (loaded := _known_skills(said, task)):
+            status, error = EvalStatus.ERROR, f"the baseline is not without the skill: the agent loaded {loaded}"
         return AgentReport(
             scratch=scratch,
             status=status,
             error=error,
             exit_code=done.exit_code,
-            duration_ms=round((time.monotonic() - begun) * 1000),
+            duration_ms=duration_ms,
+            total_tokens=said.total_tokens,
+            tool_calls=said.tool_calls if said.recognized else None,
             transcript=tuple(transcript_lines(done)),
-            answer=done.stdout.decode("utf-8", "replace"),
+            answer=said.text if said.recognized and said.text else printed,
         )
+
+
+def _known_skills(said: Transcript, task: AgentTask) -> str:
+    """Return the name of the skill under test if the agent has loaded it."""
+    return task.skill_name if task.skill_name in said.loaded else ""
 
 
 def fill_template(template: str, prompt: str, scratch: RunScratch) -> str:

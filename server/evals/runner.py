@@ -138,7 +138,9 @@ class EvalRunner:
 
     def _task(self, work: Work) -> AgentTask:
         version = self._versions[work.key.arm]
-        return AgentTask(work.key, work.attempt, work.case, version, self._source, self._seconds)
+        tested = self._versions[Arm.WITH_SKILL]
+        name = "" if tested is None else tested.skill.name
+        return AgentTask(work.key, work.attempt, work.case, version, self._source, self._seconds, name)
 
     async def _one(self, work: Work, task: AgentTask | None) -> None:
         self._listener.started(work.key)

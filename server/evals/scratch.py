@@ -20,6 +20,7 @@ from skills_core.disk.files import Location, read_file
 from skills_core.disk.removal import remove_tree
 from skills_core.disk.writing import write_file
 from skills_core.errors import FileRefusedError
+from skills_core.evals.agents.all_agents import ANY_AGENT
 from skills_core.run.scripts.private_copy import copy_skill
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ _HOME_FOLDERS: Final = {
     "XDG_STATE_HOME": ".local/state",
     "XDG_CACHE_HOME": ".cache",
 }
-_NOT_PASSED: Final = ("SKILLSERVE_", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_RUNTIME_DIR")
-# Variables that lead an agent to settings and skills outside of its own home.
+_NOT_PASSED: Final = ("SKILLSERVE_", "XDG_RUNTIME_DIR", *ANY_AGENT.variables)
+# Beginnings of variables that lead an agent to settings and skills outside of its own home.
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,6 +199,39 @@ def test_a_baseline_that_prints_the_instructions_is_an_error_unless_they_were_gi
     assert lab.file("eval-2/without_skill/outcome.json")["status"] == "done"
 
 
+CLAUDE = """
+[ -z "$2" ] && used="{used}" || used=greeter
+echo '{"type":"system","subtype":"init","skills":["greeter"]}'
+echo '{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","id":"t1","name":"Skill","input":{"skill":"'$used'"}}],"usage":{"input_tokens":9}}}'
+echo '{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","content":"ok"}]}}'
+echo '{"type":"result","subtype":"success","is_error":{failed},"result":"hello Ada","usage":{"input_tokens":30,"output_tokens":5}}'
+"""  # noqa: E501 - lines as the agent prints them
+
+
+def claude(lab: Lab, used: str = "other", failed: str = "false") -> str:
+    return lab.agent(CLAUDE.replace("{used}", used).replace("{failed}", failed))
+
+
+def test_the_output_of_a_known_agent_tells_tokens_calls_and_the_answer(lab: Lab) -> None:
+    lab.write_evals({"assertions": [{"text": "x", "check": 'cat "$ANSWER"'}]})
+    report = lab.report(agent=claude(lab))
+    assert report["errors"] == 0
+    assert lab.file("eval-1/with_skill/timing.json")["total_tokens"] == 35
+    assert report["run_summary"]["delta"]["tokens"] == 0.0
+    assert report["runs"][0]["result"]["tool_calls"] == 1
+    assert report["runs"][0]["expectations"][0]["evidence"] == "hello Ada"
+
+
+def test_a_baseline_in_which_the_agent_loads_the_skill_is_an_error(lab: Lab) -> None:
+    assert lab.report(agent=claude(lab, used="greeter"))["errors"] == 2
+    assert "the agent loaded greeter" in lab.file("eval-1/without_skill/outcome.json")["error"]
+
+
+def test_an_agent_that_reports_an_error_is_an_error_whatever_its_exit_code(lab: Lab) -> None:
+    assert lab.report(agent=claude(lab, failed="true"))["errors"] == 4
+    assert lab.file("eval-1/with_skill/outcome.json")["error"] == "the agent reports: hello Ada"
+
+
 def test_what_the_agent_prints_is_one_json_value_a_line(lab: Lab) -> None:
     script = 'echo \'{"type": "tool_use", "n": [1]}\'; echo plain; printf \'\\377\\n{broken\\n\'; echo oops >&2'
     assert lab.run(agent=lab.agent(script + '\necho hello > "$3/out.txt"')).returncode == 0
