@@ -6,17 +6,26 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from skills_core.audit.rules import (
+    binaries,
     commands,
+    credentials,
     descriptions,
     exfiltration,
     grants,
     hidden_text,
     injection,
+    links,
     menus,
+    name_twins,
+    packages,
     pre_execution,
     references,
+    scripts,
+    secrets,
     size,
+    tainted_shell,
     unread_files,
+    write_targets,
 )
 from skills_core.audit.suppressions import invalid_suppressions
 
@@ -32,6 +41,14 @@ _OF_SUBJECTS: Final[tuple[Rule, ...]] = (
     *injection.RULES,
     *exfiltration.RULES,
     *commands.RULES,
+    *credentials.RULES,
+    *secrets.RULES,
+    *write_targets.RULES,
+    *tainted_shell.RULES,
+    *binaries.RULES,
+    *links.RULES,
+    *packages.RULES,
+    *name_twins.RULES,
     *pre_execution.RULES,
     *grants.RULES,
     *unread_files.RULES,
@@ -39,6 +56,7 @@ _OF_SUBJECTS: Final[tuple[Rule, ...]] = (
     *size.RULES,
     *references.RULES,
     *menus.RULES,
+    *scripts.RULES,
 )
 
 RULES: Final[tuple[Rule, ...]] = (*_OF_SUBJECTS, invalid_suppressions([rule.id for rule in _OF_SUBJECTS]))

@@ -9,6 +9,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from skills_core.audit.code_units import code_units
 from skills_core.audit.search import plain_prose
 from skills_core.diagnostics import printable
 from skills_core.disk.names import EVALS, MAIN_FILE, MAIN_FILE_LOWERCASE
@@ -19,6 +20,7 @@ from skills_core.sources import Strictness
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from skills_core.audit.code_units import CodeUnit
     from skills_core.format.frontmatter import Frontmatter
     from skills_core.format.instructions import Instructions
 
@@ -116,6 +118,11 @@ class AuditedFile:
         return without_fences(self.text or "")
 
     @cached_property
+    def code(self) -> tuple[CodeUnit, ...]:
+        """The code in the file: a script as a whole, and the blocks and commands of Markdown."""
+        return code_units(self)
+
+    @cached_property
     def lines(self) -> tuple[str, ...]:
         """The lines of the text, without their ends."""
         return tuple((self.text or "").split("\n"))
@@ -142,12 +149,14 @@ class AuditedFile:
 class SkillUnderAudit:
     """Every file of one skill by its path, in order of the paths; `name` is that of its folder.
 
-    `main_path` is the path of its SKILL.md, or of the single file that is the skill.
+    `main_path` is the path of its SKILL.md, or of the single file that is the skill. `siblings` are the names of the
+    skills that lie beside it.
     """
 
     name: str
     files: Mapping[str, AuditedFile]
     main_path: str = MAIN_FILE
+    siblings: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, name: str, files: Iterable[AuditedFile], main_path: str | None = None) -> SkillUnderAudit:

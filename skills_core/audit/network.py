@@ -1,0 +1,80 @@
+"""Where code sends data to other machines."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from skills_core.audit.code_units import Language
+from skills_core.audit.python_code import UNKNOWN
+
+if TYPE_CHECKING:
+    import ast
+
+    from skills_core.audit.code_units import CodeUnit
+    from skills_core.audit.python_code import PythonCode
+    from skills_core.audit.shell_code import Command
+
+__all__ = ["command_sends", "sends_data"]
+
+_LOCAL = re.compile(r"^\w+://(?:localhost|127\.\d|0\.0\.0\.0|\[::1\])")
+_MODULES = ("requests.", "httpx.", "urllib.request.", "urllib3.", "aiohttp.", "http.client.", "socket.", "smtplib.", "ftplib.", "paramiko.", "websocket")
+_SENDING = re.compile(
+    r"(?:\.|^)(?:post|put|patch|delete|request|get|head|urlopen|Request|HTTPS?Connection|create_connection|connect|sendall|sendto|send"
+    r"|SMTP|SMTP_SSL|FTP|FTP_TLS|SSHClient|urlencode|stream|Session|Client|AsyncClient|ClientSession|socket)$"
+)
+_GETS = re.compile(r"(?:\.|^)(?:get|head|urlopen|Request|stream)$")
+_PLAIN_KEYWORDS = frozenset({"timeout", "verify", "stream", "allow_redirects", "follow_redirects", "context"})
+
+_JAVASCRIPT = re.compile(
+    r"\bfetch\s*\(|\baxios\b|\bhttps?\.request\b|\bgot(?:\.\w+)?\s*\(|XMLHttpRequest|\bsendBeacon\b|\bnet\.(?:connect|createConnection)\b|new WebSocket\b|\bdgram\b"
+)
+_FETCHERS = frozenset({"curl", "wget", "http", "https", "xh", "aria2c"})
+_CONNECTORS = frozenset({"nc", "ncat", "netcat", "socat", "sftp", "ftp", "telnet", "sendmail", "mail", "mailx", "s_client"})
+_UPLOAD = re.compile(r"^(?:-d|-F|-T|--data.*|--form.*|--upload-file|--post-.*|--body-.*|--json)(?:=.*)?$|^-[A-Za-z]*[dFT]\S*$")
+_ADDRESS = re.compile(r"^\w+://.*[$`]|^\$")
+_REMOTE = re.compile(r"^[\w.$@{}-]+:(?!//)")
+
+
+def sends_data(unit: CodeUnit) -> bool:
+    """Tell whether a piece of code sends data that it computes to another machine."""
+    if unit.python is not None and any(_sends(unit.python, name, call) for name, call in unit.python.calls):
+        return True
+    if unit.language is Language.JAVASCRIPT and _JAVASCRIPT.search(unit.text):
+        return True
+    return any(command_sends(command) for pipeline in unit.pipelines for command in pipeline.commands)
+
+
+def _sends(code: PythonCode, name: str, call: ast.Call) -> bool:
+    if not (_SENDING.search(name) and _of_network(code, name)):
+        return False
+    first = call.args[0] if call.args else next((each.value for each in call.keywords if each.arg == "url"), None)
+    text = code.text_of(first)
+    if text is not None and _LOCAL.match(text):
+        return False
+    constant = text is not None and UNKNOWN not in text
+    plain = len(call.args) <= 1 and all(each.arg in _PLAIN_KEYWORDS or each.arg == "url" for each in call.keywords)
+    return not (_GETS.search(name) and constant and plain)
+
+
+def _of_network(code: PythonCode, name: str) -> bool:
+    """Tell whether a name is that of a module for networks, or of a value that such a module made."""
+    if name.startswith(_MODULES):
+        return True
+    owner = name.rpartition(".")[0].rpartition(".")[2]
+    made = (getattr(value, "func", None) for value in code.values.get(owner, ()))
+    return any(func is not None and code.name_of(func).startswith(_MODULES) for func in made)
+
+
+def command_sends(command: Command) -> bool:
+    """Tell whether a shell command sends data to another machine."""
+    texts = [word.text for word in command.arguments]
+    if any(word.text.startswith("/dev/tcp/") for word in (*command.written, *command.read)) or command.name in _CONNECTORS:
+        return True
+    if command.name in _FETCHERS:
+        return any(_UPLOAD.match(text) or _ADDRESS.match(text) for text in texts) and not any(_LOCAL.match(text) for text in texts)
+    if command.name in {"scp", "rsync"}:
+        return any(_REMOTE.match(text) for text in texts)
+    if command.name in {"nslookup", "dig", "host", "ping"}:
+        return any("$(" in text or "`" in text for text in texts)
+    return command.name == "openssl" and texts[:1] == ["s_client"]

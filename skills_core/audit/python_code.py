@@ -1,0 +1,221 @@
+"""Python as the rules read it: calls by their full names, and the texts that expressions stand for.
+
+The code is parsed and never run. A name stands for what is assigned to it anywhere in the file.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["UNKNOWN", "PythonCode", "parsed_python"]
+
+UNKNOWN = "\N{REPLACEMENT CHARACTER}"
+"""Stands in a text for the part that is known only when the code runs."""
+
+_MAX_DEPTH = 12
+# Nested expressions and assignments that are followed.
+
+_MAX_ALTERNATIVES = 64
+# Values of one name that are followed.
+
+_MAX_TEXT = 8192
+# Characters of a text that are kept: texts can double with each assignment.
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
+# A line as the parser counts them: form feeds and other separators end none.
+
+_HOME = "~"
+_HOMES = {"pathlib.Path.home", "Path.home"}
+_HOME_VARIABLES = {"HOME", "USERPROFILE"}
+_VARIABLES = {"os.getenv", "os.environ.get"}
+_SAME = {"str", "os.path.expanduser", "os.path.expandvars", "os.path.abspath", "os.path.realpath", "os.fspath"}
+_SAME_METHODS = {"expanduser", "resolve", "absolute", "as_posix", "strip", "encode", "decode"}
+_PATHS = {"pathlib.Path", "pathlib.PosixPath", "pathlib.PurePath", "os.path.join"}
+
+
+@dataclass(frozen=True)
+class PythonCode:
+    """A parsed program."""
+
+    tree: ast.Module
+    lines: tuple[str, ...]
+
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All nodes of the program."""
+        return tuple(ast.walk(self.tree))
+
+    @cached_property
+    def imports(self) -> Mapping[str, str]:
+        """The full names of what the program imports, by the names that it uses."""
+        names: dict[str, str] = {}
+        for node in self.nodes:
+            if isinstance(node, ast.Import):
+                for each in node.names:
+                    names[each.asname or each.name.partition(".")[0]] = each.name if each.asname else each.name.partition(".")[0]
+            elif isinstance(node, ast.ImportFrom):
+                for each in node.names:
+                    names[each.asname or each.name] = f"{node.module or ''}.{each.name}"
+        return names
+
+    @cached_property
+    def modules(self) -> frozenset[str]:
+        """The modules that the program imports, by their full names."""
+        whole = {each.name for node in self.nodes if isinstance(node, ast.Import) for each in node.names}
+        return frozenset(whole | {node.module or "" for node in self.nodes if isinstance(node, ast.ImportFrom)})
+
+    @cached_property
+    def values(self) -> Mapping[str, tuple[ast.expr, ...]]:
+        """What the program assigns to each name."""
+        values: defaultdict[str, list[ast.expr]] = defaultdict(list)
+        for node in self.nodes:
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    values[_plain_name(target)].append(node.value)
+            elif isinstance(node, (ast.AnnAssign, ast.NamedExpr, ast.AugAssign)) and node.value is not None:
+                values[_plain_name(node.target)].append(node.value)
+            elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+                values[_plain_name(node.optional_vars)].append(node.context_expr)
+            elif isinstance(node, (ast.For, ast.comprehension)):
+                values[_plain_name(node.target)].append(node.iter)
+        return {name: tuple(found) for name, found in values.items() if name}
+
+    @cached_property
+    def calls(self) -> tuple[tuple[str, ast.Call], ...]:
+        """All calls with the full names of what they call; a method of a value has the name `.method`."""
+        return tuple((self.name_of(node.func), node) for node in self.nodes if isinstance(node, ast.Call))
+
+    def name_of(self, node: ast.expr) -> str:
+        """Return the full name of a function or an attribute, `.name` for an attribute of another expression."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return f".{parts[0]}" if parts else ""
+        return ".".join([self.imports.get(node.id, node.id), *reversed(parts)])
+
+    @cached_property
+    def _texts(self) -> dict[int, str | None]:
+        return {}
+
+    def text_of(self, node: ast.expr | None, depth: int = 0) -> str | None:
+        """Return the text or path that an expression stands for, None if nothing of it is known.
+
+        A name with several values, and a list, stand for all of them, one a line.
+        """
+        if node is None or depth > _MAX_DEPTH:
+            return None
+        if id(node) not in self._texts:
+            self._texts[id(node)] = None  # what refers to itself is not known
+            text = self._evaluated(node, depth)
+            self._texts[id(node)] = text if text is None else text[:_MAX_TEXT]
+        return self._texts[id(node)]
+
+    def _evaluated(self, node: ast.expr, depth: int) -> str | None:
+        if isinstance(node, ast.Constant):
+            return _constant(node.value)
+        if isinstance(node, ast.JoinedStr):
+            return "".join(self._part(each.value if isinstance(each, ast.FormattedValue) else each, depth) for each in node.values)
+        if isinstance(node, ast.BinOp):
+            return self._operation(node, depth)
+        if isinstance(node, ast.Call):
+            return self._called(node, depth)
+        if isinstance(node, ast.Subscript):
+            is_home = self.name_of(node.value) == "os.environ" and self.text_of(node.slice, depth + 1) in _HOME_VARIABLES
+            return _HOME if is_home else None
+        if isinstance(node, ast.Name):
+            return self._alternatives(self.values.get(node.id, ()), depth)
+        if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+            return self._alternatives(node.elts, depth)
+        return None
+
+    def _alternatives(self, nodes: Sequence[ast.expr], depth: int) -> str | None:
+        """Return what the nodes stand for, one alternative a line."""
+        texts = (self.text_of(each, depth + 1) for each in nodes[:_MAX_ALTERNATIVES])
+        return "\n".join(text for text in texts if text is not None) or None
+
+    def _part(self, node: ast.expr, depth: int) -> str:
+        text = self.text_of(node, depth + 1)
+        return UNKNOWN if text is None else text
+
+    def _operation(self, node: ast.BinOp, depth: int) -> str | None:
+        joint = {ast.Add: "", ast.Div: "/", ast.Mod: None}.get(type(node.op), UNKNOWN)
+        if joint == UNKNOWN:
+            return None
+        left = self.text_of(node.left, depth + 1)
+        if joint is None:
+            return left
+        right = self.text_of(node.right, depth + 1)
+        return None if left is None and right is None else (left or UNKNOWN) + joint + (right or UNKNOWN)
+
+    def _called(self, node: ast.Call, depth: int) -> str | None:
+        name = self.name_of(node.func)
+        first = node.args[0] if node.args else None
+        if name in _HOMES:
+            return _HOME
+        if name in _VARIABLES:
+            return _HOME if self.text_of(first, depth + 1) in _HOME_VARIABLES else None
+        if name in _SAME:
+            return self.text_of(first, depth + 1)
+        if name in _PATHS:
+            return "/".join(self._part(each, depth) for each in node.args) if node.args else None
+        return self._method(node, depth)
+
+    def _method(self, node: ast.Call, depth: int) -> str | None:
+        if not isinstance(node.func, ast.Attribute):
+            return None
+        receiver = self.text_of(node.func.value, depth + 1)
+        if node.func.attr in _SAME_METHODS or node.func.attr == "format":
+            return receiver
+        if node.func.attr == "joinpath" and receiver is not None:
+            return "/".join([receiver, *(self._part(each, depth) for each in node.args)])
+        return None
+
+    def position(self, node: ast.AST) -> int:
+        """Return the position of a node in the text of the program."""
+        line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+        before = self.lines[line - 1].encode("utf-8", "replace")[:column].decode("utf-8", "replace")
+        return self._starts[line - 1] + len(before)
+
+    @cached_property
+    def _starts(self) -> tuple[int, ...]:
+        starts = [0]
+        for line in self.lines:
+            starts.append(starts[-1] + len(line))
+        return tuple(starts)
+
+
+def parsed_python(text: str) -> PythonCode | None:
+    """Parse a program, None if it is not valid Python 3."""
+    source = text.removeprefix("\ufeff")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of invalid escapes and comparisons, which are not ours
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return PythonCode(tree, (*_LINE.findall(text), ""))
+
+
+def _constant(value: object) -> str | None:
+    if isinstance(value, str):
+        return value
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else None
+
+
+def _plain_name(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Subscript):
+        return _plain_name(node.value)
+    return node.id if isinstance(node, ast.Name) else ""

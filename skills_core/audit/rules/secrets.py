@@ -1,0 +1,136 @@
+"""Secrets in the files of a skill: tokens of known forms, private keys, and random values of secret names."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from skills_core.audit.finding import Severity
+from skills_core.audit.rule import Hit, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skills_core.audit.skill_under_audit import AuditedFile, SkillUnderAudit
+
+__all__ = ["RULES"]
+
+_TOKENS = (
+    ("GitHub", r"gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{60,255}"),
+    ("GitLab", r"glpat-[A-Za-z0-9_-]{20,64}"),
+    ("AWS", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}"),
+    ("Slack", r"xox[abeoprs]-(?:\d+-)+[A-Za-z0-9-]{16,200}|xapp-\d-[A-Za-z0-9-]{20,200}"),
+    ("Slack", r"hooks\.slack\.com/services/T[A-Z0-9]{8,}/B[A-Z0-9]{8,}/[A-Za-z0-9]{20,}"),
+    ("Anthropic", r"sk-ant-[a-z]+\d\d-[A-Za-z0-9_-]{40,200}"),
+    ("OpenAI", r"sk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{0,80}T3BlbkFJ[A-Za-z0-9_-]{20,100}|sk-proj-[A-Za-z0-9_-]{80,200}|sk-[A-Za-z0-9]{48}"),
+    ("Google", r"AIza[A-Za-z0-9_-]{35}|GOCSPX-[A-Za-z0-9_-]{28}|ya29\.[A-Za-z0-9_-]{60,400}"),
+    ("Stripe", r"[sr]k_(?:live|test)_[A-Za-z0-9]{24,120}|whsec_[A-Za-z0-9]{32,64}"),
+    ("npm", r"npm_[A-Za-z0-9]{36}"),
+    ("PyPI", r"pypi-AgE[A-Za-z0-9_-]{50,400}"),
+    ("Hugging Face", r"hf_[A-Za-z]{34}"),
+    ("SendGrid", r"SG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
+    ("Twilio", r"SK[0-9a-f]{32}"),
+    ("Telegram", r"\d{8,10}:AA[A-Za-z0-9_-]{33}"),
+    ("DigitalOcean", r"do[opr]_v1_[0-9a-f]{64}"),
+    ("Databricks", r"dapi[0-9a-f]{32}"),
+    ("Linear", r"lin_api_[A-Za-z0-9]{40}"),
+    ("Notion", r"ntn_[A-Za-z0-9]{40,60}|secret_[A-Za-z0-9]{43}"),
+    ("JSON Web Token", r"eyJ[A-Za-z0-9_-]{10,1000}\.eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{20,1000}"),
+    ("age", r"AGE-SECRET-KEY-1[A-Z0-9]{58}"),
+)
+_TOKEN = re.compile("|".join(rf"(?P<t{number}>(?<![A-Za-z0-9_/+-])(?:{form})(?![A-Za-z0-9_]))" for number, (_, form) in enumerate(_TOKENS)))
+
+_PRIVATE_KEY = re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\\n|\s)*([A-Za-z0-9+/=:,\\ \s-]{0,400})")
+_KEY_DATA = re.compile(r"[A-Za-z0-9+/]{40,}")
+_MIN_KEY_ENTROPY = 4.0
+
+_URL = re.compile(r"\b[a-z][a-z0-9+.-]{2,20}://[^\s:/@<>\"'`{}$]{1,64}:([^\s:/@<>\"'`{}$\[\]]{8,128})@(?!(?:localhost|127\.|host\b|db:|postgres:|redis:))[\w.-]{3,}")
+_NAMED = re.compile(
+    r"""(?i)(?<![A-Za-z0-9])(?:[A-Za-z0-9_.-]{0,40}[_.-])?(?:api[_-]?key|apikey|secret(?:[_-]?key)?|access[_-]?key|client[_-]?secret|auth[_-]?token
+        |access[_-]?token|bearer[_-]?token|token|passw(?:or)?d|private[_-]?key|encryption[_-]?key)["']?\s{0,4}(?:=>|:=|=|:)\s{0,4}
+        (?:(?P<quote>["'])(?P<quoted>[^"'\s]{16,200})(?P=quote)|(?P<bare>[A-Za-z0-9_+/=.-]{24,200})(?=\s*$))""",
+    re.VERBOSE | re.MULTILINE,
+)
+_MIN_ENTROPY = 3.7
+_MIN_DIGITS = 2
+
+_PLACEHOLDER = re.compile(
+    r"(?i)example|sample|dummy|your|placeholder|changeme|change[_-]me|replace|redacted|x{5,}|\*{3,}|\.\.\.|<|>|\$\{|\{\{|insert|fake|mock|todo|1234567|abcdef"
+    r"|(?<![a-z])test(?![a-z])|localhost|0{8,}|sha\d{3}-|-here\b"
+)
+_NOT_RANDOM = re.compile(r"^(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[A-Z][A-Z0-9_]+|[a-z]+(?:[-_./][a-z0-9]+)+|[\w-]+(?:\.[A-Za-z_]\w*)+|https?:.*|/.*|\d+)$", re.IGNORECASE)
+
+
+def _secrets(skill: SkillUnderAudit) -> Iterator[Hit]:
+    for file in skill.texts:
+        seen: set[int] = set()
+        for start, what in sorted((*_tokens(file), *_keys(file), *_passwords(file))):
+            line = file.place_of(start)[0]
+            if line not in seen:
+                seen.add(line)
+                yield Hit(file, f"has {what}", start, Severity.WARNING if file.is_eval else None, evidence=what)
+
+
+def _tokens(file: AuditedFile) -> Iterator[tuple[int, str]]:
+    for match in _TOKEN.finditer(file.text or ""):
+        token = match[0]
+        if not _PLACEHOLDER.search(token) and _entropy(token) > 3.0:
+            number = int((match.lastgroup or "t0")[1:])
+            yield match.start(), f"a token of {_TOKENS[number][0]} ({_masked(token)})"
+
+
+def _keys(file: AuditedFile) -> Iterator[tuple[int, str]]:
+    for match in _PRIVATE_KEY.finditer(file.text or ""):
+        data = _KEY_DATA.search(match[1])
+        if data and _entropy(data[0]) > _MIN_KEY_ENTROPY and not _PLACEHOLDER.search(data[0]):
+            yield match.start(), "a private key"
+
+
+def _passwords(file: AuditedFile) -> Iterator[tuple[int, str]]:
+    text = file.text or ""
+    for match in _URL.finditer(text):
+        if _is_random(match[1]):
+            yield match.start(), f"a password in an address ({_masked(match[1])})"
+    for match in _NAMED.finditer(text):
+        value = match["quoted"] or match["bare"]
+        if _is_random(value):
+            yield match.start(), f"a value that looks like a secret ({_masked(value)})"
+
+
+def _is_random(value: str) -> bool:
+    """Tell whether a value looks generated: varied characters with digits, and neither a word, a name, nor an example."""
+    digits = sum(char.isdigit() for char in value)
+    letters = {char.lower() for char in value if char.isalpha()}
+    return (
+        digits >= _MIN_DIGITS
+        and len(letters) >= 4
+        and _entropy(value) >= _MIN_ENTROPY
+        and not _PLACEHOLDER.search(value)
+        and not _NOT_RANDOM.match(value)
+    )
+
+
+def _entropy(text: str) -> float:
+    """Return the bits of information in a character of a text, by the frequencies of its characters."""
+    total = len(text)
+    return -sum(count / total * math.log2(count / total) for count in Counter(text).values())
+
+
+def _masked(token: str) -> str:
+    """Return the beginning of a secret, enough to find it and too little to use it."""
+    return f"{token[:6]}…"
+
+
+RULES = (
+    Rule(
+        "secret",
+        Severity.ERROR,
+        "Secret in a file",
+        "Everybody who gets the skill gets the secret, and every model that reads the file.",
+        "Revoke the secret, remove it, and read it from a variable or a keychain.",
+        _secrets,
+        8.0,
+    ),
+)

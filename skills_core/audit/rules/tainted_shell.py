@@ -1,0 +1,122 @@
+"""Shell commands that a program puts together from input."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from skills_core.audit.code_units import Language
+from skills_core.audit.context import severity_at
+from skills_core.audit.finding import Severity
+from skills_core.audit.rule import Hit, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skills_core.audit.code_units import CodeUnit
+    from skills_core.audit.python_code import PythonCode
+    from skills_core.audit.skill_under_audit import SkillUnderAudit
+
+__all__ = ["RULES"]
+
+_SHELLS = {"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput", "asyncio.create_subprocess_shell", "commands.getoutput"}
+_RUNS = {f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output", "Popen")}
+_QUOTES = {"shlex.quote", "shlex.join", "pipes.quote", "subprocess.list2cmdline", "int", "float", "len", "bool"}
+_MAX_DEPTH = 8
+
+_JS_RUNS = re.compile(r"(?<![.\w])(?:(?:child_process|cp|childProcess)\.)?(?:exec|execSync|execaCommand|execAsync)\s*\(\s*(?P<quote>[`\"'])(?P<text>(?:\\.|(?!(?P=quote))[^\\])*+)(?P=quote)\s*(?P<plus>\+)?", re.DOTALL)
+_JS_CHILD = re.compile(r"child_process|execa|\bpromisify\s*\(\s*exec\b")
+_INPUT = re.compile(r"\$(?:\{)?(?:[1-9@*]|INPUT|QUERY|ARG)\w*\}?")
+_SHELL_NAMES = frozenset({"sh", "bash", "zsh", "dash", "ksh"})
+
+
+def _tainted(skill: SkillUnderAudit) -> Iterator[Hit]:
+    for file in skill.texts:
+        if file.is_markdown:
+            continue
+        for unit in file.code:
+            for start in _places(unit):
+                severity = severity_at(skill, file, start, Severity.WARNING)
+                yield Hit(file, "runs a shell command with parts that are not quoted", start, severity)
+
+
+def _places(unit: CodeUnit) -> Iterator[int]:
+    if unit.python is not None:
+        for name, call in unit.python.calls:
+            if _by_shell(unit.python, name, call) and call.args and _is_formatted(unit.python, call.args[0]):
+                yield unit.position(call)
+    elif unit.language is Language.JAVASCRIPT and _JS_CHILD.search(unit.text):
+        for match in _JS_RUNS.finditer(unit.text):
+            if match["plus"] or (match["quote"] == "`" and "${" in match["text"]):
+                yield unit.start + match.start()
+    elif unit.language is Language.SHELL:
+        yield from _shell_places(unit)
+
+
+def _by_shell(code: PythonCode, name: str, call: ast.Call) -> bool:
+    if name in _SHELLS:
+        return True
+    shell = next((each.value for each in call.keywords if each.arg == "shell"), None)
+    return name in _RUNS and isinstance(shell, ast.Constant) and bool(shell.value)
+
+
+def _is_formatted(code: PythonCode, node: ast.expr, depth: int = 0) -> bool:
+    """Tell whether a text is put together with parts that are neither constant nor quoted."""
+    if depth > _MAX_DEPTH:
+        return True
+    if isinstance(node, ast.JoinedStr):
+        return any(not _is_safe(code, each.value, depth + 1) for each in node.values if isinstance(each, ast.FormattedValue))
+    if isinstance(node, ast.BinOp):
+        if isinstance(node.op, ast.Mod):
+            parts = node.right.elts if isinstance(node.right, ast.Tuple) else [node.right]
+            return any(not _is_safe(code, part, depth + 1) for part in parts)
+        return any(not _is_safe(code, part, depth + 1) for part in (node.left, node.right))
+    if isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Attribute) and node.func.attr in {"format", "join"}:
+            return any(not _is_safe(code, part, depth + 1) for part in (*node.args, *(each.value for each in node.keywords)))
+        return False
+    if isinstance(node, ast.Name):
+        return any(_is_formatted(code, value, depth + 1) for value in code.values.get(node.id, ()))
+    return False
+
+
+def _is_safe(code: PythonCode, node: ast.expr, depth: int) -> bool:
+    """Tell whether a part of a command cannot add commands: it is constant, quoted or a number."""
+    if depth > _MAX_DEPTH:
+        return False
+    if isinstance(node, ast.Constant):
+        return True
+    if isinstance(node, ast.Call):
+        return code.name_of(node.func) in _QUOTES
+    if isinstance(node, ast.Name):
+        values = code.values.get(node.id, ())
+        return bool(values) and all(_is_safe(code, value, depth + 1) for value in values)
+    if isinstance(node, (ast.JoinedStr, ast.BinOp)):
+        return not _is_formatted(code, node, depth + 1)
+    return isinstance(node, (ast.List, ast.Tuple)) and all(_is_safe(code, each, depth + 1) for each in node.elts)
+
+
+def _shell_places(unit: CodeUnit) -> Iterator[int]:
+    """Yield where a shell script evaluates its arguments as code."""
+    for pipeline in unit.pipelines:
+        for command in pipeline.commands:
+            texts = [word.raw for word in command.arguments]
+            if command.name == "eval" and any(_INPUT.search(text) for text in texts):
+                yield command.start
+            elif command.name in _SHELL_NAMES and "-c" in texts[:-1] and _INPUT.search(texts[texts.index("-c") + 1].replace("'", "\0")):
+                if not texts[texts.index("-c") + 1].startswith("'"):
+                    yield command.start
+
+
+RULES = (
+    Rule(
+        "tainted-shell",
+        Severity.WARNING,
+        "Shell command made of input",
+        "A file name or an answer of a page with `;` or `$(…)` in it becomes a command.",
+        "Pass a list of arguments without a shell, or quote each part (`shlex.quote`).",
+        _tainted,
+        6.0,
+    ),
+)
