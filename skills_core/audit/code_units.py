@@ -37,7 +37,10 @@ _SUFFIXES = {
 }
 _TAGS = {
     **dict.fromkeys(("python", "py", "python3"), Language.PYTHON),
-    **dict.fromkeys(("", "sh", "bash", "shell", "zsh", "fish", "console", "terminal", "shell-session", "shellsession"), Language.SHELL),
+    **dict.fromkeys(
+        ("", "sh", "bash", "shell", "zsh", "fish", "console", "terminal", "shell-session", "shellsession"),
+        Language.SHELL,
+    ),
     **dict.fromkeys(("javascript", "js", "typescript", "ts", "jsx", "tsx", "mjs", "node"), Language.JAVASCRIPT),
 }
 _INTERPRETERS = (
@@ -52,7 +55,13 @@ _MAX_INLINE = 5_000
 _BLOCK = "if 1:"
 # Before an indented program: so it is valid, and all positions stay.
 
-_RUNS_TEXT = {"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput", "asyncio.create_subprocess_shell"}
+_RUNS_TEXT = {
+    "os.system",
+    "os.popen",
+    "subprocess.getoutput",
+    "subprocess.getstatusoutput",
+    "asyncio.create_subprocess_shell",
+}
 _RUNS = {f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output", "Popen")}
 _EXECUTES = re.compile(
     r"""\b(?:exec|execSync|spawn|spawnSync|execFile|execFileSync|execa|execaCommand)\s*\(\s*
@@ -174,7 +183,12 @@ def _moved(pipelines: tuple[Pipeline, ...], start: int) -> Iterator[Pipeline]:
     for pipeline in pipelines:
         yield Pipeline(
             tuple(
-                Command(*(tuple(replace(word, start=start) for word in words) for words in (command.words, command.written, command.read)))
+                Command(
+                    *(
+                        tuple(replace(word, start=start) for word in words)
+                        for words in (command.words, command.written, command.read)
+                    )
+                )
                 for command in pipeline.commands
             )
         )

@@ -34,26 +34,39 @@ _READ_METHODS = {".read_text", ".read_bytes", ".glob", ".rglob", ".iterdir", ".r
 _READ_FUNCTIONS = {"os.listdir", "os.walk", "glob.glob", "sqlite3.connect", "dotenv.dotenv_values", "netrc.netrc"}
 _READ_FUNCTIONS |= {f"shutil.{name}" for name in ("copy", "copy2", "copyfile", "copytree", "move")}
 _PYTHON_WRITES = {".write_text", ".write_bytes", ".touch", ".symlink_to", ".hardlink_to"}
-_TO_SECOND = {f"shutil.{name}" for name in ("copy", "copy2", "copyfile", "copytree", "move")} | {"os.rename", "os.replace", "os.symlink", "os.link"}
+_TO_SECOND = {f"shutil.{name}" for name in ("copy", "copy2", "copyfile", "copytree", "move")} | {
+    "os.rename",
+    "os.replace",
+    "os.symlink",
+    "os.link",
+}
 
-_SHELL_READS = frozenset(
-    "cat tac less more head tail grep egrep rg awk sed cut sort uniq tr cp mv tar zip gzip bzip2 xz 7z base64 base32 xxd od hexdump openssl strings "
-    "jq yq source . curl wget scp rsync sftp dd install sqlite3 type Get-Content gc python3 python find ls".split()
-)
+_SHELL_READS_TEXT = """
+cat tac less more head tail grep egrep rg awk sed cut sort uniq tr cp mv tar zip gzip bzip2 xz 7z base64
+base32 xxd od hexdump openssl strings jq yq source . curl wget scp rsync sftp dd install sqlite3 type
+Get-Content gc python3 python find ls
+"""
+_SHELL_READS = frozenset(_SHELL_READS_TEXT.split())
 _KEY_OPTIONS = frozenset({"-i", "-F", "--key", "--cert", "--cacert", "-o", "--config", "-K", "-E"})
 _TAKES_KEY = frozenset({"ssh", "scp", "sftp", "rsync", "ssh-add", "ssh-copy-id"})
 # Programs that log in with a key: a key named to them stays on the machine.
 
 _SHELL_WRITES = frozenset({"tee", "touch", "truncate", "sponge"})
 _SHELL_COPIES = frozenset({"cp", "mv", "ln", "install", "rsync", "Copy-Item", "Move-Item"})
-_POWERSHELL = re.compile(r"^(?:add-content|set-content|out-file|new-item|set-itemproperty|new-itemproperty|ac|sc)$", re.IGNORECASE)
+_POWERSHELL = re.compile(
+    r"^(?:add-content|set-content|out-file|new-item|set-itemproperty|new-itemproperty|ac|sc)$", re.IGNORECASE
+)
 
 _JS_WRITES = re.compile(
     r"\b(?:writeFile|writeFileSync|appendFile|appendFileSync|createWriteStream|outputFile|outputFileSync|writeTextFile|writeTextFileSync|Bun\.write)\s*\(\s*([^\n]{1,300})"
 )
-_JS_READS = re.compile(r"\b(?:readFile|readFileSync|createReadStream|readTextFile|readTextFileSync|copyFile|copyFileSync|readdirSync|Bun\.file)\s*\(\s*([^\n]{1,300})")
+_JS_READS = re.compile(
+    r"\b(?:readFile|readFileSync|createReadStream|readTextFile|readTextFileSync|copyFile|copyFileSync|readdirSync|Bun\.file)\s*\(\s*([^\n]{1,300})"
+)
 _JS_STRING = re.compile(r"""["'`]([^"'`\n]*)["'`]""")
-_JS_HOME = re.compile(r"\$?\{?\s*\b(?:os\.homedir\(\)|homedir\(\)|process\.env\.(?:HOME|USERPROFILE)|process\.env\[[\"']HOME[\"']\])\s*\}?")
+_JS_HOME = re.compile(
+    r"\$?\{?\s*\b(?:os\.homedir\(\)|homedir\(\)|process\.env\.(?:HOME|USERPROFILE)|process\.env\[[\"']HOME[\"']\])\s*\}?"
+)
 _JS_NAME = re.compile(r"[A-Za-z_$][\w$]*")
 
 
@@ -84,9 +97,13 @@ def writes_of(unit: CodeUnit) -> Iterator[Access]:
 def read_words(command: Command) -> Iterator[Word]:
     """Yield the words of a command that may name a file that it reads."""
     yield from command.read
-    if command.name not in _SHELL_READS or (command.name == "sed" and any(word.text.startswith("-i") for word in command.arguments)):
+    if command.name not in _SHELL_READS or (
+        command.name == "sed" and any(word.text.startswith("-i") for word in command.arguments)
+    ):
         return
-    arguments = command.arguments[:-1] if command.name in _SHELL_COPIES and len(command.arguments) > 1 else command.arguments
+    arguments = (
+        command.arguments[:-1] if command.name in _SHELL_COPIES and len(command.arguments) > 1 else command.arguments
+    )
     option = ""
     for word in arguments:
         if not (command.name in _TAKES_KEY and option in _KEY_OPTIONS):

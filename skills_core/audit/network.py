@@ -10,15 +10,29 @@ from skills_core.audit.python_code import UNKNOWN
 
 if TYPE_CHECKING:
     import ast
+    from collections.abc import Iterator
 
     from skills_core.audit.code_units import CodeUnit
     from skills_core.audit.python_code import PythonCode
     from skills_core.audit.shell_code import Command
+    from skills_core.audit.skill_under_audit import SkillUnderAudit
 
-__all__ = ["command_sends", "sends_data"]
+__all__ = ["command_sends", "sends", "sends_data", "units_with_senders"]
 
 _LOCAL = re.compile(r"^\w+://(?:localhost|127\.\d|0\.0\.0\.0|\[::1\])")
-_MODULES = ("requests.", "httpx.", "urllib.request.", "urllib3.", "aiohttp.", "http.client.", "socket.", "smtplib.", "ftplib.", "paramiko.", "websocket")
+_MODULES = (
+    "requests.",
+    "httpx.",
+    "urllib.request.",
+    "urllib3.",
+    "aiohttp.",
+    "http.client.",
+    "socket.",
+    "smtplib.",
+    "ftplib.",
+    "paramiko.",
+    "websocket",
+)
 _SENDING = re.compile(
     r"(?:\.|^)(?:post|put|patch|delete|request|get|head|urlopen|Request|HTTPS?Connection|create_connection|connect|sendall|sendto|send"
     r"|SMTP|SMTP_SSL|FTP|FTP_TLS|SSHClient|urlencode|stream|Session|Client|AsyncClient|ClientSession|socket)$"
@@ -27,25 +41,66 @@ _GETS = re.compile(r"(?:\.|^)(?:get|head|urlopen|Request|stream)$")
 _PLAIN_KEYWORDS = frozenset({"timeout", "verify", "stream", "allow_redirects", "follow_redirects", "context"})
 
 _JAVASCRIPT = re.compile(
-    r"\bfetch\s*\(|\baxios\b|\bhttps?\.request\b|\bgot(?:\.\w+)?\s*\(|XMLHttpRequest|\bsendBeacon\b|\bnet\.(?:connect|createConnection)\b|new WebSocket\b|\bdgram\b"
+    r"\bfetch\s*\(|\baxios\b|\bhttps?\.request\b|\bgot(?:\.\w+)?\s*\(|XMLHttpRequest|\bsendBeacon\b"
+    r"|\bnet\.(?:connect|createConnection)\b|new WebSocket\b|\bdgram\b"
 )
 _FETCHERS = frozenset({"curl", "wget", "http", "https", "xh", "aria2c"})
-_CONNECTORS = frozenset({"nc", "ncat", "netcat", "socat", "sftp", "ftp", "telnet", "sendmail", "mail", "mailx", "s_client"})
-_UPLOAD = re.compile(r"^(?:-d|-F|-T|--data.*|--form.*|--upload-file|--post-.*|--body-.*|--json)(?:=.*)?$|^-[A-Za-z]*[dFT]\S*$")
+_CONNECTORS = frozenset(
+    {"nc", "ncat", "netcat", "socat", "sftp", "ftp", "telnet", "sendmail", "mail", "mailx", "s_client"}
+)
+_UPLOAD = re.compile(
+    r"^(?:-d|-F|-T|--data.*|--form.*|--upload-file|--post-.*|--body-.*|--json)(?:=.*)?$|^-[A-Za-z]*[dFT]\S*$"
+)
 _ADDRESS = re.compile(r"^\w+://.*[$`]|^\$")
 _REMOTE = re.compile(r"^[\w.$@{}-]+:(?!//)")
 
 
+_IMPORTS_JS = re.compile(r"""(?:from|require\(|import\()\s*["']\.{1,2}/(?:[\w./-]*/)?([\w-]+)(?:\.\w+)?["']""")
+
+
+def units_with_senders(skill: SkillUnderAudit) -> Iterator[tuple[CodeUnit, bool]]:
+    """Yield all code of a skill, with whether it, or a script that it runs together with, sends data.
+
+    Scripts run together that import one another, directly or by way of others.
+    """
+    units = [unit for file in skill.texts for unit in file.code]
+    programs = {unit.file.name.partition(".")[0]: unit for unit in units if not unit.file.is_markdown}
+    links = {stem: set(_imported(unit)) & programs.keys() for stem, unit in programs.items()}
+    for stem, imported in [*links.items()]:
+        for each in imported:
+            links[each] = links[each] | {stem}
+    sending = _reached({stem for stem, unit in programs.items() if sends_data(unit)}, links)
+    for unit in units:
+        yield unit, sends_data(unit) if unit.file.is_markdown else unit.file.name.partition(".")[0] in sending
+
+
+def _imported(unit: CodeUnit) -> Iterator[str]:
+    if unit.python is not None:
+        yield from (part for module in unit.python.modules for part in module.split("."))
+    elif unit.language is Language.JAVASCRIPT:
+        yield from _IMPORTS_JS.findall(unit.text)
+
+
+def _reached(start: set[str], links: dict[str, set[str]]) -> set[str]:
+    reached, waiting = set(start), [*start]
+    while waiting:
+        new = links[waiting.pop()] - reached
+        reached |= new
+        waiting.extend(new)
+    return reached
+
+
 def sends_data(unit: CodeUnit) -> bool:
     """Tell whether a piece of code sends data that it computes to another machine."""
-    if unit.python is not None and any(_sends(unit.python, name, call) for name, call in unit.python.calls):
+    if unit.python is not None and any(sends(unit.python, name, call) for name, call in unit.python.calls):
         return True
     if unit.language is Language.JAVASCRIPT and _JAVASCRIPT.search(unit.text):
         return True
     return any(command_sends(command) for pipeline in unit.pipelines for command in pipeline.commands)
 
 
-def _sends(code: PythonCode, name: str, call: ast.Call) -> bool:
+def sends(code: PythonCode, name: str, call: ast.Call) -> bool:
+    """Tell whether a call of a Python program sends data that the program computes to another machine."""
     if not (_SENDING.search(name) and _of_network(code, name)):
         return False
     first = call.args[0] if call.args else next((each.value for each in call.keywords if each.arg == "url"), None)
@@ -69,10 +124,15 @@ def _of_network(code: PythonCode, name: str) -> bool:
 def command_sends(command: Command) -> bool:
     """Tell whether a shell command sends data to another machine."""
     texts = [word.text for word in command.arguments]
-    if any(word.text.startswith("/dev/tcp/") for word in (*command.written, *command.read)) or command.name in _CONNECTORS:
+    if (
+        any(word.text.startswith("/dev/tcp/") for word in (*command.written, *command.read))
+        or command.name in _CONNECTORS
+    ):
         return True
     if command.name in _FETCHERS:
-        return any(_UPLOAD.match(text) or _ADDRESS.match(text) for text in texts) and not any(_LOCAL.match(text) for text in texts)
+        return any(_UPLOAD.match(text) or _ADDRESS.match(text) for text in texts) and not any(
+            _LOCAL.match(text) for text in texts
+        )
     if command.name in {"scp", "rsync"}:
         return any(_REMOTE.match(text) for text in texts)
     if command.name in {"nslookup", "dig", "host", "ping"}:

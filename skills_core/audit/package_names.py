@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,11 @@ class Ecosystem(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """One package: its name, whether its version is fixed, and its place; `once` if a command fetches and runs it."""
+    """One package: its name, whether its version is fixed, and its place.
+
+    `command` is what installs it, empty in a manifest. `is_address` tells that the name is an address, `is_recorded`
+    that the command writes the version that it takes into the lock file of a project.
+    """
 
     ecosystem: Ecosystem
     name: str
@@ -37,6 +41,7 @@ class Package:
     start: int
     command: str = ""
     is_address: bool = False
+    is_recorded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,39 +53,79 @@ class _Installer:
     runs: bool
     valued: frozenset[str]
     sources: frozenset[str] = frozenset()
+    records: bool = False
 
 
-_PIP_VALUED = frozenset(
-    "-r --requirement -c --constraint -e --editable -i --index-url --extra-index-url --index --default-index -f --find-links -t --target "
-    "--python -p --prefix --root --platform --trusted-host --proxy --group --extra --cache-dir --config-settings --python-version".split()
-)
-_NODE_VALUED = frozenset("--registry --prefix -w --workspace -c --call --cwd --cache --tag --filter --userconfig --dir -C".split())
+_PIP_VALUED_TEXT = """
+-r --requirement -c --constraint -e --editable -i --index-url --extra-index-url --index --default-index -f
+--find-links -t --target --python -p --prefix --root --platform --trusted-host --proxy --group --extra
+--optional --cache-dir --config-settings --python-version
+"""
+_PIP_VALUED = frozenset(_PIP_VALUED_TEXT.split())
+_NODE_VALUED_TEXT = """
+--registry --prefix -w --workspace -c --call --cwd --cache --tag --filter --userconfig --dir -C
+"""
+_NODE_VALUED = frozenset(_NODE_VALUED_TEXT.split())
 _INSTALLERS = (
     *(
         _Installer((*words, "install"), Ecosystem.PYTHON, runs=False, valued=_PIP_VALUED)
-        for words in (("pip",), ("pip3",), ("python", "-m", "pip"), ("python3", "-m", "pip"), ("uv", "pip"), ("uv", "tool"), ("pipx",), ("uv", "pip3"))
+        for words in (
+            ("pip",),
+            ("pip3",),
+            ("python", "-m", "pip"),
+            ("python3", "-m", "pip"),
+            ("uv", "pip"),
+            ("uv", "tool"),
+            ("pipx",),
+            ("uv", "pip3"),
+        )
     ),
-    *(_Installer(words, Ecosystem.PYTHON, runs=False, valued=_PIP_VALUED) for words in (("uv", "add"), ("poetry", "add"), ("pdm", "add"))),
     *(
-        _Installer(words, Ecosystem.PYTHON, runs=True, valued=_PIP_VALUED | {"--from", "--with", "--spec"}, sources=frozenset({"--from", "--spec"}))
+        _Installer(words, Ecosystem.PYTHON, runs=False, valued=_PIP_VALUED, records=True)
+        for words in (("uv", "add"), ("poetry", "add"), ("pdm", "add"))
+    ),
+    *(
+        _Installer(
+            words,
+            Ecosystem.PYTHON,
+            runs=True,
+            valued=_PIP_VALUED | {"--from", "--with", "--spec"},
+            sources=frozenset({"--from", "--spec"}),
+        )
         for words in (("uvx",), ("uv", "tool", "run"), ("pipx", "run"))
     ),
     *(
-        _Installer((tool, verb), Ecosystem.NODE, runs=False, valued=_NODE_VALUED)
-        for tool, verbs in {"npm": "install i add", "yarn": "add", "pnpm": "add install i", "bun": "add install i"}.items()
+        _Installer((tool, verb), Ecosystem.NODE, runs=False, valued=_NODE_VALUED, records=True)
+        for tool, verbs in {
+            "npm": "install i add",
+            "yarn": "add",
+            "pnpm": "add install i",
+            "bun": "add install i",
+        }.items()
         for verb in verbs.split()
     ),
     _Installer(("yarn", "global", "add"), Ecosystem.NODE, runs=False, valued=_NODE_VALUED),
     *(
-        _Installer(words, Ecosystem.NODE, runs=True, valued=_NODE_VALUED | {"-p", "--package"}, sources=frozenset({"-p", "--package"}))
+        _Installer(
+            words,
+            Ecosystem.NODE,
+            runs=True,
+            valued=_NODE_VALUED | {"-p", "--package"},
+            sources=frozenset({"-p", "--package"}),
+        )
         for words in (("npx",), ("bunx",), ("pnpm", "dlx"), ("yarn", "dlx"), ("pnpx",), ("npm", "exec"), ("bun", "x"))
     ),
-    *(_Installer(("go", verb), Ecosystem.GO, runs=True, valued=frozenset({"-C", "-mod", "-tags"})) for verb in ("run", "install")),
+    *(
+        _Installer(("go", verb), Ecosystem.GO, runs=True, valued=frozenset({"-C", "-mod", "-tags"}))
+        for verb in ("run", "install")
+    ),
     _Installer(("deno", "run"), Ecosystem.NODE, runs=True, valued=frozenset({"--config", "-c"})),
 )
 _BY_FIRST: dict[str, list[_Installer]] = {}
 for _each in sorted(_INSTALLERS, key=lambda installer: -len(installer.words)):
     _BY_FIRST.setdefault(_each.words[0], []).append(_each)
+
+_GLOBAL = frozenset({"-g", "--global"})
 
 _LOCAL = re.compile(r"^(?:\.|/|~|\$|-|<|\{|\*|[A-Za-z]:\\)|\.(?:whl|tgz|txt|toml|zip|js|mjs|ts|py|go)$")
 _ADDRESS = re.compile(r"^(?:git\+)?(?:https?|ssh|git|ftp)://|^git@|^(?:github|gitlab):")
@@ -103,8 +148,10 @@ def packages_of_command(file: AuditedFile, command: Command) -> Iterator[Package
     names = (command.name, *texts[1:])
     for installer in _BY_FIRST.get(command.name, ()):
         if names[: len(installer.words)] == installer.words:
+            recorded = installer.records and not _GLOBAL & set(texts)
             if not _OFFLINE & set(texts):
-                yield from _installed(file, installer, command.words[len(installer.words) :])
+                for package in _installed(file, installer, command.words[len(installer.words) :]):
+                    yield replace(package, is_recorded=recorded)
             return
 
 
@@ -137,7 +184,15 @@ def _packages(file: AuditedFile, installer: _Installer, words: Iterable[Word]) -
     command = " ".join(installer.words)
     for word in words:
         if _ADDRESS.match(word.text):
-            yield Package(installer.ecosystem, word.text, pinned=False, file=file, start=word.start, command=command, is_address=True)
+            yield Package(
+                installer.ecosystem,
+                word.text,
+                pinned=False,
+                file=file,
+                start=word.start,
+                command=command,
+                is_address=True,
+            )
         elif not _LOCAL.search(word.text) and (match := _NAMES[installer.ecosystem].match(word.text)):
             yield Package(installer.ecosystem, match[1], _is_pinned(match["version"]), file, word.start, command)
 

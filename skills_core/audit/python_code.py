@@ -61,7 +61,9 @@ class PythonCode:
         for node in self.nodes:
             if isinstance(node, ast.Import):
                 for each in node.names:
-                    names[each.asname or each.name.partition(".")[0]] = each.name if each.asname else each.name.partition(".")[0]
+                    names[each.asname or each.name.partition(".")[0]] = (
+                        each.name if each.asname else each.name.partition(".")[0]
+                    )
             elif isinstance(node, ast.ImportFrom):
                 for each in node.names:
                     names[each.asname or each.name] = f"{node.module or ''}.{each.name}"
@@ -122,22 +124,26 @@ class PythonCode:
         return self._texts[id(node)]
 
     def _evaluated(self, node: ast.expr, depth: int) -> str | None:
+        text: str | None = None
         if isinstance(node, ast.Constant):
-            return _constant(node.value)
-        if isinstance(node, ast.JoinedStr):
-            return "".join(self._part(each.value if isinstance(each, ast.FormattedValue) else each, depth) for each in node.values)
-        if isinstance(node, ast.BinOp):
-            return self._operation(node, depth)
-        if isinstance(node, ast.Call):
-            return self._called(node, depth)
-        if isinstance(node, ast.Subscript):
-            is_home = self.name_of(node.value) == "os.environ" and self.text_of(node.slice, depth + 1) in _HOME_VARIABLES
-            return _HOME if is_home else None
-        if isinstance(node, ast.Name):
-            return self._alternatives(self.values.get(node.id, ()), depth)
-        if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-            return self._alternatives(node.elts, depth)
-        return None
+            text = _constant(node.value)
+        elif isinstance(node, ast.JoinedStr):
+            values = (each.value if isinstance(each, ast.FormattedValue) else each for each in node.values)
+            text = "".join(self._part(each, depth) for each in values)
+        elif isinstance(node, ast.BinOp):
+            text = self._operation(node, depth)
+        elif isinstance(node, ast.Call):
+            text = self._called(node, depth)
+        elif isinstance(node, ast.Subscript):
+            is_home = (
+                self.name_of(node.value) == "os.environ" and self.text_of(node.slice, depth + 1) in _HOME_VARIABLES
+            )
+            text = _HOME if is_home else None
+        elif isinstance(node, ast.Name):
+            text = self._alternatives(self.values.get(node.id, ()), depth)
+        elif isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+            text = self._alternatives(node.elts, depth)
+        return text
 
     def _alternatives(self, nodes: Sequence[ast.expr], depth: int) -> str | None:
         """Return what the nodes stand for, one alternative a line."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from skills_core.audit.rules import (
     binaries,
+    code_flow,
     commands,
     credentials,
     descriptions,
@@ -42,6 +43,7 @@ _OF_SUBJECTS: Final[tuple[Rule, ...]] = (
     *exfiltration.RULES,
     *commands.RULES,
     *credentials.RULES,
+    *code_flow.RULES,
     *secrets.RULES,
     *write_targets.RULES,
     *tainted_shell.RULES,

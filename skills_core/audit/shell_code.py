@@ -31,7 +31,9 @@ _TOKEN = re.compile(
 # The quantifiers that end in `+` never give back what they took, so that no text takes more than linear time.
 
 _SUBSTITUTION = re.compile(r"[$<>]\(((?:[^()]|\([^()]*\))*+)\)|`([^`]*)`")
-_KEYWORDS = frozenset({"if", "then", "else", "elif", "do", "while", "until", "!", "{", "time", "sudo", "nohup", "command", "exec", "env"})
+_KEYWORDS = frozenset(
+    {"if", "then", "else", "elif", "do", "while", "until", "!", "{", "time", "sudo", "nohup", "command", "exec", "env"}
+)
 # Words before a command that are no command of their own, as far as the rules are concerned.
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")

@@ -7,11 +7,13 @@ A manifest has several skills, so that the repository contains no hostile folder
     CONTENT
 
 A case is `hostile` (an attack), `quality` (weak, not an attack) or `benign` (nothing to find). The rules are those that
-must find it: of `A|B` one is enough; those of `also` are right as well. The content of a file is text; `hex` digits; lines NAME=TEXT of a `zip`; the
-target of a `link`; or why a file cannot be read (`fault`). In texts, `\uXXXX` stands for a character, and `@{…}` for
-what should not stand in the repository itself: `@{token:PREFIX:LENGTH}` is a made-up secret (`d` behind the length
-allows digits only, `u` upper-case letters and digits), `@{pem}` a made-up private key, `@{tags:TEXT}` a text in
-invisible tag characters, `@{base64:TEXT}` an encoded text, `@{newlines:N}`, `@{blanks:N}` and `@{lines:N:TEXT}` repeat.
+must find it: of `A|B` one is enough; those of `also` are right as well. The content of a file is text; `hex` digits;
+lines NAME=TEXT of a `zip`; the target of a `link`; or why a file cannot be read (`fault`).
+
+In texts, `\uXXXX` stands for a character, and `@{…}` for what should not stand in the repository itself:
+`@{token:PREFIX:LENGTH}` is a made-up secret (`d` behind the length allows digits only, `u` upper-case letters and
+digits), `@{pem}` a made-up private key, `@{tags:TEXT}` a text in invisible tag characters, `@{base64:TEXT}` an encoded
+text; `@{newlines:N}`, `@{blanks:N}` and `@{lines:N:TEXT}` repeat.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ class Kind(StrEnum):
 
 
 class Part(StrEnum):
-    """Which part of the set a case belongs to: `held_out` was written before the rules, and no rule was changed for it."""
+    """Which part of the set a case belongs to; no rule was changed for one that is held out."""
 
     TRAIN = "train"
     HELD_OUT = "held_out"

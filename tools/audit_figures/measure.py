@@ -50,7 +50,9 @@ class Figures:
     @property
     def total(self) -> Counts:
         """The sums over all rules."""
-        return Counts(*(sum(getattr(each, name) for each in self.rules.values()) for name in ("right", "wrong", "missed")))
+        return Counts(
+            *(sum(getattr(each, name) for each in self.rules.values()) for name in ("right", "wrong", "missed"))
+        )
 
 
 def is_alarm(finding: Finding) -> bool:

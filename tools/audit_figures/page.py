@@ -54,4 +54,4 @@ def _cells(counts: Counts) -> tuple[str, str]:
 
 
 def _share(value: float | None, part: int, whole: int) -> str:
-    return "–" if value is None else f"{value:.2f} ({part}/{whole})"
+    return "-" if value is None else f"{value:.2f} ({part}/{whole})"

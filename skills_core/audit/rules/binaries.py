@@ -33,7 +33,9 @@ def _of_type(kind: FileType, message: str) -> Callable[[SkillUnderAudit], Iterat
 def _bytecode(skill: SkillUnderAudit) -> Iterator[Hit]:
     for file in skill.files.values():
         if type_of(file) is FileType.BYTECODE or file.suffix in {".pyc", ".pyo"}:
-            yield Hit(file, "is compiled Python, which runs instead of a source that says something else", evidence="bytecode")
+            yield Hit(
+                file, "is compiled Python, which runs instead of a source that says something else", evidence="bytecode"
+            )
         elif "__pycache__" in file.path.split("/")[:-1]:
             yield Hit(file, "is in a cache of compiled Python", evidence="bytecode")
 
@@ -50,7 +52,9 @@ def has_macros(file: AuditedFile) -> bool:
     if kind is FileType.OLE:
         return any(mark in file.raw for mark in _OLE_MACROS)
     if kind in {FileType.OFFICE, FileType.ARCHIVE} and file.raw.startswith(b"PK"):
-        return any(name.rpartition("/")[2].lower() == "vbaproject.bin" or name.startswith("Basic/") for name in _members(file))
+        return any(
+            name.rpartition("/")[2].lower() == "vbaproject.bin" or name.startswith("Basic/") for name in _members(file)
+        )
     return False
 
 

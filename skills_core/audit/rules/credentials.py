@@ -14,7 +14,7 @@ from skills_core.audit.code_units import Language
 from skills_core.audit.context import severity_at
 from skills_core.audit.file_access import read_words, reads_of
 from skills_core.audit.finding import Severity
-from skills_core.audit.network import command_sends, sends_data
+from skills_core.audit.network import command_sends, units_with_senders
 from skills_core.audit.paths import normal_path
 from skills_core.audit.rule import Hit, Rule
 
@@ -50,9 +50,13 @@ _PROJECT_SECRET = re.compile(r"(?:^|[@=</])\.env(?:\.(?!example|sample|template|
 _KEYCHAIN = {"find-generic-password", "find-internet-password", "dump-keychain"}
 
 _SWEEPS = {"env", "printenv", "set"}
-_JS_SWEEP = re.compile(r"(?<!env:\s)(?<!env:)(?<!env\s=\s)\b(?:JSON\.stringify|Object\.(?:entries|keys|values|fromEntries|assign))\s*\([^()\n]{0,40}\bprocess\.env\s*[,)]")
+_JS_SWEEP = re.compile(
+    r"(?<!env:\s)(?<!env:)(?<!env\s=\s)\b(?:JSON\.stringify|Object\.(?:entries|keys|values|fromEntries|assign))\s*\([^()\n]{0,40}\bprocess\.env\s*[,)]"
+)
+_MAX_CHAIN = 16
+# Expressions around a use of the environment that are looked at.
+
 _WHOLE_METHODS = {"items", "copy", "keys", "values"}
-_IMPORT_JS = re.compile(r"""(?:from|require\(|import\()\s*["']\.{1,2}/(?:[\w./-]*/)?([\w-]+)(?:\.\w+)?["']""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ def _credential_reads(unit: CodeUnit, pattern: re.Pattern[str]) -> Iterator[_Sou
         if (match := pattern.search(access.path)) and not access.path.endswith(".pub"):
             yield _Source(unit, access.start, match[0].lstrip("@=<:,"))
     for command in (command for pipeline in unit.pipelines for command in pipeline.commands):
-        if command.name == "security" and any(word.text in _KEYCHAIN for word in command.arguments):
+        if command.name == "security" and len(command.arguments) > 1 and command.arguments[0].text in _KEYCHAIN:
             yield _Source(unit, command.start, "the keychain")
 
 
@@ -91,8 +95,12 @@ def _python_sweeps(code: PythonCode) -> Iterator[ast.AST]:
     for node in code.nodes:
         if not (isinstance(node, (ast.Attribute, ast.Name)) and code.name_of(node) == "os.environ"):
             continue
-        chain = [node]
-        while (parent := parents.get(id(chain[-1]))) is not None and not isinstance(parent, ast.Module) and len(chain) < 16:
+        chain: list[ast.AST] = [node]
+        while (
+            (parent := parents.get(id(chain[-1]))) is not None
+            and not isinstance(parent, ast.Module)
+            and len(chain) < _MAX_CHAIN
+        ):
             chain.append(parent)
         if _takes_all(chain) and not _for_a_program(code, chain):
             yield node
@@ -118,23 +126,28 @@ def _for_a_program(code: PythonCode, chain: Sequence[ast.AST]) -> bool:
             uses = (each for each in code.nodes if isinstance(each, ast.keyword) and each.arg in {"env", "environ"})
             return any(isinstance(use.value, ast.Name) and use.value.id in names for use in uses)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return "env" in node.name and any(isinstance(each, ast.Return) for each in ast.walk(node)) and not sends_in(code, node)
+            return (
+                "env" in node.name
+                and any(isinstance(each, ast.Return) for each in ast.walk(node))
+                and not _sends_in(code, node)
+            )
     return False
 
 
-def sends_in(code: PythonCode, function: ast.AST) -> bool:
+def _sends_in(code: PythonCode, function: ast.AST) -> bool:
     """Tell whether a function calls anything of a module for networks."""
     inside = {id(node) for node in ast.walk(function)}
-    return any(id(call) in inside and name.startswith(("requests.", "httpx.", "urllib.", "socket.")) for name, call in code.calls)
+    return any(
+        id(call) in inside and name.startswith(("requests.", "httpx.", "urllib.", "socket."))
+        for name, call in code.calls
+    )
 
 
 def _sent(skill: SkillUnderAudit, sources: Callable[[CodeUnit], Iterable[_Source]], message: str) -> Iterator[Hit]:
     """Yield the sources whose code, or code that it belongs with, sends data."""
-    units = [unit for file in skill.texts for unit in file.code]
-    sending = [unit for unit in units if sends_data(unit)]
-    for unit in units:
-        for source in sources(unit):
-            if any(_belong_together(unit, each) for each in sending) and not _apart(unit, source):
+    for unit, sends in units_with_senders(skill):
+        for source in sources(unit) if sends else ():
+            if not _apart(unit, source):
                 severity = severity_at(skill, unit.file, source.start, Severity.ERROR)
                 yield Hit(unit.file, f"{message}: {source.what}", source.start, severity)
 
@@ -143,7 +156,9 @@ def _apart(unit: CodeUnit, source: _Source) -> bool:
     """Tell whether a shell command only prints what it reads: it is in a pipeline that neither sends nor writes."""
     if unit.language is not Language.SHELL:
         return False
-    pipeline = next((each for each in unit.pipelines if any(command.start == source.start for command in each.commands)), None)
+    pipeline = next(
+        (each for each in unit.pipelines if any(command.start == source.start for command in each.commands)), None
+    )
     if pipeline is None:
         return False
     return not any(command_sends(command) or command.written or _packs(command.name) for command in pipeline.commands)
@@ -151,29 +166,6 @@ def _apart(unit: CodeUnit, source: _Source) -> bool:
 
 def _packs(name: str) -> bool:
     return name in {"tar", "zip", "cp", "mv", "gzip", "7z", "read", "install", "mapfile"}
-
-
-def _belong_together(one: CodeUnit, other: CodeUnit) -> bool:
-    """Tell whether two pieces of code run together: they are one, or one imports the other."""
-    if one is other:
-        return True
-    if one.file.is_markdown or other.file.is_markdown:
-        return False
-    return bool(_linked_stems(one) & _linked_stems(other))
-
-
-def _linked_stems(unit: CodeUnit) -> set[str]:
-    stem = unit.file.name.partition(".")[0]
-    if unit.python is not None:
-        return {stem, *(module.rpartition(".")[2] for module in unit.python.modules)} - _COMMON
-    return {stem, *_IMPORT_JS.findall(unit.text)}
-
-
-_COMMON = frozenset(
-    "os sys json re pathlib requests httpx subprocess argparse typing base64 urllib request socket time datetime dataclasses "
-    "__future__ collections shutil hashlib logging io functools abc parse error glob tempfile random string math csv main __init__ utils".split()
-)
-# Modules that unrelated files share.
 
 
 def _credentials_sent(skill: SkillUnderAudit) -> Iterator[Hit]:
@@ -214,7 +206,7 @@ RULES = (
         Severity.ERROR,
         "Code that reads credentials and sends data",
         "Keys that leave the machine give the accounts of their owner away.",
-        "Read only the credential that the skill's own service needs, from one variable, and send it to that service only.",
+        "Read one credential from one variable, and send it to its own service only.",
         _credentials_sent,
         9.5,
     ),

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["RULES"]
 
 _ABSOLUTE = re.compile(r"^(?:/|\\\\|[A-Za-z]:[/\\])")
-_TARGET = re.compile(r"\]\(\s*<?((?:\.{1,2}/|file:|~/|/)[^)>\s]{1,300})>?(?:\s+[\"'][^)]*)?\)|^@((?:\.\./|~/|/)[^\s]{1,300})\s*$", re.MULTILINE)
+_TARGET = re.compile(
+    r"\]\(\s*<?((?:\.{1,2}/|file:|~/|/)[^)>\s]{1,300})>?(?:\s+[\"'][^)]*)?\)|^@((?:\.\./|~/|/)[^\s]{1,300})\s*$",
+    re.MULTILINE,
+)
 _SENSITIVE = re.compile(r"/\.\w|^/(?:etc|root|home|proc|var)/|^~/|^file:|private|secret|credential", re.IGNORECASE)
 
 
@@ -34,19 +37,17 @@ def _symbolic_links(skill: SkillUnderAudit) -> Iterator[Hit]:
 
 
 def _references(skill: SkillUnderAudit) -> Iterator[Hit]:
-    """Yield links of Markdown to files outside of the skill; a link to another skill of the collection is a note."""
+    """Yield links of Markdown to private or system files; `missing-file` names all others that leave the skill."""
     for file in skill.texts:
         if not file.is_markdown:
             continue
         for match in _TARGET.finditer(file.unfenced):
             group = 1 if match[1] else 2
             target = unquote(match[group])
-            if target.startswith("/") and not _SENSITIVE.search(target):
-                continue  # a page of a site
-            if target.startswith(("~", "file:", "/")) or _leaves(file, target):
-                severity = Severity.ERROR if _SENSITIVE.search(target) else Severity.NOTE
+            if _SENSITIVE.search(target) and (target.startswith(("~", "file:", "/")) or _leaves(file, target)):
                 start = match.start(group)
-                yield Hit(file, f"names {target!r}, outside of the skill", start, severity_at(skill, file, start, severity))
+                severity = severity_at(skill, file, start, Severity.ERROR)
+                yield Hit(file, f"names {target!r}, outside of the skill", start, severity)
 
 
 def _leaves(file: AuditedFile, target: str) -> bool:

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
 __all__ = ["RULES", "WELL_KNOWN", "skeleton"]
 
-WELL_KNOWN = frozenset(
-    "algorithmic-art brand-guidelines canvas-design claude-api doc-coauthoring docx frontend-design internal-comms mcp-builder pdf pptx "
-    "skill-creator slack-gif-creator theme-factory web-artifacts-builder webapp-testing xlsx using-superpowers brainstorming "
-    "test-driven-development systematic-debugging writing-plans executing-plans writing-skills find-skills vercel-react-best-practices "
-    "web-design-guidelines agent-browser remotion-best-practices".split()
-)
-"""Skills that many people install: those of Anthropic, and the most used ones of public collections in November 2026."""
+_WELL_KNOWN_TEXT = """
+algorithmic-art brand-guidelines canvas-design claude-api doc-coauthoring docx frontend-design internal-comms
+mcp-builder pdf pptx skill-creator slack-gif-creator theme-factory web-artifacts-builder webapp-testing xlsx
+using-superpowers brainstorming test-driven-development systematic-debugging writing-plans executing-plans
+writing-skills find-skills vercel-react-best-practices web-design-guidelines agent-browser
+remotion-best-practices
+"""
+WELL_KNOWN = frozenset(_WELL_KNOWN_TEXT.split())
+"""Skills that many people install: those of Anthropic, and the most used of public collections (November 2026)."""
 
 _LIKE_LATIN = {
     **dict(zip("аеорсухіјһԁԛԝѕνοαειυκτρ", "aeopcyxijhdqwsvoaeiuktp", strict=True)),
@@ -32,7 +34,9 @@ _LIKE_LATIN = {
 }
 # Letters of the Cyrillic, Greek, Armenian and phonetic alphabets, with the Latin letters that they look like.
 
-_ALIKE = str.maketrans({"0": "o", "1": "l", "i": "l", "5": "s", "3": "e", "4": "a", "7": "t", "8": "b", "_": "-", ".": "-", " ": "-"})
+_ALIKE = str.maketrans(
+    {"0": "o", "1": "l", "i": "l", "5": "s", "3": "e", "4": "a", "7": "t", "8": "b", "_": "-", ".": "-", " ": "-"}
+)
 _PAIRS = (("rn", "m"), ("vv", "w"), ("cl", "d"))
 _DASHES = re.compile("-+")
 
@@ -40,7 +44,11 @@ _DASHES = re.compile("-+")
 def skeleton(name: str) -> str:
     """Return a form of a name that is equal for names which look alike."""
     text = unicodedata.normalize("NFKD", name).casefold()
-    text = "".join(_LIKE_LATIN.get(char, char) for char in text if not unicodedata.combining(char) and unicodedata.category(char) != "Cf")
+    text = "".join(
+        _LIKE_LATIN.get(char, char)
+        for char in text
+        if not unicodedata.combining(char) and unicodedata.category(char) != "Cf"
+    )
     text = text.translate(_ALIKE)
     for pair, letter in _PAIRS:
         text = text.replace(pair, letter)

@@ -19,17 +19,45 @@ if TYPE_CHECKING:
 
 __all__ = ["RULES"]
 
-_INDEX_OPTIONS = frozenset({"-i", "--index-url", "--extra-index-url", "--index", "--default-index", "-f", "--find-links", "--registry"})
-_INSTALLERS = frozenset({"pip", "pip3", "uv", "uvx", "pipx", "poetry", "pdm", "npm", "npx", "pnpm", "yarn", "bun", "bunx", "python", "python3"})
+_INDEX_OPTIONS = frozenset(
+    {"-i", "--index-url", "--extra-index-url", "--index", "--default-index", "-f", "--find-links", "--registry"}
+)
+_INSTALLERS = frozenset(
+    {
+        "pip",
+        "pip3",
+        "uv",
+        "uvx",
+        "pipx",
+        "poetry",
+        "pdm",
+        "npm",
+        "npx",
+        "pnpm",
+        "yarn",
+        "bun",
+        "bunx",
+        "python",
+        "python3",
+    }
+)
 _KNOWN_HOSTS = re.compile(
     r"^(?:https://)(?:[\w-]+\.)*(?:pypi\.org|pythonhosted\.org|pytorch\.org|npmjs\.(?:org|com)|yarnpkg\.com|jsr\.io|pypi\.nvidia\.com|data\.pyg\.org)(?:/|$)"
 )
 _INDEX_LINES = re.compile(
-    r"^[ \t]*(?:--?(?:index-url|extra-index-url|find-links|i)[ =]+|(?:@[\w-]+:)?registry[ \t]*=[ \t]*|(?:extra-)?index-url[ \t]*=[ \t]*)[\"']?((?:https?|ftp)://[^\s\"']+)",
+    r"^[ \t]*(?:--?(?:index-url|extra-index-url|find-links|i)[ =]+|(?:@[\w-]+:)?registry[ \t]*=[ \t]*"
+    r"|(?:extra-)?index-url[ \t]*=[ \t]*)[\"']?((?:https?|ftp)://[^\s\"']+)",
     re.MULTILINE,
 )
-_INDEX_FILES = re.compile(r"(?:^|/)(?:[^/]*requirements[^/]*\.(?:txt|in)|\.npmrc|\.yarnrc(?:\.yml)?|pip\.(?:conf|ini)|\.pypirc)$")
-_CODE_HOSTS = re.compile(r"^(?:git\+)?(?:https|ssh|git)://(?:git@)?(?:github\.com|gitlab\.com|bitbucket\.org|codeberg\.org)/|^(?:github|gitlab):")
+_INDEX_FILES = re.compile(
+    r"(?:^|/)(?:[^/]*requirements[^/]*\.(?:txt|in)|\.npmrc|\.yarnrc(?:\.yml)?|pip\.(?:conf|ini)|\.pypirc)$"
+)
+_CODE_HOSTS = re.compile(
+    r"^(?:git\+)?(?:https|ssh|git)://(?:git@)?(?:github\.com|gitlab\.com|bitbucket\.org|codeberg\.org)/|^(?:github|gitlab):"
+)
+_SHOWN = 4
+# Names of packages in one message.
+
 _COMMIT = re.compile(r"[@#][0-9a-f]{7,40}(?:#|$)|[@#]v?\d+\.\d")
 
 
@@ -47,10 +75,15 @@ def _packages(skill: SkillUnderAudit) -> Iterator[Package]:
 
 
 def _unpinned(skill: SkillUnderAudit) -> Iterator[Hit]:
-    for package in _packages(skill):
-        if not package.pinned and not package.is_address:
-            message = f"`{package.command} {package.name}` takes whatever version is the newest"
-            yield Hit(package.file, message, package.start)
+    for file, command in _commands(skill):
+        found = [
+            each
+            for each in packages_of_command(file, command)
+            if not (each.pinned or each.is_address or each.is_recorded)
+        ]
+        if found:
+            names = " ".join(package.name for package in found[:_SHOWN]) + (" …" if len(found) > _SHOWN else "")
+            yield Hit(file, f"`{found[0].command} {names}` takes whatever version is the newest", found[0].start)
 
 
 def _typosquats(skill: SkillUnderAudit) -> Iterator[Hit]:
@@ -58,7 +91,9 @@ def _typosquats(skill: SkillUnderAudit) -> Iterator[Hit]:
         rival = None if package.is_address else imitated(package.ecosystem, package.name)
         if rival is not None:
             severity = severity_at(skill, package.file, package.start, Severity.ERROR)
-            yield Hit(package.file, f"the package {package.name!r} has almost the name of {rival!r}", package.start, severity)
+            yield Hit(
+                package.file, f"the package {package.name!r} has almost the name of {rival!r}", package.start, severity
+            )
 
 
 def _foreign(skill: SkillUnderAudit) -> Iterator[Hit]:

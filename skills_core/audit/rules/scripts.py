@@ -9,47 +9,104 @@ from typing import TYPE_CHECKING
 from skills_core.audit.code_units import CodeUnit, Language
 from skills_core.audit.finding import Severity
 from skills_core.audit.rule import Hit, Rule
+from skills_core.mentions.places import positions_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from skills_core.audit.python_code import PythonCode
-    from skills_core.audit.skill_under_audit import AuditedFile, SkillUnderAudit
+    from skills_core.audit.skill_under_audit import SkillUnderAudit
 
 __all__ = ["RULES"]
 
-_ASKS = {"input", "builtins.input", "raw_input", "getpass.getpass", "click.prompt", "click.confirm", "typer.prompt", "typer.confirm"}
-_ASKING_MODULES = ("inquirer.", "questionary.", "InquirerPy.", "PyInquirer.", "prompt_toolkit.prompt", "rich.prompt.", "pick.pick", "simple_term_menu.")
+_ASKS = {
+    "input",
+    "builtins.input",
+    "raw_input",
+    "getpass.getpass",
+    "click.prompt",
+    "click.confirm",
+    "typer.prompt",
+    "typer.confirm",
+}
+_ASKING_MODULES = (
+    "inquirer.",
+    "questionary.",
+    "InquirerPy.",
+    "PyInquirer.",
+    "prompt_toolkit.prompt",
+    "rich.prompt.",
+    "pick.pick",
+    "simple_term_menu.",
+)
 _TERMINAL = re.compile(r"\bisatty\(\)|\.isTTY\b|\[\[?\s+!?\s*-t\s+[012]")
 _JS_ASKS = re.compile(
-    r"\b(?:inquirer|enquirer)\.prompt\s*\(|\brl\.question\s*\(|\.question\s*\(\s*[\"'`]|\bawait prompts\s*\(|@clack/prompts|@inquirer/prompts|\breadlineSync\.|\breadline-sync\b"
+    r"\b(?:inquirer|enquirer)\.prompt\s*\(|\brl\.question\s*\(|\.question\s*\(\s*[\"'`]"
+    r"|\bawait prompts\s*\(|@clack/prompts|@inquirer/prompts|\breadlineSync\.|\breadline-sync\b"
 )
-_OTHER_ASKS = re.compile(r"(?i)\bRead-Host\b|\bset\s+/p\b|\bSTDIN\.gets\b|\$stdin\.gets\b|\bgets\.chomp\b|\breadline\(\s*[\"']")
+_OTHER_ASKS = re.compile(
+    r"(?i)\bRead-Host\b|\bset\s+/p\b|\bSTDIN\.gets\b|\$stdin\.gets\b|\bgets\.chomp\b|\breadline\(\s*[\"']"
+)
 _READ_OPTION = re.compile(r"^-[A-Za-z]*p")
 _MENUS = frozenset({"select", "whiptail", "dialog", "zenity", "gum", "fzf"})
 
-_PARSERS = ("argparse", "click", "typer", "fire", "docopt", "optparse", "absl.flags", "tyro", "cyclopts", "simple_parsing", "plac", "jsonargparse", "defopt")
+_PARSERS = (
+    "argparse",
+    "click",
+    "typer",
+    "fire",
+    "docopt",
+    "optparse",
+    "absl.flags",
+    "tyro",
+    "cyclopts",
+    "simple_parsing",
+    "plac",
+    "jsonargparse",
+    "defopt",
+)
 _HELP = re.compile(r"--help|\busage\b|[\"'\s|]-h[\"'\s|)]|getopts\s+[\"':]*\w*h", re.IGNORECASE)
-_JS_PARSERS = re.compile(r"[\"'](?:commander|yargs(?:/yargs)?|meow|cac|citty|minimist|arg|sade|@oclif/core|@commander-js/[\w-]+|optimist|command-line-usage)[\"']")
+_JS_PARSERS = re.compile(
+    r"[\"'](?:commander|yargs(?:/yargs)?|meow|cac|citty|minimist|arg|sade|@oclif/core|@commander-js/[\w-]+|optimist|command-line-usage)[\"']"
+)
 _ARGUMENTS = {
-    Language.SHELL: re.compile(r"\$\{?[1-9@*#]|\bgetopts\b"),
+    Language.SHELL: re.compile(r"\$\{?[1-9@*]|\$#(?!\w)|\bgetopts\b"),
     Language.JAVASCRIPT: re.compile(r"\bprocess\.argv\b|\bDeno\.args\b|\bBun\.argv\b|\bparseArgs\s*\("),
-    Language.OTHER: re.compile(r"\bARGV\b|\$args\b|\bparam\s*\(|@ARGV|\bos\.Args\b|%~?[1-9]|\$argv\b|\bcommandArgs\s*\("),
+    Language.OTHER: re.compile(
+        r"\bARGV\b|\$args\b|\bparam\s*\(|@ARGV|\bos\.Args\b|%~?[1-9]|\$argv\b|\bcommandArgs\s*\("
+    ),
 }
 _COMMENT = re.compile(r"(?m)(?<![\w'\"$\\])#[^\n]*$")
-_RUN = re.compile(r"(?:python[\d.]*|uv run(?: --script)?|bash|sh|zsh|node|deno run|bun(?: run)?|ruby|perl|pwsh|npx tsx|tsx|source|\.)\s+(?:-\S+\s+)*[\"']?\S*$|(?:^|[\s`\"'(/}])$")
+_RUN = re.compile(
+    r"\b(?:runs?|execute|call|invoke|launch|start|use|python[\d.]*|bash|sh|zsh|node|deno|bun|ruby|perl|uv|pwsh|npx|tsx|source)\b[^\n]*$"
+    r"|(?:^|[\s`\"'])\./$",
+    re.IGNORECASE,
+)
+_LINE = 200
+_FUNCTION = re.compile(
+    r"^[ \t]*(?:function[ \t]+)?([\w-]+)[ \t]*(?:\(\))?[ \t]*"
+    r"\{(?:[ \t]*\n(.*?)^[ \t]*\}|[^\n]*\}[ \t]*$)",
+    re.MULTILINE | re.DOTALL,
+)
+_PASSES_ON = re.compile(r"^[ \t]*([\w-]+)[ \t]+\"\$@\"", re.MULTILINE)
 
 
 def run_scripts(skill: SkillUnderAudit) -> Iterator[CodeUnit]:
-    """Yield the scripts that Markdown of the skill names by their path, outside of `evals/`."""
+    """Yield the scripts that Markdown of the skill tells to run, outside of `evals/`."""
     documents = [file.text or "" for file in skill.texts if file.is_markdown and not file.is_eval]
     for file in skill.texts:
-        if file.is_script and not file.is_eval and not file.is_markdown and file.code and any(_names(text, file) for text in documents):
+        is_program = file.is_script and not file.is_eval and not file.is_markdown and file.code
+        if is_program and any(_is_run(text, file.path) for text in documents):
             yield file.code[0]
 
 
-def _names(text: str, file: AuditedFile) -> bool:
-    return file.path in text
+def _is_run(text: str, path: str) -> bool:
+    """Tell whether a text tells to run a script: by its line, or because its folder has nothing else."""
+    for place in positions_of(path, text):
+        line = text[max(text.rfind("\n", 0, place) + 1, place - _LINE) : place]
+        if path.startswith("scripts/") or _RUN.search(line):
+            return True
+    return False
 
 
 def _prompts(skill: SkillUnderAudit) -> Iterator[Hit]:
@@ -98,13 +155,29 @@ def _without_help(skill: SkillUnderAudit) -> Iterator[Hit]:
 
 def _takes_arguments(unit: CodeUnit) -> bool:
     if unit.python is not None:
-        return any(isinstance(node, ast.Attribute) and unit.python.name_of(node) == "sys.argv" for node in unit.python.nodes) or "argv" in unit.python.imports
+        return (
+            any(
+                isinstance(node, ast.Attribute) and unit.python.name_of(node) == "sys.argv"
+                for node in unit.python.nodes
+            )
+            or "argv" in unit.python.imports
+        )
     pattern = _ARGUMENTS.get(unit.language)
-    return pattern is not None and pattern.search(unit.text) is not None
+    text = _outside_functions(unit.text) if unit.language is Language.SHELL else unit.text
+    return pattern is not None and pattern.search(text) is not None
+
+
+def _outside_functions(text: str) -> str:
+    """Return a shell script without its functions, whose arguments are their own; one that gets all of them stays."""
+    bodies = {match[1]: match[2] or "" for match in _FUNCTION.finditer(text)}
+    outside = _FUNCTION.sub("", text)
+    return _PASSES_ON.sub(lambda match: bodies.get(match[1], match[0]), outside)
 
 
 def _has_help(unit: CodeUnit) -> bool:
-    if unit.python is not None and any(module.split(".")[0] in _PARSERS or module in _PARSERS for module in unit.python.modules):
+    if unit.python is not None and any(
+        module.split(".")[0] in _PARSERS or module in _PARSERS for module in unit.python.modules
+    ):
         return True
     text = _COMMENT.sub("", unit.text) if unit.language is Language.SHELL else unit.text
     return bool(_HELP.search(text) or _JS_PARSERS.search(unit.text))

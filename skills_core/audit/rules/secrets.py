@@ -24,7 +24,10 @@ _TOKENS = (
     ("Slack", r"xox[abeoprs]-(?:\d+-)+[A-Za-z0-9-]{16,200}|xapp-\d-[A-Za-z0-9-]{20,200}"),
     ("Slack", r"hooks\.slack\.com/services/T[A-Z0-9]{8,}/B[A-Z0-9]{8,}/[A-Za-z0-9]{20,}"),
     ("Anthropic", r"sk-ant-[a-z]+\d\d-[A-Za-z0-9_-]{40,200}"),
-    ("OpenAI", r"sk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{0,80}T3BlbkFJ[A-Za-z0-9_-]{20,100}|sk-proj-[A-Za-z0-9_-]{80,200}|sk-[A-Za-z0-9]{48}"),
+    (
+        "OpenAI",
+        r"sk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{0,80}T3BlbkFJ[A-Za-z0-9_-]{20,100}|sk-proj-[A-Za-z0-9_-]{80,200}|sk-[A-Za-z0-9]{48}",
+    ),
     ("Google", r"AIza[A-Za-z0-9_-]{35}|GOCSPX-[A-Za-z0-9_-]{28}|ya29\.[A-Za-z0-9_-]{60,400}"),
     ("Stripe", r"[sr]k_(?:live|test)_[A-Za-z0-9]{24,120}|whsec_[A-Za-z0-9]{32,64}"),
     ("npm", r"npm_[A-Za-z0-9]{36}"),
@@ -40,13 +43,21 @@ _TOKENS = (
     ("JSON Web Token", r"eyJ[A-Za-z0-9_-]{10,1000}\.eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{20,1000}"),
     ("age", r"AGE-SECRET-KEY-1[A-Z0-9]{58}"),
 )
-_TOKEN = re.compile("|".join(rf"(?P<t{number}>(?<![A-Za-z0-9_/+-])(?:{form})(?![A-Za-z0-9_]))" for number, (_, form) in enumerate(_TOKENS)))
+_TOKEN = re.compile(
+    "|".join(
+        rf"(?P<t{number}>(?<![A-Za-z0-9_/+-])(?:{form})(?![A-Za-z0-9_]))" for number, (_, form) in enumerate(_TOKENS)
+    )
+)
 
-_PRIVATE_KEY = re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\\n|\s)*([A-Za-z0-9+/=:,\\ \s-]{0,400})")
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\\n|\s)*([A-Za-z0-9+/=:,\\ \s-]{0,400})"
+)
 _KEY_DATA = re.compile(r"[A-Za-z0-9+/]{40,}")
 _MIN_KEY_ENTROPY = 4.0
 
-_URL = re.compile(r"\b[a-z][a-z0-9+.-]{2,20}://[^\s:/@<>\"'`{}$]{1,64}:([^\s:/@<>\"'`{}$\[\]]{8,128})@(?!(?:localhost|127\.|host\b|db:|postgres:|redis:))[\w.-]{3,}")
+_URL = re.compile(
+    r"\b[a-z][a-z0-9+.-]{2,20}://[^\s:/@<>\"'`{}$]{1,64}:([^\s:/@<>\"'`{}$\[\]]{8,128})@(?!(?:localhost|127\.|host\b|db:|postgres:|redis:))[\w.-]{3,}"
+)
 _NAMED = re.compile(
     r"""(?i)(?<![A-Za-z0-9])(?:[A-Za-z0-9_.-]{0,40}[_.-])?(?:api[_-]?key|apikey|secret(?:[_-]?key)?|access[_-]?key|client[_-]?secret|auth[_-]?token
         |access[_-]?token|bearer[_-]?token|token|passw(?:or)?d|private[_-]?key|encryption[_-]?key)["']?\s{0,4}(?:=>|:=|=|:)\s{0,4}
@@ -54,13 +65,20 @@ _NAMED = re.compile(
     re.VERBOSE | re.MULTILINE,
 )
 _MIN_ENTROPY = 3.7
+_MIN_TOKEN_ENTROPY = 3.0
 _MIN_DIGITS = 2
+_MIN_LETTERS = 4
+_LONG = 20
+_VOWELS = 0.28
+# The share of vowels that English words have more of, and random letters less.
 
 _PLACEHOLDER = re.compile(
     r"(?i)example|sample|dummy|your|placeholder|changeme|change[_-]me|replace|redacted|x{5,}|\*{3,}|\.\.\.|<|>|\$\{|\{\{|insert|fake|mock|todo|1234567|abcdef"
     r"|(?<![a-z])test(?![a-z])|localhost|0{8,}|sha\d{3}-|-here\b"
 )
-_NOT_RANDOM = re.compile(r"^(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[A-Z][A-Z0-9_]+|[a-z]+(?:[-_./][a-z0-9]+)+|[\w-]+(?:\.[A-Za-z_]\w*)+|https?:.*|/.*|\d+)$", re.IGNORECASE)
+_NOT_RANDOM = re.compile(
+    r"^(?:[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}|[A-Z]+(?:_[A-Z0-9]+)+|[A-Za-z]+(?:[-_./][A-Za-z]+\d*)+|[A-Za-z_]+(?:\.[A-Za-z_]+)+|/.*|\d+)$"
+)
 
 
 def _secrets(skill: SkillUnderAudit) -> Iterator[Hit]:
@@ -76,7 +94,7 @@ def _secrets(skill: SkillUnderAudit) -> Iterator[Hit]:
 def _tokens(file: AuditedFile) -> Iterator[tuple[int, str]]:
     for match in _TOKEN.finditer(file.text or ""):
         token = match[0]
-        if not _PLACEHOLDER.search(token) and _entropy(token) > 3.0:
+        if not _PLACEHOLDER.search(token) and not _is_sequence(token) and _entropy(token) > _MIN_TOKEN_ENTROPY:
             number = int((match.lastgroup or "t0")[1:])
             yield match.start(), f"a token of {_TOKENS[number][0]} ({_masked(token)})"
 
@@ -100,16 +118,29 @@ def _passwords(file: AuditedFile) -> Iterator[tuple[int, str]]:
 
 
 def _is_random(value: str) -> bool:
-    """Tell whether a value looks generated: varied characters with digits, and neither a word, a name, nor an example."""
-    digits = sum(char.isdigit() for char in value)
-    letters = {char.lower() for char in value if char.isalpha()}
+    """Tell whether a value looks generated: varied characters, and neither words nor an example."""
+    letters = [char for char in value.lower() if char.isalpha()]
+    has_digits = sum(char.isdigit() for char in value) >= _MIN_DIGITS
+    is_gibberish = (
+        len(letters) >= _LONG
+        and sum(char in "aeiou" for char in letters) < _VOWELS * len(letters)
+        and not value.islower()
+    )
     return (
-        digits >= _MIN_DIGITS
-        and len(letters) >= 4
+        (has_digits or is_gibberish)
+        and len({*letters}) >= _MIN_LETTERS
         and _entropy(value) >= _MIN_ENTROPY
         and not _PLACEHOLDER.search(value)
+        and not _is_sequence(value)
         and not _NOT_RANDOM.match(value)
     )
+
+
+def _is_sequence(token: str) -> bool:
+    """Tell whether a token was typed: its letters, or its digits, follow the alphabet."""
+    letters = "".join(char for char in token.lower() if char.isalpha())
+    digits = "".join(char for char in token if char.isdigit())
+    return any(alphabet in text for alphabet, text in (("abcdef", letters), ("12345", digits), ("qwerty", letters)))
 
 
 def _entropy(text: str) -> float:

@@ -20,12 +20,21 @@ if TYPE_CHECKING:
 
 __all__ = ["RULES"]
 
-_SHELLS = {"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput", "asyncio.create_subprocess_shell", "commands.getoutput"}
+_SHELLS = {
+    "os.system",
+    "os.popen",
+    "subprocess.getoutput",
+    "subprocess.getstatusoutput",
+    "asyncio.create_subprocess_shell",
+    "commands.getoutput",
+}
 _RUNS = {f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output", "Popen")}
 _QUOTES = {"shlex.quote", "shlex.join", "pipes.quote", "subprocess.list2cmdline", "int", "float", "len", "bool"}
-_MAX_DEPTH = 8
 
-_JS_RUNS = re.compile(r"(?<![.\w])(?:(?:child_process|cp|childProcess)\.)?(?:exec|execSync|execaCommand|execAsync)\s*\(\s*(?P<quote>[`\"'])(?P<text>(?:\\.|(?!(?P=quote))[^\\])*+)(?P=quote)\s*(?P<plus>\+)?", re.DOTALL)
+_JS_RUNS = re.compile(
+    r"(?<![.\w])(?:(?:child_process|cp|childProcess)\.)?(?:exec|execSync|execaCommand|execAsync)\s*\(\s*(?P<quote>[`\"'])(?P<text>(?:\\.|(?!(?P=quote))[^\\])*+)(?P=quote)\s*(?P<plus>\+)?",
+    re.DOTALL,
+)
 _JS_CHILD = re.compile(r"child_process|execa|\bpromisify\s*\(\s*exec\b")
 _INPUT = re.compile(r"\$(?:\{)?(?:[1-9@*]|INPUT|QUERY|ARG)\w*\}?")
 _SHELL_NAMES = frozenset({"sh", "bash", "zsh", "dash", "ksh"})
@@ -44,7 +53,7 @@ def _tainted(skill: SkillUnderAudit) -> Iterator[Hit]:
 def _places(unit: CodeUnit) -> Iterator[int]:
     if unit.python is not None:
         for name, call in unit.python.calls:
-            if _by_shell(unit.python, name, call) and call.args and _is_formatted(unit.python, call.args[0]):
+            if _by_shell(name, call) and call.args and _is_formatted(unit.python, call.args[0]):
                 yield unit.position(call)
     elif unit.language is Language.JAVASCRIPT and _JS_CHILD.search(unit.text):
         for match in _JS_RUNS.finditer(unit.text):
@@ -54,47 +63,50 @@ def _places(unit: CodeUnit) -> Iterator[int]:
         yield from _shell_places(unit)
 
 
-def _by_shell(code: PythonCode, name: str, call: ast.Call) -> bool:
+def _by_shell(name: str, call: ast.Call) -> bool:
     if name in _SHELLS:
         return True
     shell = next((each.value for each in call.keywords if each.arg == "shell"), None)
     return name in _RUNS and isinstance(shell, ast.Constant) and bool(shell.value)
 
 
-def _is_formatted(code: PythonCode, node: ast.expr, depth: int = 0) -> bool:
-    """Tell whether a text is put together with parts that are neither constant nor quoted."""
-    if depth > _MAX_DEPTH:
-        return True
-    if isinstance(node, ast.JoinedStr):
-        return any(not _is_safe(code, each.value, depth + 1) for each in node.values if isinstance(each, ast.FormattedValue))
-    if isinstance(node, ast.BinOp):
-        if isinstance(node.op, ast.Mod):
-            parts = node.right.elts if isinstance(node.right, ast.Tuple) else [node.right]
-            return any(not _is_safe(code, part, depth + 1) for part in parts)
-        return any(not _is_safe(code, part, depth + 1) for part in (node.left, node.right))
-    if isinstance(node, ast.Call):
-        if isinstance(node.func, ast.Attribute) and node.func.attr in {"format", "join"}:
-            return any(not _is_safe(code, part, depth + 1) for part in (*node.args, *(each.value for each in node.keywords)))
-        return False
-    if isinstance(node, ast.Name):
-        return any(_is_formatted(code, value, depth + 1) for value in code.values.get(node.id, ()))
+def _is_formatted(code: PythonCode, command: ast.expr) -> bool:
+    """Tell whether a command is put together with parts that are neither constant nor quoted."""
+    waiting, seen = [(command, False)], set[tuple[int, bool]]()
+    while waiting:
+        node, is_part = waiting.pop()
+        if (id(node), is_part) in seen:
+            continue
+        seen.add((id(node), is_part))
+        values = code.values.get(node.id, ()) if isinstance(node, ast.Name) else ()
+        parts = _parts(node)
+        waiting.extend((value, is_part) for value in values)
+        waiting.extend((part, True) for part in parts)
+        if is_part and not (values or parts or _is_safe(code, node)):
+            return True
     return False
 
 
-def _is_safe(code: PythonCode, node: ast.expr, depth: int) -> bool:
+def _parts(node: ast.expr) -> list[ast.expr]:
+    """Return the parts that an expression puts together to a text."""
+    if isinstance(node, ast.JoinedStr):
+        return [each.value for each in node.values if isinstance(each, ast.FormattedValue)]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+        return node.right.elts if isinstance(node.right, ast.Tuple) else [node.right]
+    if isinstance(node, ast.BinOp):
+        return [node.left, node.right]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in {"format", "join"}:
+        return [*node.args, *(each.value for each in node.keywords)]
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return node.elts
+    return []
+
+
+def _is_safe(code: PythonCode, node: ast.expr) -> bool:
     """Tell whether a part of a command cannot add commands: it is constant, quoted or a number."""
-    if depth > _MAX_DEPTH:
-        return False
-    if isinstance(node, ast.Constant):
-        return True
     if isinstance(node, ast.Call):
         return code.name_of(node.func) in _QUOTES
-    if isinstance(node, ast.Name):
-        values = code.values.get(node.id, ())
-        return bool(values) and all(_is_safe(code, value, depth + 1) for value in values)
-    if isinstance(node, (ast.JoinedStr, ast.BinOp)):
-        return not _is_formatted(code, node, depth + 1)
-    return isinstance(node, (ast.List, ast.Tuple)) and all(_is_safe(code, each, depth + 1) for each in node.elts)
+    return isinstance(node, ast.Constant) or (isinstance(node, (ast.List, ast.Tuple)) and not node.elts)
 
 
 def _shell_places(unit: CodeUnit) -> Iterator[int]:
@@ -102,11 +114,14 @@ def _shell_places(unit: CodeUnit) -> Iterator[int]:
     for pipeline in unit.pipelines:
         for command in pipeline.commands:
             texts = [word.raw for word in command.arguments]
-            if command.name == "eval" and any(_INPUT.search(text) for text in texts):
+            if command.name == "eval":
+                code = texts
+            elif command.name in _SHELL_NAMES and "-c" in texts[:-1]:
+                code = [texts[texts.index("-c") + 1]]
+            else:
+                continue
+            if any(_INPUT.search(text) and not text.startswith("'") for text in code):
                 yield command.start
-            elif command.name in _SHELL_NAMES and "-c" in texts[:-1] and _INPUT.search(texts[texts.index("-c") + 1].replace("'", "\0")):
-                if not texts[texts.index("-c") + 1].startswith("'"):
-                    yield command.start
 
 
 RULES = (

@@ -41,7 +41,7 @@ _STARTS_LATER = re.compile(
 _AGENT_FILES = re.compile(
     r"""(?:^|/)(?:CLAUDE(?:\.local)?\.md|AGENTS(?:\.override)?\.md|GEMINI\.md|QWEN\.md|\.cursorrules|\.windsurfrules|\.clinerules(?:/[^\n]*)?
         |\.mcp\.json|\.claude\.json|claude_desktop_config\.json|mcp_settings\.json|cline_mcp_settings\.json
-        |\.claude/(?:settings(?:\.local)?\.json|agents/[^\n]*|commands/[^\n]*|hooks/[^\n]*|skills/[^\n]*/SKILL\.md|projects/[^\n]*memory[^\n]*)
+        |\.claude/(?:settings(?:\.local)?\.json|hooks/[^\n]*|projects/[^\n]*memory[^\n]*)
         |\.cursor/(?:mcp\.json|rules(?:/[^\n]*)?)|\.vscode/mcp\.json|\.github/copilot-instructions\.md
         |\.(?:codex|gemini|qwen|copilot|opencode|continue)/[^\n]*(?:config|settings|mcp|hooks|memory|instructions|rules)[^\n]*
         |\.config/opencode/[^\n]*|MEMORY\.md|SOUL\.md
@@ -49,7 +49,19 @@ _AGENT_FILES = re.compile(
     re.VERBOSE | re.MULTILINE,
 )
 
-_LOADS = {"launchctl": {"load", "bootstrap"}, "systemctl": {"enable"}, "schtasks": {"/create"}, "schtasks.exe": {"/create"}}
+_AGENT_COMMANDS = re.compile(
+    r"(?:^|/)\.(?:claude|cursor|codex|opencode|gemini)/(?:agents|commands|skills)/[^\n]+$", re.MULTILINE
+)
+# What an agent offers, and does not follow by itself; in the folder of a project, a user sees it.
+
+_PLACEHOLDER = re.compile(r"<[A-Za-z][\w -]*>")
+
+_LOADS = {
+    "launchctl": {"load", "bootstrap"},
+    "systemctl": {"enable"},
+    "schtasks": {"/create"},
+    "schtasks.exe": {"/create"},
+}
 _REGISTERS = frozenset({"Register-ScheduledTask", "Register-ScheduledJob"})
 _CRON_READS = frozenset({"-l", "-h", "--help"})
 _MCP_CLIENTS = frozenset({"claude", "codex", "gemini", "qwen", "copilot"})
@@ -65,20 +77,33 @@ def _persistence(skill: SkillUnderAudit) -> Iterator[Hit]:
     for file in skill.texts:
         for unit in file.code:
             for start, what in (*_targets(unit, _STARTS_LATER), *_scheduled(unit), *_windows(unit)):
-                yield Hit(file, f"makes a program start later by itself: {what}", start, severity_at(skill, file, start, Severity.ERROR))
+                yield Hit(
+                    file,
+                    f"makes a program start later by itself: {what}",
+                    start,
+                    severity_at(skill, file, start, Severity.ERROR),
+                )
 
 
 def _agent_configuration(skill: SkillUnderAudit) -> Iterator[Hit]:
     for file in skill.texts:
         for unit in file.code:
-            for start, what in (*_targets(unit, _AGENT_FILES), *_registered(unit)):
-                yield Hit(file, f"changes what an agent reads or may do: {what}", start, severity_at(skill, file, start, Severity.ERROR))
+            for start, what, severity in (*_configured(unit), *_registered(unit)):
+                message = f"changes what an agent reads or may do: {what}"
+                yield Hit(file, message, start, severity_at(skill, file, start, severity))
+
+
+def _configured(unit: CodeUnit) -> Iterator[tuple[int, str, Severity]]:
+    for start, what in _targets(unit, _AGENT_FILES):
+        yield start, what, Severity.ERROR
+    for start, what in _targets(unit, _AGENT_COMMANDS):
+        yield start, what, Severity.ERROR if what.startswith("~") else Severity.WARNING
 
 
 def _targets(unit: CodeUnit, pattern: re.Pattern[str]) -> Iterator[tuple[int, str]]:
     for access in writes_of(unit):
         if match := pattern.search(access.path):
-            yield access.start, match[0].lstrip("/")
+            yield access.start, access.path.split("\n")[0] if "\n" not in access.path else match[0].lstrip("/")
 
 
 def _scheduled(unit: CodeUnit) -> Iterator[tuple[int, str]]:
@@ -99,11 +124,17 @@ def _windows(unit: CodeUnit) -> Iterator[tuple[int, str]]:
             yield unit.start + match.start(), match[0].split()[0]
 
 
-def _registered(unit: CodeUnit) -> Iterator[tuple[int, str]]:
+def _registered(unit: CodeUnit) -> Iterator[tuple[int, str, Severity]]:
     for command in _commands(unit):
         texts = [word.text for word in command.arguments]
-        if command.name in _MCP_CLIENTS and texts[:1] == ["mcp"] and texts[1:2] in (["add"], ["add-json"]) and len(texts) > 2:
-            yield command.start, f"{command.name} mcp add"
+        if (
+            command.name in _MCP_CLIENTS
+            and texts[:1] == ["mcp"]
+            and texts[1:2] in (["add"], ["add-json"])
+            and texts[2:]
+        ):
+            shows_form = _PLACEHOLDER.search(unit.file.line_at(command.start)) is not None
+            yield command.start, f"{command.name} mcp add", Severity.NOTE if shows_form else Severity.ERROR
 
 
 def _commands(unit: CodeUnit) -> Iterator[Command]:
