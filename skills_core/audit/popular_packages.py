@@ -35,7 +35,7 @@ _NODE = frozenset(_NODE_TEXT.split())
 _POPULAR = {Ecosystem.PYTHON: _PYTHON, Ecosystem.NODE: _NODE, Ecosystem.GO: frozenset[str]()}
 
 _GENUINE_TEXT = """
-preact vuex nuxt nest koa jsdom pytz six attrs nose httpcore httplib2 lodash-es typed-ast pypdf3 pypdfium2
+preact flash vuex nuxt nest koa jsdom pytz six attrs nose httpcore httplib2 lodash-es typed-ast pypdf3 pypdfium2
 pymupdf docxtpl texts vitest got ky pino jimp dask blue flasgger tensorboard torchaudio colorlog coloredlogs
 color colour click-log express-session markdown2 markdown-it marker pyaml ruamel.yaml psycopg pymysql pygments
 httpie aiofiles uuidv4 nuid hiredis ioredis mypyc puppeteer-core playwright-core socket.io-client serve-static

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 __all__ = ["Command", "Pipeline", "Word", "pipelines_in"]
 
@@ -24,7 +25,7 @@ _TOKEN = re.compile(
       | (?P<redirect>&>>?|\d?(?:>>|>\||<<<|[<>](?!\()[>&]?))
       | (?P<piece>'[^']*'
           | "(?:[^"\\$`]++|\\.|\${_PARENTHESES}|`[^`]*+`|\$)*+"
-          | \${_PARENTHESES} | `[^`]*` | \${{[^}}\n]*}} | [<>]{_PARENTHESES}
+          | \${_PARENTHESES} | `[^`]*` | \${{[^}}\n]{{0,200}}}} | [<>]{_PARENTHESES}
           | \\. | [^\s'"\\$`<>|;&()#]+ | .)""",
     re.VERBOSE | re.DOTALL,
 )
@@ -36,6 +37,7 @@ _KEYWORDS = frozenset(
 )
 # Words before a command that are no command of their own, as far as the rules are concerned.
 
+_LETTER = re.compile(r"\w")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 
 
@@ -48,7 +50,7 @@ class Word:
     start: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Command:
     """One simple command; `written` are the targets of `>` and `>>`, `read` those of `<`."""
 
@@ -56,12 +58,12 @@ class Command:
     written: tuple[Word, ...] = ()
     read: tuple[Word, ...] = ()
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The program's name without its folder, empty without a word."""
         return self.words[0].text.rpartition("/")[2] if self.words else ""
 
-    @property
+    @cached_property
     def arguments(self) -> tuple[Word, ...]:
         """The words after the name."""
         return self.words[1:]
@@ -156,7 +158,7 @@ class _Reader:
 
     def _end_command(self) -> None:
         written, read = self._targets[">"], self._targets["<"]
-        if self._words or written or read:
+        if written or read or any(_LETTER.search(word.text) for word in self._words):
             self._commands.append(Command(_from_name(self._words), tuple(written), tuple(read)))
         self._words, self._targets = [], {">": [], "<": []}
 

@@ -13,16 +13,106 @@ if TYPE_CHECKING:
 
     from tools.audit_figures.measure import Counts, Figures
 
-__all__ = ["tables"]
+__all__ = ["figures_page", "tables"]
+
+_HEAD = """# Figures of the audit
+
+How well the rules of [`skillserve audit`](audit.md) find what they should, measured on skills that were labelled by
+hand. `python -m tools.audit_figures` measures again and prints these tables, `--faults` also each fault; `make
+reference` writes this page.
+
+## Labelled skills
+
+The skills lie in `tools/audit_figures/cases` as text manifests, which no agent loads. They follow published patterns:
+the issue codes of snyk/agent-scan, the evals of cisco-ai-defense/skill-scanner, the fixtures of NVIDIA/SkillSpector,
+the OWASP Agentic Skills Top 10, and the classes of protectskills/MaliciousAgentSkillsBench. All texts are our own.
+
+*Training* cases were used to correct the rules. *Held out* cases were written before the rules were first applied,
+and no rule was changed because of one of them. Both are by the authors of the rules, so real attacks will be missed
+more often.
+
+An *attack* counts as found if every rule that should find it does. Findings that documentation demotes to notes do
+not count, neither as found nor as false alarms, except for rules whose findings are always notes.
+
+"""
+
+_RULES_HEAD = """
+## Rules
+
+*Precision* is the part of the findings that is right, *recall* the part of the faults that is found. Behind each are
+the numbers that it comes from: with so few, a figure of 1.00 means little for one rule.
+
+"""
+
+_TAIL = """
+## First measurement
+
+Before any correction, the rules found 78 of 85 attacks and 13 of 14 weaknesses of the training part, with a false
+alarm in 2 of 53 harmless skills; and 50 of 56 attacks and 6 of 6 weaknesses of the held out part, with a false alarm
+in 1 of 22. In the held out part, 59 of 64 findings had a label, and 59 of 65 labels were found. Four of the other
+five findings are right; their labels were added after reading. The corrections for training cases and published
+skills also found three attacks of the held out part that were missed at first; for two of them, the labels now name
+the rules `hidden-code` and `secret-in-request`, which were added for published attacks and for training cases.
+
+## Published attacks
+
+The audit was applied to attacks that others published, which are not copied here. It finds 9 of the 17 in the evals
+of cisco-ai-defense/skill-scanner (48f5934). The others are a test file for virus scanners, three texts about
+vulnerable servers, and programs that are vulnerable rather than hostile, for which there are no rules: `eval` of
+input, SQL injection, path traversal, an endless loop. It finds 4 of the 13 hostile fixtures of NVIDIA/SkillSpector
+(698e2bf). The other nine say in plain words what needs a reader to understand: a false story, a script that does
+something else than its description. Of 11 harmless examples of both, none has an error, and one has a warning, which
+is right.
+
+## Public skills
+
+The 154 skills of anthropics/skills (9d2f1ae and an earlier copy), anthropics/claude-plugins-official (340e33a),
+obra/superpowers (44c9b2d) and trailofbits/skills (293fb74) were audited, and each error and warning was read. Many of
+them are about security, which is where false alarms are likely.
+
+| Rule | Errors and warnings | Right | What is wrong with the others |
+|---|---|---|---|
+| `wildcard-grant` | 30 | 30 | |
+| `long-body` | 28 | 28 | |
+| `pre-execution` | 16 | 16 | |
+| `description-without-when` | 13 | 13 | |
+| `fetch-and-run` | 13 | 12 | an attack that a security skill explains |
+| `missing-file` | 12 | 12 | |
+| `fake-authority` | 6 | 0 | documentation that names `<system-reminder>` |
+| `destructive-command` | 5 | 0 | attacks that security skills explain |
+| `undeclared-tool` | 4 | 0 | tools of other agents |
+| `script-prompts` | 4 | 4 | |
+| `agent-configuration` | 4 | 4 | |
+| `hidden-characters` | 2 | 2 | |
+| `secret-to-network` | 2 | 0 | attacks that a security skill explains |
+| `instruction-override` | 2 | 0 | warnings of such a text that quote it |
+| `archive` | 2 | 2 | |
+| `concealed-act` | 1 | 0 | a check that looks for the act |
+| `catch-all-description` | 1 | 1 | |
+| `deep-reference` | 1 | 1 | |
+
+Of the 15 errors among them, 14 are right: twelve commands that a host runs when it loads the skill, one download that
+runs, and one change of an agent's settings. None of these skills is an attack: the audit shows what a person should
+look at.
+"""
+
+
+def figures_page() -> str:
+    """Return the page."""
+    skills, rules = (list(lines) for lines in _tables())
+    return "\n".join([_HEAD + "\n".join(skills), _RULES_HEAD + "\n".join(rules), _TAIL])
 
 
 def tables() -> Iterator[str]:
     """Yield the lines of the tables: whole skills first, then each rule."""
+    skills, rules = _tables()
+    yield from (*skills, "", *rules)
+
+
+def _tables() -> tuple[Iterator[str], Iterator[str]]:
     cases = read_cases()
     parts = {part: measure(case for case in cases if case.part is part) for part in Part}
-    yield from _of_skills(parts)
-    yield ""
-    yield from _of_rules(parts)
+    return _of_skills(parts), _of_rules(parts)
 
 
 def _of_skills(parts: dict[Part, Figures]) -> Iterator[str]:

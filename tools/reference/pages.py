@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tools.audit_figures.page import figures_page
 from tools.reference.audit import audit_page
 from tools.reference.commands import commands_page
 from tools.reference.reason_codes import reason_codes_page
@@ -19,6 +20,7 @@ __all__ = ["PAGES"]
 _FOLDER: Final = Path(__file__).parents[2] / "docs/reference"
 
 PAGES: Final[Mapping[Path, Callable[[], str]]] = {
+    _FOLDER / "audit-figures.md": figures_page,
     _FOLDER / "audit.md": audit_page,
     _FOLDER / "commands.md": commands_page,
     _FOLDER / "reason-codes.md": partial(reason_codes_page, _FOLDER / "reason-codes.md"),

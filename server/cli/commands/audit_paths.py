@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,15 +62,18 @@ def _audited_below(path: Path, rules: Sequence[Rule]) -> Iterator[AuditedSkill]:
     for each in sorted(found):
         if each.name in _MAIN_FILES:
             nested = (other.relative_to(each.parent) for other in folders if each.parent in other.parents)
-            yield _audited_folder(path / each.parent, rules, nested)
+            siblings = {other.name for other in folders if other.parent == each.parent.parent and other != each.parent}
+            yield _audited_folder(path / each.parent, rules, nested, siblings)
         elif not any(folder in each.parents for folder in folders):
             yield _audited_file(path / each, rules)
 
 
-def _audited_folder(folder: Path, rules: Sequence[Rule], nested: Iterable[Path]) -> AuditedSkill:
+def _audited_folder(
+    folder: Path, rules: Sequence[Rule], nested: Iterable[Path], siblings: Iterable[str] = ()
+) -> AuditedSkill:
     """Audit a folder, without the findings in the folders of skills that it contains, which have their own audit."""
     own = tuple(f"{each.as_posix()}/" for each in nested)
-    findings = audit(read_folder(folder), rules)
+    findings = audit(replace(read_folder(folder), siblings=frozenset(siblings)), rules)
     return AuditedSkill(_shown(folder), tuple(each for each in findings if not each.path.startswith(own)))
 
 

@@ -56,6 +56,7 @@ _JS_SWEEP = re.compile(
 _MAX_CHAIN = 16
 # Expressions around a use of the environment that are looked at.
 
+_ENVIRONMENTS = frozenset({"env", "environ"})
 _WHOLE_METHODS = {"items", "copy", "keys", "values"}
 
 
@@ -91,6 +92,7 @@ def _sweeps(unit: CodeUnit) -> Iterator[_Source]:
 
 def _python_sweeps(code: PythonCode) -> Iterator[ast.AST]:
     """Yield where a program takes all variables, unless it passes them to another program as its environment."""
+    named, called = _environments(code)
     parents = {id(child): node for node in code.nodes for child in ast.iter_child_nodes(node)}
     for node in code.nodes:
         if not (isinstance(node, (ast.Attribute, ast.Name)) and code.name_of(node) == "os.environ"):
@@ -102,7 +104,7 @@ def _python_sweeps(code: PythonCode) -> Iterator[ast.AST]:
             and len(chain) < _MAX_CHAIN
         ):
             chain.append(parent)
-        if _takes_all(chain) and not _for_a_program(code, chain):
+        if _takes_all(chain) and not _for_a_program(chain, named, called):
             yield node
 
 
@@ -115,32 +117,24 @@ def _takes_all(chain: Sequence[ast.AST]) -> bool:
     return isinstance(parent, (ast.Call, ast.FormattedValue, ast.Dict, ast.Assign, ast.keyword))
 
 
-def _for_a_program(code: PythonCode, chain: Sequence[ast.AST]) -> bool:
-    """Tell whether what the expression makes is the argument `env` of a call, directly or by its name."""
+def _environments(code: PythonCode) -> tuple[set[str], set[str]]:
+    """Return the names of the values, and of the functions whose results, are the argument `env` of a call."""
+    uses = [each.value for each in code.nodes if isinstance(each, ast.keyword) and each.arg in _ENVIRONMENTS]
+    named = {use.id for use in uses if isinstance(use, ast.Name)}
+    return named, {code.name_of(use.func).rpartition(".")[2] for use in uses if isinstance(use, ast.Call)}
+
+
+def _for_a_program(chain: Sequence[ast.AST], named: set[str], called: set[str]) -> bool:
+    """Tell whether what the expression makes is the environment of another program: directly, by name, or returned."""
     for node in chain:
-        if isinstance(node, ast.keyword) and node.arg in {"env", "environ"}:
+        if isinstance(node, ast.keyword) and node.arg in _ENVIRONMENTS:
             return True
         if isinstance(node, (ast.Assign, ast.AnnAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = {target.id for target in targets if isinstance(target, ast.Name)}
-            uses = (each for each in code.nodes if isinstance(each, ast.keyword) and each.arg in {"env", "environ"})
-            return any(isinstance(use.value, ast.Name) and use.value.id in names for use in uses)
+            return any(isinstance(target, ast.Name) and target.id in named for target in targets)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return (
-                "env" in node.name
-                and any(isinstance(each, ast.Return) for each in ast.walk(node))
-                and not _sends_in(code, node)
-            )
+            return node.name in called
     return False
-
-
-def _sends_in(code: PythonCode, function: ast.AST) -> bool:
-    """Tell whether a function calls anything of a module for networks."""
-    inside = {id(node) for node in ast.walk(function)}
-    return any(
-        id(call) in inside and name.startswith(("requests.", "httpx.", "urllib.", "socket."))
-        for name, call in code.calls
-    )
 
 
 def _sent(skill: SkillUnderAudit, sources: Callable[[CodeUnit], Iterable[_Source]], message: str) -> Iterator[Hit]:

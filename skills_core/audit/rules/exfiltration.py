@@ -101,10 +101,6 @@ _SECRET_COMMANDS = (
         rf"|-T\s*|read(?:File)?(?:Sync)?\s*\(?[^\n]{{0,60}}|--data\S*\s+\S{{0,20}})[\"']?{_CREDENTIAL_FILE}",
         "reads credentials and sends them",
     ),
-    Pattern(
-        rf"\b(?:scp|rsync|sftp)\b[^\n]{{0,100}}{_CREDENTIAL_FILE}[^\n]{{0,100}}\s\S+@?\S+:",
-        "copies credentials to another machine",
-    ),
     Pattern(rf"{_SWEEP}[^\n]{{0,200}}{_SINK}", "sends all environment variables"),
     Pattern(rf"{_SINK}[^\n]{{0,200}}{_SWEEP}", "sends all environment variables"),
 )

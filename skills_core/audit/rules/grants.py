@@ -24,6 +24,7 @@ _INTERPRETERS = (
     "bash|sh|zsh|dash|fish|python|python3|node|deno|bun|perl|ruby|php|sudo|env|eval|xargs|ssh|curl|wget|nc|npx|uvx|pipx"
 )
 _WIDE_COMMAND = re.compile(rf"\s*(?:[*:\s]*|(?:{_INTERPRETERS})(?:[ :]\*)*)\s*")
+_TABLE_ROW = re.compile(r"^[ \t]*\|[^\n]*", re.MULTILINE)
 _WIDE_PATH = re.compile(r"\s*(?:/{1,2}|~/?|/{1,2}\*{1,2}|~/\*{1,2}|\*{1,2}|\*\*/\*)\s*")
 
 
@@ -57,7 +58,8 @@ def _undeclared(skill: SkillUnderAudit) -> Iterator[Hit]:
     granted = {each.partition("(")[0].strip() for each in front.allowed_tools}
     capabilities = {capability for name in granted for capability in capabilities_of(name)}
     servers = {name.rstrip("*") for name in granted if name.startswith("mcp__")}
-    for mention in mentioned_tools(skill.body, front.allowed_tools, [tool.name for tool in front.tools]):
+    prose = _TABLE_ROW.sub("", skill.body)  # rows describe other agents
+    for mention in mentioned_tools(prose, front.allowed_tools, [tool.name for tool in front.tools]):
         name = mention.name
         own = any(tool.name == name for tool in front.tools)
         if not mention.in_body or mention.declared or own or any(name.startswith(server) for server in servers):

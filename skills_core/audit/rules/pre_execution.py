@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skills_core.audit.context import is_negated
 from skills_core.audit.finding import Severity
 from skills_core.audit.patterns import shown
 from skills_core.audit.rule import Hit, Rule
@@ -33,7 +32,10 @@ _RISKY = (
 
 
 def _pre_executed(skill: SkillUnderAudit) -> Iterator[Hit]:
-    """Find commands in SKILL.md and other Markdown; those that only look at the working folder are warnings."""
+    """Find commands in Markdown; those in SKILL.md that only look at the working folder are warnings.
+
+    In other files they are notes: a host runs them only there where it loads the file as a command.
+    """
     for file in skill.texts:
         if not file.is_markdown or file.is_eval:
             continue
@@ -42,12 +44,11 @@ def _pre_executed(skill: SkillUnderAudit) -> Iterator[Hit]:
             start = found.start + found.text.index("!`")
             command = found.text[found.text.index("!`") + 2 : -1].strip()
             harmless = is_found(_HARMLESS, command) and not is_found(_RISKY, command)
-            severity = Severity.WARNING if harmless or not skill.is_main(file) else Severity.ERROR
-            if not skill.is_main(file) and (harmless or is_negated(file, start)):
-                severity = Severity.NOTE
+            severity = Severity.WARNING if harmless else Severity.ERROR
+            severity = severity if skill.is_main(file) else Severity.NOTE
             yield Hit(file, f"a host runs this command when it loads the skill: {shown(command)}", start, severity)
         for found in find(_FENCE, text):
-            severity = Severity.ERROR if skill.is_main(file) else Severity.WARNING
+            severity = Severity.ERROR if skill.is_main(file) else Severity.NOTE
             yield Hit(file, "a host runs this block when it loads the skill", found.start, severity)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from skills_core.audit.finding import Severity
@@ -26,6 +27,10 @@ _KNOWN_NAMES = frozenset(_KNOWN_NAME_TEXT.split())
 
 _FOLDER_END = r"(?![\w.<{$-])"
 # After the name of a folder that is meant as a whole, and not as the beginning of a path.
+
+_GLOB = re.compile(r"(?<![\w*/])(?:[\w.-]+/)+[\w.-]*\*[\w.*-]*")
+_MAX_GLOBS = 50
+# A pattern for files in a folder: `references/api-*.md`.
 
 _MAX_FILES = 500
 # Above this number, a comparison of every file with every text would take too long; such a skill cannot be published.
@@ -84,17 +89,22 @@ def _unnamed(skill: SkillUnderAudit) -> Iterator[Hit]:
 
 
 def _is_listed_folder(skill: SkillUnderAudit, file: AuditedFile) -> bool:
-    """Tell whether SKILL.md names a folder above a file, as `assets/`: the model lists it."""
+    """Tell whether SKILL.md names a folder above a file, as `assets/`, or a pattern for it: the model lists it."""
     parts = file.path.split("/")[:-1]
-    above = ("/".join(parts[: number + 1]) + "/" for number in range(len(parts)))
-    return any(re.search(re.escape(folder) + _FOLDER_END, skill.body) for folder in above)
+    above = ["/".join(parts[: number + 1]) for number in range(len(parts))]
+    if any(
+        re.search(rf"{re.escape(folder)}/{_FOLDER_END}|`(?:\./)?{re.escape(folder)}`", skill.body) for folder in above
+    ):
+        return True
+    return any(fnmatchcase(file.path, pattern.removeprefix("./")) for pattern in _GLOB.findall(skill.body)[:_MAX_GLOBS])
 
 
 def _is_imported(skill: SkillUnderAudit, file: AuditedFile, reached: frozenset[str]) -> bool:
-    """Tell whether the stem of a file is a word of a program that the skill names, which may import or read it."""
+    """Tell whether a program that the skill names has the file's stem, or its folder in quotes: it may read it."""
     stem = file.name.rpartition(".")[0] or file.name
+    words = {stem, *(f'"{folder}"' for folder in file.path.split("/")[:-1])}
     return any(
-        stem in (skill.files[path].text or "")
+        any(word in (skill.files[path].text or "") for word in words)
         for path in skill.files
         if path != file.path and skill.files[path].is_script and (path in reached or file.is_script)
     )

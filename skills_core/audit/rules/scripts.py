@@ -83,11 +83,7 @@ _RUN = re.compile(
     re.IGNORECASE,
 )
 _LINE = 200
-_FUNCTION = re.compile(
-    r"^[ \t]*(?:function[ \t]+)?([\w-]+)[ \t]*(?:\(\))?[ \t]*"
-    r"\{(?:[ \t]*\n(.*?)^[ \t]*\}|[^\n]*\}[ \t]*$)",
-    re.MULTILINE | re.DOTALL,
-)
+_FUNCTION = re.compile(r"[ \t]*(?:function[ \t]+)?([\w-]+)[ \t]*(?:\(\))?[ \t]*\{")
 _PASSES_ON = re.compile(r"^[ \t]*([\w-]+)[ \t]+\"\$@\"", re.MULTILINE)
 
 
@@ -169,9 +165,20 @@ def _takes_arguments(unit: CodeUnit) -> bool:
 
 def _outside_functions(text: str) -> str:
     """Return a shell script without its functions, whose arguments are their own; one that gets all of them stays."""
-    bodies = {match[1]: match[2] or "" for match in _FUNCTION.finditer(text)}
-    outside = _FUNCTION.sub("", text)
-    return _PASSES_ON.sub(lambda match: bodies.get(match[1], match[0]), outside)
+    bodies: dict[str, list[str]] = {}
+    outside: list[str] = []
+    current = outside
+    for line in text.split("\n"):
+        function = _FUNCTION.match(line)
+        if function is not None:
+            current = bodies[function[1]] = [line]
+        else:
+            current.append(line)
+        if current is not outside and line.rstrip().endswith("}") and (function is not None or line.strip() == "}"):
+            current = outside
+    names = dict.fromkeys(_PASSES_ON.findall("\n".join(outside)))
+    kept = (line for line in outside if not _PASSES_ON.match(line))
+    return "\n".join([*kept, *(line for name in names for line in bodies.get(name, [f'{name} "$@"']))])
 
 
 def _has_help(unit: CodeUnit) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.audit.finding import Severity
 from skills_core.audit.rule import Hit, Rule
+from skills_core.audit.search import find
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +41,7 @@ _TOKENS = (
     ("Databricks", r"dapi[0-9a-f]{32}"),
     ("Linear", r"lin_api_[A-Za-z0-9]{40}"),
     ("Notion", r"ntn_[A-Za-z0-9]{40,60}|secret_[A-Za-z0-9]{43}"),
-    ("JSON Web Token", r"eyJ[A-Za-z0-9_-]{10,1000}\.eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{20,1000}"),
+    ("JSON Web Token", r"eyJ[A-Za-z0-9_-]{10,1000}\.eyJ[A-Za-z0-9_-]{10,1000}\.[A-Za-z0-9_-]{20,1000}"),
     ("age", r"AGE-SECRET-KEY-1[A-Z0-9]{58}"),
 )
 _TOKEN = re.compile(
@@ -48,6 +49,8 @@ _TOKEN = re.compile(
         rf"(?P<t{number}>(?<![A-Za-z0-9_/+-])(?:{form})(?![A-Za-z0-9_]))" for number, (_, form) in enumerate(_TOKENS)
     )
 )
+_TOKEN_START = f"(?-i:{'|'.join(form for _, form in _TOKENS)})"
+# For a fast search of the places where `_TOKEN` is tried; this search does not look at what stands around.
 
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\\n|\s)*([A-Za-z0-9+/=:,\\ \s-]{0,400})"
@@ -56,14 +59,18 @@ _KEY_DATA = re.compile(r"[A-Za-z0-9+/]{40,}")
 _MIN_KEY_ENTROPY = 4.0
 
 _URL = re.compile(
-    r"\b[a-z][a-z0-9+.-]{2,20}://[^\s:/@<>\"'`{}$]{1,64}:([^\s:/@<>\"'`{}$\[\]]{8,128})@(?!(?:localhost|127\.|host\b|db:|postgres:|redis:))[\w.-]{3,}"
+    r"://[^\s:/@<>\"'`{}$]{1,64}:([^\s:/@<>\"'`{}$\[\]]{8,128})@"
+    r"(?!(?:localhost|127\.|host\b|db:|postgres:|redis:))[\w.-]{3,}"
 )
+_URL_START = r"://[^\s:/@<>\"'`{}$]{1,64}:[^\s:/@<>\"'`{}$\[\]]{8,128}@"
+_NAMED_START = r"(?:key|secret|token|passw(?:or)?d)[\"']?\s{0,4}[:=]"
 _NAMED = re.compile(
-    r"""(?i)(?<![A-Za-z0-9])(?:[A-Za-z0-9_.-]{0,40}[_.-])?(?:api[_-]?key|apikey|secret(?:[_-]?key)?|access[_-]?key|client[_-]?secret|auth[_-]?token
-        |access[_-]?token|bearer[_-]?token|token|passw(?:or)?d|private[_-]?key|encryption[_-]?key)["']?\s{0,4}(?:=>|:=|=|:)\s{0,4}
+    r"""(?i)(?:(?<![A-Za-z])(?:secret|token|passw(?:or)?d)|(?:api|secret|access|private|encryption)[_-]?key)["']?\s{0,4}(?:=>|:=|=|:)\s{0,4}
         (?:(?P<quote>["'])(?P<quoted>[^"'\s]{16,200})(?P=quote)|(?P<bare>[A-Za-z0-9_+/=.-]{24,200})(?=\s*$))""",
     re.VERBOSE | re.MULTILINE,
 )
+_LONGEST_NAME = 12
+_LONGEST_VALUE = 256
 _MIN_ENTROPY = 3.7
 _MIN_TOKEN_ENTROPY = 3.0
 _MIN_DIGITS = 2
@@ -77,7 +84,7 @@ _PLACEHOLDER = re.compile(
     r"|(?<![a-z])test(?![a-z])|localhost|0{8,}|sha\d{3}-|-here\b"
 )
 _NOT_RANDOM = re.compile(
-    r"^(?:[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}|[A-Z]+(?:_[A-Z0-9]+)+|[A-Za-z]+(?:[-_./][A-Za-z]+\d*)+|[A-Za-z_]+(?:\.[A-Za-z_]+)+|/.*|\d+)$"
+    r"^(?:[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}|[A-Z]+(?:_[A-Z0-9]+)+|[A-Za-z]+(?:[-_./][A-Za-z]+\d*)+|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|/.*|\d+)$"
 )
 
 
@@ -92,9 +99,16 @@ def _secrets(skill: SkillUnderAudit) -> Iterator[Hit]:
 
 
 def _tokens(file: AuditedFile) -> Iterator[tuple[int, str]]:
-    for match in _TOKEN.finditer(file.text or ""):
-        token = match[0]
-        if not _PLACEHOLDER.search(token) and not _is_sequence(token) and _entropy(token) > _MIN_TOKEN_ENTROPY:
+    text = file.text or ""
+    for found in find(_TOKEN_START, text):
+        match = _TOKEN.match(text, found.start)
+        token = match[0] if match else ""
+        if (
+            match
+            and not _PLACEHOLDER.search(token)
+            and not _is_sequence(token)
+            and _entropy(token) > _MIN_TOKEN_ENTROPY
+        ):
             number = int((match.lastgroup or "t0")[1:])
             yield match.start(), f"a token of {_TOKENS[number][0]} ({_masked(token)})"
 
@@ -108,12 +122,17 @@ def _keys(file: AuditedFile) -> Iterator[tuple[int, str]]:
 
 def _passwords(file: AuditedFile) -> Iterator[tuple[int, str]]:
     text = file.text or ""
-    for match in _URL.finditer(text):
-        if _is_random(match[1]):
-            yield match.start(), f"a password in an address ({_masked(match[1])})"
-    for match in _NAMED.finditer(text):
-        value = match["quoted"] or match["bare"]
-        if _is_random(value):
+    for found in find(_URL_START, text):
+        match = _URL.match(text, found.start)
+        if match and _is_random(match[1]):
+            yield match.start(1), f"a password in an address ({_masked(match[1])})"
+    for found in find(_NAMED_START, text):
+        start = max(found.start - _LONGEST_NAME, 0)
+        match = next(
+            (each for each in _NAMED.finditer(text, start, found.end + _LONGEST_VALUE) if each.end() >= found.end), None
+        )
+        value = (match["quoted"] or match["bare"]) if match else ""
+        if match and _is_random(value):
             yield match.start(), f"a value that looks like a secret ({_masked(value)})"
 
 

@@ -144,3 +144,13 @@ def test_status_shows_why_the_audit_excludes_a_skill(skills: Path) -> None:
         "warn": ("active", None, ["audit_finding"]),
         "block": ("excluded", "audit_finding", ["audit_finding"]),
     }
+
+
+def test_a_name_that_imitates_another_skill_of_the_folder_is_an_error(skills: Path) -> None:
+    for name in ("invoice", "invo1ce"):
+        write_skill(skills, name, description=GOOD, body="Body.")
+    found = {each["path"]: [finding["rule"] for finding in each["findings"]] for each in audited(skills)["results"]}
+    assert [(path.endswith("invo1ce"), rules) for path, rules in sorted(found.items())] == [
+        (True, ["name-twin"]),
+        (False, []),
+    ]
