@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from skills_core.audit.python_code import PythonCode, parsed_python
 from skills_core.audit.shell_code import Command, Pipeline, Word, pipelines_in
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     import ast
     from collections.abc import Iterator
 
-    from skills_core.audit.skill_under_audit import AuditedFile
-
-__all__ = ["CodeUnit", "Language", "code_units"]
+__all__ = ["CodeUnit", "Language", "Source", "code_units"]
 
 
 class Language(StrEnum):
@@ -71,14 +69,58 @@ _EXECUTES = re.compile(
 _STRING = re.compile(r"""(["'`])((?:\\.|(?!\1)[^\\])*+)\1""", re.DOTALL)
 
 
+class Source(Protocol):
+    """A file as far as finding its code needs it."""
+
+    @property
+    def path(self) -> str:
+        """The path in the skill."""
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+
+    @property
+    def suffix(self) -> str:
+        """The lower-case ending of the name with its dot."""
+
+    @property
+    def is_markdown(self) -> bool:
+        """Whether the file is a document with code in it."""
+
+    @property
+    def is_script(self) -> bool:
+        """Whether the file is a program in source form."""
+
+    @property
+    def text(self) -> str | None:
+        """The decoded text, None for a binary file."""
+
+    @property
+    def unfenced(self) -> str:
+        """The text of a document with blanks for fenced code."""
+
+
 @dataclass(frozen=True)
 class CodeUnit:
-    """One program, or one piece of code in a document; `start` is its position in the file."""
+    """One program, or one piece of code in a document; `start` is its position in the file at `path`."""
 
-    file: AuditedFile
+    path: str
     language: Language
     text: str
     start: int = 0
+    in_document: bool = False
+
+    @property
+    def stem(self) -> str:
+        """The name of the file up to its first dot, by which other programs import it."""
+        return self.path.rpartition("/")[2].partition(".")[0]
+
+    def line_at(self, position: int) -> str:
+        """Return the line of the code that has a position of the file."""
+        place = position - self.start
+        end = self.text.find("\n", place)
+        return self.text[self.text.rfind("\n", 0, place) + 1 : end if end >= 0 else len(self.text)]
 
     @cached_property
     def python(self) -> PythonCode | None:
@@ -121,7 +163,7 @@ class CodeUnit:
             yield from _moved(pipelines_in(f"{match['text']} {words}"), self.start + match.start())
 
 
-def code_units(file: AuditedFile) -> tuple[CodeUnit, ...]:
+def code_units(file: Source) -> tuple[CodeUnit, ...]:
     """Return the code in a file."""
     text = file.text
     if text is None:
@@ -131,10 +173,10 @@ def code_units(file: AuditedFile) -> tuple[CodeUnit, ...]:
     if file.name == "package.json":
         return tuple(_of_package(file, text))
     language = _language_of(file, text)
-    return () if language is None else (CodeUnit(file, language, text),)
+    return () if language is None else (CodeUnit(file.path, language, text),)
 
 
-def _language_of(file: AuditedFile, text: str) -> Language | None:
+def _language_of(file: Source, text: str) -> Language | None:
     if file.suffix in _SUFFIXES:
         return _SUFFIXES[file.suffix]
     if not file.is_script:
@@ -145,7 +187,7 @@ def _language_of(file: AuditedFile, text: str) -> Language | None:
     return Language.OTHER
 
 
-def _of_markdown(file: AuditedFile, text: str) -> Iterator[CodeUnit]:
+def _of_markdown(file: Source, text: str) -> Iterator[CodeUnit]:
     opened: re.Match[str] | None = None
     for fence in _FENCE.finditer(text):
         if opened is None:
@@ -157,25 +199,25 @@ def _of_markdown(file: AuditedFile, text: str) -> Iterator[CodeUnit]:
         yield _fenced(file, text, opened, len(text))
     for number, match in enumerate(_INLINE.finditer(file.unfenced)):
         if number < _MAX_INLINE:
-            yield CodeUnit(file, Language.SHELL, match[1], match.start(1))
+            yield CodeUnit(file.path, Language.SHELL, match[1], match.start(1), in_document=True)
 
 
-def _fenced(file: AuditedFile, text: str, opened: re.Match[str], end: int) -> CodeUnit:
+def _fenced(file: Source, text: str, opened: re.Match[str], end: int) -> CodeUnit:
     language = _TAGS.get(opened["tag"].lower(), Language.OTHER)
     body = text[opened.end() : end]
     if opened["indent"] and language is Language.PYTHON:
-        return CodeUnit(file, language, _BLOCK + body, opened.end() - len(_BLOCK))
-    return CodeUnit(file, language, body, opened.end())
+        return CodeUnit(file.path, language, _BLOCK + body, opened.end() - len(_BLOCK), in_document=True)
+    return CodeUnit(file.path, language, body, opened.end(), in_document=True)
 
 
-def _of_package(file: AuditedFile, text: str) -> Iterator[CodeUnit]:
+def _of_package(file: Source, text: str) -> Iterator[CodeUnit]:
     try:
         scripts = json.loads(text).get("scripts", {})
         commands = [command for command in scripts.values() if isinstance(command, str)]
     except (ValueError, AttributeError, RecursionError):
         return
     for command in commands:
-        yield CodeUnit(file, Language.SHELL, command, max(text.find(json.dumps(command)[1:-1]), 0))
+        yield CodeUnit(file.path, Language.SHELL, command, max(text.find(json.dumps(command)[1:-1]), 0))
 
 
 def _moved(pipelines: tuple[Pipeline, ...], start: int) -> Iterator[Pipeline]:

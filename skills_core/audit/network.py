@@ -64,14 +64,14 @@ def units_with_senders(skill: SkillUnderAudit) -> Iterator[tuple[CodeUnit, bool]
     Scripts run together that import one another, directly or by way of others.
     """
     units = [unit for file in skill.texts for unit in file.code]
-    programs = {unit.file.name.partition(".")[0]: unit for unit in units if not unit.file.is_markdown}
+    programs = {unit.stem: unit for unit in units if not unit.in_document}
     links = {stem: set(_imported(unit)) & programs.keys() for stem, unit in programs.items()}
     for stem, imported in [*links.items()]:
         for each in imported:
             links[each] = links[each] | {stem}
     sending = _reached({stem for stem, unit in programs.items() if sends_data(unit)}, links)
     for unit in units:
-        yield unit, sends_data(unit) if unit.file.is_markdown else unit.file.name.partition(".")[0] in sending
+        yield unit, sends_data(unit) if unit.in_document else unit.stem in sending
 
 
 def _imported(unit: CodeUnit) -> Iterator[str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from skills_core.audit.code_units import CodeUnit
     from skills_core.audit.python_code import PythonCode
-    from skills_core.audit.skill_under_audit import SkillUnderAudit
+    from skills_core.audit.skill_under_audit import AuditedFile, SkillUnderAudit
 
 __all__ = ["RULES"]
 
@@ -77,15 +77,15 @@ def _is_secret_variable(code: PythonCode, node: ast.expr) -> bool:
 
 
 def _hidden_code(skill: SkillUnderAudit) -> Iterator[Hit]:
-    for unit, code in _programs(skill):
+    for file, unit, code in _programs(skill):
         for name, call in code.calls:
             if name not in _RUNS or not call.args:
                 continue
             for source, what in ((_is_decoded, "decodes"), (_is_downloaded, "downloads")):
                 if _sources(code, call.args[0], source):
                     start = unit.position(call)
-                    severity = severity_at(skill, unit.file, start, Severity.ERROR)
-                    yield Hit(unit.file, f"{name}() runs what the program {what}", start, severity)
+                    severity = severity_at(skill, file, start, Severity.ERROR)
+                    yield Hit(file, f"{name}() runs what the program {what}", start, severity)
 
 
 def _secret_in_request(skill: SkillUnderAudit) -> Iterator[Hit]:
@@ -117,11 +117,11 @@ def _shell_requests(unit: CodeUnit) -> Iterator[int]:
                 option = word.text
 
 
-def _programs(skill: SkillUnderAudit) -> Iterator[tuple[CodeUnit, PythonCode]]:
+def _programs(skill: SkillUnderAudit) -> Iterator[tuple[AuditedFile, CodeUnit, PythonCode]]:
     for file in skill.texts:
         for unit in file.code:
             if unit.python is not None:
-                yield unit, unit.python
+                yield file, unit, unit.python
 
 
 RULES = (

@@ -142,8 +142,9 @@ def _sent(skill: SkillUnderAudit, sources: Callable[[CodeUnit], Iterable[_Source
     for unit, sends in units_with_senders(skill):
         for source in sources(unit) if sends else ():
             if not _apart(unit, source):
-                severity = severity_at(skill, unit.file, source.start, Severity.ERROR)
-                yield Hit(unit.file, f"{message}: {source.what}", source.start, severity)
+                file = skill.files[unit.path]
+                severity = severity_at(skill, file, source.start, Severity.ERROR)
+                yield Hit(file, f"{message}: {source.what}", source.start, severity)
 
 
 def _apart(unit: CodeUnit, source: _Source) -> bool:

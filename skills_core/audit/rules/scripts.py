@@ -146,7 +146,7 @@ def _shell_questions(unit: CodeUnit) -> Iterator[tuple[int, str]]:
 def _without_help(skill: SkillUnderAudit) -> Iterator[Hit]:
     for unit in run_scripts(skill):
         if _takes_arguments(unit) and not _has_help(unit):
-            yield Hit(unit.file, "takes arguments and has no `--help`", evidence="help")
+            yield Hit(skill.files[unit.path], "takes arguments and has no `--help`", evidence="help")
 
 
 def _takes_arguments(unit: CodeUnit) -> bool:
@@ -193,7 +193,11 @@ def _has_help(unit: CodeUnit) -> bool:
 def _broken(skill: SkillUnderAudit) -> Iterator[Hit]:
     for unit in run_scripts(skill):
         if unit.language is Language.PYTHON and unit.python is None and not _is_template(unit.text):
-            yield Hit(unit.file, "is not valid Python 3, so the audit could not read what it does", evidence="syntax")
+            yield Hit(
+                skill.files[unit.path],
+                "is not valid Python 3, so the audit could not read what it does",
+                evidence="syntax",
+            )
 
 
 def _is_template(text: str) -> bool:

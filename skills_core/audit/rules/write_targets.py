@@ -133,7 +133,7 @@ def _registered(unit: CodeUnit) -> Iterator[tuple[int, str, Severity]]:
             and texts[1:2] in (["add"], ["add-json"])
             and texts[2:]
         ):
-            shows_form = _PLACEHOLDER.search(unit.file.line_at(command.start)) is not None
+            shows_form = _PLACEHOLDER.search(unit.line_at(command.start)) is not None
             yield command.start, f"{command.name} mcp add", Severity.NOTE if shows_form else Severity.ERROR
 
 
