@@ -9,6 +9,7 @@ from skills_core.audit.code_units import Language
 from skills_core.audit.context import severity_at
 from skills_core.audit.file_access import writes_of
 from skills_core.audit.finding import Severity
+from skills_core.audit.python_code import UNKNOWN
 from skills_core.audit.rule import Hit, Rule
 
 if TYPE_CHECKING:
@@ -103,7 +104,8 @@ def _configured(unit: CodeUnit) -> Iterator[tuple[int, str, Severity]]:
 def _targets(unit: CodeUnit, pattern: re.Pattern[str]) -> Iterator[tuple[int, str]]:
     for access in writes_of(unit):
         if match := pattern.search(access.path):
-            yield access.start, access.path.split("\n")[0] if "\n" not in access.path else match[0].lstrip("/")
+            what = match[0].lstrip("/") if "\n" in access.path else access.path
+            yield access.start, what.replace(UNKNOWN, "…")
 
 
 def _scheduled(unit: CodeUnit) -> Iterator[tuple[int, str]]:
