@@ -1,5 +1,6 @@
-"""Evals as a person runs them: processes, the workspace on disk, progress and the report.
+"""Evals as a person runs them: what is a skill worth, and is it loaded when it should be.
 
-`session` carries out an eval: `skill_versions` provides the skill and its baseline, `iterations` the files on disk,
-`runner` performs the runs by an agent (`command_agent`, `own_agent`) in a `scratch` folder each, and grades them.
+`iterations` runs the test cases of a skill with and without it, and `triggers` its trigger queries. `proposals` asks a
+model for a change, `lint` compares the skills of a catalog, and `report` shows the results. `agents` perform the runs
+with the `skills` under test.
 """

@@ -11,7 +11,7 @@ from skills_core.audit.finding import Severity
 from skills_core.audit.search import is_found
 
 if TYPE_CHECKING:
-    from skills_core.audit.skill_under_audit import AuditedFile, SkillUnderAudit
+    from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
 
 __all__ = ["is_negated", "severity_at"]
 

@@ -15,7 +15,7 @@ from skills_core.audit.suppressions import apply_suppressions
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from skills_core.audit.skill_under_audit import SkillUnderAudit
+    from skills_core.audit.skill.skill_under_audit import SkillUnderAudit
 
 __all__ = ["audit"]
 

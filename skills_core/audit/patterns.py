@@ -13,7 +13,7 @@ from skills_core.diagnostics import shortened
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from skills_core.audit.skill_under_audit import AuditedFile, SkillUnderAudit
+    from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
 
 __all__ = ["Pattern", "commands_of", "prose_of", "search_for", "shown"]
 

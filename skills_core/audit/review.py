@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.audit.engine import audit
 from skills_core.audit.finding import Severity
-from skills_core.audit.skill_under_audit import AuditedFile, SkillUnderAudit
+from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
 from skills_core.diagnostics import Diagnostic, Reason, capped, printable
 from skills_core.diagnostics import Severity as DiagnosticSeverity
 from skills_core.disk.files import Location, Reader

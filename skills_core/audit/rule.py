@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from skills_core.audit.finding import Severity
-    from skills_core.audit.skill_under_audit import AuditedFile, SkillUnderAudit
+    from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
 
 __all__ = ["Hit", "Rule"]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from skills_core.audit.finding import Finding
-    from skills_core.audit.skill_under_audit import AuditedFile, SkillUnderAudit
+    from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
 
 __all__ = ["INVALID_SUPPRESSION", "apply_suppressions", "invalid_suppressions"]
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from server.cli.audit_report import AuditedSkill
 from server.cli.console import EXIT_USAGE, fail
 from skills_core.audit.engine import audit
-from skills_core.audit.read import read_file_of_skill, read_folder
 from skills_core.audit.registry import RULES, RULES_BY_ID
+from skills_core.audit.skill.read import read_file_of_skill, read_folder
 from skills_core.diagnostics import printable
 from skills_core.disk.names import MAIN_FILE, MAIN_FILE_LOWERCASE
 from skills_core.errors import did_you_mean, similar_to

@@ -12,7 +12,7 @@ from server.cli.console import EXIT_NO, print_json, print_notice, print_text
 
 if TYPE_CHECKING:
     from server.config.settings import Settings
-    from server.evals.plan import EvalOptions, EvalPlan
+    from server.evals.iterations.plan import EvalOptions, EvalPlan
 
 __all__ = ["evaluate"]
 
@@ -97,15 +97,15 @@ def evaluate(  # noqa: PLR0913 - one parameter for each flag
     error or could not be graded.
     """
     if propose:
-        from server.cli.proposal import print_proposal
-        from server.evals.plan import workspace_of
+        from server.cli.evals.proposal import print_proposal
+        from server.evals.iterations.plan import workspace_of
 
         place = workspace or workspace_of(skill_dir.resolve())
         print_proposal(skill_dir, place, model=model, dry_run=dry_run, as_json=as_json)
         return
     from server.config.bootstrap import settings_of
     from server.config.machine import Machine, current_places
-    from server.evals.plan import EvalOptions
+    from server.evals.iterations.plan import EvalOptions
 
     flags = {"model": model, "judge_model": judge_model, "run_tools": run_tools, "skill_tools": skill_tools}
     settings = settings_of(Machine(current_places()), flags)
@@ -128,7 +128,7 @@ def _print_report(report: dict[str, Any], *, dry_run: bool, as_json: bool) -> No
     if as_json:
         print_json(report)
     elif not dry_run:
-        from server.cli.eval_report import report_lines
+        from server.cli.evals.eval_report import report_lines
 
         for line in report_lines(report):
             print_text(line)
@@ -141,9 +141,9 @@ def _report(options: EvalOptions, settings: Settings, *, dry_run: bool, as_json:
     from contextlib import nullcontext
     from tempfile import TemporaryDirectory
 
-    from server.evals.iterations import locked
-    from server.evals.plan import plan_eval
-    from server.evals.session import check_models, report_of
+    from server.evals.iterations.files import locked
+    from server.evals.iterations.plan import plan_eval
+    from server.evals.iterations.session import check_models, report_of
 
     with TemporaryDirectory(prefix="skillserve-baseline-") if options.baseline else nullcontext("") as temporary:
         plan = plan_eval(options, settings, Path(temporary, "first"))
@@ -166,7 +166,7 @@ def _cost_line(plan: EvalPlan) -> str:
 
 def _run(plan: EvalPlan, settings: Settings) -> dict[str, Any]:
     """Run the plan until it ends or a signal comes; what is done stays."""
-    from server.evals.session import EvalSession
+    from server.evals.iterations.session import EvalSession
     from server.transport.signals import until_signalled
 
     try:

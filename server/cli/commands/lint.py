@@ -26,10 +26,10 @@ def lint(
 
     `validate` checks each skill by itself; `lint` compares the skills that models are offered with one another.
     """
-    from server.cli.lint_report import lint_object, print_lint
+    from server.cli.evals.lint_report import lint_object, print_lint
     from server.config.bootstrap import open_catalog, settings_of
     from server.config.machine import Machine, current_places, state_home
-    from server.evals.catalog_lint import lint_catalog
+    from server.evals.lint.catalog_lint import lint_catalog
     from server.hosting.usage import read_counts, usage_file
 
     machine = Machine(current_places())

@@ -54,6 +54,6 @@ def triggers(  # noqa: PLR0913 - one parameter for each flag
 
     The exit code is 1 if a limit is exceeded, or if the numbers carry no verdict.
     """
-    from server.cli.trigger_modes import run_triggers
+    from server.cli.evals.trigger_modes import run_triggers
 
     run_triggers(locals())

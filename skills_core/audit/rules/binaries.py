@@ -6,14 +6,14 @@ import io
 import zipfile
 from typing import TYPE_CHECKING
 
-from skills_core.audit.file_types import FileType, type_of, types_of_suffix
 from skills_core.audit.finding import Severity
 from skills_core.audit.rule import Hit, Rule
+from skills_core.audit.skill.file_types import FileType, type_of, types_of_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from skills_core.audit.skill_under_audit import AuditedFile, SkillUnderAudit
+    from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
 
 __all__ = ["RULES"]
 

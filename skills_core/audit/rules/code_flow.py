@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from skills_core.audit.context import severity_at
 from skills_core.audit.finding import Severity
-from skills_core.audit.network import command_sends, sends
 from skills_core.audit.rule import Hit, Rule
+from skills_core.audit.skill.network import command_sends, sends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from skills_core.audit.code_units import CodeUnit
-    from skills_core.audit.python_code import PythonCode
-    from skills_core.audit.skill_under_audit import AuditedFile, SkillUnderAudit
+    from skills_core.audit.code.code_units import CodeUnit
+    from skills_core.audit.code.python_code import PythonCode
+    from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
 
 __all__ = ["RULES"]
 

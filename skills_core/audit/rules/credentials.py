@@ -10,21 +10,21 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skills_core.audit.code_units import Language
+from skills_core.audit.code.code_units import Language
+from skills_core.audit.code.file_access import read_words, reads_of
+from skills_core.audit.code.paths import normal_path
 from skills_core.audit.context import severity_at
-from skills_core.audit.file_access import read_words, reads_of
 from skills_core.audit.finding import Severity
-from skills_core.audit.network import command_sends, units_with_senders
-from skills_core.audit.paths import normal_path
 from skills_core.audit.rule import Hit, Rule
+from skills_core.audit.skill.network import command_sends, units_with_senders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from skills_core.audit.code_units import CodeUnit
-    from skills_core.audit.python_code import PythonCode
-    from skills_core.audit.shell_code import Pipeline
-    from skills_core.audit.skill_under_audit import SkillUnderAudit
+    from skills_core.audit.code.code_units import CodeUnit
+    from skills_core.audit.code.python_code import PythonCode
+    from skills_core.audit.code.shell_code import Pipeline
+    from skills_core.audit.skill.skill_under_audit import SkillUnderAudit
 
 __all__ = ["RULES"]
 

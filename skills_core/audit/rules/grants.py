@@ -12,7 +12,7 @@ from skills_core.mentions.tools import capabilities_of, mentioned_tools
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skills_core.audit.skill_under_audit import SkillUnderAudit
+    from skills_core.audit.skill.skill_under_audit import SkillUnderAudit
 
 __all__ = ["RULES"]
 

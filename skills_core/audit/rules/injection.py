@@ -13,7 +13,7 @@ from skills_core.audit.search import find, is_found
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skills_core.audit.skill_under_audit import SkillUnderAudit
+    from skills_core.audit.skill.skill_under_audit import SkillUnderAudit
 
 __all__ = ["RULES"]
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from skills_core.audit.context import severity_at
 from skills_core.audit.finding import Severity
-from skills_core.audit.package_names import Package, packages_of_command, packages_of_manifests
-from skills_core.audit.popular_packages import imitated
 from skills_core.audit.rule import Hit, Rule
+from skills_core.audit.skill.package_names import Package, packages_of_command, packages_of_manifests
+from skills_core.audit.skill.popular_packages import imitated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skills_core.audit.shell_code import Command
-    from skills_core.audit.skill_under_audit import AuditedFile, SkillUnderAudit
+    from skills_core.audit.code.shell_code import Command
+    from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
 
 __all__ = ["RULES"]
 

@@ -8,13 +8,13 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from skills_core.audit.finding import Severity
-from skills_core.audit.links import links_of, named_files, resolve
 from skills_core.audit.rule import Hit, Rule
+from skills_core.audit.skill.links import links_of, named_files, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skills_core.audit.skill_under_audit import AuditedFile, SkillUnderAudit
+    from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
 
 __all__ = ["RULES"]
 

@@ -14,7 +14,7 @@ from skills_core.audit.search import find
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skills_core.audit.skill_under_audit import AuditedFile, SkillUnderAudit
+    from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
 
 __all__ = ["RULES"]
 

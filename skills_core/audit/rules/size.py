@@ -10,7 +10,7 @@ from skills_core.audit.rule import Hit, Rule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skills_core.audit.skill_under_audit import SkillUnderAudit
+    from skills_core.audit.skill.skill_under_audit import SkillUnderAudit
 
 __all__ = ["MAX_LINES", "MAX_TOKENS", "RULES", "estimated_tokens"]
 

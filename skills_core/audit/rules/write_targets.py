@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from skills_core.audit.code_units import Language
+from skills_core.audit.code.code_units import Language
+from skills_core.audit.code.file_access import writes_of
+from skills_core.audit.code.python_code import UNKNOWN
 from skills_core.audit.context import severity_at
-from skills_core.audit.file_access import writes_of
 from skills_core.audit.finding import Severity
-from skills_core.audit.python_code import UNKNOWN
 from skills_core.audit.rule import Hit, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skills_core.audit.code_units import CodeUnit
-    from skills_core.audit.shell_code import Command
-    from skills_core.audit.skill_under_audit import SkillUnderAudit
+    from skills_core.audit.code.code_units import CodeUnit
+    from skills_core.audit.code.shell_code import Command
+    from skills_core.audit.skill.skill_under_audit import SkillUnderAudit
 
 __all__ = ["RULES"]
 

@@ -15,7 +15,7 @@ from skills_core.errors import SkillsError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from skills_core.evals.queries import Query
+    from skills_core.evals.triggers.queries import Query
 
 __all__ = ["SEALED_SHARE", "TRAIN_SHARE", "Part", "SplitError", "split_queries"]
 

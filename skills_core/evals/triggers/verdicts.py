@@ -13,7 +13,7 @@ from skills_core.evals.triggers.outcomes import FAULTS, Outcome
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skills_core.evals.queries import Query
+    from skills_core.evals.triggers.queries import Query
 
 __all__ = ["MAX_FAULTS", "Comparison", "QueryResult", "Rate", "SetResult", "compare", "is_settled", "passes"]
 

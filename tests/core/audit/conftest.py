@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skills_core.audit.engine import audit
-from skills_core.audit.skill_under_audit import AuditedFile, SkillUnderAudit
+from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from skills_core.audit.engine import MAX_ALIKE, audit
 from skills_core.audit.finding import Severity
 from skills_core.audit.registry import RULES
 from skills_core.audit.rule import Hit, Rule
-from skills_core.audit.skill_under_audit import AuditedFile, SkillUnderAudit
+from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skills_core.audit.file_types import FileType, type_of
-from skills_core.audit.package_names import Ecosystem
-from skills_core.audit.popular_packages import imitated
 from skills_core.audit.rules.name_twins import skeleton
-from skills_core.audit.skill_under_audit import AuditedFile
+from skills_core.audit.skill.file_types import FileType, type_of
+from skills_core.audit.skill.package_names import Ecosystem
+from skills_core.audit.skill.popular_packages import imitated
+from skills_core.audit.skill.skill_under_audit import AuditedFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable

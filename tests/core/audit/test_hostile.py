@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skills_core.audit import read
 from skills_core.audit.engine import audit
-from skills_core.audit.read import read_file_of_skill, read_folder
-from skills_core.audit.skill_under_audit import AuditedFile, SkillUnderAudit
+from skills_core.audit.skill import read
+from skills_core.audit.skill.read import read_file_of_skill, read_folder
+from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
 from tests.permissions import CAN_BE_BOUND, bound_by_permissions
 
 if TYPE_CHECKING:

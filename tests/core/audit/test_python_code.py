@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from skills_core.audit.python_code import UNKNOWN, PythonCode, parsed_python
+from skills_core.audit.code.python_code import UNKNOWN, PythonCode, parsed_python
 
 
 def parsed(text: str) -> PythonCode:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from skills_core import Skill
     from skills_core.audit.finding import Finding
-    from skills_core.audit.skill_under_audit import SkillUnderAudit
+    from skills_core.audit.skill.skill_under_audit import SkillUnderAudit
 
     WriteSkill = Callable[..., Path]
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from skills_core.audit.shell_code import pipelines_in
+from skills_core.audit.code.shell_code import pipelines_in
 
 
 def commands(text: str) -> list[list[list[str]]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from skills_core.evals.cases import Assertion, EvalCase
-from skills_core.evals.results import Arm, AssertionResult, EvalOutcome, EvalRun, EvalStatus, RunKey
+from skills_core.evals.grading.cases import Assertion, EvalCase
+from skills_core.evals.grading.results import Arm, AssertionResult, EvalOutcome, EvalRun, EvalStatus, RunKey
 
 
 def case_of(name: str = "one", assertions: Sequence[str] = ("a",)) -> EvalCase:

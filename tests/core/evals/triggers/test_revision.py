@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.evals.queries import Query
 from skills_core.evals.triggers.outcomes import Outcome
+from skills_core.evals.triggers.queries import Query
 from skills_core.evals.triggers.revision import (
     INSTRUCTIONS,
     Attempt,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from skills_core.evals.queries import Query
+from skills_core.evals.triggers.queries import Query
 from skills_core.evals.triggers.split import Part, SplitError, split_queries
 
 

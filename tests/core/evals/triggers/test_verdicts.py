@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from skills_core.evals.queries import Query
 from skills_core.evals.triggers.outcomes import Outcome
+from skills_core.evals.triggers.queries import Query
 from skills_core.evals.triggers.rounds import Round, best_round, decide
 from skills_core.evals.triggers.verdicts import QueryResult, SetResult, compare, is_settled
 

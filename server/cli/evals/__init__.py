@@ -1,0 +1,1 @@
+"""What the commands `eval`, `triggers` and `lint` do and print."""

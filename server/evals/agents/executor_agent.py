@@ -1,0 +1,180 @@
+"""Our own executor as the agent under test: it answers with a model, and activates skills of the catalog."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import anyio.to_thread
+
+from server.config.machine import current_environment
+from server.evals.agents.tested_agent import AgentUnavailableError
+from skills_core.evals.agents.transcript import Transcript
+from skills_core.evals.triggers.outcomes import AgentRun
+from skills_core.guard import Guard, rules_of
+from skills_core.library import load_catalog
+from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
+from skills_core.run.limits import RunLimits
+from skills_core.run.outcome import CallDecision, RunProblem, RunStatus
+from skills_core.run.ports import MemoryJournal, NoUser
+from skills_core.run.recipient import recipient_for
+from skills_core.run.run_skills import Offer, RunSkills
+from skills_core.run.tools.activate_skill import ACTIVATE, activate_skill_tool, activation_of_call
+from skills_core.run.tools.allowed_tools import AllowedTools
+from skills_core.run.tools.gate import ToolGate
+from skills_core.run.tools.skill_files import read_skill_file_tool
+from skills_core.single_skill import parse_skill
+from skills_core.skill import Skill, SkillContent, State
+from skills_core.sources import Source, explicit_sources
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pydantic_ai.models import Model
+
+    from server.evals.skills.skill_copies import SkillCopy
+    from skills_core.catalog import Catalog
+    from skills_core.run.outcome import RunOutcome, ToolCall
+
+__all__ = ["EXECUTOR", "ExecutorAgent"]
+
+EXECUTOR: Final = "skillserve"
+"""The name of this agent."""
+
+_PERFORMED: Final = """\
+---
+name: skillserve-user-request
+description: Answers the user.
+---
+Do what the user's message asks, as an assistant with the tools and skills that you have.
+"""
+
+_LIMITS: Final = (RunProblem.TURN_LIMIT, RunProblem.CALL_LIMIT, RunProblem.TOKEN_LIMIT, RunProblem.OUTPUT_CUT)
+# A model that came so far without the skill has decided to work without it.
+
+_REFUSED: Final = (CallDecision.DENIED, CallDecision.DECLINED, CallDecision.NOT_PERMITTED, CallDecision.NOBODY_TO_ASK)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorAgent:
+    """The executor with a model; all skills of the catalog are offered by `activate_skill`."""
+
+    model: Model
+    model_name: str
+    seconds: float
+    max_calls: int
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """What makes runs of this agent comparable."""
+        return {"agent": EXECUTOR, "version": "", "command": "", "model": self.model_name, "via": "activate_skill"}
+
+    @property
+    def installed(self) -> bool:
+        """No: this agent lists no folder."""
+        return False
+
+    async def run(
+        self, prompt: str, skills: Sequence[SkillCopy], log: Path, is_decided: Callable[[Transcript], bool]
+    ) -> AgentRun:
+        """Perform the query as a message of the user."""
+        with TemporaryDirectory(prefix="skillserve-run-", ignore_cleanup_errors=True) as folder:
+            catalog = await anyio.to_thread.run_sync(_load, Path(folder), skills)
+            run, calls = await self._perform(prompt, catalog, is_decided)
+        await anyio.to_thread.run_sync(_write_log, log, calls, run.transcript)
+        return run
+
+    async def _perform(
+        self, prompt: str, catalog: Catalog, is_decided: Callable[[Transcript], bool]
+    ) -> tuple[AgentRun, list[ToolCall]]:
+        performed = _skill_of(_PERFORMED)
+        offers = {skill.key: Offer(skill.digest, skill) for skill in catalog.offered}
+        skills = RunSkills(performed, (), offers)
+        tools = [read_skill_file_tool(skills)]
+        tools.append(activate_skill_tool(skills, lambda: recipient_for(tools)))
+        limits = RunLimits(turns=self.max_calls + 1, calls=self.max_calls, seconds=self.seconds)
+        permits = AllowedTools(performed.frontmatter.allowed_tools)
+        journal = MemoryJournal("trigger")
+        guard = Guard(rules_of(catalog.offered))
+        gate = ToolGate(tools, permits, guard, NoUser(), limits, run_id=journal.run_id)
+        context = RunContext(
+            model=self.model, model_name=self.model_name, gate=gate, journal=journal, limits=limits, skills=skills
+        )
+        started = anyio.current_time()
+        outcome, executor = None, SkillExecutor(RunRequest(performed, {}, prompt), context)
+        async with anyio.create_task_group() as tasks:
+
+            async def perform() -> None:
+                nonlocal outcome
+                outcome = await executor.run()
+                tasks.cancel_scope.cancel()
+
+            async def end_when_decided() -> None:
+                # An activation is noted by the run itself, between two requests to the model.
+                while not is_decided(_transcript(skills, None)):  # noqa: ASYNC110 - the run has no event for it
+                    await anyio.sleep(0.02)
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(perform)
+            tasks.start_soon(end_when_decided)
+        seconds = anyio.current_time() - started
+        transcript = _transcript(skills, outcome)
+        timed_out = outcome is not None and outcome.problem is RunProblem.TIME_LIMIT
+        stopped = outcome is None
+        run = AgentRun(transcript=transcript, timed_out=timed_out, stopped=stopped, seconds=seconds)
+        return run, list(outcome.tool_calls) if outcome is not None else []
+
+
+def _transcript(skills: RunSkills, outcome: RunOutcome | None) -> Transcript:
+    """Return the record of a run, while it goes on without its outcome."""
+    loaded = tuple(skill.content.name for skill in skills.loaded if skill is not skills.performed)
+    record = Transcript(loaded=loaded, recognized=True)
+    if outcome is None:
+        return record
+    calls = outcome.tool_calls
+    wanted = [(activation_of_call(call.arguments)[0], call.decision) for call in calls if call.tool == ACTIVATE]
+    broken = outcome.status is not RunStatus.COMPLETED and outcome.problem not in _LIMITS
+    usage = outcome.usage
+    return replace(
+        record,
+        denied=tuple(dict.fromkeys(name for name, decision in wanted if decision in _REFUSED)),
+        failed=tuple(dict.fromkeys(name for name, decision in wanted if decision is CallDecision.FAILED)),
+        tool_calls=len(calls),
+        total_tokens=usage.input_tokens + usage.output_tokens,
+        text=outcome.output,
+        is_error=broken and outcome.problem is not RunProblem.TIME_LIMIT,
+        error=outcome.message if broken else "",
+        finished=True,
+    )
+
+
+def _load(folder: Path, skills: Sequence[SkillCopy]) -> Catalog:
+    for skill in skills:
+        skill.write(folder)
+    catalog = load_catalog(explicit_sources([folder]), current_environment())
+    if skills[0].name not in {skill.content.name for skill in catalog.offered}:
+        raise AgentUnavailableError(
+            f"the skill {skills[0].name} is not offered to models: `skillserve status` on its folder says why"
+        )
+    return catalog
+
+
+def _skill_of(text: str) -> Skill:
+    instructions = parse_skill(text, "SKILL.md")
+    content = SkillContent(instructions.name, instructions, {}, None)
+    return Skill(content, Source(Path()), instructions.name, instructions.name, State.ACTIVE)
+
+
+def _write_log(log: Path, calls: Sequence[ToolCall], transcript: Transcript) -> None:
+    lines: list[object] = [
+        {"tool": call.tool, "arguments": dict(call.arguments), "decision": call.decision.value} for call in calls
+    ]
+    lines.append({"loaded": list(transcript.loaded), "text": transcript.text, "error": transcript.error})
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(OSError):
+        log.write_text("".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines), encoding="utf-8")

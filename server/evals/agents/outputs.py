@@ -1,0 +1,103 @@
+"""Take the outputs of an agent over into the folder of its run.
+
+An agent may have left anything: links, pipes, folders without end. Only regular files below the scratch folder are
+copied, without following a link, and within limits.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from server.evals.errors import EvalError
+from skills_core.disk.files import Location, Reader
+from skills_core.disk.removal import remove_tree
+from skills_core.disk.writing import write_file
+from skills_core.errors import FileRefusedError
+from skills_core.system_faults import system_message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from server.evals.agents.scratch import RunScratch
+
+__all__ = ["publish_outputs", "stray_files"]
+
+_MAX_FILES: Final = 10_000
+_MAX_BYTES: Final = 1024**3
+_MAX_DEPTH: Final = 64
+_MAX_STRAY: Final = 10
+
+
+class _File(NamedTuple):
+    path: str
+    mode: int
+
+
+def publish_outputs(scratch: RunScratch, folder: Path) -> None:
+    """Replace `outputs` in the folder of a run with the agent's outputs.
+
+    Raises:
+        EvalError: they cannot be copied, or are too many or too large.
+    """
+    half, target = folder / ".outputs.part", folder / "outputs"
+    remove_tree(half)
+    half.mkdir(parents=True)
+    place = scratch.outputs.relative_to(scratch.root).as_posix()
+    left = _MAX_BYTES
+    try:
+        with Reader() as reader:
+            for file in _files(reader, scratch.root, place):
+                raw, _ = reader.read(Location(scratch.root, file.path), left)
+                left -= len(raw)
+                write_file(Location(half, file.path.removeprefix(f"{place}/")), raw, file.mode)
+    except FileRefusedError as error:
+        raise EvalError(f"the outputs cannot be copied: {error}") from None
+    except OSError as error:
+        raise EvalError(f"the outputs cannot be copied: {system_message(error)}") from None
+    finally:
+        remove_tree(target)
+        half.replace(target)
+
+
+def stray_files(scratch: RunScratch) -> list[str]:
+    """Return files that the agent has written to its workspace, but not to `outputs`."""
+    place = scratch.workspace.relative_to(scratch.root).as_posix()
+    given = {path.relative_to(scratch.root).as_posix() for path in scratch.files}
+    outputs = f"{scratch.outputs.relative_to(scratch.root).as_posix()}/"
+    found: list[str] = []
+    try:
+        with Reader() as reader:
+            for file in _files(reader, scratch.root, place):
+                name = file.path.removeprefix(f"{place}/")
+                if file.path not in given and not file.path.startswith(outputs) and not name.startswith("."):
+                    found.append(name)
+    except (OSError, EvalError):
+        pass  # a remark is not worth an error
+    return sorted(found)[:_MAX_STRAY]
+
+
+def _files(reader: Reader, root: Path, folder: str) -> Iterator[_File]:
+    """Yield the regular files below a folder; links and special files stay out.
+
+    Raises:
+        OSError: a folder cannot be read, or is a link.
+        EvalError: there are too many files or levels.
+    """
+    waiting, count = deque([folder]), 0
+    while waiting:
+        above = waiting.popleft()
+        if above.count("/") - folder.count("/") > _MAX_DEPTH:
+            raise EvalError(f"the outputs have folders more than {_MAX_DEPTH} levels deep")
+        with reader.entries(Location(root, above)) as entries:
+            listed = sorted((entry.name, entry.stat(follow_symlinks=False).st_mode) for entry in entries)
+        for name, mode in listed:
+            if stat.S_ISDIR(mode):
+                waiting.append(f"{above}/{name}")
+            elif stat.S_ISREG(mode):
+                count += 1
+                if count > _MAX_FILES:
+                    raise EvalError(f"the outputs have more than {_MAX_FILES} files")
+                yield _File(f"{above}/{name}", mode & 0o777)

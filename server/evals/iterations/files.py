@@ -1,0 +1,124 @@
+"""The files of an eval: `<workspace>/iteration-N/`, each written atomically, and read as if anything might be damaged.
+
+An iteration belongs to the identity in its `config.json`: the digests of skill, baseline and evals, the agent and the
+number of runs. A second call with the same identity continues it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from server.evals.errors import EvalError
+from skills_core.disk.bounded import read_bounded
+from skills_core.disk.files import Location
+from skills_core.disk.locks import try_lock
+from skills_core.disk.writing import write_file
+from skills_core.errors import FileRefusedError
+from skills_core.evals.grading.results import EvalRun, EvalStatus, grading_from_json, outcome_from_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from skills_core.evals.grading.cases import EvalCase
+    from skills_core.evals.grading.results import RunKey
+
+__all__ = ["CONFIG", "Iteration", "iterations_of", "locked"]
+
+CONFIG: Final = "config.json"
+_NUMBERED: Final = re.compile(r"iteration-([1-9]\d{0,8})")
+_MAX_FILE: Final = 64 * 1024 * 1024
+
+
+class Iteration:
+    """One iteration of a workspace; nothing is created before the first write."""
+
+    def __init__(self, workspace: Path, number: int, runs: int) -> None:
+        """Use the folder with this number; each case has `runs` runs in each arm."""
+        self.workspace = workspace
+        self.number = number
+        self.runs = runs
+        self.path = workspace / f"iteration-{number}"
+
+    def folder(self, key: RunKey) -> Path:
+        """Return the folder of a run."""
+        return self.path / key.path(self.runs)
+
+    def write(self, relative: str, value: object) -> None:
+        """Write a JSON file.
+
+        Raises:
+            FileRefusedError: the path contains a link, or cannot be written.
+        """
+        text = json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
+        self.write_text(relative, f"{text}\n")
+
+    def write_text(self, relative: str, text: str) -> None:
+        """Write a text file; see `write`."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_file(Location(self.path, relative), text.encode("utf-8", "backslashreplace"))
+
+    def read(self, relative: str) -> Any:  # noqa: ANN401 - any JSON value
+        """Return the value of a JSON file; None if it is missing or damaged."""
+        raw = self.read_bytes(relative)
+        with suppress(ValueError, RecursionError):
+            return None if raw is None else json.loads(raw.decode("utf-8-sig"))
+        return None
+
+    def read_bytes(self, relative: str) -> bytes | None:
+        """Return the content of a file; None if it cannot be read."""
+        with suppress(FileRefusedError):
+            return read_bounded(self.path / relative, _MAX_FILE)
+        return None
+
+    def run(self, key: RunKey, case: EvalCase) -> EvalRun | None:
+        """Return a run from its files; None if it has not ended."""
+        place = key.path(self.runs)
+        outcome = outcome_from_json(self.read(f"{place}/outcome.json"), self.read(f"{place}/timing.json"))
+        if outcome is None:
+            return None
+        results = grading_from_json(self.read(f"{place}/grading.json")) if outcome.status is EvalStatus.DONE else None
+        # A changed assertion, or a file of another tool, is no grading of this case.
+        if results is not None and [each.text for each in results] != [each.text for each in case.assertions]:
+            results = None
+        return EvalRun(key, case, outcome, results)
+
+    def is_of(self, identity: Mapping[str, object]) -> bool:
+        """Tell whether the iteration was started with this identity."""
+        config = self.read(CONFIG)
+        return isinstance(config, dict) and config.get("identity") == identity
+
+
+def iterations_of(workspace: Path, runs: int) -> Sequence[Iteration]:
+    """Return the iterations of a workspace, latest first."""
+    numbers: list[int] = []
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(workspace) as entries:
+        for entry in entries:
+            found = _NUMBERED.fullmatch(entry.name)
+            if found and entry.is_dir(follow_symlinks=False):
+                numbers.append(int(found[1]))
+    return [Iteration(workspace, number, runs) for number in sorted(numbers, reverse=True)]
+
+
+@contextmanager
+def locked(workspace: Path) -> Iterator[None]:
+    """Hold the lock of a workspace; a killed process loses it.
+
+    Raises:
+        EvalError: another process evaluates there, or the folder cannot be written.
+    """
+    try:
+        workspace.mkdir(parents=True, exist_ok=True)
+        file = (workspace / ".lock").open("a+b")
+    except OSError as error:
+        raise EvalError(f"{workspace}: cannot be written: {error.strerror}; name another --workspace") from None
+    with file:
+        try:
+            try_lock(file.fileno())
+        except OSError:
+            raise EvalError(f"{workspace}: another eval works here; wait for it, or name another --workspace") from None
+        yield

@@ -1,0 +1,111 @@
+"""Grade a finished run: assertions with a command by the command, all others by a model that quotes its evidence."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import anyio.to_thread
+
+from server.evals.errors import EvalError
+from server.evals.iterations.checks import CheckPlace, run_check
+from skills_core.disk.files import Location, Reader
+from skills_core.disk.names import is_ignored
+from skills_core.errors import FileRefusedError
+from skills_core.evals.grading.judging import assertions_for_judge, judge
+from skills_core.evals.grading.material import Material, OutputFile, transcript_text
+from skills_core.run.models import connected
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pydantic_ai.models import Model
+
+    from skills_core.evals.grading.cases import EvalCase
+    from skills_core.evals.grading.results import AssertionResult
+
+__all__ = ["Grader", "final_material", "read_material"]
+
+_MAX_FILES: Final = 2000
+_MAX_READ: Final = 2_000_000
+_MAX_TRANSCRIPT: Final = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Grader:
+    """Grades runs; `model` is None if commands decide all assertions. Checks find the eval files in `evals`."""
+
+    model: Model | None
+    evals: Path
+
+    async def grade(self, case: EvalCase, folder: Path) -> tuple[list[AssertionResult], tuple[str, ...]]:
+        """Return the results of a case's assertions about the run in `folder`, and the judge's notes.
+
+        Raises:
+            CheckError: a check could not decide.
+            NoAnswerError: the judge gave no usable answer.
+            EvalError: the run left nothing to grade.
+        """
+        if not (folder / "outputs").is_dir() or not (folder / "transcript.jsonl").is_file():
+            raise EvalError("the outputs or the transcript of the run are missing")
+        place = CheckPlace(folder, self.evals)
+        results = {each.text: await run_check(each, place) for each in case.assertions if each.check is not None}
+        notes: tuple[str, ...] = ()
+        if judged := assertions_for_judge(case):
+            material = await anyio.to_thread.run_sync(partial(read_material, folder, case))
+            if material.is_empty:
+                raise EvalError("the run left neither outputs nor a transcript, so there is nothing to judge")
+            if self.model is None:
+                raise EvalError("assertions without a check need a judge; set --judge-model or --model")
+            async with connected(self.model):
+                judgement = await judge(self.model, case, judged, material)
+            results |= {each.text: each for each in judgement.results}
+            notes = judgement.notes
+        return [results[each.text] for each in case.assertions], notes
+
+
+def read_material(folder: Path, case: EvalCase) -> Material:
+    """Return the outputs and the transcript in the folder of a run."""
+    given = (case.prompt, case.expected_output, *(each.text for each in case.assertions))
+    transcript = _bounded(folder / "transcript.jsonl").splitlines()
+    return Material(tuple(_files(folder / "outputs")), transcript_text(transcript), given)
+
+
+def final_material(folder: Path) -> Material:
+    """Return what a user would get of a run: the outputs, and the answer, but not how it was made."""
+    return Material(tuple(_files(folder / "outputs")), _bounded(folder / "answer.txt"))
+
+
+def _files(outputs: Path) -> Iterator[OutputFile]:
+    left = _MAX_FILES
+    with Reader() as reader:
+        for parent, folders, names in os.walk(outputs):
+            folders[:] = sorted(each for each in folders if not is_ignored(each))
+            for name in sorted(names):
+                path = os.path.relpath(os.path.join(parent, name), outputs).replace(os.sep, "/")  # noqa: PTH118
+                try:
+                    raw, fingerprint = reader.read(Location(outputs, path))
+                except FileRefusedError:
+                    continue
+                yield OutputFile(path, fingerprint.size, _text_of(raw))
+                left -= 1
+                if left == 0:
+                    return
+
+
+def _text_of(raw: bytes) -> str | None:
+    """Return the text of a file; None for a binary or very long one."""
+    if len(raw) > _MAX_READ or b"\0" in raw:
+        return None
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+
+
+def _bounded(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(_MAX_TRANSCRIPT).decode("utf-8", "replace")

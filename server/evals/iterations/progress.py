@@ -1,0 +1,84 @@
+"""Show the progress of an eval on stderr: a bar on a terminal, else a line for each run that has ended."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rich.progress import Progress, TaskID
+
+    from server.evals.iterations.runner import ProgressListener
+    from skills_core.evals.grading.results import EvalRun, RunKey
+
+__all__ = ["showing_progress"]
+
+
+def _line(run: EvalRun) -> str:
+    seconds = run.outcome.duration_ms / 1000
+    tokens = "" if run.outcome.total_tokens is None else f", {run.outcome.total_tokens:,} tokens"
+    if run.problem:
+        said = f"{run.outcome.status}: {run.problem}" if run.outcome.error else f"not graded: {run.problem}"
+    elif run.results:
+        said = f"{sum(each.passed for each in run.results)} of {len(run.results)} assertions pass"
+    else:
+        said = "done, without assertions"
+    return f"{run.key}: {said} ({seconds:.1f} s{tokens})"
+
+
+class _Lines:
+    """Prints a line for each run that has ended."""
+
+    def __init__(self, total: int, show: Callable[[str], None]) -> None:
+        self._total = total
+        self._count = 0
+        self._show = show
+
+    def started(self, key: RunKey) -> None:
+        del key
+
+    def ended(self, run: EvalRun) -> None:
+        self._count += 1
+        self._show(f"[{self._count}/{self._total}] {_line(run)}")
+
+
+class _Bar:
+    """Moves a bar, and prints a line above it for each run that has ended."""
+
+    def __init__(self, progress: Progress, task: TaskID) -> None:
+        self._progress = progress
+        self._task = task
+        self._running: list[str] = []
+
+    def started(self, key: RunKey) -> None:
+        self._running.append(str(key))
+        self._update(0)
+
+    def ended(self, run: EvalRun) -> None:
+        from rich.text import Text
+
+        self._running.remove(str(run.key))
+        with suppress(OSError):
+            self._progress.console.print(Text(_line(run)))
+        self._update(1)
+
+    def _update(self, advance: int) -> None:
+        with suppress(OSError):
+            self._progress.update(self._task, advance=advance, description=", ".join(self._running)[:60])
+
+
+@contextmanager
+def showing_progress(total: int, show: Callable[[str], None]) -> Iterator[ProgressListener]:
+    """Yield the listener for an eval with `total` runs to do; `show` prints a line."""
+    if not sys.stderr.isatty() or not total:
+        yield _Lines(total, show)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=Console(stderr=True, highlight=False)) as progress:
+        yield _Bar(progress, progress.add_task("", total=total))

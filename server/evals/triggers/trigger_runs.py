@@ -1,0 +1,170 @@
+"""Run queries several times and collect the outcomes, with runs that were done before taken from the journal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import anyio
+
+from server.evals.skills.skill_copies import digest_of
+from skills_core.errors import SkillsError
+from skills_core.evals.triggers.outcomes import FAULTS, Outcome, is_decided, outcome_of
+from skills_core.evals.triggers.verdicts import MAX_FAULTS, QueryResult, SetResult, is_settled
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from server.evals.agents.tested_agent import TestedAgent
+    from server.evals.skills.skill_copies import SkillCopy
+    from server.evals.triggers.journal import Journal
+    from skills_core.evals.triggers.queries import Query
+    from skills_core.format.yaml12 import JsonValue
+
+__all__ = ["CanaryError", "RunLimitsOfTest", "TriggerRunner", "canary_query"]
+
+
+class CanaryError(SkillsError):
+    """The agent did not load the skill although it was told to, so that no outcome would mean anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimitsOfTest:
+    """How often a query is run, from which share on it triggers, and how many runs there are at once."""
+
+    runs: int = 3
+    threshold: float = 0.5
+    jobs: int = 4
+    max_calls: int = 20
+
+
+def canary_query(name: str) -> str:
+    """Return the query that every agent that has the skill answers by loading it."""
+    return (
+        f"Use the skill {name}: load its instructions before anything else, then say in one sentence what they are for."
+    )
+
+
+def _first(group: BaseExceptionGroup[SkillsError]) -> SkillsError:
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    assert isinstance(found, SkillsError)  # noqa: S101 - as the caller has selected
+    return found
+
+
+@dataclass(slots=True)
+class TriggerRunner:
+    """Runs queries with one agent; `rivals` are the other skills that the agent has."""
+
+    agent: TestedAgent
+    rivals: Sequence[SkillCopy]
+    limits: RunLimitsOfTest
+    journal: Journal
+    folder: Path
+    report: Callable[[str], Awaitable[None]]
+    spent: int = 0
+    """Runs of the agent that this process has made."""
+    tokens: int = 0
+    seconds: float = 0.0
+    reasons: dict[str, int] = field(default_factory=dict)
+    """Reasons of errors, denials and timeouts with their numbers."""
+
+    async def check(self, skill: SkillCopy) -> None:
+        """Run the canary: a query that names the skill.
+
+        Raises:
+            CanaryError: the agent does not load the skill.
+            AgentUnavailableError: the agent cannot be started.
+        """
+        query = canary_query(skill.name)
+        outcome, reason = await self._run(skill, query, 0)
+        if outcome is not Outcome.LOADED:
+            said = f": {reason}" if reason else ""
+            raise CanaryError(
+                f"the agent did not load {skill.name} when it was told to ({outcome.value}{said}), so no outcome of a "
+                f"query would mean anything. Its output is in {self._log(self._key(skill, query, 0))}"
+            )
+
+    async def measure(self, skill: SkillCopy, queries: Sequence[Query], label: str) -> SetResult:
+        """Run all queries with this description; stop early where too many errors leave no verdict.
+
+        Raises:
+            AgentUnavailableError: the agent cannot be started.
+        """
+        outcomes: dict[str, list[Outcome]] = {query.id: [] for query in queries}
+        most = len(queries) * self.limits.runs * MAX_FAULTS
+        at_once, done = anyio.CapacityLimiter(self.limits.jobs), 0
+
+        def is_hopeless() -> bool:
+            return sum(outcome in FAULTS for each in outcomes.values() for outcome in each) > most
+
+        async def run_query(query: Query) -> None:
+            nonlocal done
+            found = outcomes[query.id]
+            async with at_once:
+                while not is_settled(found, self.limits.runs, self.limits.threshold) and not is_hopeless():
+                    outcome, _ = await self._run(skill, query.query, len(found) + 1)
+                    found.append(outcome)
+            done += 1
+            said = " ".join(outcome.value for outcome in found) or "not run"
+            await self.report(f"{label}: {done} of {len(queries)}: query {query.id}: {said}")
+
+        try:
+            async with anyio.create_task_group() as tasks:
+                for query in queries:
+                    tasks.start_soon(run_query, query)
+        except* SkillsError as failed:
+            # Each task fails for the same reason.
+            raise _first(failed) from None
+        threshold = self.limits.threshold
+        return SetResult(tuple(QueryResult(query, tuple(outcomes[query.id]), threshold) for query in queries))
+
+    async def _run(self, skill: SkillCopy, query: str, number: int) -> tuple[Outcome, str]:
+        key = self._key(skill, query, number)
+        record = self.journal.find(key)
+        # Errors are run again: what caused them may have ended.
+        if (
+            record is None
+            or record["outcome"] in [outcome.value for outcome in FAULTS]
+            or (number == 0 and record["outcome"] != Outcome.LOADED.value)
+        ):
+            record = await self._run_agent(key, skill, query, number)
+        outcome, reason = Outcome(str(record["outcome"])), str(record["reason"] or "")
+        if reason:
+            self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        return outcome, reason
+
+    async def _run_agent(self, key: str, skill: SkillCopy, query: str, number: int) -> Mapping[str, JsonValue]:
+        name, calls = skill.name, self.limits.max_calls
+        run = await self.agent.run(
+            query, [skill, *self.rivals], self._log(key), lambda transcript: is_decided(transcript, name, calls)
+        )
+        outcome, reason = outcome_of(run, name, installed=self.agent.installed)
+        record: dict[str, JsonValue] = {
+            "query": query,
+            "run": number,
+            "skill": skill.digest,
+            "outcome": outcome.value,
+            "reason": reason or None,
+            "other_skills": [each for each in run.transcript.loaded if each != name],
+            "seconds": round(run.seconds, 3),
+            "total_tokens": run.transcript.total_tokens,
+            "tool_calls": run.transcript.tool_calls,
+            "stopped_early": run.stopped,
+        }
+        self.spent += 1
+        self.seconds += run.seconds
+        self.tokens += run.transcript.total_tokens or 0
+        self.journal.add(key, record)
+        return record
+
+    def _key(self, skill: SkillCopy, query: str, number: int) -> str:
+        """Return a key of everything that a run depends on."""
+        agent = sorted(self.agent.identity.items())
+        others = [rival.digest for rival in self.rivals]
+        return digest_of(skill.digest, *others, *agent, self.limits.max_calls, query, number)[:32]
+
+    def _log(self, key: str) -> Path:
+        return self.folder / "transcripts" / f"{key}.jsonl"

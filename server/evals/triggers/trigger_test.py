@@ -1,0 +1,270 @@
+"""A trigger test with an agent: its folder, its results on disk, and how it continues after it was killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from server.evals.skills.skill_copies import digest_of
+from server.evals.triggers.description_model import MAX_REQUESTS
+from server.evals.triggers.description_rounds import Optimization, OptimizationState
+from server.evals.triggers.journal import Journal
+from server.evals.triggers.trigger_runs import RunLimitsOfTest, TriggerRunner
+from skills_core.evals.triggers.results import (
+    comparison_object,
+    decision_object,
+    query_object,
+    round_object,
+    summary_object,
+)
+from skills_core.evals.triggers.rounds import best_round
+from skills_core.evals.triggers.split import Part
+from skills_core.evals.triggers.verdicts import SetResult, compare
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from pydantic_ai.models import Model
+
+    from server.evals.agents.tested_agent import TestedAgent
+    from server.evals.skills.skill_copies import SkillCopy
+    from skills_core.evals.triggers.queries import Query
+    from skills_core.format.yaml12 import JsonValue
+
+__all__ = ["TestPlan", "TriggerTest", "last_results", "planned_costs", "test_folder"]
+
+_NUMBERED: Final = re.compile(r"triggers-([1-9]\d{0,5})")
+RESULTS: Final = "results.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestPlan:
+    """What a test does. With `parts` it optimizes the description, otherwise it measures `queries`."""
+
+    skill: SkillCopy
+    queries: tuple[Query, ...]
+    agent: TestedAgent
+    rivals: tuple[SkillCopy, ...] = ()
+    holdout: tuple[Query, ...] = ()
+    limits: RunLimitsOfTest = field(default_factory=RunLimitsOfTest)
+    parts: Mapping[Part, tuple[Query, ...]] | None = None
+    rounds: int = 0
+    seed: int = 0
+    model_name: str = ""
+
+    @property
+    def identity(self) -> dict[str, JsonValue]:
+        """What a test must have in common with an unfinished one to continue it."""
+        texts = [(query.id, query.query, query.should_trigger, query.split) for query in (*self.queries, *self.holdout)]
+        return {
+            "skill": self.skill.digest,
+            "rivals": [rival.digest for rival in self.rivals],
+            "queries": digest_of(json.dumps(texts), len(self.holdout)),
+            "agent": dict(self.agent.identity),
+            "runs_per_query": self.limits.runs,
+            "threshold": self.limits.threshold,
+            "max_calls": self.limits.max_calls,
+            "optimize": self.parts is not None,
+            "rounds": self.rounds,
+            "seed": self.seed,
+            "model": self.model_name,
+        }
+
+    @property
+    def costs(self) -> dict[str, int]:
+        """How many runs of the agent and requests to the model there are at most."""
+        return planned_costs(self.queries, self.holdout, self.parts, self.limits.runs, self.rounds)
+
+
+def planned_costs(
+    queries: Sequence[Query],
+    holdout: Sequence[Query],
+    parts: Mapping[Part, Sequence[Query]] | None,
+    runs: int,
+    rounds: int,
+) -> dict[str, int]:
+    """Return how many runs of the agent and requests to the model there are at most, and what for."""
+    held = len(holdout) * runs
+    if parts is None:
+        measured = len(queries) * runs
+        total = 1 + measured + held
+        return {"canary": 1, "queries": measured, "holdout": held, "model_requests": 0, "runs": total}
+    measured = (len(parts[Part.TRAIN]) + len(parts[Part.VALIDATION])) * runs * (rounds + 1)
+    sealed = len(parts[Part.TEST]) * runs * 2
+    total = 1 + measured + sealed + held * 2
+    costs = {"canary": 1, "rounds": measured, "sealed_test": sealed, "holdout": held * 2}
+    return {**costs, "model_requests": rounds * MAX_REQUESTS, "runs": total}
+
+
+def test_folder(workspace: Path, plan: TestPlan) -> Path:
+    """Return the folder of the test: that of the last one if it is the same and unfinished, otherwise a new one.
+
+    Raises:
+        OSError: the workspace cannot be written.
+    """
+    number, folder = _last_number(workspace), workspace
+    if number:
+        folder = workspace / f"triggers-{number}"
+        config = _read_json(folder / "config.json")
+        if config.get("identity") == plan.identity and not _read_json(folder / RESULTS).get("finished"):
+            return folder
+    folder = workspace / f"triggers-{number + 1}"
+    folder.mkdir(parents=True)
+    started = {"identity": plan.identity, "started": _now()}
+    _write_json(folder / "config.json", started)
+    return folder
+
+
+def last_results(workspace: Path) -> tuple[Path, dict[str, Any]] | None:
+    """Return the results of the last test in a workspace with their file; None if there are none."""
+    number = _last_number(workspace)
+    path = workspace / f"triggers-{number}" / RESULTS
+    found = _read_json(path) if number else {}
+    return (path, found) if found else None
+
+
+def _last_number(workspace: Path) -> int:
+    names = [each.name for each in workspace.iterdir()] if workspace.is_dir() else []
+    return max((int(match.group(1)) for name in names if (match := _NUMBERED.fullmatch(name))), default=0)
+
+
+@dataclass(slots=True)
+class TriggerTest:
+    """One test in its folder; `model` revises descriptions."""
+
+    plan: TestPlan
+    folder: Path
+    report: Callable[[str], Awaitable[None]]
+    model: Model | None = None
+    _runner: TriggerRunner = field(init=False)
+    _journal: Journal = field(init=False)
+    _started: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        """Open the journal."""
+        plan, self._started = self.plan, _now()
+        self._journal = Journal(self.folder / "runs.jsonl")
+        self._runner = TriggerRunner(plan.agent, plan.rivals, plan.limits, self._journal, self.folder, self.report)
+
+    async def run(self) -> dict[str, Any]:
+        """Run the test and return its results, which are in results.json too, at each moment as far as they are known.
+
+        Raises:
+            CanaryError: the agent does not load the skill when it is told to.
+            RevisionError: the model gives no description.
+            AgentUnavailableError: the agent cannot be started.
+        """
+        self._save(self._object(SetResult(()), finished=False))
+        await self._runner.check(self.plan.skill)
+        found = await self._optimize() if self.plan.parts is not None else await self._measure()
+        self._save(found)
+        return found
+
+    async def _measure(self) -> dict[str, Any]:
+        results = await self._runner.measure(self.plan.skill, self.plan.queries, "queries")
+        held = await self._hold_out({"description": self.plan.skill}) if self.plan.holdout else {}
+        return self._object(results, finished=not results.no_verdict, holdout=held)
+
+    async def _optimize(self) -> dict[str, Any]:
+        from server.evals.triggers.description_model import DescriptionModel
+
+        plan = self.plan
+        assert plan.parts is not None  # noqa: S101 - the caller has looked
+        assert self.model is not None  # noqa: S101 - as the command gives it
+
+        async def save(state: OptimizationState) -> None:
+            self._save(self._optimized(state, {}, finished=False))
+
+        model = DescriptionModel(self.model, plan.model_name, self._journal)
+        state = await Optimization(plan.skill, plan.parts, self._runner, model, plan.rounds, save).run()
+        best = best_round(state.rounds)
+        skills = {"old": plan.skill, "new": plan.skill.described(best.description)}
+        if skills["new"].description == plan.skill.description:
+            del skills["new"]
+        verdict = state.decision is not None and not state.rounds[0].train.no_verdict
+        held = await self._hold_out(skills) if plan.holdout and verdict else {}
+        return self._optimized(state, held, finished=verdict)
+
+    async def _hold_out(self, skills: Mapping[str, SkillCopy]) -> dict[str, JsonValue]:
+        """Measure the fresh queries, after everything has been decided."""
+        results = {
+            name: await self._runner.measure(skill, self.plan.holdout, f"holdout, {name}")
+            for name, skill in skills.items()
+        }
+        found: dict[str, JsonValue] = {
+            name: {**summary_object(each), "results": [query_object(one) for one in each.results]}
+            for name, each in results.items()
+        }
+        if "new" in results:
+            found["comparison"] = comparison_object(compare(results["new"], results["old"]))
+        return found
+
+    def _optimized(self, state: OptimizationState, held: Mapping[str, JsonValue], *, finished: bool) -> dict[str, Any]:
+        first, best = state.rounds[0], best_round(state.rounds)
+        results = SetResult((*first.train.results, *first.validation.results))
+        found = self._object(results, finished=finished, holdout=held)
+        found["rounds"] = [round_object(each) for each in state.rounds]
+        found["note"] = state.note or None
+        if state.decision is not None:
+            chosen = best.description if state.decision.adopted else self.plan.skill.description
+            found["decision"] = decision_object(state.decision, chosen, state.tests, best)
+            found["best_description"] = chosen
+        return found
+
+    def _object(
+        self, results: SetResult, *, finished: bool, holdout: Mapping[str, JsonValue] | None = None
+    ) -> dict[str, Any]:
+        plan, runner = self.plan, self._runner
+        part_of = {query.id: part for part, queries in (plan.parts or {}).items() for query in queries}
+        reasons: Sequence[tuple[str, int]] = sorted(runner.reasons.items(), key=lambda each: -each[1])
+        return {
+            "skill_name": plan.skill.name,
+            "description": plan.skill.description,
+            "finished": finished,
+            "agent": dict(plan.agent.identity),
+            "threshold": plan.limits.threshold,
+            "runs_per_query": plan.limits.runs,
+            "seed": plan.seed,
+            "results": [query_object(each, part_of.get(each.query.id)) for each in results.results],
+            "summary": {
+                **summary_object(results),
+                "reasons": [{"reason": reason, "runs": count} for reason, count in reasons[:20]],
+            },
+            "holdout": dict(holdout or {}) or None,
+            "rounds": [],
+            "costs": {
+                "planned": dict(plan.costs),
+                "runs_made": runner.spent,
+                "total_tokens": runner.tokens or None,
+                "agent_seconds": round(runner.seconds, 1),
+            },
+            "started": self._started,
+            "updated": _now(),
+        }
+
+    def _save(self, found: Mapping[str, Any]) -> None:
+        _write_json(self.folder / RESULTS, found)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _write_json(path: Path, value: object) -> None:
+    """Replace a file completely or not at all."""
+    beside = path.with_name(f".{path.name}.part")
+    beside.write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    os.replace(beside, path)  # noqa: PTH105 - the same
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}

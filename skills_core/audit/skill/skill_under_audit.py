@@ -1,0 +1,208 @@
+"""A skill as the rules see it: every file with its bytes and its text, and the parsed SKILL.md."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from skills_core.audit.code.code_units import code_units
+from skills_core.audit.search import plain_prose
+from skills_core.diagnostics import printable
+from skills_core.disk.names import EVALS, MAIN_FILE, MAIN_FILE_LOWERCASE
+from skills_core.format.instructions import parse_instructions
+from skills_core.mentions.markdown import without_fences
+from skills_core.sources import Strictness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from skills_core.audit.code.code_units import CodeUnit
+    from skills_core.format.frontmatter import Frontmatter
+    from skills_core.format.instructions import Instructions
+
+__all__ = ["AuditedFile", "SkillUnderAudit"]
+
+_MARKDOWN = (".md", ".markdown", ".mdx")
+_SCRIPTS = (
+    *(".py", ".pyw", ".sh", ".bash", ".zsh", ".fish", ".js", ".mjs", ".cjs", ".ts", ".tsx", ".jsx", ".rb", ".pl"),
+    *(".ps1", ".psm1", ".bat", ".cmd", ".php", ".lua", ".r", ".go", ".rs", ".awk", ".tcl", ".applescript"),
+)
+_SHEBANG = b"#!"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_CONTINUED = re.compile(r"\\\n|(?<=[ \t])[`^]\n")
+# A command goes on in the next line after `\`, in PowerShell after a backtick, in batch files after `^`.
+_LINE_END = re.compile("\n")
+
+
+_PRINTABLE = bytes([*b"\t\n\f\r\x1b", *range(0x20, 0x7F)])
+_ODD_SHARE = 10
+# A file with fewer other bytes than one in ten is text with faults.
+
+
+@dataclass(frozen=True)
+class AuditedFile:
+    """One file of a skill; `path` is relative to the skill's folder, with `/`.
+
+    `fault` says why the bytes could not be read; then `raw` is empty. `link` is the target of a symbolic link, which is
+    not followed, and `executable` the permission to run the file.
+    """
+
+    path: str
+    raw: bytes = field(default=b"", repr=False)
+    fault: str = ""
+    link: str | None = None
+    executable: bool = False
+
+    @cached_property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+    @cached_property
+    def suffix(self) -> str:
+        """The lower-case ending of the name with its dot, empty if there is none."""
+        stem, dot, ending = self.name.rpartition(".")
+        return f".{ending.lower()}" if dot and stem else ""
+
+    @cached_property
+    def is_markdown(self) -> bool:
+        """Whether the name is that of a Markdown file."""
+        return self.suffix in _MARKDOWN
+
+    @cached_property
+    def is_script(self) -> bool:
+        """Whether the file is a program in source form, by its ending or its first line."""
+        return self.suffix in _SCRIPTS or self.raw.startswith(_SHEBANG)
+
+    @cached_property
+    def is_eval(self) -> bool:
+        """Whether the file belongs to the tests of the skill: no model that performs the skill sees it."""
+        return self.path.partition("/")[0].casefold() == EVALS and "/" in self.path
+
+    @cached_property
+    def text(self) -> str | None:
+        """The decoded text, None for a binary file; a byte order mark stays its first character.
+
+        Scripts, Markdown and files that consist mostly of ASCII are always decoded, with replacement characters: one
+        invalid byte or NUL must not hide the rest from the rules.
+        """
+        if self.fault:
+            return None
+        if self.raw.startswith(_UTF16):
+            return self.raw.decode("utf-16", "replace")
+        if self.is_script or self.is_markdown:
+            return self.raw.decode("utf-8", "replace")
+        try:
+            text = None if b"\0" in self.raw else self.raw.decode("utf-8")
+        except UnicodeDecodeError:
+            text = None
+        return self.raw.decode("utf-8", "replace") if text is None and _is_mostly_ascii(self.raw) else text
+
+    @cached_property
+    def prose(self) -> str:
+        """The text as a reader takes it, in one alphabet and without markup, with the same positions."""
+        return plain_prose(self.text or "")
+
+    @cached_property
+    def commands(self) -> str:
+        """The text with each command on one line, with the same positions: continued lines are joined."""
+        return _CONTINUED.sub("  ", self.text or "").replace("\r", " ")
+
+    @cached_property
+    def unfenced(self) -> str:
+        """The text of a Markdown file with blanks for fenced code, with the same positions."""
+        return without_fences(self.text or "")
+
+    @cached_property
+    def code(self) -> tuple[CodeUnit, ...]:
+        """The code in the file: a script as a whole, and the blocks and commands of Markdown."""
+        return code_units(self)
+
+    @cached_property
+    def lines(self) -> tuple[str, ...]:
+        """The lines of the text, without their ends."""
+        return tuple((self.text or "").split("\n"))
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [0, *(match.end() for match in _LINE_END.finditer(self.text or ""))]
+
+    def place_of(self, start: int) -> tuple[int, int]:
+        """Return the line and the column of a position in the text, both from 1."""
+        line = bisect_right(self._starts, start)
+        return line, start - self._starts[line - 1] + 1
+
+    def start_of(self, line: int) -> int:
+        """Return the position in the text where a line begins; lines count from 1."""
+        return self._starts[min(max(line, 1), len(self._starts)) - 1]
+
+    def line_at(self, start: int) -> str:
+        """Return the line of the text that has a position."""
+        return self.lines[self.place_of(start)[0] - 1]
+
+
+@dataclass(frozen=True)
+class SkillUnderAudit:
+    """Every file of one skill by its path, in order of the paths; `name` is that of its folder.
+
+    `main_path` is the path of its SKILL.md, or of the single file that is the skill. `siblings` are the names of the
+    skills that lie beside it.
+    """
+
+    name: str
+    files: Mapping[str, AuditedFile]
+    main_path: str = MAIN_FILE
+    siblings: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, name: str, files: Iterable[AuditedFile], main_path: str | None = None) -> SkillUnderAudit:
+        """Return the skill with these files; without `main_path`, its main file is SKILL.md or skill.md."""
+        by_path = {file.path: file for file in sorted(files, key=lambda file: file.path)}
+        names = (MAIN_FILE, MAIN_FILE_LOWERCASE)
+        main = main_path or next((each for each in names if each in by_path), MAIN_FILE)
+        return cls(name, MappingProxyType(by_path), main)
+
+    @cached_property
+    def main(self) -> AuditedFile | None:
+        """The SKILL.md, None if the skill has none."""
+        return self.files.get(self.main_path)
+
+    @cached_property
+    def texts(self) -> tuple[AuditedFile, ...]:
+        """The files with text."""
+        return tuple(file for file in self.files.values() if file.text is not None)
+
+    @cached_property
+    def instructions(self) -> Instructions:
+        """The parsed SKILL.md; an unreadable one has a fault and no content."""
+        raw = self.main.raw if self.main is not None else b""
+        return parse_instructions(raw, printable(self.name), self.main_path, Strictness.LENIENT, in_folder=False)
+
+    @property
+    def frontmatter(self) -> Frontmatter:
+        """The typed frontmatter of the SKILL.md."""
+        return self.instructions.frontmatter
+
+    @cached_property
+    def body_start(self) -> int:
+        """The position of the body in the text of the SKILL.md; 0 if the file cannot be parsed."""
+        return self.instructions.body_offset if self.instructions.fault is None else 0
+
+    @cached_property
+    def body(self) -> str:
+        """The Markdown after the frontmatter; the whole text if the file cannot be parsed."""
+        if self.instructions.fault is None:
+            return self.instructions.body
+        return (self.main.text or "") if self.main is not None else ""
+
+    def is_main(self, file: AuditedFile) -> bool:
+        """Tell whether a file is the SKILL.md."""
+        return file.path == self.main_path
+
+
+def _is_mostly_ascii(raw: bytes) -> bool:
+    return len(raw.translate(None, _PRINTABLE)) * _ODD_SHARE < len(raw)

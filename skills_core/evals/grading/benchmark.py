@@ -1,0 +1,134 @@
+"""Aggregate the runs of an iteration into `benchmark.json`.
+
+Means are over the graded runs of an arm, as skill-creator computes them; errors and timeouts are counted apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from skills_core.evals.grading.patterns import find_patterns
+from skills_core.evals.grading.results import Arm
+from skills_core.evals.grading.verdict import compare_arms
+from skills_core.evals.statistics import mean_stddev
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from skills_core.evals.grading.results import EvalRun
+    from skills_core.run.ports import JsonObject
+
+__all__ = ["BenchmarkMetadata", "benchmark_of"]
+
+_METRICS: Final = ("pass_rate", "time_seconds", "tokens")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkMetadata:
+    """What an iteration measured; `model` is the model or the agent's command, `timestamp` in ISO 8601."""
+
+    skill_name: str
+    skill_path: str
+    iteration: int
+    timestamp: str
+    runs_per_configuration: int
+    model: str
+    judge: str | None
+    baseline: str | None
+
+
+def benchmark_of(
+    runs: Sequence[EvalRun],
+    baseline: Arm,
+    metadata: BenchmarkMetadata,
+    transcripts: Mapping[tuple[str, Arm, int], str],
+    notes: Sequence[str] = (),
+) -> JsonObject:
+    """Return the object of `benchmark.json`; `transcripts` are paths by run, `notes` further remarks."""
+    summary: JsonObject = {
+        arm.value: {
+            metric: _spread([_metric(run, metric) for run in runs if run.key.arm is arm]) for metric in _METRICS
+        }
+        for arm in (Arm.WITH_SKILL, baseline)
+    }
+    patterns, comparison = find_patterns(runs), compare_arms(runs, baseline)
+    errors = [f"{run.key}: {run.problem}" for run in runs if run.problem]
+    return {
+        "metadata": {
+            "skill_name": metadata.skill_name,
+            "skill_path": metadata.skill_path,
+            "iteration": metadata.iteration,
+            "timestamp": metadata.timestamp,
+            "runs_per_configuration": metadata.runs_per_configuration,
+            "evals_run": list({run.key.folder: run.case.id for run in runs}.values()),
+            "model": metadata.model,
+            "executor_model": metadata.model,
+            "analyzer_model": metadata.judge,
+            "baseline": metadata.baseline,
+        },
+        "run_summary": {**summary, "delta": {metric: _delta(summary, baseline, metric) for metric in _METRICS}},
+        "runs": [_run_to_json(run) for run in runs],
+        "notes": [
+            f"Verdict: {comparison.verdict}. {comparison.reason}",
+            *errors,
+            *patterns.notes(transcripts),
+            *notes,
+        ],
+        "intervals": comparison.to_json(),
+        "patterns": patterns.to_json(transcripts),
+    }
+
+
+def _metric(run: EvalRun, metric: str) -> float | None:
+    if run.problem:
+        return None
+    if metric == "pass_rate":
+        return run.pass_rate
+    return run.outcome.duration_ms / 1000 if metric == "time_seconds" else run.outcome.total_tokens
+
+
+def _spread(values: Sequence[float | None]) -> JsonObject:
+    """Return the spread of the known values; nulls if there are none."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return dict.fromkeys(("mean", "stddev", "min", "max"))
+    return {name: round(value, 4) for name, value in mean_stddev(known)._asdict().items()}
+
+
+def _delta(summary: JsonObject, baseline: Arm, metric: str) -> float | None:
+    """Return the difference of the means, with the skill minus the baseline, None if one is unknown."""
+    ours, theirs = (_mean(summary[arm.value], metric) for arm in (Arm.WITH_SKILL, baseline))
+    return None if ours is None or theirs is None else round(ours - theirs, 4)
+
+
+def _mean(arm: object, metric: str) -> float | None:
+    match arm:
+        case {**metrics}:
+            match metrics[metric]:
+                case {"mean": int() | float() as mean}:
+                    return mean
+    return None
+
+
+def _run_to_json(run: EvalRun) -> JsonObject:
+    results = run.results or ()
+    passed = sum(each.passed for each in results)
+    return {
+        "eval_id": run.case.id,
+        "eval_name": run.case.name or run.case.slug,
+        "configuration": run.key.arm.value,
+        "run_number": run.key.number,
+        "result": {
+            "pass_rate": None if run.pass_rate is None else round(run.pass_rate, 4),
+            "passed": passed,
+            "failed": len(results) - passed,
+            "total": len(results),
+            "time_seconds": run.outcome.duration_ms / 1000,
+            "tokens": run.outcome.total_tokens,
+            "tool_calls": run.outcome.tool_calls,
+            "errors": int(bool(run.problem)),
+        },
+        "expectations": [{"text": each.text, "passed": each.passed, "evidence": each.evidence} for each in results],
+        "notes": [*([run.problem] if run.problem else []), *run.outcome.notes],
+    }

@@ -1,0 +1,233 @@
+"""The result of one eval run, and the JSON of its files.
+
+`grading.json` is written for two readers: agentskills.io's guide has `assertion_results`, skill-creator
+`expectations`. A run that did not end by itself is an error or a timeout and has no grading, because it says nothing
+about the skill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skills_core.evals.grading.cases import Assertion, EvalCase
+    from skills_core.run.ports import JsonObject
+
+__all__ = [
+    "BASELINES",
+    "Arm",
+    "AssertionResult",
+    "EvalOutcome",
+    "EvalRun",
+    "EvalStatus",
+    "RunKey",
+    "grading_from_json",
+    "grading_to_json",
+    "metadata_of",
+    "outcome_from_json",
+]
+
+_LISTS: Final = ("assertion_results", "expectations", "assertions")
+# Names of the list of results in the files of different tools.
+
+
+_MAX_NUMBER: Final = 2**53
+
+
+class Arm(StrEnum):
+    """What a run is given: the skill, nothing, or an earlier version of the skill. The values name folders."""
+
+    WITH_SKILL = "with_skill"
+    WITHOUT_SKILL = "without_skill"
+    OLD_SKILL = "old_skill"
+
+
+BASELINES: Final = (Arm.WITHOUT_SKILL, Arm.OLD_SKILL)
+
+
+class EvalStatus(StrEnum):
+    """How a run ended. Only runs that are done are graded."""
+
+    DONE = "done"
+    ERROR = "error"
+    TIMEOUT = "timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class RunKey:
+    """Identifies one run in an iteration: the case's folder, the arm, and the number of the run, from 1."""
+
+    folder: str
+    arm: Arm
+    number: int
+
+    def path(self, runs: int) -> str:
+        """Return the folder of the run in its iteration, which has `runs` runs for each case and arm."""
+        place = f"{self.folder}/{self.arm}"
+        return place if runs == 1 else f"{place}/run-{self.number}"
+
+    def __str__(self) -> str:
+        """Return the run's name in messages."""
+        return f"{self.folder}/{self.arm}/run-{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class AssertionResult:
+    """The verdict on one assertion, with the evidence."""
+
+    text: str
+    passed: bool
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalOutcome:
+    """How a run ended and what it took; None stands for unknown.
+
+    `grading_error` says why a run that is done could not be graded.
+    """
+
+    status: EvalStatus
+    error: str = ""
+    exit_code: int | None = None
+    duration_ms: int = 0
+    total_tokens: int | None = None
+    cost_usd: float | None = None
+    tool_calls: int | None = None
+    grading_error: str = ""
+    attempt: int = 1
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> JsonObject:
+        """Return the object of `outcome.json`."""
+        return {
+            "status": self.status.value,
+            "error": self.error or None,
+            "exit_code": self.exit_code,
+            "attempt": self.attempt,
+            "tool_calls": self.tool_calls,
+            "grading_error": self.grading_error or None,
+            "notes": list(self.notes),
+        }
+
+    def timing(self) -> JsonObject:
+        """Return the object of `timing.json`."""
+        return {
+            "total_tokens": self.total_tokens,
+            "duration_ms": self.duration_ms,
+            "total_duration_seconds": round(self.duration_ms / 1000, 3),
+            "cost_usd": self.cost_usd,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class EvalRun:
+    """One run of a case: its outcome, and the results of its assertions, None if it is not graded."""
+
+    key: RunKey
+    case: EvalCase
+    outcome: EvalOutcome
+    results: tuple[AssertionResult, ...] | None = None
+
+    @property
+    def pass_rate(self) -> float | None:
+        """The share of assertions that passed; None if there is no grading or no assertion."""
+        return sum(each.passed for each in self.results) / len(self.results) if self.results else None
+
+    @property
+    def problem(self) -> str:
+        """Why the run has no grading; empty if it has one."""
+        if self.outcome.status is not EvalStatus.DONE:
+            return self.outcome.error or self.outcome.status.value
+        return self.outcome.grading_error or ("" if self.results is not None else "it was not graded")
+
+
+def metadata_of(case: EvalCase, key: RunKey | None = None) -> JsonObject:
+    """Return the object of `eval_metadata.json`, of a case or of one of its runs."""
+    shared: JsonObject = {
+        "eval_id": case.id,
+        "eval_name": case.name or case.slug,
+        "prompt": case.prompt,
+        "assertions": [_assertion_to_json(each) for each in case.assertions],
+    }
+    if key is None:
+        return {**shared, "expected_output": case.expected_output}
+    return {**shared, "arm": key.arm.value, "run_number": key.number}
+
+
+def _assertion_to_json(assertion: Assertion) -> str | JsonObject:
+    return assertion.text if assertion.check is None else {"text": assertion.text, "check": assertion.check}
+
+
+def grading_to_json(results: Sequence[AssertionResult]) -> JsonObject:
+    """Return the object of `grading.json`; without assertions, the pass rate is null."""
+    passed = sum(each.passed for each in results)
+    listed: list[Any] = [{"text": each.text, "passed": each.passed, "evidence": each.evidence} for each in results]
+    return {
+        "assertion_results": listed,
+        "expectations": listed,
+        "summary": {
+            "passed": passed,
+            "failed": len(results) - passed,
+            "total": len(results),
+            "pass_rate": round(passed / len(results), 4) if results else None,
+        },
+    }
+
+
+def grading_from_json(value: object) -> tuple[AssertionResult, ...] | None:
+    """Return the results in a `grading.json` of any of its dialects, None if it has no usable ones."""
+    if not isinstance(value, Mapping):
+        return None
+    listed = next((value[name] for name in _LISTS if isinstance(value.get(name), list)), None)
+    if listed is None:
+        return None
+    results: list[AssertionResult] = []
+    for each in listed:
+        match each:
+            case {"text": str(text), "passed": bool(passed)}:
+                evidence = each.get("evidence")
+                results.append(AssertionResult(text, passed, evidence if isinstance(evidence, str) else ""))
+            case _:
+                return None
+    return tuple(results)
+
+
+def outcome_from_json(outcome: object, timing: object) -> EvalOutcome | None:
+    """Return the outcome in `outcome.json` and `timing.json`, None if the first is unusable."""
+    if not isinstance(outcome, Mapping) or outcome.get("status") not in set(EvalStatus):
+        return None
+    took = timing if isinstance(timing, Mapping) else {}
+    return EvalOutcome(
+        status=EvalStatus(outcome["status"]),
+        error=_text(outcome.get("error")),
+        exit_code=_whole(outcome.get("exit_code")),
+        duration_ms=_whole(took.get("duration_ms")) or 0,
+        total_tokens=_whole(took.get("total_tokens")),
+        cost_usd=_number(took.get("cost_usd")),
+        tool_calls=_whole(outcome.get("tool_calls")),
+        grading_error=_text(outcome.get("grading_error")),
+        attempt=_whole(outcome.get("attempt")) or 1,
+        notes=tuple(each for each in outcome.get("notes") or () if isinstance(each, str)),
+    )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _whole(value: object) -> int | None:
+    number = _number(value)
+    return None if number is None else round(number)
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    # NaN and infinity are no numbers of JSON, and others write what they like.
+    return value if abs(value) < _MAX_NUMBER else None

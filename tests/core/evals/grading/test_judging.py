@@ -1,0 +1,162 @@
+"""A model grades assertions and compares outputs; code verifies its quotes, and order does not decide."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from skills_core.evals.grading.cases import EvalCase
+from skills_core.evals.grading.comparing import compare_blindly, overall_winner
+from skills_core.evals.grading.judging import judge
+from skills_core.evals.grading.material import Material, OutputFile, transcript_text
+from skills_core.run.structured_answers import NoAnswerError
+from skills_core.testing import ScriptedModel
+
+CASE = EvalCase(1, "one", "Find the top 3 months.", expected_output="A chart.")
+REPORT = "# Report\n\nTotal  Revenue:\n$42\n"
+MATERIAL = Material(
+    (OutputFile("report.md", len(REPORT), REPORT), OutputFile("chart.png", 45_000, None)),
+    transcript_text(
+        [
+            json.dumps({"type": "result", "text": "March was\nbest. " + CASE.prompt}),
+            json.dumps({"text": "plain"}),
+            "not json",
+        ]
+    ),
+    (CASE.prompt, "The chart has a title"),
+)
+
+
+def verdicts(*entries: dict[str, Any]) -> str:
+    return json.dumps({"results": [{"quote": "", "reason": "", **entry} for entry in entries]})
+
+
+async def graded(answer: str, *assertions: str) -> list[tuple[bool, str]]:
+    found = await judge(ScriptedModel(answer), CASE, assertions, MATERIAL)
+    return [(each.passed, each.evidence) for each in found.results]
+
+
+@pytest.mark.parametrize(
+    ("quote", "where"),
+    [
+        ("Total Revenue: $42", "outputs/report.md"),
+        ("“Total Revenue:”", "outputs/report.md"),
+        ("chart.png (45000 bytes", "outputs"),
+        ("March was best.", "transcript"),
+        ("plain", "transcript"),
+        ("not json", "transcript"),
+    ],
+)
+async def test_a_pass_has_a_quote_that_occurs_in_outputs_or_transcript(quote: str, where: str) -> None:
+    [(passed, evidence)] = await graded(verdicts({"passed": True, "quote": quote, "reason": "Shown."}), "x")
+    assert passed
+    assert evidence == f"{json.dumps(quote, ensure_ascii=False)} ({where}). Shown."
+
+
+@pytest.mark.parametrize("quote", ["", "  ", "Total Revenue: $43", CASE.prompt, "The chart has a title", "o", '"'])
+async def test_a_pass_without_a_real_quote_is_a_fail_with_the_reason(quote: str) -> None:
+    [(passed, evidence)] = await graded(verdicts({"passed": True, "quote": quote}), "x")
+    assert not passed
+    assert evidence.startswith("The judge passed it with")
+    assert "counts as FAIL" in evidence
+
+
+async def test_a_short_quote_counts_as_a_whole_line() -> None:
+    assert [each for each, _ in await graded(verdicts({"passed": True, "quote": "$42"}), "x")] == [True]
+
+
+async def test_a_fail_has_the_reason_and_notes_are_about_the_assertion() -> None:
+    answer = verdicts({"passed": False, "reason": "No axis."}, {"passed": False, "note": "any output passes"})
+    found = await judge(ScriptedModel(answer), CASE, ("axes", "output"), MATERIAL)
+    assert [each.evidence for each in found.results] == ["No axis.", "The judge gives no reason."]
+    assert found.notes == ("'output': any output passes",)
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ("PASS", "no JSON object"),
+        (verdicts(), "a list of 1 entries, found 0"),
+        (verdicts({"passed": "yes"}), "results[0].passed: expected true or false"),
+        (verdicts({"passed": True, "quote": ["x"]}), "results[0].quote: expected text"),
+        (verdicts({"passed": True}) + verdicts({"passed": False}), "that differ"),
+    ],
+)
+async def test_an_answer_in_another_form_is_asked_for_again_and_then_an_error(answer: str, says: str) -> None:
+    model = ScriptedModel(answer, verdicts({"passed": False}))
+    await judge(model, CASE, ("x",), MATERIAL)
+    assert says in str(model.conversations[1])
+    with pytest.raises(NoAnswerError, match="no grading in 3 answers"):
+        await judge(ScriptedModel(answer, answer, answer), CASE, ("x",), MATERIAL)
+
+
+async def test_the_judge_sees_the_work_between_marks_it_cannot_contain_and_all_assertions() -> None:
+    model = ScriptedModel(verdicts({"passed": False}, {"passed": False}))
+    await judge(model, CASE, ("first one", "second one"), MATERIAL)
+    shown = str(model.conversations[0])
+    for text in ("=== outputs/report.md ===", "not shown: binary", "1. first one", "2. second one", "<material-"):
+        assert text in shown
+
+
+async def test_long_material_is_cut_in_the_middle_and_still_quoted_from_the_whole() -> None:
+    text = "a" * 100_000 + "needle" + "b" * 100_000
+    material = Material((OutputFile("x", len(text), text),), "")
+    assert len(material.shown()) < 60_000
+    assert "characters are left out" in material.shown()
+    assert material.find("needle") == "outputs/x"
+
+
+def opinion(winner: str, ours: int = 4, theirs: int = 2) -> str:
+    rubric = [{"criterion": "correct", "A": ours, "B": theirs}]
+    return json.dumps({"winner": winner, "reasoning": "Because.", "rubric": rubric})
+
+
+FIRST, SECOND = Material((OutputFile("x", 3, "one"),), ""), Material((OutputFile("x", 9, "another one"),), "")
+
+
+@pytest.mark.parametrize(
+    ("answers", "winner"), [("AB", "A"), ("BA", "B"), ("AA", "TIE"), ("BB", "TIE"), (("TIE", "TIE"), "TIE")]
+)
+async def test_a_verdict_that_turns_with_the_order_is_a_tie(answers: tuple[str, str], winner: str) -> None:
+    model = ScriptedModel(opinion(answers[0]), opinion(answers[1], 2, 4))
+    found = await compare_blindly(model, CASE, FIRST, SECOND)
+    assert found.winner == winner
+    made = found.to_json()
+    assert made["rubric"] == [{"criterion": "correct", "A": 4, "B": 2}]
+    assert ("other order" in str(made["reasoning"])) == (winner == "TIE" and answers[0] != "TIE")
+    assert found.length_ratio is not None
+    assert 0 < found.length_ratio < 1
+
+
+async def test_the_order_is_swapped_and_no_arm_is_named() -> None:
+    model = ScriptedModel(opinion("A"), opinion("B"))
+    await compare_blindly(model, CASE, FIRST, SECOND)
+    shown = [str(messages) for messages in model.conversations]
+    assert shown[0].index("another one") > shown[0].index("=== outputs/x ===")
+    assert shown[1].index("another one") < shown[1].rindex("=== outputs/x ===")
+    assert not any("skill" in text for text in shown)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        opinion("C"),
+        json.dumps({"winner": "A", "rubric": []}),
+        opinion("A", ours=9),
+        json.dumps({"winner": "A", "rubric": [{"criterion": "x", "A": "4", "B": 1}]}),
+    ],
+)
+async def test_a_comparison_in_another_form_is_an_error(answer: str) -> None:
+    with pytest.raises(NoAnswerError, match="no comparison in 3 answers"):
+        await compare_blindly(ScriptedModel(answer, answer, answer), CASE, FIRST, SECOND)
+
+
+def test_several_pairs_have_the_winner_of_most() -> None:
+    assert [overall_winner(each) for each in (["A", "A", "B"], ["B", "TIE"], ["A", "B"], ["TIE"])] == [
+        "A",
+        "B",
+        "TIE",
+        "TIE",
+    ]
