@@ -71,7 +71,43 @@ RUN_FLOORS = (
     {"limits", "model_errors", "models", "outcome", "ports", "scripts", "secrets"},
 )
 
-FLOORS = {"server": SERVER_FLOORS, "skills_core": CORE_FLOORS, "skills_core.run": RUN_FLOORS}
+EVALS_FLOORS = (
+    {"lint", "report"},
+    {"iterations", "triggers", "proposals"},
+    {"agents"},
+    {"skills"},
+    {"errors"},
+)
+"""The rooms of `server.evals`."""
+
+CORE_EVALS_FLOORS = (
+    {"grading", "triggers", "proposals"},
+    {"agents"},
+    {"statistics"},
+)
+
+AUDIT_FLOORS = (
+    {"review", "sarif"},
+    {"engine"},
+    {"registry"},
+    {"rules"},
+    {"patterns"},
+    {"context", "suppressions"},
+    {"rule"},
+    {"finding"},
+    {"skill"},
+    {"code"},
+    {"search"},
+)
+
+FLOORS = {
+    "server": SERVER_FLOORS,
+    "server.evals": EVALS_FLOORS,
+    "skills_core": CORE_FLOORS,
+    "skills_core.run": RUN_FLOORS,
+    "skills_core.evals": CORE_EVALS_FLOORS,
+    "skills_core.audit": AUDIT_FLOORS,
+}
 
 FORBIDDEN = {"server", "mcp", "mcp_types", "starlette", "uvicorn", "typer", "click", "rich"}
 
