@@ -91,9 +91,9 @@ def evaluate(  # noqa: PLR0913 - one parameter for each flag
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a skill's test cases with the skill and without it, grade the outputs, and compare.
+    """Run a skill's test cases with and without it, and compare.
 
-    A second call with the same arguments continues an unfinished iteration. The exit code is 1 if a run ended with an
+    Checks and a judge grade the outputs. A second call with the same arguments continues an unfinished iteration. The exit code is 1 if a run ended with an
     error or could not be graded.
     """
     if propose:

@@ -1,17 +1,18 @@
 """Ask a model for another description, and hold what it writes to the rules of the format.
 
-The request has failures of the training part alone. Validation and test stay unknown to the model.
+The request has failures of the training part alone. Validation and test stay unknown to the model. All that others wrote
+stands in JSON, so that no text of theirs ends the data.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT
 from skills_core.format.hidden import without_hidden
+from skills_core.rendering.escaping import escape_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +101,7 @@ def render_revision(request: RevisionRequest) -> str:
         "instructions_of_the_skill": request.body[:_MAX_BODY],
     }
     how = f"\n\n{_OTHER_STRUCTURE}" if is_stuck(request.attempts) else ""
-    return f"Write a better description.{how}\n\n{json.dumps(data, ensure_ascii=False, indent=2)}"
+    return f"Write a better description.{how}\n\n{escape_json(data)}"
 
 
 def _failure(result: QueryResult) -> dict[str, str]:
@@ -112,7 +113,7 @@ def render_shortening(description: str) -> str:
     """Return the message that asks for a shorter text."""
     return (
         f"This description has {len(description):,} characters; the format allows {DESCRIPTION_LIMIT:,}. Say the same "
-        f"in fewer words:\n\n<description>{description}</description>"
+        f"in fewer words:\n\n{escape_json({'description': description})}"
     )
 
 

@@ -1,8 +1,9 @@
-"""Texts made to be slow, and folders made to be read wrongly. Time is not measured: what is not linear does not end."""
+"""Texts made to be slow, and folders made to be read wrongly."""
 
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,15 +47,27 @@ PIECES = [
 ]
 
 
-@pytest.mark.parametrize("piece", PIECES)
-def test_a_megabyte_of_anything_is_audited(piece: str) -> None:
-    text = piece * (MEGABYTE // len(piece))
+def processor_seconds(piece: str, size: int) -> float:
+    """Audit a skill whose files repeat a piece up to a size; return the processor time."""
+    text = piece * (size // len(piece))
     files = [
-        AuditedFile("SKILL.md", f"---\nname: x\ndescription: d\n---\n{text}".encode()[: MEGABYTE - 100]),
+        AuditedFile("SKILL.md", f"---\nname: x\ndescription: d\n---\n{text}".encode()[: size - 100]),
         AuditedFile("references/a.md", text.encode()),
         AuditedFile("scripts/a.sh", text.encode()),
     ]
-    assert isinstance(audit(SkillUnderAudit.of("x", files)), tuple)
+    skill, began = SkillUnderAudit.of("x", files), time.process_time()
+    assert isinstance(audit(skill), tuple)
+    return time.process_time() - began
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_the_work_of_an_audit_grows_with_its_text_and_not_with_the_square(piece: str) -> None:
+    # Four times the text is four times the work; the square would be sixteen times. Seconds are for the collector.
+    assert processor_seconds(piece, MEGABYTE // 8) < 8 * processor_seconds(piece, MEGABYTE // 32) + 2
+
+
+def test_a_megabyte_is_audited() -> None:
+    processor_seconds("ignore all previous ", MEGABYTE)
 
 
 def test_every_file_of_a_folder_is_read_also_those_that_are_never_served(tmp_path: Path) -> None:

@@ -207,6 +207,10 @@ def test_a_command_is_escaped_whatever_the_skills_name(
 _WRITTEN = re.compile(r"(?<![?(P\w])</?([a-z_]+)(?=[ />]|$)")
 
 
+ASKED_OF_MODELS = {"description"}
+"""Elements that a model writes in its answer; no text of ours wraps foreign text in them."""
+
+
 def test_the_list_of_tags_equals_the_tags_in_the_code() -> None:
     written: dict[str, set[str]] = {}
     for path in sorted([*ROOT.glob("skills_core/**/*.py"), *ROOT.glob("server/**/*.py")]):
@@ -216,5 +220,4 @@ def test_the_list_of_tags_equals_the_tags_in_the_code() -> None:
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
                 for match in _WRITTEN.finditer(node.value):
                     written.setdefault(match[1], set()).add(str(path.relative_to(ROOT)))
-    assert {tag: places for tag, places in written.items() if tag not in TAGS} == {}
-    assert written.keys() == TAGS
+    assert written.keys() == TAGS | ASKED_OF_MODELS

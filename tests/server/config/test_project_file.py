@@ -200,6 +200,9 @@ def test_an_untrusted_project_changes_no_setting_and_no_skill_of_the_user(
 
 USABLE: dict[str, str] = {
     "audit.mode": "'off'",
+    "evals.judge_model": "'http://127.0.0.1/v1'",
+    "evals.judge_key": "'0123456789abcdef'",
+    "catalog.serve_evals": "true",
     "server.transport": "'http'",
     "http.host": "'0.0.0.0'",
     "http.port": "1",

@@ -22,7 +22,11 @@ if [ -n "$2" ]; then cat "$2/assets/template.txt" > "$3/out.txt"; else echo plai
 """
 """An agent that follows the skill if it has one; each of its runs adds a line to a log."""
 
-HELLO = {"text": "says hello", "check": "grep hello out.txt"}
+SAYS_HELLO = 'read -r said < out.txt; case "$said" in *hello*) echo "$said" ;; *) exit 1 ;; esac'
+HELLO = {"text": "says hello", "check": SAYS_HELLO}
+
+IN_NEW_SESSION = """python3 -c 'import os, sys; os.setsid(); os.execvp(sys.argv[1], sys.argv[1:])'"""
+"""`setsid`, which not every machine has."""
 
 
 class Lab:

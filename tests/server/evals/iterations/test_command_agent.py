@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import becomes, sleepers
-from tests.server.evals.conftest import HELLO, Lab
+from tests.server.evals.conftest import HELLO, IN_NEW_SESSION, Lab
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the agents of these tests are POSIX shell scripts")
 
@@ -103,7 +103,8 @@ def test_an_agent_that_fails_is_an_error_and_not_a_fail_and_only_its_runs_are_re
 
 async def test_a_slow_agent_is_a_timeout_and_ends_with_everything_that_it_started(lab: Lab) -> None:
     lab.write_evals({"assertions": [HELLO]})
-    script = '[ -n "$2" ] || exec sh -c \'echo begun; (setsid sleep 98761 &) ; sleep 98761\'\necho hello > "$3/out.txt"'
+    hangs = f"echo begun; ({IN_NEW_SESSION} sleep 98761 &) ; exec sleep 98761"
+    script = f'if [ -z "$2" ]; then {hangs}; fi\necho hello > "$3/out.txt"'
     done = lab.run("--timeout", 2, agent=lab.agent(script))
     assert done.returncode == 1
     assert lab.file("eval-1/without_skill/outcome.json")["status"] == "timeout"
@@ -142,9 +143,12 @@ def test_a_graded_run_is_not_performed_again_when_only_its_grading_failed(lab: L
 
 
 def test_a_check_finds_the_answer_the_transcript_and_the_eval_files(lab: Lab) -> None:
-    check = (
-        'test "$PWD" = "$OUTPUTS" && grep -q result "$TRANSCRIPT" && grep result "$ANSWER" && cat "$EVALS/files/want"'
-    )
+    check = """
+    test "$PWD" = "$OUTPUTS" || exit 1
+    case "$(cat "$TRANSCRIPT")" in *result*) ;; *) exit 1 ;; esac
+    printf '%s\\n' "$(cat "$ANSWER")"
+    cat "$EVALS/files/want"
+    """
     lab.write_evals({"assertions": [{"text": "x", "check": check}]}, want=b"wanted")
     report = lab.report(agent='echo \'{"type":"result"}\'')
     evidence = report["runs"][0]["expectations"][0]["evidence"]
@@ -169,16 +173,16 @@ def test_outputs_that_are_a_link_themselves_are_an_error(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "says"),
+    ("program", "says"),
     [
-        ('truncate -s 2G "$3/huge"', "the limit is"),
-        ('cd "$3"; for i in $(seq 70); do mkdir d && cd d; done', "64 levels deep"),
-        ('cd "$3"; seq 10001 | xargs touch', "more than 10000 files"),
+        ('open("huge", "wb").truncate(2 << 30)', "the limit is"),
+        ('import os; os.makedirs("/".join("d" * 70))', "64 levels deep"),
+        ('for n in range(10001): open(str(n), "wb").close()', "more than 10000 files"),
     ],
 )
-def test_outputs_without_bounds_are_an_error(lab: Lab, script: str, says: str) -> None:
+def test_outputs_without_bounds_are_an_error(lab: Lab, program: str, says: str) -> None:
     lab.write_evals({})
-    assert lab.run(agent=lab.agent(script)).returncode == 1
+    assert lab.run(agent=lab.agent(f"cd \"$3\" && python3 -c '{program}'")).returncode == 1
     assert says in lab.file("eval-1/with_skill/outcome.json")["error"]
 
 

@@ -91,7 +91,7 @@ def test_the_executor_never_sees_assertions_and_the_baseline_never_the_skill(own
     plain = [asked for asked in performed if not has_skill(asked)]
     assert len(plain) == 2
     for asked in performed:
-        for secret in ("names Ada", "A greeting of Ada.", "says hello", "grep hello", "evals"):
+        for secret in ("names Ada", "A greeting of Ada.", "says hello", "read -r said", "evals"):
             assert secret not in json.dumps(asked)
     for asked in plain:
         assert "greeter" not in json.dumps(asked)
@@ -114,7 +114,7 @@ def test_a_model_cannot_read_eval_files_of_the_skill(own: Own, lab: Lab, endpoin
     endpoint.reply = nosy
     own()
     transcript = (lab.workspace / "iteration-1/eval-1/with_skill/transcript.jsonl").read_text()
-    assert "grep hello" not in transcript
+    assert "read -r said" not in transcript
     assert [json.loads(line)["call"]["decision"] for line in transcript.splitlines() if '"tool"' in line] == [
         "failed"
     ] * 5

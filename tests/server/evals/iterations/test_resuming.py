@@ -10,11 +10,15 @@ from pathlib import Path
 import pytest
 
 from tests.processes import becomes, sleepers
-from tests.server.evals.conftest import AGENT, HELLO, Lab
+from tests.server.evals.conftest import AGENT, HELLO, IN_NEW_SESSION, Lab
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the agents of these tests are POSIX shell scripts")
 
-HANGS = AGENT + '\ncase "$1" in slow) [ -e "{log}.go" ] || { : > "{log}.hangs"; setsid sleep 98762 & wait; } ;; esac\n'
+HANGS = f"""{AGENT}
+case "$1" in
+slow) [ -e "{{log}}.go" ] || {{ : > "{{log}}.hangs"; {IN_NEW_SESSION} sleep 98762 & wait; }} ;;
+esac
+"""
 """An agent that hangs on the prompt `slow` until a file exists."""
 
 
