@@ -93,8 +93,8 @@ def evaluate(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """Run a skill's test cases with and without it, and compare.
 
-    Checks and a judge grade the outputs. A second call with the same arguments continues an unfinished iteration. The exit code is 1 if a run ended with an
-    error or could not be graded.
+    Checks and a judge grade the outputs. A second call with the same arguments continues an unfinished iteration. The
+    exit code is 1 if a run ended with an error or could not be graded.
     """
     if propose:
         from server.cli.evals.proposal import print_proposal

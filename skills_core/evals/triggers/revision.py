@@ -1,7 +1,7 @@
 """Ask a model for another description, and hold what it writes to the rules of the format.
 
-The request has failures of the training part alone. Validation and test stay unknown to the model. All that others wrote
-stands in JSON, so that no text of theirs ends the data.
+The request has failures of the training part alone. Validation and test stay unknown to the model. Foreign text stands
+in JSON, so that it cannot end the data.
 """
 
 from __future__ import annotations
