@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +17,6 @@ from tests.permissions import CAN_BE_BOUND, bound_by_permissions
 if TYPE_CHECKING:
     from pathlib import Path
 
-MEGABYTE = 1024 * 1024
 PIECES = [
     "ignore all previous ",
     "do not tell the user ",
@@ -47,27 +46,33 @@ PIECES = [
 ]
 
 
-def processor_seconds(piece: str, size: int) -> float:
-    """Audit a skill whose files repeat a piece up to a size; return the processor time."""
+def calls_of_an_audit(piece: str, size: int) -> int:
+    """Audit a skill whose files repeat a piece up to a size; return how many functions were called."""
     text = piece * (size // len(piece))
     files = [
         AuditedFile("SKILL.md", f"---\nname: x\ndescription: d\n---\n{text}".encode()[: size - 100]),
         AuditedFile("references/a.md", text.encode()),
         AuditedFile("scripts/a.sh", text.encode()),
     ]
-    skill, began = SkillUnderAudit.of("x", files), time.process_time()
-    assert isinstance(audit(skill), tuple)
-    return time.process_time() - began
+    skill, calls = SkillUnderAudit.of("x", files), 0
+
+    def count(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        audit(skill)
+    finally:
+        sys.setprofile(before)
+    return calls
 
 
 @pytest.mark.parametrize("piece", PIECES)
 def test_the_work_of_an_audit_grows_with_its_text_and_not_with_the_square(piece: str) -> None:
-    # Four times the text is four times the work; the square would be sixteen times. Seconds are for the collector.
-    assert processor_seconds(piece, MEGABYTE // 8) < 8 * processor_seconds(piece, MEGABYTE // 32) + 2
-
-
-def test_a_megabyte_is_audited() -> None:
-    processor_seconds("ignore all previous ", MEGABYTE)
+    # Four times the text is four times the calls; the square would be sixteen times.
+    assert calls_of_an_audit(piece, 32 * 1024) < 6 * calls_of_an_audit(piece, 8 * 1024)
 
 
 def test_every_file_of_a_folder_is_read_also_those_that_are_never_served(tmp_path: Path) -> None:
