@@ -15,7 +15,14 @@ from server.evals.skills.skill_copies import read_copy
 from server.evals.triggers.apply_description import apply_description
 from server.evals.triggers.query_file import queries_in, queries_of_skill
 from server.evals.triggers.trigger_runs import RunLimitsOfTest
-from server.evals.triggers.trigger_test import TestPlan, TriggerTest, last_results, planned_costs, test_folder
+from server.evals.triggers.trigger_test import (
+    TestPlan,
+    TriggerTest,
+    last_results,
+    opened_queries,
+    planned_costs,
+    test_folder,
+)
 from server.transport.signals import until_signalled
 from skills_core.diagnostics import printable
 from skills_core.disk.locks import exclusive
@@ -96,7 +103,7 @@ def triggers_with_agent(folder: Path, given: Mapping[str, Any], *, as_json: bool
         if not options.tests:
             _apply_last(folder, workspace, as_json=as_json)
             return
-        sets = _query_sets(folder, options)
+        sets = _query_sets(folder, options, workspace)
         if options.dry_run:
             _print_costs(sets, options, workspace, as_json=as_json)
             return
@@ -152,13 +159,15 @@ class _QuerySets(NamedTuple):
     parts: Mapping[Part, tuple[Query, ...]] | None
 
 
-def _query_sets(folder: Path, options: AgentTriggerOptions) -> _QuerySets:
+def _query_sets(folder: Path, options: AgentTriggerOptions, workspace: Path) -> _QuerySets:
     queries = _queries(folder, options.queries)
     holdout = queries_in(options.holdout) if options.holdout is not None else ()
     known = {query.query for query in queries}
     if again := next((query for query in holdout if query.query in known), None):
         raise SkillsError(f"--holdout: query {again.id} is one of the others too; it needs fresh queries")
-    return _QuerySets(queries, holdout, split_queries(queries, options.seed) if options.optimize else None)
+    if not options.optimize:
+        return _QuerySets(queries, holdout, None)
+    return _QuerySets(queries, holdout, split_queries(queries, options.seed, opened_queries(workspace)))
 
 
 def _plan(skill: SkillCopy, sets: _QuerySets, options: AgentTriggerOptions, model: _Model) -> TestPlan:

@@ -26,12 +26,16 @@ MAX_ROUNDS: Final = 5
 
 @dataclass(slots=True)
 class OptimizationState:
-    """What is known so far: the rounds, and at the end the results of the sealed test and the decision."""
+    """What is known so far: the rounds, and at the end the results of the sealed test and the decision.
+
+    `complete` tells that errors have left no gap: the same command continues an incomplete optimization.
+    """
 
     rounds: list[Round] = field(default_factory=list)
     tests: dict[str, SetResult] = field(default_factory=dict)
     decision: Decision | None = None
     note: str = ""
+    complete: bool = False
 
 
 @dataclass(slots=True)
@@ -81,7 +85,7 @@ class Optimization:
     def _end(self, rounds: Sequence[Round]) -> str:
         """Return why no further round is needed, or possible; empty if one is."""
         last = rounds[-1]
-        if why := SetResult((*last.train.results, *last.validation.results)).no_verdict:
+        if why := _no_verdict(last):
             return f"round {last.number} has no verdict: {why}"
         passed = last.train.passed
         return "all queries of training pass" if passed.count == passed.total else ""
@@ -95,9 +99,11 @@ class Optimization:
     async def _decide(self, state: OptimizationState) -> None:
         """Open the sealed test, once and only if there is something to decide."""
         first, best = state.rounds[0], best_round(state.rounds)
-        if first.train.no_verdict or first.validation.no_verdict:
+        # After an outage the sealed test stays sealed, until the rounds are complete.
+        if _no_verdict(state.rounds[-1]):
             state.decision = Decision(adopted=False, reason=f"the old description stays: {state.note}")
             return
+        state.complete = True
         if best.description == first.description:
             reason = "the old description stays: no other one passes more queries of validation"
             state.decision = Decision(adopted=False, reason=reason)
@@ -105,4 +111,10 @@ class Optimization:
         for name, each in (("old", first), ("new", best)):
             skill = self.skill.described(each.description)
             state.tests[name] = await self.runner.measure(skill, self.parts[Part.TEST], f"sealed test, {name}")
+        state.complete = not any(each.no_verdict for each in state.tests.values())
         state.decision = decide(state.tests["new"], state.tests["old"])
+
+
+def _no_verdict(measured: Round) -> str:
+    """Return why a round carries no verdict; empty if it does."""
+    return SetResult((*measured.train.results, *measured.validation.results)).no_verdict

@@ -26,7 +26,7 @@ from skills_core.evals.triggers.split import Part
 from skills_core.evals.triggers.verdicts import SetResult, compare
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pydantic_ai.models import Model
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from skills_core.evals.triggers.queries import Query
     from skills_core.format.yaml12 import JsonValue
 
-__all__ = ["TestPlan", "TriggerTest", "last_results", "planned_costs", "test_folder"]
+__all__ = ["TestPlan", "TriggerTest", "last_results", "opened_queries", "planned_costs", "test_folder"]
 
 _NUMBERED: Final = re.compile(r"triggers-([1-9]\d{0,5})")
 RESULTS: Final = "results.json"
@@ -128,9 +128,26 @@ def last_results(workspace: Path) -> tuple[Path, dict[str, Any]] | None:
     return (path, found) if found else None
 
 
+def opened_queries(workspace: Path) -> frozenset[str]:
+    """Return the queries that the sealed tests of finished optimizations in a workspace have opened."""
+    return frozenset(text for number in _numbers(workspace) for text in _opened(workspace / f"triggers-{number}"))
+
+
+def _opened(folder: Path) -> Iterator[str]:
+    match _read_json(folder / RESULTS):
+        case {"finished": True, "decision": {"test": {"old": {"results": list(results)}}}}:
+            yield from (
+                each["query"] for each in results if isinstance(each, dict) and isinstance(each.get("query"), str)
+            )
+
+
 def _last_number(workspace: Path) -> int:
+    return max(_numbers(workspace), default=0)
+
+
+def _numbers(workspace: Path) -> list[int]:
     names = [each.name for each in workspace.iterdir()] if workspace.is_dir() else []
-    return max((int(match.group(1)) for name in names if (match := _NUMBERED.fullmatch(name))), default=0)
+    return [int(match.group(1)) for name in names if (match := _NUMBERED.fullmatch(name))]
 
 
 @dataclass(slots=True)
@@ -186,9 +203,8 @@ class TriggerTest:
         skills = {"old": plan.skill, "new": plan.skill.described(best.description)}
         if skills["new"].description == plan.skill.description:
             del skills["new"]
-        verdict = state.decision is not None and not state.rounds[0].train.no_verdict
-        held = await self._hold_out(skills) if plan.holdout and verdict else {}
-        return self._optimized(state, held, finished=verdict)
+        held = await self._hold_out(skills) if plan.holdout and state.complete else {}
+        return self._optimized(state, held, finished=state.complete)
 
     async def _hold_out(self, skills: Mapping[str, SkillCopy]) -> dict[str, JsonValue]:
         """Measure the fresh queries, after everything has been decided."""

@@ -1,6 +1,7 @@
 """Split queries into training, validation and a sealed test, each with its share of both kinds.
 
-The order is by a hash of the seed and the text, so that it does not depend on the order of the file.
+The order is by a hash of the seed and the text, so that it does not depend on the order of the file. A query that has
+been in an opened test is never sealed again: the more often a test is opened, the more likely chance passes it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from skills_core.evals.triggers.queries import Query
 
@@ -41,6 +42,11 @@ class SplitError(SkillsError):
     """The queries cannot be split; the message says what is missing."""
 
 
+_FRESH: Final = "add fresh queries for the test, or begin anew with another --workspace"
+
+_USED_UP: Final = f"earlier optimizations have opened all queries for the test that {{}}; {_FRESH}"
+
+
 @dataclass(frozen=True, slots=True)
 class _Counts:
     train: int
@@ -48,24 +54,34 @@ class _Counts:
     test: int
 
 
-def split_queries(queries: Sequence[Query], seed: int) -> Mapping[Part, tuple[Query, ...]]:
+def split_queries(
+    queries: Sequence[Query], seed: int, opened: Collection[str] = frozenset()
+) -> Mapping[Part, tuple[Query, ...]]:
     """Return the parts, each in the order of the file. Queries that name their part (`split`) are in that one.
 
+    `opened` are texts of queries that earlier tests have opened.
+
     Raises:
-        SplitError: a query names another part, or a part would lack queries of one kind.
+        SplitError: a query names another part, or the test although it was opened, or a part would lack queries of one
+            kind.
     """
     part_of: dict[str, Part] = {}
     for should_trigger in (True, False):
         kind = [query for query in queries if query.should_trigger is should_trigger]
         free = sorted((query for query in kind if query.split is None), key=lambda query: _order(query, seed))
-        part_of |= {query.id: _named(query) for query in kind if query.split is not None}
+        part_of |= {query.id: _named(query, opened) for query in kind if query.split is not None}
         counts = _counts(len(free), given=len(free) < len(kind))
-        parts = [Part.TEST] * counts.test + [Part.VALIDATION] * counts.validation + [Part.TRAIN] * counts.train
-        part_of |= {query.id: part for query, part in zip(free, parts, strict=True)}
+        sealed = [query for query in free if query.query not in opened][: counts.test]
+        rest = [query for query in free if query not in sealed]
+        part_of |= dict.fromkeys((query.id for query in sealed), Part.TEST)
+        part_of |= dict.fromkeys((query.id for query in rest), Part.TRAIN)
+        part_of |= dict.fromkeys((query.id for query in rest[: counts.validation]), Part.VALIDATION)
     found = {part: tuple(query for query in queries if part_of[query.id] is part) for part in Part}
     for part, chosen in found.items():
         for should_trigger, kind_name in ((True, "should trigger"), (False, "should not trigger")):
             if not any(query.should_trigger is should_trigger for query in chosen):
+                if part is Part.TEST and any(query.query in opened for query in queries):
+                    raise SplitError(_USED_UP.format(kind_name))
                 raise SplitError(
                     f"the part {part} has no query that {kind_name}; write at least 3 queries of each kind, better 8 "
                     "to 10, or name the parts with `split`: train, validation and test"
@@ -86,8 +102,10 @@ def _order(query: Query, seed: int) -> bytes:
     return hashlib.sha256(f"{seed}\n{query.query}".encode()).digest()
 
 
-def _named(query: Query) -> Part:
+def _named(query: Query, opened: Collection[str]) -> Part:
     part = _SPELLED.get((query.split or "").lower())
     if part is None:
         raise SplitError(f"query {query.id}: split is {query.split!r}; expected train, validation or test")
+    if part is Part.TEST and query.query in opened:
+        raise SplitError(f"query {query.id}: an earlier optimization has opened it, so it cannot be sealed; {_FRESH}")
     return part

@@ -51,3 +51,23 @@ def test_too_few_queries_and_unknown_parts_are_refused() -> None:
         split_queries(queries(2, 5), 0)
     with pytest.raises(SplitError, match=r"query 0: split is 'dev'; expected train, validation or test"):
         split_queries(queries(5, 5, q0="dev"), 0)
+
+
+def test_an_opened_query_is_never_sealed_again() -> None:
+    given = queries(10, 10)
+    first = split_queries(given, 0)
+    opened = {each.query for each in first[Part.TEST]}
+    second = split_queries(given, 0, opened)
+    assert len(second[Part.TEST]) == len(first[Part.TEST])
+    assert not {each.query for each in second[Part.TEST]} & opened
+    assert sorted(each.id for part in second.values() for each in part) == sorted(each.id for each in given)
+    # Queries that only others have opened change nothing.
+    assert split_queries(given, 0, {"another"}) == first
+
+
+def test_fresh_queries_are_asked_for_when_all_have_been_opened() -> None:
+    given = queries(4, 4)
+    with pytest.raises(SplitError, match="opened all queries for the test that should trigger; add fresh queries"):
+        split_queries(given, 0, {each.query for each in given})
+    with pytest.raises(SplitError, match="query 1: an earlier optimization has opened it"):
+        split_queries(queries(4, 4, q1="test"), 0, {"query 1"})

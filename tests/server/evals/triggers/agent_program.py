@@ -37,6 +37,9 @@ def main() -> None:
         time.sleep(600)
     text = next(Path(".claude/skills").glob("tides/SKILL.md")).read_text(encoding="utf-8")
     description = text.split("---")[1]
+    if any(word in description for word in rules.get("breaks", ())):
+        sys.stderr.write("no quota is left\n")
+        sys.exit(3)
     wants = query.startswith("Use the skill") or any(word in query for word in rules.get("loads", ()))
     wants = wants or any(word in query and word in description for word in rules.get("needs", ()))
     denied = any(word in query for word in rules.get("denied", ()))

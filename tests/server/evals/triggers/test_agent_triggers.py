@@ -340,6 +340,32 @@ def test_the_last_optimization_can_be_applied_later_but_not_to_a_changed_skill(
     assert (done.returncode, json.loads(done.stdout)["applied"]) == (0, BETTER)
 
 
+def test_a_sealed_test_is_opened_once_also_over_several_optimizations(lab: Lab, endpoint: ModelEndpoint) -> None:
+    endpoint.script = [tagged(BETTER)]
+    sealed: list[set[str]] = []
+    for number in (1, 2):
+        assert optimize(lab, endpoint, "--rounds", 1).returncode == 0
+        sealed.append({each["query"] for each in lab.results(number)["decision"]["test"]["old"]["results"]})
+    assert sealed[0]
+    assert sealed[1]
+    assert not sealed[0] & sealed[1]
+
+
+def test_an_outage_opens_no_sealed_test_and_the_same_command_continues(lab: Lab, endpoint: ModelEndpoint) -> None:
+    endpoint.script = [tagged(BETTER)]
+    optimize(lab, endpoint, "--dry-run")
+    # All queries fail as soon as the description is the new one, as if the quota had gone in between.
+    lab.obey(needs=["island", "weather"], breaks=["sands"])
+    done = lab.run("--optimize", "--model", endpoint.model, "--json", "--runs", 1)
+    assert done.returncode == 1
+    found = json.loads(done.stdout)
+    assert (found["finished"], found["decision"]["test"]["opened"]) == (False, False)
+    assert "round 1 has no verdict" in found["decision"]["reason"]
+    assert optimize(lab, endpoint).returncode == 0
+    assert lab.results(1)["decision"]["adopted"]
+    assert len(endpoint.requests) == 1
+
+
 def test_our_own_executor_is_an_agent_with_all_skills_of_the_catalog(
     lab: Lab, endpoint: ModelEndpoint, make_skill: MakeSkill
 ) -> None:
