@@ -19,9 +19,13 @@ __all__ = ["Estimate", "estimate"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What an eval is expected to take; None is unknown. `basis` is the number of earlier runs it rests on."""
+    """What an eval is expected to take; None is unknown. `basis` is the number of earlier runs it rests on.
+
+    `checks` are the assertions whose commands are run.
+    """
 
     runs: int
+    checks: int
     judge_requests: int
     compare_requests: int
     tokens: int | None
@@ -50,10 +54,14 @@ class Estimate:
             parts.append(f"about {self.tokens:,} tokens{money}, as in {self.basis} earlier runs, without the judge's")
         else:
             parts.append("tokens and money unknown: no earlier run here has recorded them")
+        if self.checks:
+            parts.append(f"{self.checks} assertions run commands of evals.json on this machine")
         return ", ".join(parts)
 
 
-def estimate(pending: Sequence[RunKey], earlier: Iterable[EvalRun], judged: int, compared: int, jobs: int) -> Estimate:
+def estimate(  # noqa: PLR0913 - one parameter for each kind of work
+    pending: Sequence[RunKey], earlier: Iterable[EvalRun], judged: int, compared: int, checks: int, jobs: int
+) -> Estimate:
     """Return the estimate for `pending` runs from `earlier` ones of the same arms."""
     by_arm: dict[Arm, list[EvalRun]] = {}
     for run in earlier:
@@ -65,6 +73,7 @@ def estimate(pending: Sequence[RunKey], earlier: Iterable[EvalRun], judged: int,
     millis = _sum(pending, {arm: [each.outcome.duration_ms for each in runs] for arm, runs in by_arm.items()})
     return Estimate(
         runs=len(pending),
+        checks=checks,
         judge_requests=judged,
         compare_requests=compared,
         tokens=None if tokens is None else round(tokens),

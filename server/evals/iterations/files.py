@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from skills_core.evals.grading.cases import EvalCase
     from skills_core.evals.grading.results import RunKey
 
-__all__ = ["CONFIG", "Iteration", "iterations_of", "locked"]
+__all__ = ["CONFIG", "Iteration", "iterations_of", "locked", "new_iteration"]
 
 CONFIG: Final = "config.json"
 _NUMBERED: Final = re.compile(r"iteration-([1-9]\d{0,8})")
@@ -94,14 +94,22 @@ class Iteration:
 
 
 def iterations_of(workspace: Path, runs: int) -> Sequence[Iteration]:
-    """Return the iterations of a workspace, latest first."""
-    numbers: list[int] = []
+    """Return the iterations of a workspace, latest first; a link to a folder is none."""
+    numbers = [number for number, is_folder in _numbered(workspace) if is_folder]
+    return [Iteration(workspace, number, runs) for number in sorted(numbers, reverse=True)]
+
+
+def new_iteration(workspace: Path, runs: int) -> Iteration:
+    """Return the iteration after all others. The number of a link is taken too: writing must not follow it."""
+    return Iteration(workspace, max((number for number, _ in _numbered(workspace)), default=0) + 1, runs)
+
+
+def _numbered(workspace: Path) -> Iterator[tuple[int, bool]]:
+    """Yield the numbers of the entries with the name of an iteration, and whether they are folders."""
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(workspace) as entries:
         for entry in entries:
-            found = _NUMBERED.fullmatch(entry.name)
-            if found and entry.is_dir(follow_symlinks=False):
-                numbers.append(int(found[1]))
-    return [Iteration(workspace, number, runs) for number in sorted(numbers, reverse=True)]
+            if found := _NUMBERED.fullmatch(entry.name):
+                yield int(found[1]), entry.is_dir(follow_symlinks=False)
 
 
 @contextmanager

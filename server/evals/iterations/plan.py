@@ -12,7 +12,7 @@ from server.evals.agents.scratch import check_input_files
 from server.evals.errors import EvalError
 from server.evals.iterations.comparisons import COMPARISON
 from server.evals.iterations.costs import estimate
-from server.evals.iterations.files import Iteration, iterations_of
+from server.evals.iterations.files import Iteration, iterations_of, new_iteration
 from server.evals.iterations.runner import work_of
 from server.evals.skills.skill_versions import find_baseline, load_version
 from skills_core.disk.bounded import read_bounded
@@ -98,6 +98,12 @@ class EvalPlan:
             "runs": len(self.work),
             "runs_done": sum(not each.performs for each in self.work),
             "runs_to_do": self.cost.runs,
+            "checks": [
+                {"eval": case.folder, "text": each.text, "check": each.check}
+                for case in self.cases
+                for each in case.assertions
+                if each.check is not None
+            ],
             **self.cost.to_json(),
         }
 
@@ -138,7 +144,7 @@ def plan_eval(options: EvalOptions, settings: Settings, temporary: Path) -> Eval
         resumed=resumed,
         identity=identity,
         work=tuple(work),
-        cost=_cost(options, workspace, work, len(cases)),
+        cost=_cost(options, workspace, work, cases),
     )
 
 
@@ -191,16 +197,16 @@ def _choose(
         unfinished = latest.read("benchmark.json") is None or not all(each.is_complete for each in work)
         if unfinished or (options.compare and not compared):
             return latest, work, True
-    number = earlier[0].number + 1 if earlier else 1
-    iteration = Iteration(workspace, number, options.runs)
+    iteration = new_iteration(workspace, options.runs)
     return iteration, work_of(iteration, keys), False
 
 
-def _cost(options: EvalOptions, workspace: Path, work: Sequence[Work], cases: int) -> Estimate:
+def _cost(options: EvalOptions, workspace: Path, work: Sequence[Work], cases: Sequence[EvalCase]) -> Estimate:
     pending = [each.key for each in work if each.performs]
     judged = sum(not each.is_complete and bool(assertions_for_judge(each.case)) for each in work)
-    compared = 2 * cases * options.runs if options.compare else 0
-    return estimate(pending, _earlier_runs(workspace, work), judged, compared, options.jobs)
+    compared = 2 * len(cases) * options.runs if options.compare else 0
+    checks = sum(each.check is not None for case in cases for each in case.assertions)
+    return estimate(pending, _earlier_runs(workspace, work), judged, compared, checks, options.jobs)
 
 
 def _earlier_runs(workspace: Path, work: Sequence[Work]) -> list[EvalRun]:

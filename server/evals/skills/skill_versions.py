@@ -71,9 +71,11 @@ def keep(version: SkillVersion, parent: Path) -> SkillVersion:
 
     Raises:
         SkillChangedError: the files have changed since they were loaded.
-        EvalError: another version is there.
+        EvalError: another version is there, or a link.
     """
     target = parent / version.folder.name
+    if link := next((each for each in (parent.parent, parent, target) if each.is_symlink()), None):
+        raise EvalError(f"{link}: this is a link, which is not followed; remove it, or name another --workspace")
     if target.is_dir():
         kept = load_version(target)
         if kept.digest != version.digest:
@@ -134,7 +136,8 @@ def extract_revision(skill: Path, revision: str, scratch: Path) -> Path:
 
 
 def _git(folder: Path, *arguments: str) -> bytes:
-    command: Sequence[str] = ("git", "-C", str(folder), *arguments)
+    # A skill that contains a repository without a work tree would configure programs that git runs.
+    command: Sequence[str] = ("git", "-c", "safe.bareRepository=explicit", "-C", str(folder), *arguments)
     done = subprocess.run(command, capture_output=True, check=True, timeout=_GIT_SECONDS, stdin=subprocess.DEVNULL)  # noqa: S603 - git, with fixed arguments
     if len(done.stdout) > _MAX_ARCHIVE:
         raise EvalError(f"{folder}: the skill at this revision has more than {_MAX_ARCHIVE} bytes")
