@@ -59,7 +59,7 @@ class Estimate:
         return ", ".join(parts)
 
 
-def estimate(  # noqa: PLR0913 - one parameter for each kind of work
+def estimate(
     pending: Sequence[RunKey], earlier: Iterable[EvalRun], judged: int, compared: int, checks: int, jobs: int
 ) -> Estimate:
     """Return the estimate for `pending` runs from `earlier` ones of the same arms."""

@@ -1,11 +1,14 @@
 """Aggregate the runs of an iteration into `benchmark.json`.
 
-Means are over the graded runs of an arm, as skill-creator computes them; errors and timeouts are counted apart.
+Means are over the graded runs of an arm, as skill-creator computes them; errors and timeouts are counted apart. The
+delta pairs cases: one that an arm could not run would otherwise favour it, or the other.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
 from skills_core.evals.grading.patterns import find_patterns
@@ -14,7 +17,7 @@ from skills_core.evals.grading.verdict import compare_arms
 from skills_core.evals.statistics import mean_stddev
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from skills_core.evals.grading.results import EvalRun
     from skills_core.run.ports import JsonObject
@@ -67,11 +70,12 @@ def benchmark_of(
             "analyzer_model": metadata.judge,
             "baseline": metadata.baseline,
         },
-        "run_summary": {**summary, "delta": {metric: _delta(summary, baseline, metric) for metric in _METRICS}},
+        "run_summary": {**summary, "delta": {metric: _delta(runs, baseline, metric) for metric in _METRICS}},
         "runs": [_run_to_json(run) for run in runs],
         "notes": [
             f"Verdict: {comparison.verdict}. {comparison.reason}",
             *errors,
+            *_unpaired(runs, baseline),
             *patterns.notes(transcripts),
             *notes,
         ],
@@ -96,19 +100,27 @@ def _spread(values: Sequence[float | None]) -> JsonObject:
     return {name: round(value, 4) for name, value in mean_stddev(known)._asdict().items()}
 
 
-def _delta(summary: JsonObject, baseline: Arm, metric: str) -> float | None:
-    """Return the difference of the means, with the skill minus the baseline, None if one is unknown."""
-    ours, theirs = (_mean(summary[arm.value], metric) for arm in (Arm.WITH_SKILL, baseline))
-    return None if ours is None or theirs is None else round(ours - theirs, 4)
+def _delta(runs: Sequence[EvalRun], baseline: Arm, metric: str) -> float | None:
+    """Return the mean difference, with the skill minus the baseline, of the cases that both arms have; else None."""
+    values: dict[str, dict[Arm, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        if (value := _metric(run, metric)) is not None:
+            values[run.key.folder][run.key.arm].append(value)
+    differences = [
+        fmean(arms[Arm.WITH_SKILL]) - fmean(arms[baseline])
+        for arms in values.values()
+        if {Arm.WITH_SKILL, baseline} <= arms.keys()
+    ]
+    return round(fmean(differences), 4) if differences else None
 
 
-def _mean(arm: object, metric: str) -> float | None:
-    match arm:
-        case {**metrics}:
-            match metrics[metric]:
-                case {"mean": int() | float() as mean}:
-                    return mean
-    return None
+def _unpaired(runs: Sequence[EvalRun], baseline: Arm) -> Iterator[str]:
+    graded = {arm: {run.key.folder for run in runs if run.key.arm is arm and not run.problem} for arm in Arm}
+    if single := sorted(graded[Arm.WITH_SKILL] ^ graded[baseline]):
+        yield (
+            f"Only one arm has graded runs of {', '.join(single)}: the means of the arms are of different cases, and "
+            "the delta leaves these out."
+        )
 
 
 def _run_to_json(run: EvalRun) -> JsonObject:

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from skills_core.format.hidden import without_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,6 +26,11 @@ _MAX_TRANSCRIPT: Final = 60_000
 
 _MIN_QUOTE: Final = 4
 # A shorter quote occurs in any text, so it must be a whole line.
+
+_SAME: Final = str.maketrans(
+    {**dict.fromkeys("\u2018\u2019\u201a\u201b", "'"), **dict.fromkeys("\u201c\u201d\u201e\u201f", '"')}
+)
+_SAME.update(dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2212"), "-"))
 
 _DECORATION: Final = "\"'`\u201c\u201d\u2018\u2019 \n\t"
 
@@ -72,8 +80,8 @@ class Material:
     def find(self, quote: str) -> str | None:
         """Return where a quote occurs: a file's path, `outputs` for the list of files, or `transcript`; else None.
 
-        Blanks and the marks around a quote do not matter. In the transcript, what only repeats a given text does not
-        count: agents repeat their prompts.
+        Blanks, the marks around a quote and the form of its characters do not matter. In the transcript, what only
+        repeats a given text does not count: agents repeat their prompts.
         """
         wanted = _plain(quote.strip(_DECORATION))
         if not wanted:
@@ -117,7 +125,9 @@ def _occurs(wanted: str, text: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    return re.sub(r"\s+", " ", text).strip()
+    """Return a text as quotes are compared: models change blanks, quotation marks, dashes and compositions."""
+    same = text if text.isascii() else unicodedata.normalize("NFKC", without_hidden(text)).translate(_SAME)
+    return re.sub(r"\s+", " ", same).strip()
 
 
 def _cut(text: str, limit: int) -> str:

@@ -57,6 +57,19 @@ def test_the_deviation_is_that_of_a_sample() -> None:
     assert benchmark(*runs, run_of(WITHOUT))["run_summary"]["with_skill"]["pass_rate"]["stddev"] == 0.7071
 
 
+def test_the_delta_pairs_cases_so_that_an_error_in_one_arm_does_not_favour_it() -> None:
+    """The hard case has an error with the skill; the easy one is equal in both arms, so nothing differs."""
+    made = benchmark(
+        run_of(WITH, [True], name="easy", seconds=10),
+        run_of(WITHOUT, [True], name="easy", seconds=10),
+        run_of(WITH, name="hard", error="429"),
+        run_of(WITHOUT, [False], name="hard", seconds=90, tokens=9000),
+    )
+    assert made["run_summary"]["without_skill"]["pass_rate"]["mean"] == 0.5
+    assert made["run_summary"]["delta"] == {"pass_rate": 0.0, "time_seconds": 0.0, "tokens": 0.0}
+    assert "Only one arm has graded runs of eval-hard: the means of the arms are of different cases" in made["notes"][2]
+
+
 def test_errors_leave_the_denominator_and_are_named() -> None:
     made = benchmark(
         run_of(WITH), run_of(WITH, number=2, error="boom", seconds=500, tokens=None), run_of(WITHOUT, [False])

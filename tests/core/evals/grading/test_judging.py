@@ -17,7 +17,11 @@ from skills_core.testing import ScriptedModel
 CASE = EvalCase(1, "one", "Find the top 3 months.", expected_output="A chart.")
 REPORT = "# Report\n\nTotal  Revenue:\n$42\n"
 MATERIAL = Material(
-    (OutputFile("report.md", len(REPORT), REPORT), OutputFile("chart.png", 45_000, None)),
+    (
+        OutputFile("report.md", len(REPORT), REPORT),
+        OutputFile("chart.png", 45_000, None),
+        OutputFile("signs.txt", 30, "See: the 'caf\u00e9' - \"open\"\u2026"),
+    ),
     transcript_text(
         [
             json.dumps({"type": "result", "text": "March was\nbest. " + CASE.prompt}),
@@ -47,6 +51,9 @@ async def graded(answer: str, *assertions: str) -> list[tuple[bool, str]]:
         ("March was best.", "transcript"),
         ("plain", "transcript"),
         ("not json", "transcript"),
+        # Models write other blanks, quotes, dashes and compositions than a file has.
+        ("the \u2018cafe\u0301\u2019 \u2013 \u201copen\u201d", "outputs/signs.txt"),
+        ("Total\u00a0Revenue:\u200b $42", "outputs/report.md"),
     ],
 )
 async def test_a_pass_has_a_quote_that_occurs_in_outputs_or_transcript(quote: str, where: str) -> None:

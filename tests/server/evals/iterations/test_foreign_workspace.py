@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -55,7 +54,7 @@ def test_a_link_in_a_run_leads_nowhere(lab: Lab, outside: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["../secret", "evals/files/linked", "/etc/passwd", "evals/files/folder/secret"])
-def test_input_files_come_from_the_skill_alone(lab: Lab, tmp_path: Path, path: str) -> None:
+def test_input_files_come_from_the_skill_alone(lab: Lab, path: str) -> None:
     (lab.skill.parent / "secret").write_text("secret")
     lab.write_evals({"files": [path], "assertions": [HELLO]})
     files = lab.skill / "evals/files"
@@ -85,7 +84,7 @@ def test_a_repository_inside_of_the_skill_configures_no_command(lab: Lab) -> Non
     subprocess.run([*git, "add", "."], check=True)
     subprocess.run([*git, "commit", "-qm", "x"], check=True)
     for name in ("HEAD", "objects", "refs"):
-        os.replace(work / ".git" / name, lab.skill / name)
+        (work / ".git" / name).replace(lab.skill / name)
     ran = lab.folder / "ran"
     core = "[core]\nrepositoryformatversion = 0\nbare = false\nworktree = .\n"
     (lab.skill / "config").write_text(f'{core}[filter "f"]\nsmudge = touch {ran}\n')
