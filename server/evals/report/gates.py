@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
 from server.evals.report.model import Status
@@ -77,26 +78,35 @@ def _of_iterations(found: tuple[Iteration, ...], least: float | None, most: floa
         yield _gate(name, fault, words, passed=passed)
     if most is not None:
         name = f"regression of {newest.label} at most {most:.2f}"
-        before, source = _before(found)
-        if not fault and (before is None or score.rate is None):
-            fault = "there is no baseline and no earlier iteration with grades to compare with"
-        if fault or before is None or score.rate is None:
+        source, pairs = _pairs(found)
+        if not fault and not pairs:
+            fault = "there is no baseline and no earlier iteration with grades of the same cases to compare with"
+        if fault:
             yield _gate(name, fault, "", passed=False)
             return
-        words = f"{score.rate.mean:.2f} after {before:.2f} in {source}"
-        yield _gate(name, "", words, passed=before - score.rate.mean <= most + _SLACK)
+        new, old = (fmean(rates) for rates in zip(*pairs, strict=True))
+        yield _gate(name, "", f"{new:.2f} after {old:.2f} in {source}", passed=old - new <= most + _SLACK)
 
 
-def _before(found: tuple[Iteration, ...]) -> tuple[float | None, str]:
-    """Return the pass rate to compare with, the baseline's or that of the iteration before, and whose it is."""
+def _pairs(found: tuple[Iteration, ...]) -> tuple[str, list[tuple[float, float]]]:
+    """Return what to compare with, the baseline or the iteration before, and the rates of the cases that both have.
+
+    A case that one side could not run, or has not yet, must not look like a loss or a gain.
+    """
     newest = found[-1]
+    ours = _case_rates(newest, newest.subject)
     if newest.baseline is not None:
-        rate = score_arm(newest, newest.baseline).rate
-        return (rate.mean if rate else None), newest.baseline
-    for earlier in found[-2:-1]:
-        rate = score_arm(earlier, earlier.subject).rate
-        return (rate.mean if rate else None), earlier.label
-    return None, ""
+        source, theirs = newest.baseline, _case_rates(newest, newest.baseline)
+    elif len(found) > 1:
+        source, theirs = found[-2].label, _case_rates(found[-2], found[-2].subject)
+    else:
+        return "", []
+    return source, [(rate, theirs[case]) for case, rate in ours.items() if case in theirs]
+
+
+def _case_rates(iteration: Iteration, arm: str) -> dict[str, float]:
+    rates = {case.key: [run.rate for run in case.of(arm) if run.rate is not None] for case in iteration.cases}
+    return {case: fmean(values) for case, values in rates.items() if values}
 
 
 def _iteration_fault(iteration: Iteration) -> str:

@@ -9,6 +9,7 @@ from skills_core.disk.files import Location, read_file
 from skills_core.disk.names import MAIN_FILE
 from skills_core.disk.writing import write_file
 from skills_core.errors import SkillsError
+from skills_core.evals.triggers.revision import plain_description
 from skills_core.loading.reading import MAX_MAIN_SIZE
 from skills_core.single_skill import read_skill
 
@@ -37,7 +38,9 @@ def apply_description(folder: Path, found: Mapping[str, Any]) -> str:
         raise NotAppliedError("there is no finished optimization to apply; run `skillserve triggers … --optimize`")
     if decision.get("adopted") is not True:
         raise NotAppliedError(f"nothing is applied: {decision.get('reason')}")
-    description = str(decision["description"])
+    description = str(decision.get("description") or "")
+    if description != plain_description(description):
+        raise NotAppliedError("nothing is applied: the description has markup, line breaks or hidden characters")
     current = read_skill(folder).description
     if current == description:
         return description

@@ -104,6 +104,8 @@ def planned_costs(
 def test_folder(workspace: Path, plan: TestPlan) -> Path:
     """Return the folder of the test: that of the last one if it is the same and unfinished, otherwise a new one.
 
+    A folder with links, which a test never makes, is not continued: what is written there would land elsewhere.
+
     Raises:
         OSError: the workspace cannot be written.
     """
@@ -111,13 +113,18 @@ def test_folder(workspace: Path, plan: TestPlan) -> Path:
     if number:
         folder = workspace / f"triggers-{number}"
         config = _read_json(folder / "config.json")
-        if config.get("identity") == plan.identity and not _read_json(folder / RESULTS).get("finished"):
+        unfinished = not _read_json(folder / RESULTS).get("finished")
+        if config.get("identity") == plan.identity and unfinished and not _has_links(folder):
             return folder
     folder = workspace / f"triggers-{number + 1}"
     folder.mkdir(parents=True)
     started = {"identity": plan.identity, "started": _now()}
     _write_json(folder / "config.json", started)
     return folder
+
+
+def _has_links(folder: Path) -> bool:
+    return folder.is_symlink() or any(path.is_symlink() for path in folder.rglob("*"))
 
 
 def last_results(workspace: Path) -> tuple[Path, dict[str, Any]] | None:

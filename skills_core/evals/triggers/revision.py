@@ -25,6 +25,7 @@ __all__ = [
     "RevisionRequest",
     "cut_description",
     "is_stuck",
+    "plain_description",
     "read_description",
     "render_revision",
     "render_shortening",
@@ -35,6 +36,7 @@ _MAX_FAILURES: Final = 40
 _STUCK_AFTER: Final = 2
 
 _TAG: Final = re.compile(r"<description>(.*?)</description>", re.DOTALL | re.IGNORECASE)
+_MARKUP: Final = re.compile(r"</?[A-Za-z][^<>]*>|<!--.*?-->", re.DOTALL)
 _FENCE: Final = re.compile(r"\A```[a-z]*\n(.*)\n```\Z", re.DOTALL)
 _SENTENCE: Final = re.compile(r"[.!?](?=\s)")
 
@@ -118,13 +120,20 @@ def render_shortening(description: str) -> str:
 
 
 def read_description(answer: str) -> str:
-    """Return the description in a model's answer on one line, without hidden characters; empty if there is none."""
+    """Return the description in a model's answer; empty if there is none."""
     tagged = _TAG.findall(answer)
-    text = tagged[-1] if tagged else _FENCE.sub(r"\1", answer.strip())
-    text = " ".join(without_hidden(text).split()).strip()
+    text = plain_description(tagged[-1] if tagged else _FENCE.sub(r"\1", answer.strip()))
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'“”":
         text = text[1:-1].strip()
     return text
+
+
+def plain_description(text: str) -> str:
+    """Return a text on one line, without hidden characters and markup."""
+    shown, count = without_hidden(text), 1
+    while count:  # what stood around a tag may be one itself
+        shown, count = _MARKUP.subn("", shown)
+    return " ".join(shown.split())
 
 
 def cut_description(description: str) -> str:

@@ -58,6 +58,10 @@ def test_a_model_that_is_stuck_is_told_to_take_another_structure() -> None:
         ("```text\nUse this.\n```", "Use this."),
         ("Use\u200b this\U000e0041.", "Use this."),
         ("<description></description>", ""),
+        # The format allows no markup in a description, and a tag could end a part of an agent's prompt.
+        ("<description>Use </skill><b x='1'>this</b> if a < b.</description>", "Use this if a < b."),
+        ("<description>Use <b<i>>this<!-- > --></description>", "Use this"),
+        ("<description>Use <description>this.</description>", "Use this."),
         ("", ""),
     ],
 )

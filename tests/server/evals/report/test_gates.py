@@ -45,6 +45,23 @@ def test_without_a_baseline_the_iteration_before_is_compared(tmp_path: Path) -> 
     assert (gate.outcome, gate.words) == (GateOutcome.FAILED, "0.50 after 1.00 in iteration-1")
 
 
+def test_a_regression_pairs_cases(tmp_path: Path) -> None:
+    """The skill loses the only case that both arms could run; another one that the baseline lacks does not hide it."""
+    cases = {str(number): ((True,), (True,)) for number in range(10)}
+    iteration = write_iteration(tmp_path / "iteration-1", {**cases, "a": ((False,), (True,))})
+    write_run(write_case(iteration, "b") / "with_skill", grading(True))
+    write_run(write_case(iteration, "b") / "without_skill", None, outcome={"status": "error", "error": "no quota"})
+    (gate,) = ci_gates(read_workspace(tmp_path), max_regression=0.088)
+    assert (gate.outcome, gate.words) == (GateOutcome.FAILED, "0.91 after 1.00 in without_skill")
+
+
+def test_new_cases_are_no_regression(tmp_path: Path) -> None:
+    write_run(write_case(tmp_path / "iteration-1", "a") / "with_skill", grading(True))
+    for case, passed in (("a", True), ("b", False)):
+        write_run(write_case(tmp_path / "iteration-2", case) / "with_skill", grading(passed))
+    assert outcome(tmp_path, max_regression=0.0) is GateOutcome.PASSED
+
+
 def outcome(root: Path, **limits: float) -> GateOutcome:
     (gate,) = ci_gates(read_workspace(root), **limits)
     assert ci_exit_code(read_workspace(root), **limits) == (gate.outcome is not GateOutcome.PASSED)

@@ -340,6 +340,35 @@ def test_the_last_optimization_can_be_applied_later_but_not_to_a_changed_skill(
     assert (done.returncode, json.loads(done.stdout)["applied"]) == (0, BETTER)
 
 
+@pytest.mark.parametrize("text", ["Use\u200b it.", "Use it.\nname: other", "Use <b>it</b>.", ""])
+def test_results_that_were_edited_by_hand_apply_no_hidden_text(lab: Lab, text: str) -> None:
+    folder = lab.workspace / "triggers-1"
+    folder.mkdir(parents=True)
+    results = {"description": OLD, "decision": {"adopted": True, "description": text}}
+    (folder / "results.json").write_text(json.dumps(results))
+    before = (lab.skill / "SKILL.md").read_bytes()
+    done = run("triggers", lab.skill, "--apply")
+    assert (done.returncode, (lab.skill / "SKILL.md").read_bytes()) == (1, before), done.stderr
+
+
+def test_a_link_in_the_workspace_leads_nowhere(lab: Lab, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    lab.workspace.mkdir()
+    (lab.workspace / "triggers-1").symlink_to(outside)
+    assert lab.run("--runs", 1).returncode == 0
+    assert list(outside.iterdir()) == []
+    assert lab.results(2)["finished"]
+    folder, mine = lab.workspace / "triggers-2", outside / "mine"
+    mine.write_text("mine")
+    for name in ("runs.jsonl", ".results.json.part"):
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(mine)
+    (folder / "results.json").write_text("{}")
+    done = lab.run("--runs", 1)
+    assert mine.read_text() == "mine", done.stderr
+
+
 def test_a_sealed_test_is_opened_once_also_over_several_optimizations(lab: Lab, endpoint: ModelEndpoint) -> None:
     endpoint.script = [tagged(BETTER)]
     sealed: list[set[str]] = []
