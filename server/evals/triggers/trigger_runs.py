@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from server.evals.skills.skill_copies import digest_of
+from server.evals.triggers.back_off import BackOff
 from skills_core.errors import SkillsError
 from skills_core.evals.triggers.outcomes import FAULTS, Outcome, is_decided, outcome_of
 from skills_core.evals.triggers.verdicts import MAX_FAULTS, QueryResult, SetResult, is_settled
@@ -70,6 +71,7 @@ class TriggerRunner:
     seconds: float = 0.0
     reasons: dict[str, int] = field(default_factory=dict)
     """Reasons of errors, denials and timeouts with their numbers."""
+    back_off: BackOff = field(default_factory=BackOff)
 
     async def check(self, skill: SkillCopy) -> None:
         """Run the canary: a query that names the skill.
@@ -105,8 +107,10 @@ class TriggerRunner:
             found = outcomes[query.id]
             async with at_once:
                 while not is_settled(found, self.limits.runs, self.limits.threshold) and not is_hopeless():
-                    outcome, _ = await self._run(skill, query.query, len(found) + 1)
+                    outcome, reason = await self._run(skill, query.query, len(found) + 1)
                     found.append(outcome)
+                    if not is_hopeless():
+                        await self.back_off.after(reason, failed=outcome in FAULTS)
             done += 1
             said = " ".join(outcome.value for outcome in found) or "not run"
             await self.report(f"{label}: {done} of {len(queries)}: query {query.id}: {said}")

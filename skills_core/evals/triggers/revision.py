@@ -33,6 +33,7 @@ __all__ = [
 
 _MAX_BODY: Final = 12_000
 _MAX_FAILURES: Final = 40
+_MAX_ANSWER: Final = 20_000
 _STUCK_AFTER: Final = 2
 
 _TAG: Final = re.compile(r"<description>(.*?)</description>", re.DOTALL | re.IGNORECASE)
@@ -130,7 +131,7 @@ def read_description(answer: str) -> str:
 
 def plain_description(text: str) -> str:
     """Return a text on one line, without hidden characters and markup."""
-    shown, count = without_hidden(text), 1
+    shown, count = without_hidden(text[:_MAX_ANSWER]), 1
     while count:  # what stood around a tag may be one itself
         shown, count = _MARKUP.subn("", shown)
     return " ".join(shown.split())

@@ -1,0 +1,79 @@
+"""Waits after answers that name a limit of the provider, and in no other case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from server.evals.skills.skill_copies import read_copy
+from server.evals.triggers.back_off import BackOff
+from server.evals.triggers.journal import Journal
+from server.evals.triggers.trigger_runs import RunLimitsOfTest, TriggerRunner
+from skills_core.evals.agents.transcript import Transcript
+from skills_core.evals.triggers.outcomes import AgentRun, Outcome
+from skills_core.evals.triggers.queries import Query
+from tests.conftest import MakeSkill
+
+
+class Agent:
+    """Answers each run with the next error; an empty one is a run that worked."""
+
+    identity: Mapping[str, str] = {"agent": "scripted"}
+    installed = False
+
+    def __init__(self, errors: Sequence[str]) -> None:
+        self.errors = list(errors)
+
+    async def run(self, *_: object) -> AgentRun:
+        error = self.errors.pop(0)
+        transcript = Transcript(is_error=bool(error), error=error, recognized=True, finished=True)
+        return AgentRun(transcript=transcript, exit_code=0)
+
+
+@pytest.mark.parametrize(
+    ("errors", "waits"),
+    [
+        (["429 Too Many Requests", "API Error: Overloaded", "", "rate_limit_error"], [5.0, 10.0, 5.0]),
+        (["429"] * 7, [5.0, 10.0, 20.0, 40.0, 80.0, 80.0, 80.0]),
+        (["no such model", "page 4290"], []),
+    ],
+)
+async def test_each_limit_in_a_row_doubles_the_wait(
+    make_skill: MakeSkill, tmp_path: Path, errors: list[str], waits: list[float]
+) -> None:
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    async def report(_: str) -> None:
+        pass
+
+    agent = Agent([*errors, *[""] * 100])
+    limits = RunLimitsOfTest(runs=1, jobs=1)
+    runner = TriggerRunner(agent, (), limits, Journal(tmp_path / "runs.jsonl"), tmp_path, report)
+    runner.back_off = BackOff(sleep)
+    queries = [Query(f"query {number}", should_trigger=False, id=str(number)) for number in range(80)]
+    found = await runner.measure(read_copy(make_skill("tides")), queries, "queries")
+    assert waited == waits
+    assert found.faults.count == sum(map(bool, errors))
+
+
+async def test_without_hope_nothing_waits(make_skill: MakeSkill, tmp_path: Path) -> None:
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    async def report(_: str) -> None:
+        pass
+
+    limits = RunLimitsOfTest(runs=1, jobs=1)
+    runner = TriggerRunner(Agent(["429"] * 9), (), limits, Journal(tmp_path / "runs.jsonl"), tmp_path, report)
+    runner.back_off = BackOff(sleep)
+    queries = [Query(f"query {number}", should_trigger=True, id=str(number)) for number in range(10)]
+    found = await runner.measure(read_copy(make_skill("tides")), queries, "queries")
+    assert waited == [5.0]
+    assert [each.outcomes for each in found.results][:3] == [(Outcome.ERROR,), (Outcome.ERROR,), ()]
