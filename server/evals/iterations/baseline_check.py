@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from skills_core.skill import Skill
 
-__all__ = ["baseline_fault"]
+__all__ = ["baseline_fault", "instruction_lines"]
 
 _MIN_LINE: Final = 60
 # A shorter line of a body may occur in any text.
@@ -27,7 +27,13 @@ def baseline_fault(transcript: Sequence[str], skill: Skill, folders: Iterable[Pa
     for folder in map(str, folders):
         if f"{folder}/" in text:
             return f"the baseline is not without the skill: the agent named {folder}"
-    line = max(map(str.strip, skill.body.splitlines()), key=len, default="")
-    if len(line) >= _MIN_LINE and line in text and line not in given:
+    line = max(instruction_lines(skill), key=len, default="")
+    if line and line in text and line not in given:
         return "the baseline is not without the skill: its transcript has a line of the instructions"
     return ""
+
+
+def instruction_lines(skill: Skill) -> tuple[str, ...]:
+    """Return the lines of a skill's instructions that are long enough to be recognized in a transcript."""
+    lines = map(str.strip, skill.body.splitlines())
+    return tuple(line for line in lines if len(line) >= _MIN_LINE)

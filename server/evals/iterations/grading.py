@@ -36,10 +36,14 @@ _MAX_TRANSCRIPT: Final = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Grader:
-    """Grades runs; `model` is None if commands decide all assertions. Checks find the eval files in `evals`."""
+    """Grades runs; `model` is None if commands decide all assertions. Checks find the eval files in `evals`.
+
+    `instructions` are lines of the skill: that an agent has read them proves nothing.
+    """
 
     model: Model | None
     evals: Path
+    instructions: tuple[str, ...] = ()
 
     async def grade(self, case: EvalCase, folder: Path) -> tuple[list[AssertionResult], tuple[str, ...]]:
         """Return the results of a case's assertions about the run in `folder`, and the judge's notes.
@@ -55,7 +59,7 @@ class Grader:
         results = {each.text: await run_check(each, place) for each in case.assertions if each.check is not None}
         notes: tuple[str, ...] = ()
         if judged := assertions_for_judge(case):
-            material = await anyio.to_thread.run_sync(partial(read_material, folder, case))
+            material = await anyio.to_thread.run_sync(partial(read_material, folder, case, self.instructions))
             if material.is_empty:
                 raise EvalError("the run left neither outputs nor a transcript, so there is nothing to judge")
             if self.model is None:
@@ -67,11 +71,11 @@ class Grader:
         return [results[each.text] for each in case.assertions], notes
 
 
-def read_material(folder: Path, case: EvalCase) -> Material:
+def read_material(folder: Path, case: EvalCase, instructions: tuple[str, ...] = ()) -> Material:
     """Return the outputs and the transcript in the folder of a run."""
-    given = (case.prompt, case.expected_output, *(each.text for each in case.assertions))
     transcript = _bounded(folder / "transcript.jsonl").splitlines()
-    return Material(tuple(_files(folder / "outputs")), transcript_text(transcript), given)
+    # The run has seen the prompt, but neither assertions nor the expected output: what equals them is its own.
+    return Material(tuple(_files(folder / "outputs")), transcript_text(transcript), (case.prompt, *instructions))
 
 
 def final_material(folder: Path) -> Material:

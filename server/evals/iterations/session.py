@@ -12,6 +12,7 @@ import anyio.to_thread
 from server.evals.agents.command_agent import CommandAgent
 from server.evals.agents.scratch import ScratchFolder
 from server.evals.errors import EvalError
+from server.evals.iterations.baseline_check import instruction_lines
 from server.evals.iterations.checks import check_commands
 from server.evals.iterations.comparisons import BlindComparisons
 from server.evals.iterations.files import CONFIG, iterations_of
@@ -102,7 +103,7 @@ class EvalSession:
             runner = EvalRunner(
                 iteration,
                 agent,
-                Grader(judge, plan.version.folder / "evals"),
+                Grader(judge, plan.version.folder / "evals", self._instructions()),
                 scratch,
                 versions,
                 plan.version.folder,
@@ -139,6 +140,10 @@ class EvalSession:
         if plan.old_version is not None:
             old = keep(plan.old_version, snapshots / f"baseline-{number}")
         return {Arm.WITH_SKILL: keep(plan.version, snapshots / f"iteration-{number}"), plan.baseline: old}
+
+    def _instructions(self) -> tuple[str, ...]:
+        versions = filter(None, (self.plan.version, self.plan.old_version))
+        return tuple(line for version in versions for line in instruction_lines(version.skill))
 
     def _begin(self) -> ScratchFolder:
         """Write the files that an iteration begins with; those of an interrupted one stay."""

@@ -27,6 +27,9 @@ _MAX_TRANSCRIPT: Final = 60_000
 _MIN_QUOTE: Final = 4
 # A shorter quote occurs in any text, so it must be a whole line.
 
+_LONG_LINE: Final = 60
+# A line of this length is no part of another one by chance.
+
 _SAME: Final = str.maketrans(
     {**dict.fromkeys("\u2018\u2019\u201a\u201b", "'"), **dict.fromkeys("\u201c\u201d\u201e\u201f", '"')}
 )
@@ -91,9 +94,20 @@ class Material:
                 return f"outputs/{file.path}"
         if any(_occurs(wanted, file.line) for file in self.files):
             return "outputs"
-        if _occurs(wanted, self.transcript) and not any(wanted in _plain(given) for given in self.given):
-            return "transcript"
-        return None
+        return "transcript" if _occurs(wanted, self._own_words()) else None
+
+    def _own_words(self) -> str:
+        """Return the transcript without the texts that the run was given."""
+        words = _plain_lines(self.transcript)
+        for given in sorted(filter(None, map(_plain_lines, self.given)), key=len, reverse=True):
+            # There may be hundreds of lines of instructions; searching for each of them by a pattern is slow.
+            if "\n" not in given and len(given) >= _LONG_LINE:
+                words = words.replace(given, "\n")
+                continue
+            # An echo may break lines elsewhere.
+            pattern = r"\s+".join(map(re.escape, given.split()))
+            words = re.sub(rf"(?<!\w){pattern}(?!\w)", "\n", words)
+        return words
 
 
 def transcript_text(lines: Iterable[str]) -> str:
@@ -122,6 +136,10 @@ def _occurs(wanted: str, text: str) -> bool:
     if len(wanted) < _MIN_QUOTE:
         return any(_plain(line) == wanted for line in text.splitlines())
     return wanted in _plain(text)
+
+
+def _plain_lines(text: str) -> str:
+    return "\n".join(map(_plain, text.splitlines()))
 
 
 def _plain(text: str) -> str:

@@ -167,3 +167,15 @@ def test_several_pairs_have_the_winner_of_most() -> None:
         "TIE",
         "TIE",
     ]
+
+
+def test_the_own_words_of_an_agent_count_though_its_prompt_has_them_too() -> None:
+    """The right answer is often one that the prompt names; an echo of the prompt is none."""
+    prompt = "Say hello world twice."
+    echo = transcript_text([json.dumps({"text": "You said: Say hello\nworld twice."})])
+    assert Material((), echo, (prompt,)).find("hello world") is None
+    spoken = f"{echo}\nhello world, hello world"
+    assert Material((), spoken, (prompt,)).find("hello world") == "transcript"
+    assert Material((), spoken, (prompt,)).find("Say hello world") is None
+    assert Material((), "yes", ("yes",)).find("yes") is None
+    assert Material((), "greetings", ("greet",)).find("greetings") == "transcript"
