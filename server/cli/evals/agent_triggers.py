@@ -182,6 +182,7 @@ def _plan(skill: SkillCopy, sets: _QuerySets, options: AgentTriggerOptions, mode
         rounds=options.rounds if options.optimize else 0,
         seed=options.seed,
         model_name=model.name if options.optimize else "",
+        home=options.agent_home,
     )
 
 

@@ -44,7 +44,10 @@ RESULTS: Final = "results.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestPlan:
-    """What a test does. With `parts` it optimizes the description, otherwise it measures `queries`."""
+    """What a test does. With `parts` it optimizes the description, otherwise it measures `queries`.
+
+    `home` is the folder that each run has a copy of.
+    """
 
     skill: SkillCopy
     queries: tuple[Query, ...]
@@ -56,6 +59,7 @@ class TestPlan:
     rounds: int = 0
     seed: int = 0
     model_name: str = ""
+    home: Path | None = None
 
     @property
     def identity(self) -> dict[str, JsonValue]:
@@ -73,6 +77,7 @@ class TestPlan:
             "rounds": self.rounds,
             "seed": self.seed,
             "model": self.model_name,
+            "home": "" if self.home is None else _stamp(self.home),
         }
 
     @property
@@ -272,6 +277,12 @@ class TriggerTest:
 
     def _save(self, found: Mapping[str, Any]) -> None:
         _write_json(self.folder / RESULTS, found)
+
+
+def _stamp(folder: Path) -> str:
+    """Return a digest of the names, sizes and times of the files in a folder: settings decide what an agent does."""
+    found = [(str(path.relative_to(folder)), path.lstat()) for path in sorted(folder.rglob("*"))]
+    return digest_of(*((name, status.st_size, status.st_mtime_ns) for name, status in found))
 
 
 def _now() -> str:

@@ -181,6 +181,17 @@ def test_a_twin_behind_a_link_is_refused_too(lab: Lab, tmp_path: Path) -> None:
     assert (done.returncode, lab.calls()) == (2, [])
 
 
+def test_other_settings_of_the_agent_continue_no_test(lab: Lab, tmp_path: Path) -> None:
+    home = tmp_path / "agent-home"
+    home.mkdir()
+    lab.obey(crashes=["shore"])
+    assert lab.run("--agent-home", home, "--runs", 1).returncode == 1
+    (home / "settings.json").write_text("{}")
+    lab.obey()
+    assert lab.run("--agent-home", home, "--runs", 1).returncode == 0
+    assert lab.results(2)["costs"]["runs_made"] == 4
+
+
 def test_a_query_that_cannot_be_an_argument_is_refused(lab: Lab) -> None:
     lab.ask(("harbour \0", True))
     done = lab.run()
