@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from skills_core.evals.grading.cases import EvalCase
     from skills_core.evals.grading.results import RunKey
 
-__all__ = ["RunScratch", "ScratchFolder", "agent_environment", "check_input_files", "input_paths"]
+__all__ = ["SCRATCH_PREFIX", "RunScratch", "ScratchFolder", "agent_environment", "check_input_files", "input_paths"]
+
+SCRATCH_PREFIX: Final = "skillserve-eval-"
+"""How the name of a scratch folder begins."""
 
 _EVAL_FILES: Final = ("evals/files/", "evals/")
 _HOME_FOLDERS: Final = {
@@ -83,7 +86,7 @@ class ScratchFolder:
         """Return the folder that an earlier call has recorded if it is still ours, else a new one."""
         if isinstance(known, str) and _is_ours(Path(known)):
             return cls(Path(known))
-        return cls(Path(tempfile.mkdtemp(prefix="skillserve-eval-")).resolve())
+        return cls(Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX)).resolve())
 
     def of(self, key: RunKey, attempt: int) -> Path:
         """Return the folder of one attempt at a run; its name does not tell case and arm."""
@@ -204,4 +207,4 @@ def _is_ours(path: Path) -> bool:
     except (OSError, ValueError):
         return False
     owned = not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077)
-    return stat.S_ISDIR(status.st_mode) and owned and path.name.startswith("skillserve-eval-")
+    return stat.S_ISDIR(status.st_mode) and owned and path.name.startswith(SCRATCH_PREFIX)

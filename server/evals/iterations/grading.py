@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
 
+from server.evals.agents.scratch import SCRATCH_PREFIX
 from server.evals.errors import EvalError
 from server.evals.iterations.checks import CheckPlace, run_check
 from skills_core.disk.files import Location, Reader
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Grader", "final_material", "read_material"]
 
+_PLACE: Final = re.compile(rf"[^\s\"'`()<>]*{re.escape(SCRATCH_PREFIX)}[^\s\"'`()<>]*")
 _MAX_FILES: Final = 2000
 _MAX_READ: Final = 2_000_000
 _MAX_TRANSCRIPT: Final = 64 * 1024 * 1024
@@ -79,8 +82,19 @@ def read_material(folder: Path, case: EvalCase, instructions: tuple[str, ...] = 
 
 
 def final_material(folder: Path) -> Material:
-    """Return what a user would get of a run: the outputs, and the answer, but not how it was made."""
-    return Material(tuple(_files(folder / "outputs")), _bounded(folder / "answer.txt"))
+    """Return what a user would get of a run: the outputs, and the answer, but not how it was made.
+
+    Paths in the run's own folders are left out, because that of the skill tells the arm.
+    """
+    files = tuple(
+        each if each.text is None else replace(each, text=_without_places(each.text))
+        for each in _files(folder / "outputs")
+    )
+    return Material(files, _without_places(_bounded(folder / "answer.txt")))
+
+
+def _without_places(text: str) -> str:
+    return _PLACE.sub("…", text)
 
 
 def _files(outputs: Path) -> Iterator[OutputFile]:

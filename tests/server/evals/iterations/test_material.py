@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from server.evals.iterations.grading import read_material
+from server.evals.iterations.grading import final_material, read_material
 from skills_core.evals.grading.cases import Assertion, EvalCase
 
 INSTRUCTION = "Always put a table of the three best months above the chart, with totals in dollars."
@@ -21,3 +21,13 @@ def test_instructions_and_prompt_are_no_evidence_but_the_expected_answer_is(tmp_
     assert material.find("March was best") == "transcript"
     assert material.find("a table of the three best months above the chart") is None
     assert material.find("Which month") is None
+
+
+def test_a_blind_comparison_shows_no_path_that_tells_the_arm(tmp_path: Path) -> None:
+    (tmp_path / "outputs").mkdir()
+    place = "/var/skillserve-eval-x1_z/0123456789ab"
+    (tmp_path / "outputs/log.md").write_text(f"See `{place}/skill/greeter/assets/template.txt`.")
+    (tmp_path / "answer.txt").write_text(f"It is in {place}/workspace/outputs/log.md and ({place}/skill/greeter/).")
+    shown = final_material(tmp_path).shown()
+    assert "See `…`." in shown
+    assert "It is in … and (…)." in shown
