@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -46,23 +47,27 @@ def test_a_link_in_a_run_leads_nowhere(lab: Lab, outside: Path) -> None:
     lab.run(agent="exit 1")
     for link in ("eval-1/with_skill/outputs", "eval-2/with_skill"):
         place = lab.workspace / "iteration-1" / link
-        subprocess.run(["rm", "-rf", str(place)], check=True)
+        shutil.rmtree(place)
         place.symlink_to(outside)
     lab.run(agent="exit 1")
     lab.run("--new")
     assert contents(outside) == {"config.json": b'{"mine": true}'}
 
 
-@pytest.mark.parametrize("path", ["../secret", "evals/files/linked", "/etc/passwd", "evals/files/folder/secret"])
-def test_input_files_come_from_the_skill_alone(lab: Lab, path: str) -> None:
+@pytest.mark.parametrize(
+    "outside",
+    [["../secret", "/etc/passwd"], ["evals/files/linked", "evals/files/folder/secret"]],
+    ids=["paths", "links"],
+)
+def test_input_files_come_from_the_skill_alone(lab: Lab, outside: list[str]) -> None:
     (lab.skill.parent / "secret").write_text("secret")
-    lab.write_evals({"files": [path], "assertions": [HELLO]})
+    lab.write_evals({"files": outside, "assertions": [HELLO]})
     files = lab.skill / "evals/files"
     (files / "linked").symlink_to(lab.skill.parent / "secret")
     (files / "folder").symlink_to(lab.skill.parent)
     done = lab.run()
     assert (done.returncode, lab.logged()) == (2, [])
-    assert "evals[0].files[0]" in done.stderr
+    assert [f"evals[0].files[{number}]" in done.stderr for number in range(2)] == [True, True]
 
 
 def test_the_commands_of_checks_are_shown_before_they_are_run(lab: Lab) -> None:
@@ -87,13 +92,13 @@ def test_a_repository_inside_of_the_skill_configures_no_command(lab: Lab) -> Non
         (work / ".git" / name).replace(lab.skill / name)
     ran = lab.folder / "ran"
     core = "[core]\nrepositoryformatversion = 0\nbare = false\nworktree = .\n"
-    (lab.skill / "config").write_text(f'{core}[filter "f"]\nsmudge = touch {ran}\n')
+    (lab.skill / "config").write_text(f'{core}[filter "f"]\nsmudge = : > {ran}\n')
     done = lab.run("--baseline", "HEAD")
     assert done.returncode == 2
     assert not ran.exists()
 
 
-@pytest.mark.parametrize("revision", ["--output=out", "-x", "--exec=touch out", "HEAD:../.."])
+@pytest.mark.parametrize("revision", ["--output=out", "HEAD:../.."])
 def test_a_baseline_is_no_option_of_git(lab: Lab, revision: str) -> None:
     done = lab.run(f"--baseline={revision}")
     assert (done.returncode, lab.logged()) == (2, [])
