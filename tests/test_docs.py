@@ -17,6 +17,7 @@ from server.config.settings import Settings, SourceSettings, load_settings
 from skills_core import Reason
 from tests.core.run.scripts.running import FOUND
 from tests.model_endpoint import ModelEndpoint
+from tests.server.evals.report.workspaces import write_iteration
 from tests.test_architecture import CORE_FLOORS, SERVER_FLOORS
 
 REPOSITORY = Path(__file__).parents[1]
@@ -36,10 +37,15 @@ PAGES = (
         for name in (
             *("write-a-skill", "choose-sources", "connect-a-client", "check-visibility", "search", "guard-tool-calls"),
             *("run-skills", "give-runs-tools", "run-scripts", "run-workflows", "operate-a-server"),
+            *("evaluate-a-skill", "read-eval-reports", "test-triggers", "audit-skills"),
         )
     ),
 )
 NEEDS_A_SERVER = re.compile(r"skillserve (reload|verify|fetch)\b")
+NEEDS_AN_AGENT = re.compile(
+    r"(?!.*--dry-run).*(my-agent|\$AGENT_COMMAND|--agent (claude|codex)|--propose|--write-queries|--apply|--open)"
+)
+"""What takes an agent, a browser, or results that only an agent gives: tests/server/evals has tests of these."""
 IN_ORDER = "docs/getting-started.md"
 
 
@@ -48,11 +54,11 @@ def commands_of(page: str) -> list[str]:
         line.removeprefix("$ ")
         for block in BLOCK.findall((REPOSITORY / page).read_text(encoding="utf-8"))
         for line in re.sub(r"\\\n +", "", block).splitlines()
-        if re.match(r"(\$ .*\| )?skillserve ", line) and not NEEDS_A_SERVER.match(line)
+        if re.match(r"(\$ .*\| )?skillserve ", line) and not (NEEDS_A_SERVER.match(line) or NEEDS_AN_AGENT.match(line))
     ]
 
 
-COMMANDS = [command for page in PAGES if page != IN_ORDER for command in commands_of(page)]
+COMMANDS = [*dict.fromkeys(command for page in PAGES if page != IN_ORDER for command in commands_of(page))]
 
 
 SETTINGS = """[pytest]
@@ -89,6 +95,13 @@ def project(tmp_path: Path) -> Path:
     shutil.copytree(REPOSITORY / "sample_skills", folder / "sample_skills")
     shutil.copytree(REPOSITORY / "docs/workflows", folder / "docs/workflows")
     (folder / "sales.csv").write_text("month,amount\n1,2\n2,3\n")
+    own = folder / "skills/my-skill"
+    shutil.copytree(REPOSITORY / "sample_skills/release-notes", own)
+    text = (own / "SKILL.md").read_text(encoding="utf-8")
+    (own / "SKILL.md").write_text(text.replace("name: release-notes", "name: my-skill", 1), encoding="utf-8")
+    for place in (folder, folder / "skills"):
+        for number in (1, 2):
+            write_iteration(place / f"my-skill-workspace/iteration-{number}", {"one": ((True, True), (True, False))})
     subprocess.run(["git", "init", "--quiet", folder], check=True)
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin/skillserve"
@@ -160,6 +173,7 @@ def test_the_first_steps_lead_in_their_order_to_a_skill_that_is_served(project: 
 def test_there_are_commands_of_everything_that_performs() -> None:
     begun = {re.sub(r".*skillserve ", "", command).split()[0] for command in COMMANDS}
     assert begun >= {"guard", "run", "runs", "script", "serve", "workflow"}
+    assert begun >= {"audit", "eval", "lint", "report", "triggers"}
     assert begun >= {"activate", "search", "show", "status", "trust", "validate", "visibility"}
 
 
