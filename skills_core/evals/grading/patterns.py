@@ -75,6 +75,7 @@ class Patterns:
     lost: tuple[Pattern, ...] = ()
     flaky: tuple[Flaky, ...] = ()
     outliers: tuple[Outlier, ...] = ()
+    baseline: Arm = Arm.WITHOUT_SKILL
 
     def to_json(self, transcripts: Mapping[tuple[str, Arm, int], str]) -> JsonObject:
         """Return the patterns for `benchmark.json`; `transcripts` are the paths to read, by run."""
@@ -103,12 +104,17 @@ class Patterns:
 
     def notes(self, transcripts: Mapping[tuple[str, Arm, int], str]) -> Iterator[str]:
         """Yield what to do about each pattern, in sentences."""
-        for each in self.always_pass:
-            yield f"{_named(each)} passes in both arms: it shows nothing about the skill; replace or remove it."
+        if self.baseline is Arm.WITHOUT_SKILL:
+            for each in self.always_pass:
+                yield f"{_named(each)} passes in both arms: it shows nothing about the skill; replace or remove it."
+        elif self.always_pass:
+            # Such an assertion may still show what the skill is worth, and keeps a version from losing it.
+            yield f"Assertions that pass with both versions of the skill: {len(self.always_pass)}."
         for each in self.always_fail:
             yield f"{_named(each)} fails in both arms: it is wrong, or the case is too hard; fix it."
+        other = "without the skill" if self.baseline is Arm.WITHOUT_SKILL else "with the old version"
         for each in self.lost:
-            yield f"{_named(each)} passes without the skill and fails with it: read the transcript."
+            yield f"{_named(each)} passes {other} and fails with the skill: read the transcript."
         for flaky in self.flaky:
             counts = f"{flaky.passed} of {flaky.runs} runs {flaky.arm}"
             yield f"{_named(flaky)} passes in {counts}: make the instructions or the assertion more specific."
@@ -142,6 +148,7 @@ def find_patterns(runs: Sequence[EvalRun]) -> Patterns:
         lost=tuple(found[False, True]),
         flaky=tuple(flaky),
         outliers=tuple(_outliers(runs)),
+        baseline=Arm.OLD_SKILL if any(run.key.arm is Arm.OLD_SKILL for run in runs) else Arm.WITHOUT_SKILL,
     )
 
 

@@ -152,8 +152,10 @@ delete from orders where id > 0;
 commit;
 """
 
-ORDERS_BAD = "A list of 1240 purchases in spring, 2025, all fine. Best customer: ana.silva@customers.example."
-
+ORDERS_BAD = (
+    "A list of 1240 purchases in spring, 2025, all fine. Best customer: ana.silva@customers.example. "
+    "The mean of zip is 48,120."
+)
 GOOD_AND_BAD: dict[tuple[str, str], tuple[Files, Files]] = {
     ("csv-insights", "orders-overview"): ({"report.md": ORDERS_REPORT}, {"report.md": ORDERS_BAD}),
     ("csv-insights", "clean-windows-export"): (

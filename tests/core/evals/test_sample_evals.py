@@ -170,3 +170,11 @@ def test_a_model_that_performs_a_sample_sees_none_of_its_evals(skill: str) -> No
     (found,) = [each for each in load_skills(SAMPLES, mock_environment()).skills if each.name == skill]
     assert any(is_eval_path(found.content, path) for path in found.content.files)
     assert [path for path in files_for_models(found.content) if "evals" in path] == []
+
+
+@EACH_SKILL
+def test_what_a_judge_decides_can_be_quoted(skill: str) -> None:
+    """A PASS needs a quote, and nothing can be quoted for what is absent: code decides that."""
+    for case in read(skill, "evals.json")["evals"]:
+        for assertion in case["assertions"]:
+            assert not (isinstance(assertion, str) and re.search(r"\b(does not|do not|neither|none)\b", assertion))

@@ -103,6 +103,14 @@ def test_assertions_that_say_nothing_about_the_skill_are_named_and_so_are_those_
     assert any("'b' fails in both arms" in note for note in made["notes"])
 
 
+def test_an_assertion_that_passes_with_both_versions_of_a_skill_is_not_to_be_removed() -> None:
+    made = benchmark(run_of(WITH, [True, False]), run_of(Arm.OLD_SKILL, [True, True]))
+    assert [each["assertion"] for each in made["patterns"]["always_pass"]] == ["a"]
+    assert "Assertions that pass with both versions of the skill: 1." in made["notes"]
+    assert any("'b' passes with the old version and fails with the skill" in note for note in made["notes"])
+    assert not any("remove it" in note for note in made["notes"])
+
+
 def test_an_assertion_with_mixed_results_in_one_arm_is_flaky_and_not_always_anything() -> None:
     runs = [run_of(WITH, [number != 2], number=number) for number in (1, 2, 3)]
     patterns = benchmark(*runs, run_of(WITHOUT, [True]))["patterns"]
