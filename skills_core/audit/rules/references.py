@@ -28,7 +28,7 @@ _KNOWN_NAMES = frozenset(_KNOWN_NAME_TEXT.split())
 _FOLDER_END = r"(?![\w.<{$-])"
 # After the name of a folder that is meant as a whole, and not as the beginning of a path.
 
-_GLOB = re.compile(r"(?<![\w*/])(?:[\w.-]+/)+[\w.-]*\*[\w.*-]*")
+_GLOB = re.compile(r"(?<![\w.*/-])(?:[\w.-]{1,100}/){1,10}[\w.-]{0,100}\*[\w.*-]{0,100}")
 _MAX_GLOBS = 50
 # A pattern for files in a folder: `references/api-*.md`.
 

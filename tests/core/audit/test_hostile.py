@@ -75,6 +75,13 @@ def test_the_work_of_an_audit_grows_with_its_text_and_not_with_the_square(piece:
     assert calls_of_an_audit(piece, 32 * 1024) < 6 * calls_of_an_audit(piece, 8 * 1024)
 
 
+def test_a_long_word_with_dashes_is_read_once() -> None:
+    # With a search that begins anew at each dash, this takes hours.
+    text = f"---\nname: x\ndescription: d\n---\n{'sk-' * 300_000}"
+    scripts = [AuditedFile(f"scripts/{letter}.sh", b"echo") for letter in "ab"]
+    audit(SkillUnderAudit.of("x", [AuditedFile("SKILL.md", text.encode()), *scripts]))
+
+
 def test_every_file_of_a_folder_is_read_also_those_that_are_never_served(tmp_path: Path) -> None:
     for path in ("SKILL.md", "__pycache__/x.pyc", ".hidden/y", "node_modules/z.js", "a/b/c.bin", ".env"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
