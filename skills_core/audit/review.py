@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["AuditReview"]
 
+_SHOWN_REASON = 200
+# Characters of a suppression's reason that a diagnostic shows.
+
 
 @dataclass(frozen=True, slots=True)
 class AuditReview:
@@ -35,17 +38,24 @@ class AuditReview:
     blocks: bool = False
 
     def __call__(self, source: Source, content: SkillContent) -> SkillContent:
-        """Return the content with a diagnostic for each error and warning that no suppression covers."""
+        """Return the content with a diagnostic for each error, and for each warning that no suppression covers.
+
+        A suppression comes from the author of the skill, so it cannot hide an error from the person who serves it.
+        """
         if content.instructions.fault is not None:
             return content
         findings = audit(_under_audit(source, content))
-        counted = [each for each in findings if not each.suppressed and each.severity is not Severity.NOTE]
+        counted = [each for each in findings if _counts(each)]
         if not counted:
             return content
         notes = capped(_diagnostic(source, content, each) for each in counted)
         error = next((each for each in counted if each.severity is Severity.ERROR), None)
         exclusion = Exclusion(Reason.AUDIT_FINDING, f"the audit found: {error}") if error and self.blocks else None
         return replace(content, notes=(*content.notes, *notes), exclusion=exclusion)
+
+
+def _counts(finding: Finding) -> bool:
+    return finding.severity is Severity.ERROR or (finding.severity is Severity.WARNING and not finding.suppressed)
 
 
 def _under_audit(source: Source, content: SkillContent) -> SkillUnderAudit:
@@ -71,4 +81,6 @@ def _files(source: Source, content: SkillContent) -> Iterator[AuditedFile]:
 def _diagnostic(source: Source, content: SkillContent, finding: Finding) -> Diagnostic:
     within = "/".join(part for part in (str(source.root), content.folder, finding.path) if part)
     message = f"{finding.severity} {finding.rule}: {finding.message}"
+    if finding.suppressed:
+        message += f" (suppressed in the skill: {printable(finding.justification or '')[:_SHOWN_REASON]!r})"
     return Diagnostic(DiagnosticSeverity.WARNING, Reason.AUDIT_FINDING, message, printable(within), finding.line)

@@ -61,6 +61,9 @@ A comment accepts findings in its own line and in the next line that is not blan
 `ignore-file` instead of `ignore` accepts findings in the whole file, and is the only way to accept a finding about a
 whole file. A suppression without a reason, or of a rule that does not exist, accepts nothing and is a finding itself.
 
+`skillserve serve --audit` accepts suppressions of warnings only: the author of a skill cannot hide an error from the
+person who serves it.
+
 ## Rules
 
 """

@@ -81,9 +81,21 @@ def test_an_error_in_any_served_file_excludes(write: WriteSkill, library: Callab
     assert library(AuditReview(blocks=True)).catalog.skills[0].state is State.EXCLUDED
 
 
-def test_a_suppressed_error_does_not_exclude(write: WriteSkill, library: Callable[..., Library]) -> None:
-    write("ok", f"<!-- skillserve-audit: ignore destructive-command -- a container -->\n{BAD}")
-    assert library(AuditReview(blocks=True)).catalog.skills[0].state is State.ACTIVE
+@pytest.mark.parametrize("word", ["ignore", "ignore-file"])
+def test_a_skill_cannot_suppress_its_own_errors(write: WriteSkill, library: Callable[..., Library], word: str) -> None:
+    write("bad", f"<!-- skillserve-audit: {word} destructive-command -- a container -->\n{BAD}")
+    (blocked,) = library(AuditReview(blocks=True)).catalog.skills
+    assert (blocked.state, blocked.reason) == (State.EXCLUDED, Reason.AUDIT_FINDING)
+    (warned,) = library(AuditReview()).catalog.skills
+    assert [each.line for each in warned.diagnostics] == [6]
+    assert "suppressed in the skill: 'a container'" in warned.diagnostics[0].message
+
+
+def test_a_suppressed_warning_is_no_diagnostic(write: WriteSkill, library: Callable[..., Library]) -> None:
+    directive = "<!-- skillserve-audit: ignore-file long-body -- a reference in one file -->\n"
+    write("long", directive + "x\n" * 600)
+    (skill,) = library(AuditReview(blocks=True)).catalog.skills
+    assert (skill.state, skill.diagnostics) == (State.ACTIVE, ())
 
 
 def test_a_reload_audits_only_what_changed(
