@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from server.cli.commands.agent_options import Agent, AgentHome, AgentModel, ViaChoice, Way
 from server.cli.commands.options import AsJson, Model, RunTool, SkillTool
 from server.cli.console import EXIT_NO, print_json, print_notice, print_text
 
@@ -78,7 +79,11 @@ def evaluate(  # noqa: PLR0913 - one parameter for each flag
     runs: Runs = 1,
     workspace: Results = None,
     baseline: Baseline = None,
+    agent: Agent = None,
     agent_command: AgentCommand = None,
+    via: ViaChoice = Way.FOLDER,
+    agent_model: AgentModel = None,
+    agent_home: AgentHome = None,
     model: Model = None,
     judge_model: JudgeModel = None,
     run_tools: RunTool = None,
@@ -105,6 +110,7 @@ def evaluate(  # noqa: PLR0913 - one parameter for each flag
         return
     from server.config.bootstrap import settings_of
     from server.config.machine import Machine, current_places
+    from server.evals.iterations.eval_agent import eval_agent
     from server.evals.iterations.plan import EvalOptions
 
     flags = {"model": model, "judge_model": judge_model, "run_tools": run_tools, "skill_tools": skill_tools}
@@ -114,7 +120,7 @@ def evaluate(  # noqa: PLR0913 - one parameter for each flag
         workspace=workspace,
         runs=runs,
         baseline=baseline,
-        agent_command=agent_command,
+        agent=eval_agent(agent, agent_command, via=via, model=agent_model, home=agent_home),
         jobs=jobs,
         seconds=timeout or settings.runs.seconds,
         new=new,

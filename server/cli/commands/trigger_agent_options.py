@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 __all__ = [
-    "Agent",
-    "AgentChoice",
     "AgentCommandTemplate",
-    "AgentHome",
-    "AgentModel",
     "Apply",
     "DryRun",
     "Holdout",
@@ -26,35 +21,9 @@ __all__ = [
     "Seed",
     "Threshold",
     "TriggerWorkspace",
-    "ViaChoice",
-    "Way",
 ]
 
 
-class AgentChoice(StrEnum):
-    """The agents that can be tested."""
-
-    CLAUDE = "claude"
-    CODEX = "codex"
-    GEMINI = "gemini"
-    OPENCODE = "opencode"
-    SKILLSERVE = "skillserve"
-
-
-class Way(StrEnum):
-    """How an agent gets the skill."""
-
-    FOLDER = "folder"
-    SERVER = "server"
-
-
-Agent = Annotated[
-    AgentChoice | None,
-    typer.Option(
-        "--agent",
-        help="The agent that answers the queries; skillserve is the server's own executor with --model.",
-    ),
-]
 AgentCommandTemplate = Annotated[
     str | None,
     typer.Option(
@@ -62,21 +31,6 @@ AgentCommandTemplate = Annotated[
         metavar="TEMPLATE",
         help="A shell command that starts the agent, with {prompt} for the query and {skill} for the folder of the "
         "skill. Its output is read as that of --agent, or of any known agent.",
-    ),
-]
-ViaChoice = Annotated[
-    Way, typer.Option("--via", help="Whether the agent has the skill in its own folder, or from this server over MCP.")
-]
-AgentModel = Annotated[
-    str | None, typer.Option("--agent-model", metavar="NAME", help="The model of the agent, as it names it.")
-]
-AgentHome = Annotated[
-    Path | None,
-    typer.Option(
-        "--agent-home",
-        metavar="DIR",
-        help="A folder that each run has a copy of as its home, such as one with a login. Keys in variables such as "
-        "ANTHROPIC_API_KEY need none.",
     ),
 ]
 Runs = Annotated[int, typer.Option("--runs", min=1, max=100, metavar="N", help="Number of runs of each query.")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from server.cli.commands import trigger_agent_options as agents
+from server.cli.commands.agent_options import Agent, AgentHome, AgentModel, ViaChoice, Way
 from server.cli.commands.options import AsJson, FollowSymlinks, Model, TrustWorkspace
 from server.cli.commands.trigger_options import (
     Catalogs,
@@ -29,11 +30,11 @@ def triggers(  # noqa: PLR0913 - one parameter for each flag
     max_false: MaxFalse = None,
     write_queries: WriteQueries = False,
     model: Model = None,
-    agent: agents.Agent = None,
+    agent: Agent = None,
     agent_command: agents.AgentCommandTemplate = None,
-    via: agents.ViaChoice = agents.Way.FOLDER,
-    agent_model: agents.AgentModel = None,
-    agent_home: agents.AgentHome = None,
+    via: ViaChoice = Way.FOLDER,
+    agent_model: AgentModel = None,
+    agent_home: AgentHome = None,
     runs: agents.Runs = 3,
     threshold: agents.Threshold = 0.5,
     jobs: agents.Jobs = 4,

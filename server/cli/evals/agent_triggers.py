@@ -10,7 +10,7 @@ from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_noti
 from server.cli.evals.trigger_results import cost_lines, result_lines
 from server.config.bootstrap import settings_of
 from server.config.machine import Machine, current_places
-from server.evals.agents.cli_agent import CliAgent, open_cli_agent
+from server.evals.agents.find_agent import check_no_twin, find_agent
 from server.evals.skills.skill_copies import read_copy
 from server.evals.triggers.apply_description import apply_description
 from server.evals.triggers.query_file import queries_in, queries_of_skill
@@ -27,7 +27,7 @@ from server.transport.signals import until_signalled
 from skills_core.diagnostics import printable
 from skills_core.disk.locks import exclusive
 from skills_core.errors import SkillsError
-from skills_core.evals.agents.kind import Via
+from skills_core.evals.agents.kind import Rights, Via
 from skills_core.evals.triggers.queries import QUERY_FILES
 from skills_core.evals.triggers.split import split_queries
 from skills_core.run.models import CLIENT, check_model, open_model, parse_model
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from pydantic_ai.models import Model
 
-    from server.evals.agents.tested_agent import TestedAgent
+    from server.evals.agents.agent import Agent
     from server.evals.skills.skill_copies import SkillCopy
     from skills_core.evals.triggers.queries import Query
     from skills_core.evals.triggers.split import Part
@@ -62,7 +62,6 @@ class AgentTriggerOptions:
     agent_model: str | None
     agent_home: Path | None
     limits: RunLimitsOfTest
-    seconds: float
     optimize: bool
     rounds: int
     seed: int
@@ -81,10 +80,11 @@ class AgentTriggerOptions:
     def of(cls, given: Mapping[str, Any]) -> AgentTriggerOptions:
         """Return the options among the parameters of the command."""
         names = {each.name for each in fields(cls)}
-        limits = RunLimitsOfTest(given["runs"], given["threshold"], given["jobs"], given["max_calls"])
+        of_runs = (given["max_calls"], given["timeout"])
+        limits = RunLimitsOfTest(given["runs"], given["threshold"], given["jobs"], *of_runs)
         catalog, template = tuple(given["catalog"] or ()), given["agent_command"]
         same = {name: value for name, value in given.items() if name in names - {"catalog"}}
-        return cls(**same, catalog=catalog, template=template, limits=limits, seconds=given["timeout"])
+        return cls(**same, catalog=catalog, template=template, limits=limits)
 
 
 def triggers_with_agent(folder: Path, given: Mapping[str, Any], *, as_json: bool) -> None:
@@ -208,27 +208,24 @@ def _rivals(skill: SkillCopy, catalog: tuple[Path, ...]) -> dict[str, SkillCopy]
     return rivals
 
 
-def _agent(skill: SkillCopy, options: AgentTriggerOptions, model: _Model) -> TestedAgent:
+def _agent(skill: SkillCopy, options: AgentTriggerOptions, model: _Model) -> Agent:
     if options.agent == _EXECUTOR:
         from server.evals.agents.executor_agent import ExecutorAgent
 
         opened = model.open()
         assert opened is not None  # noqa: S101 - this agent needs one
-        calls = options.limits.max_calls
-        return ExecutorAgent(model=opened, model_name=model.name, seconds=options.seconds, max_calls=calls)
-    agent: CliAgent = open_cli_agent(
+        return ExecutorAgent(model=opened, model_name=model.name, max_calls=options.limits.max_calls)
+    if options.template is not None and "{prompt}" not in options.template:
+        raise SkillsError(f"the command {options.template!r} has no {{prompt}}; write it where the query goes")
+    agent = find_agent(
         options.agent,
         options.template,
         via=Via(options.via),
-        seconds=options.seconds,
+        rights=Rights.LOAD,
         model=options.agent_model,
         home=options.agent_home,
     )
-    if twins := agent.twins(skill.name):
-        raise SkillsError(
-            f"the agent would find another skill {skill.name} in {printable(str(twins[0]))}; it could win, and nothing "
-            "would be measured. Remove it from the home of the agent (--agent-home)"
-        )
+    check_no_twin(agent, skill.name)
     return agent
 
 

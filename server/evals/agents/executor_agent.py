@@ -1,21 +1,20 @@
-"""Our own executor as the agent under test: it answers with a model, and activates skills of the catalog."""
+"""Our own executor in tests of triggers: it answers with a model, and activates skills of the catalog or not."""
 
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 import anyio
 import anyio.to_thread
 
 from server.config.machine import current_environment
-from server.evals.agents.tested_agent import AgentUnavailableError
+from server.evals.agents.agent import AgentUnavailableError
+from skills_core.evals.agents.agent_run import AgentRun
 from skills_core.evals.agents.transcript import Transcript
-from skills_core.evals.triggers.outcomes import AgentRun
 from skills_core.guard import Guard, rules_of
 from skills_core.library import load_catalog
 from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
@@ -33,11 +32,11 @@ from skills_core.skill import Skill, SkillContent, State
 from skills_core.sources import Source, explicit_sources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 
     from pydantic_ai.models import Model
 
-    from server.evals.skills.skill_copies import SkillCopy
+    from server.evals.agents.agent import AgentTask
     from skills_core.catalog import Catalog
     from skills_core.run.outcome import RunOutcome, ToolCall
 
@@ -66,7 +65,6 @@ class ExecutorAgent:
 
     model: Model
     model_name: str
-    seconds: float
     max_calls: int
 
     @property
@@ -75,29 +73,38 @@ class ExecutorAgent:
         return {"agent": EXECUTOR, "version": "", "command": "", "model": self.model_name, "via": "activate_skill"}
 
     @property
+    def label(self) -> str:
+        """The model."""
+        return self.model_name
+
+    @property
     def installed(self) -> bool:
         """No: this agent lists no folder."""
         return False
 
-    async def run(
-        self, prompt: str, skills: Sequence[SkillCopy], log: Path, is_decided: Callable[[Transcript], bool]
-    ) -> AgentRun:
-        """Perform the query as a message of the user."""
-        with TemporaryDirectory(prefix="skillserve-run-", ignore_cleanup_errors=True) as folder:
-            catalog = await anyio.to_thread.run_sync(_load, Path(folder), skills)
-            run, calls = await self._perform(prompt, catalog, is_decided)
-        await anyio.to_thread.run_sync(_write_log, log, calls, run.transcript)
-        return run
+    @property
+    def tells_loads(self) -> bool:
+        """Yes: activations are tool calls of its own."""
+        return True
 
-    async def _perform(
-        self, prompt: str, catalog: Catalog, is_decided: Callable[[Transcript], bool]
-    ) -> tuple[AgentRun, list[ToolCall]]:
+    @asynccontextmanager
+    async def running(self, tasks: Sequence[AgentTask]) -> AsyncGenerator[None]:
+        """Open nothing: the model is open, and the record of a run stays in memory."""
+        del tasks
+        yield
+
+    async def perform(self, task: AgentTask) -> AgentRun:
+        """Perform the query as a message of the user."""
+        catalog = await anyio.to_thread.run_sync(_load, task)
+        return await self._perform(task, catalog)
+
+    async def _perform(self, task: AgentTask, catalog: Catalog) -> AgentRun:
         performed = _skill_of(_PERFORMED)
         offers = {skill.key: Offer(skill.digest, skill) for skill in catalog.offered}
         skills = RunSkills(performed, (), offers)
         tools = [read_skill_file_tool(skills)]
         tools.append(activate_skill_tool(skills, lambda: recipient_for(tools)))
-        limits = RunLimits(turns=self.max_calls + 1, calls=self.max_calls, seconds=self.seconds)
+        limits = RunLimits(turns=self.max_calls + 1, calls=self.max_calls, seconds=task.seconds)
         permits = AllowedTools(performed.frontmatter.allowed_tools)
         journal = MemoryJournal("trigger")
         guard = Guard(rules_of(catalog.offered))
@@ -106,7 +113,7 @@ class ExecutorAgent:
             model=self.model, model_name=self.model_name, gate=gate, journal=journal, limits=limits, skills=skills
         )
         started = anyio.current_time()
-        outcome, executor = None, SkillExecutor(RunRequest(performed, {}, prompt), context)
+        outcome, executor = None, SkillExecutor(RunRequest(performed, {}, task.prompt), context)
         async with anyio.create_task_group() as tasks:
 
             async def perform() -> None:
@@ -116,7 +123,7 @@ class ExecutorAgent:
 
             async def end_when_decided() -> None:
                 # An activation is noted by the run itself, between two requests to the model.
-                while not is_decided(_transcript(skills, None)):  # noqa: ASYNC110 - the run has no event for it
+                while not task.is_decided(_transcript(skills, None)):  # noqa: ASYNC110 - the run has no event for it
                     await anyio.sleep(0.02)
                 tasks.cancel_scope.cancel()
 
@@ -126,8 +133,14 @@ class ExecutorAgent:
         transcript = _transcript(skills, outcome)
         timed_out = outcome is not None and outcome.problem is RunProblem.TIME_LIMIT
         stopped = outcome is None
-        run = AgentRun(transcript=transcript, timed_out=timed_out, stopped=stopped, seconds=seconds)
-        return run, list(outcome.tool_calls) if outcome is not None else []
+        return AgentRun(
+            transcript=transcript,
+            timed_out=timed_out,
+            stopped=stopped,
+            seconds=seconds,
+            lines=tuple(_lines(outcome.tool_calls if outcome is not None else (), transcript)),
+            answer=transcript.text,
+        )
 
 
 def _transcript(skills: RunSkills, outcome: RunOutcome | None) -> Transcript:
@@ -153,13 +166,15 @@ def _transcript(skills: RunSkills, outcome: RunOutcome | None) -> Transcript:
     )
 
 
-def _load(folder: Path, skills: Sequence[SkillCopy]) -> Catalog:
-    for skill in skills:
-        skill.write(folder)
-    catalog = load_catalog(explicit_sources([folder]), current_environment())
-    if skills[0].name not in {skill.content.name for skill in catalog.offered}:
+def _load(task: AgentTask) -> Catalog:
+    task.folder.create(task.inputs)
+    for skill in task.skills:
+        skill.write(task.folder.skills)
+    catalog = load_catalog(explicit_sources([task.folder.skills]), current_environment())
+    tested = task.skills[0].name
+    if tested not in {skill.content.name for skill in catalog.offered}:
         raise AgentUnavailableError(
-            f"the skill {skills[0].name} is not offered to models: `skillserve status` on its folder says why"
+            f"the skill {tested} is not offered to models: `skillserve status` on its folder says why"
         )
     return catalog
 
@@ -170,11 +185,10 @@ def _skill_of(text: str) -> Skill:
     return Skill(content, Source(Path()), instructions.name, instructions.name, State.ACTIVE)
 
 
-def _write_log(log: Path, calls: Sequence[ToolCall], transcript: Transcript) -> None:
-    lines: list[object] = [
-        {"tool": call.tool, "arguments": dict(call.arguments), "decision": call.decision.value} for call in calls
-    ]
-    lines.append({"loaded": list(transcript.loaded), "text": transcript.text, "error": transcript.error})
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(OSError):
-        log.write_text("".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines), encoding="utf-8")
+def _lines(calls: Sequence[ToolCall], transcript: Transcript) -> Iterator[str]:
+    """Yield the calls and the result, one a line."""
+    for call in calls:
+        line: dict[str, object] = {"tool": call.tool, "arguments": dict(call.arguments)}
+        yield json.dumps({**line, "decision": call.decision.value}, ensure_ascii=False)
+    end = {"loaded": list(transcript.loaded), "text": transcript.text, "error": transcript.error}
+    yield json.dumps(end, ensure_ascii=False)

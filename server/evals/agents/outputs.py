@@ -1,6 +1,6 @@
 """Take the outputs of an agent over into the folder of its run.
 
-An agent may have left anything: links, pipes, folders without end. Only regular files below the scratch folder are
+An agent may have left anything: links, pipes, folders without end. Only regular files below the run's folder are
 copied, without following a link, and within limits.
 """
 
@@ -18,10 +18,10 @@ from skills_core.errors import FileRefusedError
 from skills_core.system_faults import system_message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from server.evals.agents.scratch import RunScratch
+    from server.evals.agents.run_folder import RunFolder
 
 __all__ = ["publish_outputs", "stray_files"]
 
@@ -36,7 +36,7 @@ class _File(NamedTuple):
     mode: int
 
 
-def publish_outputs(scratch: RunScratch, folder: Path) -> None:
+def publish_outputs(run: RunFolder, folder: Path) -> None:
     """Replace `outputs` in the folder of a run with the agent's outputs.
 
     Raises:
@@ -45,12 +45,12 @@ def publish_outputs(scratch: RunScratch, folder: Path) -> None:
     half, target = folder / ".outputs.part", folder / "outputs"
     remove_tree(half)
     half.mkdir(parents=True)
-    place = scratch.outputs.relative_to(scratch.root).as_posix()
+    place = run.outputs.relative_to(run.root).as_posix()
     left = _MAX_BYTES
     try:
         with Reader() as reader:
-            for file in _files(reader, scratch.root, place):
-                raw, _ = reader.read(Location(scratch.root, file.path), left)
+            for file in _files(reader, run.root, place):
+                raw, _ = reader.read(Location(run.root, file.path), left)
                 left -= len(raw)
                 write_file(Location(half, file.path.removeprefix(f"{place}/")), raw, file.mode)
     except FileRefusedError as error:
@@ -62,17 +62,17 @@ def publish_outputs(scratch: RunScratch, folder: Path) -> None:
         half.replace(target)
 
 
-def stray_files(scratch: RunScratch) -> list[str]:
-    """Return files that the agent has written to its workspace, but not to `outputs`."""
-    place = scratch.workspace.relative_to(scratch.root).as_posix()
-    given = {path.relative_to(scratch.root).as_posix() for path in scratch.files}
-    outputs = f"{scratch.outputs.relative_to(scratch.root).as_posix()}/"
+def stray_files(run: RunFolder, given: Iterable[str]) -> list[str]:
+    """Return files that the agent has written to its workspace besides `given`, but not to `outputs`."""
+    place = run.work.relative_to(run.root).as_posix()
+    known = {f"{place}/{path}" for path in given}
+    outputs = f"{run.outputs.relative_to(run.root).as_posix()}/"
     found: list[str] = []
     try:
         with Reader() as reader:
-            for file in _files(reader, scratch.root, place):
+            for file in _files(reader, run.root, place):
                 name = file.path.removeprefix(f"{place}/")
-                if file.path not in given and not file.path.startswith(outputs) and not name.startswith("."):
+                if file.path not in known and not file.path.startswith(outputs) and not name.startswith("."):
                     found.append(name)
     except (OSError, EvalError):
         pass  # a remark is not worth an error

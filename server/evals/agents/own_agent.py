@@ -1,7 +1,7 @@
-"""Our own executor as the agent: the model of the settings performs each task, with the skill or without any.
+"""Our own executor in evals: the model of the settings performs each task, with the skill or without any.
 
 Runs are recorded answer by answer under ids derived from iteration, run and attempt, so that a killed eval continues
-each run where it was: finished requests and tool calls are not repeated. The files of a run stay in its scratch folder.
+each run where it was: finished requests and tool calls are not repeated. The files of a run stay in its folder.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import json
 import os
 import time
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio.to_thread
@@ -19,14 +18,14 @@ from msgspec import structs
 
 from server.config.guard_factory import guard_of
 from server.config.machine import state_home
-from server.evals.agents.agent import AgentReport
 from server.evals.agents.prices import price_of
-from server.evals.agents.scratch import agent_environment
+from server.evals.agents.run_folder import agent_environment
 from server.run.skill_runner import RunnerConfig, RunParticipants, SkillRunner, run_limits, secrets_without_skills
 from server.run.toolset import open_general_toolset
 from server.scripts.factory import script_runner, variables_of
 from skills_core.errors import InvalidRecordError
-from skills_core.evals.grading.results import EvalStatus
+from skills_core.evals.agents.agent_run import AgentRun
+from skills_core.evals.agents.transcript import Transcript
 from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.errors import RunNotDoneError
 from skills_core.run.durable.store import SqliteStore
@@ -44,14 +43,16 @@ from skills_core.run.tools.workspace_names import WorkspaceTool
 from skills_core.run.trace.store import TraceStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from pydantic_ai.models import Model
 
     from server.config.settings import Settings
     from server.evals.agents.agent import AgentTask
-    from server.evals.agents.scratch import RunScratch, ScratchFolder
+    from server.evals.agents.run_folder import RunFolder
+    from server.evals.skills.skill_versions import SkillVersion
     from skills_core.run.durable.engine import Engine
+    from skills_core.run.models import ModelSpec
     from skills_core.run.ports import Journal, JsonObject
 
 __all__ = ["OwnAgent"]
@@ -68,35 +69,54 @@ _DEFAULT_TOOLS: Final = (
 
 
 class OwnAgent:
-    """Performs tasks with one model; `at_once` runs at a time."""
+    """Performs tasks with one model; `at_once` runs at a time.
 
-    def __init__(self, settings: Settings, scratch: ScratchFolder, at_once: int) -> None:
-        """Open the model.
+    `versions` are the skills by their digests.
+    """
 
-        Raises:
-            ModelUnavailableError: the model cannot be used.
-        """
+    def __init__(self, settings: Settings, versions: Mapping[str, SkillVersion], at_once: int) -> None:
+        """Use the model of the settings, which is opened when there is a task."""
         self._settings = settings
-        self._scratch = scratch
+        self._versions = versions
         self._at_once = at_once
-        self._spec = parse_model(settings.runs.model or "")
-        key = settings.runs.model_key.get_secret_value() if settings.runs.model_key else None
-        self._model: Model = open_model(self._spec, key)
+        self._model: Model | None = None
         self._engine: Engine | None = None
         self._tasks: dict[str, AgentTask] = {}
 
     @property
     def label(self) -> str:
         """The model."""
-        return str(self._spec)
+        return str(self._spec) if self._settings.runs.model else ""
+
+    @property
+    def _spec(self) -> ModelSpec:
+        return parse_model(self._settings.runs.model or "")
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """The model and the tools."""
+        return {"agent": "skillserve", "model": self.label, "tools": " ".join(self._settings.runs.tools)}
+
+    @property
+    def installed(self) -> bool:
+        """No: the skill is part of the run."""
+        return False
+
+    @property
+    def tells_loads(self) -> bool:
+        """No: the run performs the skill, and loads none."""
+        return False
 
     @asynccontextmanager
-    async def running(self, tasks: list[AgentTask]) -> AsyncGenerator[None]:
+    async def running(self, tasks: Sequence[AgentTask]) -> AsyncGenerator[None]:
         """Open the record of runs, and continue those of `tasks` that were interrupted.
 
         Raises:
             StoreError: the record cannot be used.
+            ModelUnavailableError: the model cannot be used.
         """
+        key = self._settings.runs.model_key
+        self._model = open_model(self._spec, key.get_secret_value() if key else None)
         self._tasks = {self._run_id(task): task for task in tasks}
         terms = WorkerConfig(pool=_POOL, at_once=self._at_once, only=frozenset(self._tasks))
         async with open_engine(SqliteStore(state_home() / "evals.sqlite"), {_KIND: self._job}, terms) as engine:
@@ -104,98 +124,102 @@ class OwnAgent:
             yield
 
     def _run_id(self, task: AgentTask) -> str:
-        """Return the id of a run, which is the same after a restart as long as its scratch folder is there."""
-        version = task.version.digest if task.version else None
+        """Return the id of a run, which is the same after a restart as long as its folder is there."""
+        version = task.skills[0].digest if task.skills else None
         limits, tools = to_json(run_limits(self._settings.runs)), list(self._settings.runs.tools)
-        parts = [str(self._scratch.of(task.key, task.attempt)), version, task.case.prompt, self.label, limits, tools]
+        parts = [str(task.folder.root), version, task.prompt, self.label, limits, tools]
         return hashlib.sha256(json.dumps([*parts, task.seconds]).encode()).hexdigest()[:32]
 
-    async def perform(self, task: AgentTask) -> AgentReport:
-        """Perform a task, or continue it, and return the report."""
+    async def perform(self, task: AgentTask) -> AgentRun:
+        """Perform a task, or continue it."""
         assert self._engine is not None  # noqa: S101 - `running` has opened it
         run_id = self._run_id(task)
-        scratch = self._scratch.existing(task.key, task.attempt, task.case, task.version)
         begun = time.monotonic()
         try:
             # The record has the place alone: the job looks its task up by the id.
-            done = await self._engine.run(_KIND, run_id, {"run": str(task.key), "prompt": task.case.prompt}, here=True)
+            done = await self._engine.run(
+                _KIND, run_id, {"run": task.folder.root.name, "prompt": task.prompt}, here=True
+            )
             outcome = from_json(RunOutcome, done["outcome"])
         except (RunNotDoneError, InvalidRecordError) as error:
-            return AgentReport(scratch=scratch, status=EvalStatus.ERROR, error=str(error))
+            return AgentRun(transcript=Transcript(), fault=str(error))
         events = done["events"]
         listed = events if isinstance(events, list) else []
         # Of a continued run, only the recorded seconds cover the whole.
         seconds = max(time.monotonic() - begun, sum(map(_seconds_of, listed)))
-        status, problem = _status(outcome)
         usage = outcome.usage
-        return AgentReport(
-            scratch=scratch,
-            status=status,
-            error=problem,
-            duration_ms=round(seconds * 1000),
+        completed = outcome.status is RunStatus.COMPLETED
+        transcript = Transcript(
+            tool_calls=len(outcome.tool_calls),
             total_tokens=usage.input_tokens + usage.output_tokens,
             cost_usd=price_of(self._spec, usage),
-            tool_calls=len(outcome.tool_calls),
-            transcript=tuple(_transcript(listed, outcome)),
+            text=outcome.output,
+            finished=True,
+            recognized=True,
+        )
+        return AgentRun(
+            transcript=transcript,
+            timed_out=outcome.problem is RunProblem.TIME_LIMIT,
+            fault="" if completed else outcome.message or outcome.status.value,
+            seconds=seconds,
+            lines=tuple(_lines(listed, outcome)),
             answer=outcome.output,
-            notes=(outcome.message,) if status is EvalStatus.DONE and outcome.message else (),
+            notes=(outcome.message,) if completed and outcome.message else (),
         )
 
     async def _job(self, journal: Journal, given: JsonObject) -> JsonObject:
-        """Perform a recorded run; a repeated one finds its scratch folder as the recorded steps left it."""
+        """Perform a recorded run; a repeated one finds its folder as the recorded steps left it."""
         del given
         task = self._tasks[journal.run_id]
-        prepare = partial(self._scratch.prepare, task.key, task.attempt, task.source, task.case, task.version)
 
         async def work() -> str:
-            return str((await anyio.to_thread.run_sync(prepare)).root)
+            await anyio.to_thread.run_sync(task.folder.create, task.inputs)
+            return str(task.folder.root)
 
         await journal.step("prepare", work)
-        scratch = self._scratch.existing(task.key, task.attempt, task.case, task.version)
-        store = TraceStore(scratch.root / "trace")
-        settings = self._settings_for(scratch, task.seconds)
-        if task.version is None:
-            outcome = await self._perform_plainly(task, journal, settings, scratch, store)
-        else:
-            outcome = await self._perform_skill(task, journal, settings, scratch, store)
+        store = TraceStore(task.folder.root / "trace")
+        settings = self._settings_for(task.folder, task.seconds)
+        perform = self._perform_skill if task.skills else self._perform_plainly
+        outcome = await perform(task, journal, settings, store)
         trace = await anyio.to_thread.run_sync(store.read, journal.run_id)
         return {"outcome": to_json(outcome), "events": trace["events"]}
 
-    def _settings_for(self, scratch: RunScratch, seconds: float) -> Settings:
-        workspace = str(scratch.workspace)
+    def _settings_for(self, folder: RunFolder, seconds: float) -> Settings:
+        workspace = str(folder.work)
         tools = self._settings.runs.tools or _DEFAULT_TOOLS
         runs = structs.replace(self._settings.runs, workspace=workspace, tools=tools, seconds=max(1, round(seconds)))
         scripts = structs.replace(self._settings.scripts, workspace=workspace)
         return structs.replace(self._settings, runs=runs, scripts=scripts)
 
     async def _perform_skill(
-        self, task: AgentTask, journal: Journal, settings: Settings, scratch: RunScratch, store: TraceStore
+        self, task: AgentTask, journal: Journal, settings: Settings, store: TraceStore
     ) -> RunOutcome:
-        version = task.version
-        assert version is not None  # noqa: S101 - the arms without a skill are performed plainly
+        assert self._model is not None  # noqa: S101 - `running` has opened it
+        version = self._versions[task.skills[0].digest]
         config = RunnerConfig(
             settings,
             lambda: guard_of(version.catalog.active, settings.guard),
             store,
             await anyio.to_thread.run_sync(script_runner, settings),
             variables_of,
-            agent_environment(scratch, os.environ),
+            agent_environment(task.folder, os.environ),
         )
-        request = RunRequest(version.skill, {}, _task_text(task, scratch))
+        request = RunRequest(version.skill, {}, task.text)
         selection = select_skills(version.skill, version.catalog)
         return await SkillRunner(config).run(request, selection, journal, RunParticipants(model=self._model))
 
     async def _perform_plainly(
-        self, task: AgentTask, journal: Journal, settings: Settings, scratch: RunScratch, store: TraceStore
+        self, task: AgentTask, journal: Journal, settings: Settings, store: TraceStore
     ) -> RunOutcome:
+        assert self._model is not None  # noqa: S101 - `running` has opened it
         runner = await anyio.to_thread.run_sync(script_runner, settings)
-        limits, host = run_limits(settings.runs), agent_environment(scratch, os.environ)
+        limits, host = run_limits(settings.runs), agent_environment(task.folder, os.environ)
         async with open_general_toolset(settings, runner, host) as toolset:
             secrets = secrets_without_skills(settings, toolset.secrets)
             permits, guard = AllowedTools(None), guard_of((), settings.guard)
             gate = ToolGate(toolset.tools, permits, guard, NoUser(), limits, run_id=journal.run_id, secrets=secrets)
             return await perform_task(
-                _task_text(task, scratch),
+                task.text,
                 model=self._model,
                 model_name=self.label,
                 gate=gate,
@@ -206,22 +230,7 @@ class OwnAgent:
             )
 
 
-def _task_text(task: AgentTask, scratch: RunScratch) -> str:
-    """Return what the user says: the prompt, the input files, and where files go. It is the same in all arms."""
-    files = [file.relative_to(scratch.workspace).as_posix() for file in scratch.files]
-    given = [f"Input files in the working folder: {', '.join(files)}"] if files else []
-    return "\n\n".join([task.case.prompt, *given, "If the result is files, write them to the folder outputs."])
-
-
-def _status(outcome: RunOutcome) -> tuple[EvalStatus, str]:
-    if outcome.problem is RunProblem.TIME_LIMIT:
-        return EvalStatus.TIMEOUT, f"{outcome.message} Raise --timeout."
-    if outcome.status is RunStatus.COMPLETED:
-        return EvalStatus.DONE, ""
-    return EvalStatus.ERROR, outcome.message or outcome.status.value
-
-
-def _transcript(events: list[Any], outcome: RunOutcome) -> list[str]:
+def _lines(events: list[Any], outcome: RunOutcome) -> list[str]:
     """Return the model's answers and the tool calls, one a line, and the result as the last one."""
     answer: Mapping[str, object] = {"kind": "result", "status": outcome.status.value, "text": outcome.output}
     return [json.dumps(each, ensure_ascii=False) for each in (*events, answer)]

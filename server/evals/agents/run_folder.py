@@ -1,38 +1,42 @@
-"""The folder of one run of an agent: a project, a home and a folder for temporary files of its own.
+"""A fresh folder for each run of an agent: a project, a home and a folder for temporary files of its own.
 
-It lies among the system's temporary files and not beside the skill, where an agent would find the skills of the
-project above it.
+The folders lie in the system's temporary folder, away from the skill, its evals and other runs: agents look for
+instructions and skills in the folders above theirs, and no path tells an agent which arm it is in.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
+import stat
 import tempfile
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from server.evals.errors import EvalError
+from skills_core.disk.files import Location, read_file
+from skills_core.disk.removal import remove_tree
+from skills_core.disk.writing import write_file
+from skills_core.errors import FileRefusedError
+from skills_core.evals.agents.all_agents import ANY_AGENT
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping
 
-    from server.evals.skills.skill_copies import SkillCopy
-    from skills_core.evals.agents.kind import AgentKind
+__all__ = ["RUNS_PREFIX", "RunFolder", "RunFolders", "agent_environment", "temporary_root"]
 
-__all__ = [
-    "RunFolder",
-    "agent_environment",
-    "fill_folder",
-    "install",
-    "open_run_folder",
-    "temporary_root",
-    "write_files",
-]
-
-_HOME_VARIABLES: Final = ("HOME", "USERPROFILE")
-_OWN_PREFIXES: Final = ("SKILLSERVE_", "XDG_")
-_FOREIGN: Final = ("PWD", "OLDPWD", "TMPDIR", "TMP", "TEMP")
+RUNS_PREFIX: Final = "skillserve-runs-"
+"""How the name of a folder of runs begins."""
+_HOME_FOLDERS: Final = {
+    "XDG_CONFIG_HOME": ".config",
+    "XDG_DATA_HOME": ".local/share",
+    "XDG_STATE_HOME": ".local/state",
+    "XDG_CACHE_HOME": ".cache",
+}
+_NOT_PASSED: Final = ("SKILLSERVE_", "XDG_", *ANY_AGENT.variables)
+# Beginnings of variables that lead an agent to settings and skills outside of its own home.
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +51,70 @@ class RunFolder:
         return self.root / "work"
 
     @property
+    def outputs(self) -> Path:
+        """Where the agent puts its files."""
+        return self.work / "outputs"
+
+    @property
     def home(self) -> Path:
-        """The home of the agent."""
+        """The agent's home."""
         return self.root / "home"
 
     @property
     def temporary(self) -> Path:
-        """The folder for temporary files."""
+        """The agent's folder for temporary files."""
         return self.root / "tmp"
 
     @property
     def skills(self) -> Path:
-        """The skills that a server serves to the agent."""
+        """Skills outside of the project: those that a server serves, or that a command names."""
         return self.root / "skills"
+
+    def create(self, inputs: Mapping[str, Location], home: Path | None = None) -> None:
+        """Create the folders with the input files and a copy of `home`; remove what an interrupted attempt has left.
+
+        Raises:
+            EvalError: an input file cannot be read.
+            OSError: a folder cannot be created.
+        """
+        remove_tree(self.root)
+        self.root.mkdir(mode=0o700)
+        if home is not None:
+            shutil.copytree(home, self.home, symlinks=True)
+        for each in (self.work, self.outputs, self.home, self.temporary):
+            each.mkdir(exist_ok=True)
+        for path, source in inputs.items():
+            try:
+                write_file(Location(self.work, path), read_file(source)[0])
+            except FileRefusedError as error:
+                raise EvalError(error.message) from None
+
+    def write(self, files: Mapping[str, str]) -> None:
+        """Write files by their paths below `root`."""
+        for path, text in files.items():
+            write_file(Location(self.root, path), text.encode())
+
+
+class RunFolders:
+    """A folder for runs in the system's temporary folder, which only this user can enter."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @classmethod
+    def open(cls, known: object = None) -> RunFolders:
+        """Return the folder that an earlier call has recorded if it is still ours, else a new one."""
+        if isinstance(known, str) and _is_ours(Path(known)):
+            return cls(Path(known))
+        return cls(Path(tempfile.mkdtemp(prefix=RUNS_PREFIX, dir=temporary_root())))
+
+    def of(self, *key: object) -> RunFolder:
+        """Return the folder of a run without creating it; its name does not tell the key."""
+        return RunFolder(self.root / hashlib.sha256(repr((self.root.name, *map(str, key))).encode()).hexdigest()[:12])
+
+    def remove(self, folder: RunFolder | None = None) -> None:
+        """Remove the folder of a run, or all of them; what cannot be removed stays for the system."""
+        remove_tree(self.root if folder is None else folder.root)
 
 
 def temporary_root() -> Path:
@@ -67,52 +122,22 @@ def temporary_root() -> Path:
     return Path(tempfile.gettempdir()).resolve()
 
 
-@contextmanager
-def open_run_folder() -> Iterator[RunFolder]:
-    """Make the folder of a run, and remove it at the end."""
-    root = Path(tempfile.mkdtemp(prefix="skillserve-run-", dir=temporary_root()))
-    folder = RunFolder(root)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
-
-
-def fill_folder(folder: RunFolder, home: Path | None) -> None:
-    """Make the folders of a run, with a copy of `home` as its home."""
-    if home is not None:
-        shutil.copytree(home, folder.home, symlinks=True)
-    for each in (folder.work, folder.home, folder.temporary):
-        each.mkdir(exist_ok=True)
-
-
-def install(skills: Sequence[SkillCopy], places: Sequence[Path]) -> None:
-    """Write the skills into each of the places."""
-    for place in places:
-        for skill in skills:
-            skill.write(place)
-
-
-def write_files(folder: RunFolder, files: Mapping[str, str]) -> None:
-    """Write files by their paths below the folder of the run."""
-    for path, text in files.items():
-        target = folder.root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
-
-
-def agent_environment(environment: Mapping[str, str], kind: AgentKind, folder: RunFolder) -> dict[str, str]:
-    """Return the environment of an agent: that of this process, with the run's folders as home and temporary folder.
+def agent_environment(folder: RunFolder, host: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of an agent: that of this process, with a home and temporary folder of the run's own.
 
     Variables that lead to settings elsewhere are left out; keys of providers are kept.
     """
-    dropped = {*kind.variables, *_FOREIGN, *_HOME_VARIABLES}
-    kept = {name: value for name, value in environment.items() if name not in dropped and _is_foreign(name)}
-    home, temporary = str(folder.home), str(folder.temporary)
-    kept |= dict.fromkeys(_HOME_VARIABLES if os.name == "nt" else _HOME_VARIABLES[:1], home)
-    kept |= dict.fromkeys(("TMPDIR", "TMP", "TEMP") if os.name == "nt" else ("TMPDIR",), temporary)
-    return kept
+    passed = {name: value for name, value in host.items() if not name.startswith(_NOT_PASSED) and name != "OLDPWD"}
+    home = {"HOME": str(folder.home), "USERPROFILE": str(folder.home)}
+    home |= {name: str(folder.home / path) for name, path in _HOME_FOLDERS.items()}
+    temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder.temporary))
+    return {**passed, **home, **temporary, "PWD": str(folder.work), "NO_COLOR": "1"}
 
 
-def _is_foreign(name: str) -> bool:
-    return not name.startswith(_OWN_PREFIXES)
+def _is_ours(path: Path) -> bool:
+    try:
+        status = path.lstat()
+    except (OSError, ValueError):
+        return False
+    owned = not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077)
+    return stat.S_ISDIR(status.st_mode) and owned and path.name.startswith(RUNS_PREFIX)

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from server.evals.agents.shell import CANNOT_START, check_syntax, run_shell
+from server.evals.agents.programs import CANNOT_START, check_syntax, run_shell
 from server.evals.errors import EvalError
 from skills_core.diagnostics import one_line
 from skills_core.evals.grading.results import AssertionResult

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
 
-from server.evals.agents.scratch import SCRATCH_PREFIX
+from server.evals.agents.run_folder import RUNS_PREFIX
 from server.evals.errors import EvalError
 from server.evals.iterations.checks import CheckPlace, run_check
 from skills_core.disk.files import Location, Reader
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Grader", "final_material", "read_material"]
 
-_PLACE: Final = re.compile(rf"[^\s\"'`()<>]*{re.escape(SCRATCH_PREFIX)}[^\s\"'`()<>]*")
+_PLACE: Final = re.compile(rf"[^\s\"'`()<>]*{re.escape(RUNS_PREFIX)}[^\s\"'`()<>]*")
 _MAX_FILES: Final = 2000
 _MAX_READ: Final = 2_000_000
 _MAX_TRANSCRIPT: Final = 64 * 1024 * 1024

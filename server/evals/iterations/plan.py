@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from server import __version__
-from server.evals.agents.scratch import check_input_files
+from server.evals.agents.find_agent import check_no_twin
 from server.evals.errors import EvalError
 from server.evals.iterations.comparisons import COMPARISON
 from server.evals.iterations.costs import estimate
 from server.evals.iterations.files import Iteration, iterations_of, new_iteration
+from server.evals.iterations.input_files import check_input_files
 from server.evals.iterations.runner import work_of
 from server.evals.skills.skill_versions import find_baseline, load_version
 from skills_core.disk.bounded import read_bounded
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from server.config.settings import Settings
+    from server.evals.agents.cli_agent import CliAgent
     from server.evals.iterations.costs import Estimate
     from server.evals.iterations.runner import Work
     from server.evals.skills.skill_versions import SkillVersion
@@ -40,13 +42,13 @@ SNAPSHOTS: Final = "snapshots"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalOptions:
-    """What the user asked for."""
+    """What the user asked for; without an agent, our own executor performs."""
 
     skill: Path
     workspace: Path | None = None
     runs: int = 1
     baseline: str | None = None
-    agent_command: str | None = None
+    agent: CliAgent | None = None
     jobs: int = 4
     seconds: float = 900.0
     new: bool = False
@@ -130,6 +132,9 @@ def plan_eval(options: EvalOptions, settings: Settings, temporary: Path) -> Eval
     if options.baseline is not None:
         old = find_baseline(options.baseline, folder, workspace / SNAPSHOTS, temporary)
     baseline = Arm.WITHOUT_SKILL if old is None else Arm.OLD_SKILL
+    if options.agent is not None and options.agent.tells_loads:
+        for each in filter(None, (version, old)):
+            check_no_twin(options.agent, each.name)
     identity = _identity(options, settings, (version, old), evals_digest)
     keys = list(_keys(cases, (Arm.WITH_SKILL, baseline), options.runs))
     iteration, work, resumed = _choose(workspace, options, identity, keys)
@@ -165,12 +170,12 @@ def _identity(
 ) -> JsonObject:
     """Return what two calls must share for the second to continue the first: all that a result depends on."""
     version, old = versions
-    own = options.agent_command is None
+    own = options.agent is None
     return {
         "skill": version.digest,
         "evals": evals,
         "baseline": None if old is None else old.digest,
-        "agent_command": options.agent_command,
+        "agent": None if options.agent is None else dict(options.agent.identity),
         "model": settings.runs.model if own else None,
         "run_tools": [str(tool) for tool in settings.runs.tools] if own else [],
         "judge_model": settings.evals.judge_model or settings.runs.model,

@@ -15,6 +15,7 @@ from server.evals.agents.agent import AgentTask
 from server.evals.agents.outputs import publish_outputs, stray_files
 from server.evals.errors import EvalError
 from server.evals.iterations.baseline_check import baseline_fault
+from server.evals.iterations.input_files import input_files
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
 from skills_core.evals.grading.results import (
@@ -26,16 +27,18 @@ from skills_core.evals.grading.results import (
     grading_to_json,
     metadata_of,
 )
+from skills_core.evals.grading.run_status import absence_fault, load_fault, load_note, status_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from server.evals.agents.agent import Agent, AgentReport
-    from server.evals.agents.scratch import ScratchFolder
+    from server.evals.agents.agent import Agent
+    from server.evals.agents.run_folder import RunFolders
     from server.evals.iterations.files import Iteration
     from server.evals.iterations.grading import Grader
     from server.evals.skills.skill_versions import SkillVersion
+    from skills_core.evals.agents.agent_run import AgentRun
     from skills_core.evals.grading.cases import EvalCase
 
 __all__ = ["EvalRunner", "ProgressListener", "Work", "work_of"]
@@ -92,7 +95,7 @@ class EvalRunner:
         iteration: Iteration,
         agent: Agent,
         grader: Grader,
-        scratch: ScratchFolder,
+        folders: RunFolders,
         versions: Mapping[Arm, SkillVersion | None],
         source: Path,
         *,
@@ -104,7 +107,7 @@ class EvalRunner:
         self._iteration = iteration
         self._agent = agent
         self._grader = grader
-        self._scratch = scratch
+        self._folders = folders
         self._versions = versions
         self._source = source
         self._seconds = seconds
@@ -146,9 +149,13 @@ class EvalRunner:
 
     def _task(self, work: Work) -> AgentTask:
         version = self._versions[work.key.arm]
-        tested = self._versions[Arm.WITH_SKILL]
-        name = "" if tested is None else tested.skill.name
-        return AgentTask(work.key, work.attempt, work.case, version, self._source, self._seconds, name)
+        return AgentTask(
+            folder=self._folders.of(work.key, work.attempt),
+            prompt=work.case.prompt,
+            skills=() if version is None else (version,),
+            seconds=self._seconds,
+            inputs=input_files(work.case, self._source),
+        )
 
     async def _one(self, work: Work, task: AgentTask | None) -> None:
         self._listener.started(work.key)
@@ -163,40 +170,53 @@ class EvalRunner:
 
     async def _perform(self, work: Work, task: AgentTask) -> EvalOutcome:
         """Perform a run and write its files; `outcome.json` comes last, because it says that the run has ended."""
-        report = await self._agent.perform(task)
-        if task.version is None and (fault := self._baseline_fault(report, task.case)):
-            report = replace(report, status=EvalStatus.ERROR, error=fault)
+        run = await self._agent.perform(task)
+        status, error = status_of(run, task.seconds, known=self._agent.tells_loads)
+        if status is EvalStatus.DONE and (fault := self._arm_fault(run, task)):
+            status, error = EvalStatus.ERROR, fault
+        record = run.transcript
         outcome = EvalOutcome(
-            status=report.status,
-            error=one_line(report.error),
-            exit_code=report.exit_code,
-            duration_ms=report.duration_ms,
-            total_tokens=report.total_tokens,
-            cost_usd=report.cost_usd,
-            tool_calls=report.tool_calls,
+            status=status,
+            error=one_line(error),
+            exit_code=run.exit_code,
+            duration_ms=round(run.seconds * 1000),
+            total_tokens=record.total_tokens,
+            cost_usd=record.cost_usd,
+            tool_calls=record.tool_calls if record.recognized else None,
             attempt=work.attempt,
-            notes=report.notes,
+            notes=(*run.notes, *self._load_notes(run, task, status)),
         )
-        outcome = await anyio.to_thread.run_sync(self._publish, work, report, outcome)
-        self._scratch.remove(report.scratch.root)
+        outcome = await anyio.to_thread.run_sync(self._publish, work, run, task, outcome)
+        self._folders.remove(task.folder)
         return outcome
 
-    def _baseline_fault(self, report: AgentReport, case: EvalCase) -> str:
+    def _arm_fault(self, run: AgentRun, task: AgentTask) -> str:
+        """Return why a run does not belong to its arm: the skill was there where it must not be, or the reverse."""
+        if task.skills:
+            return load_fault(run.transcript, task.skills[0].name) if self._agent.installed else ""
         version = self._versions[Arm.WITH_SKILL]
         assert version is not None  # noqa: S101 - this arm has a skill
-        return baseline_fault(report.transcript, version.skill, (self._source, version.folder), case.prompt)
+        folders = (self._source, version.folder)
+        return absence_fault(run.transcript, version.name, known=self._agent.tells_loads) or baseline_fault(
+            run.lines, version.skill, folders, task.prompt
+        )
 
-    def _publish(self, work: Work, report: AgentReport, outcome: EvalOutcome) -> EvalOutcome:
+    def _load_notes(self, run: AgentRun, task: AgentTask, status: EvalStatus) -> list[str]:
+        if not task.skills or not self._agent.tells_loads or status is not EvalStatus.DONE:
+            return []
+        return list(filter(None, [load_note(run.transcript, task.skills[0].name)]))
+
+    def _publish(self, work: Work, run: AgentRun, task: AgentTask, outcome: EvalOutcome) -> EvalOutcome:
         place, folder = work.key.path(self._iteration.runs), self._iteration.folder(work.key)
         try:
-            publish_outputs(report.scratch, folder)
+            publish_outputs(task.folder, folder)
         except EvalError as error:
             if outcome.status is EvalStatus.DONE:
                 outcome = replace(outcome, status=EvalStatus.ERROR, error=one_line(str(error))[:500])
-        if stray := stray_files(report.scratch):
+        if stray := stray_files(task.folder, task.inputs):
             outcome = replace(outcome, notes=(*outcome.notes, f"files outside of outputs: {', '.join(stray)}"))
-        self._iteration.write_text(f"{place}/transcript.jsonl", "".join(f"{line}\n" for line in report.transcript))
-        self._iteration.write_text(f"{place}/answer.txt", report.answer)
+        self._iteration.write_text(f"{place}/transcript.jsonl", "".join(f"{line}\n" for line in run.lines))
+        self._iteration.write_text(f"{place}/answer.txt", run.answer)
         self._iteration.write(f"{place}/timing.json", outcome.timing())
         self._iteration.write(f"{place}/eval_metadata.json", metadata_of(work.case, work.key))
         self._iteration.write(f"{place}/outcome.json", outcome.to_json())

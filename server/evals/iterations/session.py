@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from server.evals.agents.command_agent import CommandAgent
-from server.evals.agents.scratch import ScratchFolder
+from server.evals.agents.run_folder import RunFolders
 from server.evals.errors import EvalError
 from server.evals.iterations.baseline_check import instruction_lines
 from server.evals.iterations.checks import check_commands
@@ -51,9 +50,11 @@ def check_models(plan: EvalPlan, settings: Settings) -> None:
     """
     from skills_core.run.models import CLIENT, check_model, parse_model
 
-    own = plan.performs and plan.options.agent_command is None
+    own = plan.performs and plan.options.agent is None
     if own and settings.runs.model is None:
-        raise EvalError("no agent: name its command with --agent-command, or a model for our own with --model")
+        raise EvalError(
+            "no agent: name one with --agent, its command with --agent-command, or a model for our own with --model"
+        )
     judge = _judge_name(settings) if plan.needs_judge else None
     if plan.needs_judge and judge is None:
         raise EvalError(
@@ -96,15 +97,15 @@ class EvalSession:
         await check_commands(plan.cases, plan.version.folder / EVALS_FILE)
         judge = await anyio.to_thread.run_sync(_open_judge, self.settings) if plan.needs_judge else None
         versions = await anyio.to_thread.run_sync(self._keep_versions)
-        scratch = await anyio.to_thread.run_sync(self._begin)
-        agent = self._agent(scratch)
+        folders = await anyio.to_thread.run_sync(self._begin)
+        agent = plan.options.agent or self._own_agent(versions)
         left = [each for each in plan.work if not each.is_complete]
         with showing_progress(len(left), self.show) as listener:
             runner = EvalRunner(
                 iteration,
                 agent,
                 Grader(judge, plan.version.folder / "evals", self._instructions()),
-                scratch,
+                folders,
                 versions,
                 plan.version.folder,
                 seconds=plan.options.seconds,
@@ -119,18 +120,14 @@ class EvalSession:
             problems = await comparisons.run(runs)
         benchmark = self._benchmark(runs, agent.label, problems)
         await anyio.to_thread.run_sync(iteration.write, "benchmark.json", benchmark)
-        await anyio.to_thread.run_sync(scratch.remove)
+        await anyio.to_thread.run_sync(folders.remove)
         return benchmark
 
-    def _agent(self, scratch: ScratchFolder) -> Agent:
-        options = self.plan.options
-        if options.agent_command is not None:
-            return CommandAgent(options.agent_command, scratch)
-        if not self.plan.performs:
-            return CommandAgent(self.settings.runs.model or "", scratch)  # it runs nothing
+    def _own_agent(self, versions: Mapping[Arm, SkillVersion | None]) -> Agent:
         from server.evals.agents.own_agent import OwnAgent
 
-        return OwnAgent(self.settings, scratch, options.jobs)
+        by_digest = {version.digest: version for version in versions.values() if version is not None}
+        return OwnAgent(self.settings, by_digest, self.plan.options.jobs)
 
     def _keep_versions(self) -> Mapping[Arm, SkillVersion | None]:
         """Take the snapshots of both versions, so that edits during the eval change nothing."""
@@ -145,25 +142,25 @@ class EvalSession:
         versions = filter(None, (self.plan.version, self.plan.old_version))
         return tuple(line for version in versions for line in instruction_lines(version.skill))
 
-    def _begin(self) -> ScratchFolder:
+    def _begin(self) -> RunFolders:
         """Write the files that an iteration begins with; those of an interrupted one stay."""
         plan, iteration = self.plan, self.plan.iteration
         config = iteration.read(CONFIG) if plan.resumed else None
-        scratch = ScratchFolder.open(config.get("scratch") if isinstance(config, dict) else None)
+        folders = RunFolders.open(config.get("scratch") if isinstance(config, dict) else None)
         started = config.get("started") if isinstance(config, dict) else None
         document = {
             "identity": plan.identity,
             "skill_path": str(plan.version.folder),
             "baseline": plan.options.baseline,
             "started": started or _now(),
-            "scratch": str(scratch.root),
+            "scratch": str(folders.root),
         }
         iteration.write(CONFIG, document)
         for case in plan.cases:
             iteration.write(f"{case.folder}/eval_metadata.json", metadata_of(case))
         if iteration.read("feedback.json") is None:
             iteration.write("feedback.json", self._open_complaints())
-        return scratch
+        return folders
 
     def _open_complaints(self) -> dict[str, str]:
         """Return the feedback that an iteration begins with: complaints of the last one, until someone empties them.
@@ -204,9 +201,9 @@ class EvalSession:
     def _remarks(self) -> list[str]:
         """Return remarks on how the eval was set up."""
         options, found = self.plan.options, list[str]()
-        if options.agent_command is not None and "{skill}" not in options.agent_command:
+        if options.agent is not None and not options.agent.gets_skill:
             found.append("The agent's command has no {skill}, so both arms are the same: this measures the noise.")
-        if self.plan.needs_judge and options.agent_command is None and self.settings.evals.judge_model is None:
+        if self.plan.needs_judge and options.agent is None and self.settings.evals.judge_model is None:
             found.append("The model under test judges itself; name one of another family with --judge-model.")
         return found
 

@@ -44,10 +44,24 @@ class SkillVersion:
     skill: Skill
 
     @property
+    def name(self) -> str:
+        """The name of the skill."""
+        return self.skill.content.name
+
+    @property
     def digest(self) -> str:
         """The digest of what a model may see: paths and contents without eval files."""
         files = sorted((path, file.digest) for path, file in files_for_models(self.skill.content).items())
         return "sha256:" + hashlib.sha256(repr(files).encode()).hexdigest()
+
+    def write(self, folder: Path) -> None:
+        """Write the skill without its eval files into a folder of its name below `folder`.
+
+        Raises:
+            SkillChangedError: the files have changed since they were loaded.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        copy_skill(self.skill, folder / self.name, read_only=False)
 
 
 def load_version(folder: Path) -> SkillVersion:

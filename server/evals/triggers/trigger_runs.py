@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.to_thread
 
+from server.evals.agents.agent import AgentTask
 from server.evals.skills.skill_copies import digest_of
 from server.evals.triggers.back_off import BackOff
 from skills_core.errors import SkillsError
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
-    from server.evals.agents.tested_agent import TestedAgent
+    from server.evals.agents.agent import Agent
+    from server.evals.agents.run_folder import RunFolder, RunFolders
     from server.evals.skills.skill_copies import SkillCopy
     from server.evals.triggers.journal import Journal
     from skills_core.evals.triggers.queries import Query
@@ -32,12 +35,13 @@ class CanaryError(SkillsError):
 
 @dataclass(frozen=True, slots=True)
 class RunLimitsOfTest:
-    """How often a query is run, from which share on it triggers, and how many runs there are at once."""
+    """How often a query is run, from which share on it triggers, and the limits of its runs; `jobs` run at once."""
 
     runs: int = 3
     threshold: float = 0.5
     jobs: int = 4
     max_calls: int = 20
+    seconds: float = 180.0
 
 
 def canary_query(name: str) -> str:
@@ -59,11 +63,12 @@ def _first(group: BaseExceptionGroup[SkillsError]) -> SkillsError:
 class TriggerRunner:
     """Runs queries with one agent; `rivals` are the other skills that the agent has."""
 
-    agent: TestedAgent
+    agent: Agent
     rivals: Sequence[SkillCopy]
     limits: RunLimitsOfTest
     journal: Journal
     folder: Path
+    folders: RunFolders
     report: Callable[[str], Awaitable[None]]
     spent: int = 0
     """Runs of the agent that this process has made."""
@@ -142,9 +147,15 @@ class TriggerRunner:
 
     async def _run_agent(self, key: str, skill: SkillCopy, query: str, number: int) -> Mapping[str, JsonValue]:
         name, calls = skill.name, self.limits.max_calls
-        run = await self.agent.run(
-            query, [skill, *self.rivals], self._log(key), lambda transcript: is_decided(transcript, name, calls)
+        task = AgentTask(
+            folder=self.folders.of(key),
+            prompt=query,
+            skills=[skill, *self.rivals],
+            seconds=self.limits.seconds,
+            is_decided=lambda transcript: is_decided(transcript, name, calls),
         )
+        run = await self.agent.perform(task)
+        await anyio.to_thread.run_sync(self._keep, key, task.folder, run.lines)
         outcome, reason = outcome_of(run, name, installed=self.agent.installed)
         record: dict[str, JsonValue] = {
             "query": query,
@@ -169,6 +180,13 @@ class TriggerRunner:
         agent = sorted(self.agent.identity.items())
         others = [rival.digest for rival in self.rivals]
         return digest_of(skill.digest, *others, *agent, self.limits.max_calls, query, number)[:32]
+
+    def _keep(self, key: str, folder: RunFolder, lines: Sequence[str]) -> None:
+        """Keep what the agent printed, and nothing else of the run."""
+        log = self._log(key)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+        self.folders.remove(folder)
 
     def _log(self, key: str) -> Path:
         return self.folder / "transcripts" / f"{key}.jsonl"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from server.evals.agents.run_folder import RunFolders
 from server.evals.skills.skill_copies import digest_of
 from server.evals.triggers.description_model import MAX_REQUESTS
 from server.evals.triggers.description_rounds import Optimization, OptimizationState
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from pydantic_ai.models import Model
 
-    from server.evals.agents.tested_agent import TestedAgent
+    from server.evals.agents.agent import Agent
     from server.evals.skills.skill_copies import SkillCopy
     from skills_core.evals.triggers.queries import Query
     from skills_core.format.yaml12 import JsonValue
@@ -51,7 +52,7 @@ class TestPlan:
 
     skill: SkillCopy
     queries: tuple[Query, ...]
-    agent: TestedAgent
+    agent: Agent
     rivals: tuple[SkillCopy, ...] = ()
     holdout: tuple[Query, ...] = ()
     limits: RunLimitsOfTest = field(default_factory=RunLimitsOfTest)
@@ -172,13 +173,17 @@ class TriggerTest:
     model: Model | None = None
     _runner: TriggerRunner = field(init=False)
     _journal: Journal = field(init=False)
+    _folders: RunFolders = field(init=False)
     _started: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
         """Open the journal."""
         plan, self._started = self.plan, _now()
         self._journal = Journal(self.folder / "runs.jsonl")
-        self._runner = TriggerRunner(plan.agent, plan.rivals, plan.limits, self._journal, self.folder, self.report)
+        self._folders = RunFolders.open()
+        self._runner = TriggerRunner(
+            plan.agent, plan.rivals, plan.limits, self._journal, self.folder, self._folders, self.report
+        )
 
     async def run(self) -> dict[str, Any]:
         """Run the test and return its results, which are in results.json too, at each moment as far as they are known.
@@ -189,8 +194,12 @@ class TriggerTest:
             AgentUnavailableError: the agent cannot be started.
         """
         self._save(self._object(SetResult(()), finished=False))
-        await self._runner.check(self.plan.skill)
-        found = await self._optimize() if self.plan.parts is not None else await self._measure()
+        try:
+            async with self.plan.agent.running(()):
+                await self._runner.check(self.plan.skill)
+                found = await self._optimize() if self.plan.parts is not None else await self._measure()
+        finally:
+            self._folders.remove()
         self._save(found)
         return found
 

@@ -13,7 +13,7 @@ from skills_core.evals.agents.opencode import OPENCODE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skills_core.evals.agents.kind import ServerCommand
+    from skills_core.evals.agents.kind import Rights, ServerCommand
     from skills_core.evals.agents.transcript import TranscriptBuilder
 
 __all__ = ["AGENTS", "ANY_AGENT"]
@@ -21,7 +21,7 @@ __all__ = ["AGENTS", "ANY_AGENT"]
 AGENTS: Final[Mapping[str, AgentKind]] = {agent.name: agent for agent in (CLAUDE, CODEX, GEMINI, OPENCODE)}
 
 
-def _no_setup(_: ServerCommand | None) -> Setup:
+def _no_setup(_: ServerCommand | None, __: Rights) -> Setup:
     return Setup()
 
 

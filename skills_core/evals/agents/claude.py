@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from skills_core.evals.agents.kind import SERVER, AgentKind, AgentName, Setup
+from skills_core.evals.agents.kind import SERVER, AgentKind, AgentName, Rights, Setup
 from skills_core.evals.agents.reads import skill_of_path, skill_of_uri, skills_read_by
 from skills_core.evals.agents.server_calls import skill_of_server_call
 from skills_core.evals.agents.transcript import skill_name
-from skills_core.evals.agents.values import count_of, mapping_of, mappings_of, text_of, text_of_content
+from skills_core.evals.agents.values import amount_of, count_of, mapping_of, mappings_of, text_of, text_of_content
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,12 +25,18 @@ _HOPELESS = (401, 403)
 _MCP = f"mcp__{SERVER}"
 
 
-def _setup(server: ServerCommand | None) -> Setup:
+_WORK = "Skill,Bash,Edit,Write,NotebookEdit,Read,Glob,Grep"
+# Without these, a run without a terminal denies what changes files or lies outside of the project.
+
+
+def _setup(server: ServerCommand | None, rights: Rights) -> Setup:
     # Servers of the user and of the project would offer other skills.
+    work = rights is Rights.WORK
     if server is None:
-        return Setup(("--strict-mcp-config", "--allowedTools", "Skill"))
+        return Setup(("--strict-mcp-config", "--allowedTools", _WORK if work else "Skill"))
+    tools = f"{_MCP},{_WORK}" if work else _MCP
     entry = {"command": server.command, "args": list(server.arguments), "env": dict(server.environment)}
-    arguments = ("--mcp-config", "{root}/mcp.json", "--strict-mcp-config", "--allowedTools", _MCP)
+    arguments = ("--mcp-config", "{root}/mcp.json", "--strict-mcp-config", "--allowedTools", tools)
     return Setup(arguments, {"mcp.json": json.dumps({"mcpServers": {SERVER: entry}}, indent=2)})
 
 
@@ -117,6 +123,7 @@ def _read_end(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
         into.says(answer)
     if usage := mapping_of(event.get("usage")):
         into.total(_tokens(usage))
+    into.cost("", amount_of(event.get("total_cost_usd")))
 
 
 def _tokens(usage: Mapping[str, Any]) -> int:

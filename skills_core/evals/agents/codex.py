@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from skills_core.evals.agents.kind import SERVER, AgentKind, AgentName, Setup
+from skills_core.evals.agents.kind import SERVER, AgentKind, AgentName, Rights, Setup
 from skills_core.evals.agents.reads import skill_of_uri, skills_read_by
 from skills_core.evals.agents.server_calls import skill_of_server_call
 from skills_core.evals.agents.values import count_of, mapping_of, text_of
@@ -22,9 +22,10 @@ _ITEMS_OF_CALLS = ("command_execution", "mcp_tool_call", "file_change", "web_sea
 _REFUSED = ("user cancelled", "user rejected", "rejected by user", "not approved")
 
 
-def _setup(server: ServerCommand | None) -> Setup:
+def _setup(server: ServerCommand | None, rights: Rights) -> Setup:
+    sandbox = ("--sandbox", "workspace-write" if rights is Rights.WORK else "read-only")
     if server is None:
-        return Setup()
+        return Setup(sandbox)
     # JSON strings, and lists of them, are TOML too. By default the agent goes on without a server that starts slowly.
     settings = {
         "command": json.dumps(server.command),
@@ -33,7 +34,7 @@ def _setup(server: ServerCommand | None) -> Setup:
         **{f"env.{name}": json.dumps(value) for name, value in server.environment.items()},
     }
     options = [("-c", f"mcp_servers.{SERVER}.{key}={value}") for key, value in settings.items()]
-    return Setup(tuple(word for option in options for word in option))
+    return Setup((*sandbox, *(word for option in options for word in option)))
 
 
 def _read_event(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
@@ -85,7 +86,7 @@ def _read_server_call(item: Mapping[str, Any], into: TranscriptBuilder) -> None:
 CODEX = AgentKind(
     name=AgentName.CODEX,
     title="Codex",
-    command=("codex", "exec", "--json", "--skip-git-repo-check", "--sandbox", "read-only"),
+    command=("codex", "exec", "--json", "--skip-git-repo-check"),
     prompt=("--", "{prompt}"),
     model_option=("--model", "{model}"),
     skills_folder=".agents/skills",

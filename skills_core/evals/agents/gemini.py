@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from skills_core.evals.agents.kind import SERVER, AgentKind, AgentName, Setup
+from skills_core.evals.agents.kind import SERVER, AgentKind, AgentName, Rights, Setup
 from skills_core.evals.agents.reads import skill_of_path, skill_of_uri, skills_read_by
 from skills_core.evals.agents.server_calls import server_tool, skill_of_server_call
 from skills_core.evals.agents.transcript import skill_name
@@ -21,13 +21,16 @@ if TYPE_CHECKING:
 
 __all__ = ["GEMINI"]
 
-_POLICY: Final = f"""\
+_RULE: Final = """\
 [[rule]]
-toolName = "{ACTIVATION_TOOL}"
+toolName = "{tool}"
 decision = "allow"
 priority = 900
 """
-# Without a rule, loading a skill asks the user, whom a run does not have.
+# Without a rule, a tool asks the user, whom a run does not have.
+
+_SHELL: Final = "run_shell_command"
+_WORK: Final = ("write_file", "replace", _SHELL)
 
 _TRUST: Final = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
 # The settings and skills of other folders are ignored; `--skip-trust` comes too late for the settings.
@@ -39,8 +42,10 @@ _EXIT: Final = re.compile(r"^Exit Code: [1-9]", re.MULTILINE)
 _PARTIAL: Final = ("start_line", "end_line", "offset", "limit")
 
 
-def _setup(server: ServerCommand | None) -> Setup:
-    arguments, files = ("--policy", "{root}/policy.toml"), {"policy.toml": _POLICY}
+def _setup(server: ServerCommand | None, rights: Rights) -> Setup:
+    tools = (ACTIVATION_TOOL, *(_WORK if rights is Rights.WORK else ()))
+    rules = [f"{_RULE.format(tool=tool)}{'allowRedirection = true' if tool == _SHELL else ''}\n" for tool in tools]
+    arguments, files = ("--policy", "{root}/policy.toml"), {"policy.toml": "\n".join(rules)}
     if server is None:
         return Setup(arguments, files, _TRUST)
     # This client drops some variables from a server's environment, such as PYTHONPATH.
@@ -82,7 +87,7 @@ def _wanted(tool: str, arguments: Mapping[str, Any], output: str) -> list[str]:
         names = (skill_name(arguments.get("name")),)
     elif tool == "read_file" and _is_whole(arguments, output):
         names = (skill_of_path(arguments.get("file_path") or arguments.get("absolute_path")),)
-    elif tool == "run_shell_command" and not _EXIT.search(output):
+    elif tool == _SHELL and not _EXIT.search(output):
         names = skills_read_by(arguments.get("command"), output)
     elif tool == "read_mcp_resource":
         names = (skill_of_uri(arguments.get("uri")),)

@@ -15,7 +15,17 @@ if TYPE_CHECKING:
 
     from skills_core.evals.agents.transcript import Transcript
 
-__all__ = ["SERVER", "AgentKind", "AgentName", "ReadEvent", "ServerCommand", "Setup", "TranscriptReader", "Via"]
+__all__ = [
+    "SERVER",
+    "AgentKind",
+    "AgentName",
+    "ReadEvent",
+    "Rights",
+    "ServerCommand",
+    "Setup",
+    "TranscriptReader",
+    "Via",
+]
 
 SERVER: Final = "skills"
 """The name of this server in the settings of an agent."""
@@ -38,6 +48,15 @@ class Via(StrEnum):
 
     FOLDER = "folder"
     SERVER = "server"
+
+
+class Rights(StrEnum):
+    """What an agent may do without asking."""
+
+    LOAD = "load"
+    """Load skills, for tests of triggers."""
+    WORK = "work"
+    """Also write files and run commands, for evals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +87,9 @@ class AgentKind:
     `command` starts it, and `prompt` are its last words, with `{prompt}` for what the user says, so that a text which
     begins with a hyphen is no option. `model_option` names a model by `{model}`.
     `skills_folder` is the folder of a project from which it takes skills, and `other_folders` are the other folders of
-    a project or home in which it finds them. `setup` returns arguments and files for a run, `variables` are
-    environment variables that would lead it to settings outside of its home, and `read_event` reads its output.
+    a project or home in which it finds them. `setup` returns arguments and files for a run with some rights,
+    `variables` are environment variables that would lead it to settings outside of its home, and `read_event` reads its
+    output.
     """
 
     name: str
@@ -79,7 +99,7 @@ class AgentKind:
     model_option: tuple[str, ...]
     skills_folder: str
     other_folders: tuple[str, ...]
-    setup: Callable[[ServerCommand | None], Setup]
+    setup: Callable[[ServerCommand | None, Rights], Setup]
     read_event: ReadEvent
     variables: tuple[str, ...] = ()
 

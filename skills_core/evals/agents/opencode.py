@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from skills_core.evals.agents.kind import SERVER, AgentKind, AgentName, Setup
+from skills_core.evals.agents.kind import SERVER, AgentKind, AgentName, Rights, Setup
 from skills_core.evals.agents.reads import skill_of_path, skill_of_uri, skills_read_by
 from skills_core.evals.agents.server_calls import server_tool, skill_of_server_call
 from skills_core.evals.agents.transcript import ANY_SKILL, skill_name
-from skills_core.evals.agents.values import count_of, mapping_of, text_of
+from skills_core.evals.agents.values import amount_of, count_of, mapping_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,21 +23,21 @@ _SKILL: Final = "skill"
 _DENIED: Final = ("the user rejected permission", "the user has specified a rule which prevents")
 _FIRST_LINES: Final = (None, 0, 1)
 
-_SETTINGS: Final[Mapping[str, Any]] = {
-    "autoupdate": False,
-    "share": "disabled",
-    "permission": {_SKILL: "allow", "edit": "deny", "bash": "deny", "webfetch": "deny"},
+_SETTINGS: Final[Mapping[str, Any]] = {"autoupdate": False, "share": "disabled"}
+_PERMISSIONS: Final[Mapping[Rights, Mapping[str, str]]] = {
+    Rights.LOAD: {_SKILL: "allow", "edit": "deny", "bash": "deny", "webfetch": "deny"},
+    Rights.WORK: {_SKILL: "allow", "edit": "allow", "bash": "allow", "webfetch": "deny", "external_directory": "allow"},
 }
-# What no rule allows is rejected at once; an agent under test needs to change nothing.
+# What no rule allows is rejected at once.
 
 
-def _setup(server: ServerCommand | None) -> Setup:
-    settings = dict(_SETTINGS)
+def _setup(server: ServerCommand | None, rights: Rights) -> Setup:
+    settings: dict[str, Any] = {**_SETTINGS, "permission": dict(_PERMISSIONS[rights])}
     if server is not None:
         command = [server.command, *server.arguments]
         entry = {"type": "local", "command": command, "environment": dict(server.environment), "enabled": True}
         settings |= {"mcp": {SERVER: entry}}
-    return Setup((), {"work/opencode.json": json.dumps(settings, indent=2)})
+    return Setup((), {"work/.opencode/opencode.json": json.dumps(settings, indent=2)})
 
 
 def _read_event(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
@@ -51,6 +51,7 @@ def _read_event(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
     elif kind == "step_finish" and part:
         into.recognized = True
         into.tokens(text_of(part.get("id")), _tokens(mapping_of(part.get("tokens"))))
+        into.cost(text_of(part.get("id")), amount_of(part.get("cost")))
         into.finished = into.finished or part.get("reason") == "stop"
     elif kind == "error" and "error" in event:
         into.recognized = True

@@ -22,7 +22,8 @@ class Transcript:
     `loaded` are skills whose instructions a successful result brought, `denied` those that a permission kept from the
     agent, and `failed` those that could not be loaded for another reason. `available` are the skills that the agent
     says it has, None if it does not say. `is_error` tells that the run itself failed, for the reason `error`.
-    `finished` tells that the agent reported its end, and `recognized` that its output was understood at all.
+    `finished` tells that the agent reported its end, and `recognized` that its output was understood at all. Tokens and
+    cost are None if they are unknown.
     """
 
     loaded: tuple[str, ...] = ()
@@ -30,6 +31,7 @@ class Transcript:
     failed: tuple[str, ...] = ()
     tool_calls: int = 0
     total_tokens: int | None = None
+    cost_usd: float | None = None
     text: str = ""
     is_error: bool = False
     error: str = ""
@@ -53,6 +55,7 @@ class TranscriptBuilder:
     _calls: set[str] = field(default_factory=set)
     _inputs: dict[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
     _tokens: dict[str, int] = field(default_factory=dict)
+    _costs: dict[str, float] = field(default_factory=dict)
     _texts: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def call(self, call_id: str, tool: str, arguments: Mapping[str, Any]) -> None:
@@ -84,6 +87,11 @@ class TranscriptBuilder:
         """Set the tokens of the whole run, in place of those of single answers."""
         self._tokens = {"": count}
 
+    def cost(self, key: str, dollars: float) -> None:
+        """Set the price of one answer, or with an empty key that of the run; 0 is unknown."""
+        if dollars:
+            self._costs[key] = dollars
+
     def says(self, text: str, *, part: str = "", more: bool = False) -> None:
         """Note what the agent says; `more` continues the text of the same `part`."""
         kept = self._texts[part] if more and part in self._texts else []
@@ -102,6 +110,7 @@ class TranscriptBuilder:
             failed=tuple(name for name in self._failed if name not in self._loaded),
             tool_calls=len(self._calls),
             total_tokens=sum(self._tokens.values()) if self._tokens else None,
+            cost_usd=sum(self._costs.values()) if self._costs else None,
             text="".join(text for texts in self._texts.values() for text in texts),
             is_error=self.is_error,
             error=self.error,

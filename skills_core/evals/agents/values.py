@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["count_of", "mapping_of", "mappings_of", "text_of", "text_of_content"]
+__all__ = ["amount_of", "count_of", "mapping_of", "mappings_of", "text_of", "text_of_content"]
+
+
+_MAX_AMOUNT = 1e9
+# More is no price, and infinity is no JSON.
 
 
 def mapping_of(value: object) -> Mapping[str, Any]:
@@ -28,6 +32,13 @@ def text_of(value: object) -> str:
 def count_of(value: object) -> int:
     """Return a number of things, 0 if the value is none."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def amount_of(value: object) -> float:
+    """Return an amount of money, 0 if the value is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0.0
+    return float(value) if 0 < value < _MAX_AMOUNT else 0.0
 
 
 def text_of_content(value: object) -> str:

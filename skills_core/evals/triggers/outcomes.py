@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -11,9 +10,10 @@ from skills_core.evals.agents.transcript import ANY_SKILL
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from skills_core.evals.agents.agent_run import AgentRun
     from skills_core.evals.agents.transcript import Transcript
 
-__all__ = ["FAULTS", "AgentRun", "Outcome", "RunOutcome", "is_decided", "outcome_of"]
+__all__ = ["FAULTS", "Outcome", "RunOutcome", "is_decided", "outcome_of"]
 
 
 class Outcome(StrEnum):
@@ -28,21 +28,6 @@ class Outcome(StrEnum):
 
 FAULTS: Final = (Outcome.ERROR, Outcome.TIMEOUT)
 """Outcomes that say nothing about the skill, and so do not count as runs."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentRun:
-    """What became of the agent's process: its record, its exit code, and whether a limit or the clock ended it.
-
-    `exit_code` is None if the process was ended. `stopped` tells that nothing more was to be learned from it.
-    """
-
-    transcript: Transcript
-    exit_code: int | None = None
-    timed_out: bool = False
-    stopped: bool = False
-    seconds: float = 0.0
-    errors: str = ""
 
 
 class RunOutcome(NamedTuple):
@@ -69,6 +54,7 @@ def _rules(run: AgentRun, skill: str, *, installed: bool) -> Iterator[tuple[bool
     yield skill in record.loaded, RunOutcome(Outcome.LOADED)
     yield run.timed_out, RunOutcome(Outcome.TIMEOUT, f"the run took longer than {run.seconds:.0f} seconds")
     yield record.is_error, RunOutcome(Outcome.ERROR, record.error)
+    yield bool(run.fault), RunOutcome(Outcome.ERROR, run.fault)
     denied = skill in record.denied or ANY_SKILL in record.denied
     yield denied, RunOutcome(Outcome.DENIED, "the agent wanted to load the skill, and a permission stopped it")
     yield skill in record.failed, RunOutcome(Outcome.ERROR, "the agent's own tool failed to load the skill")

@@ -20,7 +20,7 @@ from skills_core.run.scripts.platform_processes import HAS_SUBREAPER
 from skills_core.run.scripts.process import Command, ProcessEnding, ProcessResult, run_process
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
     from skills_core.run.scripts.cgroups import Cgroup
     from skills_core.run.scripts.isolation import Isolation
@@ -45,6 +45,7 @@ async def run_confined(
     *,
     mounts: Sequence[str] = (),
     python: Path | None = None,
+    watch: Callable[[bytes], bool] | None = None,
 ) -> ProcessResult:
     """Run a command like `run_process`, confined as `isolation` allows.
 
@@ -64,7 +65,7 @@ async def run_confined(
                 command = _supervised(replace(command, argv=limited(isolation, command.argv)), python)
             if group is not None:
                 command = replace(command, argv=group.joining_command(command.argv))
-            return await run_process(command, limits, stdin)
+            return await run_process(command, limits, stdin, watch)
     except _NoGroupError as error:
         return ProcessResult(ProcessEnding.NOT_STARTED, fault=f"its control group cannot be made: {error}")
 

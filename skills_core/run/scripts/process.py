@@ -56,6 +56,8 @@ class ProcessEnding(StrEnum):
     EXITED = "exited"
     TIMED_OUT = "timed_out"
     TOO_MUCH_OUTPUT = "too_much_output"
+    STOPPED = "stopped"
+    """Its caller has seen enough."""
     NOT_STARTED = "not_started"
 
 
@@ -109,13 +111,17 @@ def exit_text(exit_code: int | None) -> str:
 class _OutputBuffer:
     """The output of both streams, together within the limit."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, watch: Callable[[bytes], bool] | None) -> None:
         self.stdout, self.stderr = bytearray(), bytearray()
-        self.overflowed = False
+        self.overflowed = self.stopped = False
         self._left = limit
+        self._watch = watch
 
     def take_stdout(self, piece: bytes) -> bool:
-        return self._take(self.stdout, piece)
+        goes_on = self._take(self.stdout, piece)
+        if goes_on and self._watch is not None:
+            self.stopped = not self._watch(piece)
+        return goes_on and not self.stopped
 
     def take_stderr(self, piece: bytes) -> bool:
         return self._take(self.stderr, piece)
@@ -127,12 +133,15 @@ class _OutputBuffer:
         return not self.overflowed
 
 
-async def run_process(command: Command, limits: ProcessLimits, stdin: bytes = b"") -> ProcessResult:
+async def run_process(
+    command: Command, limits: ProcessLimits, stdin: bytes = b"", watch: Callable[[bytes], bool] | None = None
+) -> ProcessResult:
     """Run a program with `stdin`, and return its result.
 
-    Reaching a limit ends the program. So does a cancellation, which propagates once the program has ended.
+    Reaching a limit ends the program. So does `watch` when it returns false for a piece of stdout, and a cancellation,
+    which propagates once the program has ended.
     """
-    output = _OutputBuffer(limits.output_bytes)
+    output = _OutputBuffer(limits.output_bytes, watch)
     with Pipe() as stdout, Pipe() as stderr:
         try:
             process = await _start(command, stdin, stdout.writer, stderr.writer)
@@ -150,6 +159,8 @@ async def run_process(command: Command, limits: ProcessLimits, stdin: bytes = b"
             await _end(process, command.grace_seconds)
     if output.overflowed:
         return ProcessResult(ProcessEnding.TOO_MUCH_OUTPUT, None, bytes(output.stdout), bytes(output.stderr))
+    if output.stopped:
+        return ProcessResult(ProcessEnding.STOPPED, None, bytes(output.stdout), bytes(output.stderr))
     ending = ProcessEnding.TIMED_OUT if exit_code is None else ProcessEnding.EXITED
     return ProcessResult(ending, exit_code, bytes(output.stdout), bytes(output.stderr))
 
@@ -199,7 +210,7 @@ async def _wait_and_drain(process: Process, output: _OutputBuffer, stdout: Pipe,
 
         async def collect(pipe: Pipe, take: Callable[[bytes], bool]) -> None:
             await pipe.drain(take)
-            if output.overflowed:
+            if output.overflowed or output.stopped:
                 tasks.cancel_scope.cancel()
 
         async def stop_after_exit() -> None:

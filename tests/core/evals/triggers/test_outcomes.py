@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from skills_core.evals.agents.agent_run import AgentRun
 from skills_core.evals.agents.transcript import Transcript
-from skills_core.evals.triggers.outcomes import AgentRun, Outcome, is_decided, outcome_of
+from skills_core.evals.triggers.outcomes import Outcome, is_decided, outcome_of
 
 SKILL = "tide-tables"
 DONE = Transcript(recognized=True, finished=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from server.evals.agents.scratch import input_paths
+from server.evals.iterations.input_files import input_paths
 from skills_core.evals.grading.cases import EvalCase
 from tests.server.evals.conftest import HELLO, Lab
 
@@ -42,7 +42,7 @@ def test_a_dry_run_estimates_tokens_and_money_from_earlier_runs(lab: Lab) -> Non
 def test_without_agent_or_judge_nothing_begins(lab: Lab) -> None:
     done = lab.run(agent="")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "name its command with --agent-command, or a model for our own with --model" in done.stderr
+    assert "name one with --agent, its command with --agent-command, or a model for our own with --model" in done.stderr
     lab.write_evals({"assertions": ["it is polite"]})
     done = lab.run()
     assert done.returncode == 2

@@ -192,11 +192,13 @@ def test_other_settings_of_the_agent_continue_no_test(lab: Lab, tmp_path: Path) 
     assert lab.results(2)["costs"]["runs_made"] == 4
 
 
-def test_a_query_that_cannot_be_an_argument_is_refused(lab: Lab) -> None:
+def test_a_query_that_cannot_be_an_argument_is_an_error(lab: Lab) -> None:
     lab.ask(("harbour \0", True))
     done = lab.run()
     assert done.returncode == 1
-    assert "cannot be run: embedded null byte" in done.stderr
+    reason = lab.results()["summary"]["reasons"][0]["reason"]
+    assert reason.startswith("the agent's command was not started: ")
+    assert "null byte" in reason
     assert "Traceback" not in done.stderr
 
 

@@ -1,6 +1,6 @@
-"""Run a shell command of an eval: an agent, or a check. It ends with everything that it has started.
+"""Run a program of an eval: an agent, or the command of a check. It ends with everything that it has started.
 
-On Linux a supervisor ends the descendants of a command, also those that leave its session, and also if this process is
+On Linux a supervisor ends the descendants of a program, also those that leave its session, and also if this process is
 killed.
 """
 
@@ -18,11 +18,11 @@ from skills_core.run.scripts.isolation import Isolation
 from skills_core.run.scripts.process import Command, ProcessEnding, ProcessLimits, run_process
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from skills_core.run.scripts.process import ProcessResult
 
-__all__ = ["CANNOT_START", "check_syntax", "run_shell"]
+__all__ = ["CANNOT_START", "check_syntax", "run_program", "run_shell", "shell_words"]
 
 CANNOT_START: Final = frozenset({126, 127})
 """Exit codes of a shell that cannot start a program."""
@@ -30,11 +30,27 @@ CANNOT_START: Final = frozenset({126, 127})
 _SYNTAX_SECONDS: Final = 20.0
 
 
+def shell_words(command: str) -> tuple[str, ...]:
+    """Return the words that run a command by `sh -c`.
+
+    Raises:
+        EvalError: there is no shell.
+    """
+    return (_shell(), "-c", command)
+
+
 def _shell() -> str:
     found = shutil.which("sh")
     if found is None:
         raise EvalError("there is no sh on the PATH; install a POSIX shell (on Windows, Git for Windows has one)")
     return found
+
+
+async def run_program(
+    command: Command, limits: ProcessLimits, watch: Callable[[bytes], bool] | None = None
+) -> ProcessResult:
+    """Run a program, and return its result. A cancellation ends it, and so does `watch`; see `run_process`."""
+    return await run_confined(Isolation(), command, limits, python=Path(sys.executable), watch=watch)
 
 
 async def run_shell(
@@ -45,8 +61,7 @@ async def run_shell(
     Raises:
         EvalError: there is no shell.
     """
-    started = Command((_shell(), "-c", command), directory, environment)
-    return await run_confined(Isolation(), started, limits, python=Path(sys.executable))
+    return await run_program(Command(shell_words(command), directory, environment), limits)
 
 
 async def check_syntax(command: str) -> str:
