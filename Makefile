@@ -10,7 +10,7 @@ PEERS_STAMP := $(PEERS)/.installed
 DIR ?= sample_skills
 PORT ?= 8000
 
-.PHONY: install serve test lint format types reference bench soak conformance clients frameworks trigger-agents docs docs-serve check clean
+.PHONY: install serve test lint format types reference bench soak conformance clients frameworks trigger-agents eval-agents docs docs-serve check clean
 
 install: $(STAMP)
 
@@ -80,6 +80,10 @@ frameworks: install
 # `skillserve triggers` with real agents and the same model. AGENTS names some of them.
 trigger-agents: install $(NODE_STAMP)
 	$(BIN)/python -m conformance.clients.triggers $(AGENTS)
+
+# `skillserve eval` likewise.
+eval-agents: install $(NODE_STAMP)
+	$(BIN)/python -m conformance.clients.evals $(AGENTS)
 
 # Fails where a link or an anchor leads nowhere, or a page is missing from the navigation.
 docs: export NO_MKDOCS_2_WARNING := 1

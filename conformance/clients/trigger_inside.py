@@ -5,7 +5,6 @@ Usage: trigger_inside.py AGENT folder|server|optimize FOLDER. The results are le
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -17,15 +16,11 @@ import anyio
 from conformance.clients.endpoint import MODEL, endpoint, serving
 from conformance.clients.inside import bring_loopback_up
 from conformance.clients.recording import Recorder
-from conformance.clients.trigger_agents import TRIGGER_AGENTS
+from conformance.clients.trigger_agents import TRIGGER_AGENTS, environment_of
 from conformance.clients.trigger_script import TriggerModel, write_skill
-from conformance.processes import REPOSITORY
-from conformance.suite import NODE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from conformance.clients.trigger_agents import TriggerAgent
 
 OPTIMIZE = "optimize"
 
@@ -48,26 +43,12 @@ async def _main(name: str, mode: str, root: Path) -> None:
             words += ["--optimize", "--apply", "--model", f"{address}/v1#{MODEL}"]
         else:
             words += ["--via", mode, "--runs", "1"]
-        environment = _environment(agent, address, root)
+        environment = environment_of(agent, address, root)
         if mode == OPTIMIZE:
             await _start_and_kill(words, environment, root)
         with (root / "results.json").open("wb") as out, (root / "log.txt").open("wb") as log:
             done = await anyio.run_process(words, check=False, stdout=out, stderr=log, cwd=root, env=environment)
     (root / "exit-code").write_text(str(done.returncode), encoding="utf-8")
-
-
-def _environment(agent: TriggerAgent, address: str, root: Path) -> Mapping[str, str]:
-    temporary = root / "tmp"
-    temporary.mkdir()
-    return {
-        "PATH": f"{agent.programs}:{NODE.parent}:{os.environ['PATH']}",
-        "PYTHONPATH": str(REPOSITORY),
-        "HOME": str(root),
-        "TMPDIR": str(temporary),
-        "LANG": "C.UTF-8",
-        "NO_PROXY": "127.0.0.1,localhost",
-        **agent.variables(address),
-    }
 
 
 async def _start_and_kill(words: list[str], environment: Mapping[str, str], root: Path) -> None:

@@ -175,6 +175,7 @@ class EvalRunner:
         if status is EvalStatus.DONE and (fault := self._arm_fault(run, task)):
             status, error = EvalStatus.ERROR, fault
         record = run.transcript
+        loaded, remark = self._load_of(run, task, status)
         outcome = EvalOutcome(
             status=status,
             error=one_line(error),
@@ -184,7 +185,8 @@ class EvalRunner:
             cost_usd=record.cost_usd,
             tool_calls=record.tool_calls if record.recognized else None,
             attempt=work.attempt,
-            notes=(*run.notes, *self._load_notes(run, task, status)),
+            skill_loaded=loaded,
+            notes=tuple(filter(None, (*run.notes, remark))),
         )
         outcome = await anyio.to_thread.run_sync(self._publish, work, run, task, outcome)
         self._folders.remove(task.folder)
@@ -201,10 +203,12 @@ class EvalRunner:
             run.lines, version.skill, folders, task.prompt
         )
 
-    def _load_notes(self, run: AgentRun, task: AgentTask, status: EvalStatus) -> list[str]:
+    def _load_of(self, run: AgentRun, task: AgentTask, status: EvalStatus) -> tuple[bool | None, str]:
+        """Return whether the skill was loaded, None if this is unknown or means nothing, and a remark if it was not."""
         if not task.skills or not self._agent.tells_loads or status is not EvalStatus.DONE:
-            return []
-        return list(filter(None, [load_note(run.transcript, task.skills[0].name)]))
+            return None, ""
+        note = load_note(run.transcript, task.skills[0].name)
+        return not note, note
 
     def _publish(self, work: Work, run: AgentRun, task: AgentTask, outcome: EvalOutcome) -> EvalOutcome:
         place, folder = work.key.path(self._iteration.runs), self._iteration.folder(work.key)

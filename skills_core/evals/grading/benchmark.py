@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["BenchmarkMetadata", "benchmark_of"]
 
 _METRICS: Final = ("pass_rate", "time_seconds", "tokens")
+_NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +78,24 @@ def benchmark_of(
             *errors,
             *_unpaired(runs, baseline),
             *patterns.notes(transcripts),
+            *_load_notes(runs),
             *notes,
         ],
         "intervals": comparison.to_json(),
         "patterns": patterns.to_json(transcripts),
     }
+
+
+def _load_notes(runs: Sequence[EvalRun]) -> Iterator[str]:
+    """Yield a remark for each arm in which agents had the skill and did not load it."""
+    for arm in Arm:
+        told = [run for run in runs if run.key.arm is arm and run.outcome.skill_loaded is not None]
+        if left := [str(run.key) for run in told if not run.outcome.skill_loaded]:
+            named = ", ".join(left[:_NAMED]) + (", …" if len(left) > _NAMED else "")
+            yield (
+                f"{arm}: {len(left)} of {len(told)} runs never loaded the skill and measure nothing of it ({named}); "
+                "test its description with `skillserve triggers`."
+            )
 
 
 def _metric(run: EvalRun, metric: str) -> float | None:

@@ -89,7 +89,8 @@ class AssertionResult:
 class EvalOutcome:
     """How a run ended and what it took; None stands for unknown.
 
-    `grading_error` says why a run that is done could not be graded.
+    `skill_loaded` tells whether an agent that had the skill loaded it, and `grading_error` why a run that is done could
+    not be graded.
     """
 
     status: EvalStatus
@@ -101,6 +102,7 @@ class EvalOutcome:
     tool_calls: int | None = None
     grading_error: str = ""
     attempt: int = 1
+    skill_loaded: bool | None = None
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> JsonObject:
@@ -111,6 +113,7 @@ class EvalOutcome:
             "exit_code": self.exit_code,
             "attempt": self.attempt,
             "tool_calls": self.tool_calls,
+            "skill_loaded": self.skill_loaded,
             "grading_error": self.grading_error or None,
             "notes": list(self.notes),
         }
@@ -213,6 +216,7 @@ def outcome_from_json(outcome: object, timing: object) -> EvalOutcome | None:
         tool_calls=_whole(outcome.get("tool_calls")),
         grading_error=_text(outcome.get("grading_error")),
         attempt=_whole(outcome.get("attempt")) or 1,
+        skill_loaded=loaded if isinstance(loaded := outcome.get("skill_loaded"), bool) else None,
         notes=tuple(each for each in outcome.get("notes") or () if isinstance(each, str)),
     )
 
