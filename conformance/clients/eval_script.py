@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from conformance.clients.dialects.messages import Call, Text
-from conformance.clients.host_tools import call_for, search_for
+from conformance.clients.host_tools import call_for, link_in, search_for
 from conformance.clients.scripted_model import Reply
 
 if TYPE_CHECKING:
@@ -81,6 +81,8 @@ class EvalModel:
         if not self._via_server:
             call = self._agent.load(SKILL)
             return Reply([call], call)
+        if request.results and (link := link_in(request.results[-1], request.tools)):
+            return Reply([link], link)
         step = Call("activate_skill", {"name": SKILL})
         call = search_for(step, request.tools) or call_for(step, request.tools) or step
         return Reply([call], step)

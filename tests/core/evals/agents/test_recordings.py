@@ -82,6 +82,11 @@ def test_tokens_are_those_of_all_requests(name: str, tokens: int) -> None:
     assert transcript_of(name).total_tokens == tokens
 
 
+def test_money_is_known_where_the_agent_says_it() -> None:
+    found = {name: transcript_of(f"{name}-load").cost_usd for name in ("claude", "gemini", "opencode")}
+    assert found == {"claude": pytest.approx(0.0012), "gemini": None, "opencode": None}
+
+
 def test_tokens_of_a_run_that_was_stopped_are_those_reported_so_far() -> None:
     lines = (RECORDINGS / "claude-load.jsonl").read_text(encoding="utf-8").splitlines()
     transcript = AGENTS["claude"].parse(lines[:3])

@@ -1,7 +1,7 @@
-"""A program in place of Claude Code: it loads the skill that it has and follows it, as far as the variable FAKE lets it.
+"""A program in place of Claude Code: it loads the skill that it has and follows it, as far as FAKE lets it.
 
-FAKE is a JSON object: `version` is what `--version` prints, and `lists`, `loads` and `says` are what it does instead of
-going by the skills that it finds. Each run adds a line to the file in the variable SEEN.
+The variable FAKE is a JSON object: `version` is what `--version` prints, and `lists`, `loads` and `says` are what it
+does instead of going by the skills that it finds. Each run adds a line to the file in the variable SEEN.
 """
 
 from __future__ import annotations

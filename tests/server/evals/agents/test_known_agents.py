@@ -192,7 +192,7 @@ async def test_a_killed_trigger_test_leaves_no_process_of_the_agent(agents: Agen
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("SKILLSERVE_")}
     own = {**agents.lab.environment, "PATH": agents.path, "SEEN": str(agents.seen), "FAKE": fake}
     words = [sys.executable, "-m", "server", "triggers", str(agents.lab.skill), "--agent", "claude"]
-    with subprocess.Popen(words, env={**inherited, **own}, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(words, env={**inherited, **own}, stderr=subprocess.DEVNULL) as process:  # noqa: ASYNC220
         assert await becomes(lambda: bool(sleepers(marker)))
         process.kill()
         process.wait(60)
