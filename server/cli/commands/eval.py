@@ -102,11 +102,7 @@ def evaluate(  # noqa: PLR0913 - one parameter for each flag
     exit code is 1 if a run ended with an error or could not be graded.
     """
     if propose:
-        from server.cli.evals.proposal import print_proposal
-        from server.evals.iterations.plan import workspace_of
-
-        place = workspace or workspace_of(skill_dir.resolve())
-        print_proposal(skill_dir, place, model=model, dry_run=dry_run, as_json=as_json)
+        _propose(skill_dir, workspace, model, dry_run=dry_run, as_json=as_json)
         return
     from server.config.bootstrap import settings_of
     from server.config.machine import Machine, current_places
@@ -127,6 +123,14 @@ def evaluate(  # noqa: PLR0913 - one parameter for each flag
         compare=compare,
     )
     _print_report(_report(options, settings, dry_run=dry_run, as_json=as_json), dry_run=dry_run, as_json=as_json)
+
+
+def _propose(skill: Path, workspace: Path | None, model: str | None, *, dry_run: bool, as_json: bool) -> None:
+    from server.cli.evals.proposal import print_proposal
+    from server.evals.iterations.plan import workspace_of
+
+    place = workspace or workspace_of(skill.resolve())
+    print_proposal(skill, place, model=model, dry_run=dry_run, as_json=as_json)
 
 
 def _print_report(report: dict[str, Any], *, dry_run: bool, as_json: bool) -> None:
