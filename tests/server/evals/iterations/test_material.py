@@ -25,7 +25,7 @@ def test_instructions_and_prompt_are_no_evidence_but_the_expected_answer_is(tmp_
 
 def test_a_blind_comparison_shows_no_path_that_tells_the_arm(tmp_path: Path) -> None:
     (tmp_path / "outputs").mkdir()
-    place = "/var/skillserve-eval-x1_z/0123456789ab"
+    place = "/var/skillserve-runs-x1_z/0123456789ab"
     (tmp_path / "outputs/log.md").write_text(f"See `{place}/skill/greeter/assets/template.txt`.")
     (tmp_path / "answer.txt").write_text(f"It is in {place}/workspace/outputs/log.md and ({place}/skill/greeter/).")
     shown = final_material(tmp_path).shown()

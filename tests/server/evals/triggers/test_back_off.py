@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 
 import pytest
 
+from server.evals.agents.agent import AgentTask
+from server.evals.agents.run_folder import RunFolders
 from server.evals.skills.skill_copies import read_copy
 from server.evals.triggers.back_off import BackOff
 from server.evals.triggers.journal import Journal
 from server.evals.triggers.trigger_runs import RunLimitsOfTest, TriggerRunner
+from skills_core.evals.agents.agent_run import AgentRun
 from skills_core.evals.agents.transcript import Transcript
-from skills_core.evals.triggers.outcomes import AgentRun, Outcome
+from skills_core.evals.triggers.outcomes import Outcome
 from skills_core.evals.triggers.queries import Query
 from tests.conftest import MakeSkill
 
@@ -21,12 +25,19 @@ class Agent:
     """Answers each run with the next error; an empty one is a run that worked."""
 
     identity: Mapping[str, str] = {"agent": "scripted"}
+    label = "scripted"
     installed = False
+    tells_loads = True
 
     def __init__(self, errors: Sequence[str]) -> None:
         self.errors = list(errors)
 
-    async def run(self, *_: object) -> AgentRun:
+    def running(self, tasks: Sequence[AgentTask]) -> AbstractAsyncContextManager[None]:
+        del tasks
+        return nullcontext()
+
+    async def perform(self, task: AgentTask) -> AgentRun:
+        del task
         error = self.errors.pop(0)
         transcript = Transcript(is_error=bool(error), error=error, recognized=True, finished=True)
         return AgentRun(transcript=transcript, exit_code=0)
@@ -53,7 +64,9 @@ async def test_each_limit_in_a_row_doubles_the_wait(
 
     agent = Agent([*errors, *[""] * 100])
     limits = RunLimitsOfTest(runs=1, jobs=1)
-    runner = TriggerRunner(agent, (), limits, Journal(tmp_path / "runs.jsonl"), tmp_path, report)
+    runner = TriggerRunner(
+        agent, (), limits, Journal(tmp_path / "runs.jsonl"), tmp_path, RunFolders(tmp_path / "of-runs"), report
+    )
     runner.back_off = BackOff(sleep)
     queries = [Query(f"query {number}", should_trigger=False, id=str(number)) for number in range(80)]
     found = await runner.measure(read_copy(make_skill("tides")), queries, "queries")
@@ -71,7 +84,15 @@ async def test_without_hope_nothing_waits(make_skill: MakeSkill, tmp_path: Path)
         pass
 
     limits = RunLimitsOfTest(runs=1, jobs=1)
-    runner = TriggerRunner(Agent(["429"] * 9), (), limits, Journal(tmp_path / "runs.jsonl"), tmp_path, report)
+    runner = TriggerRunner(
+        Agent(["429"] * 9),
+        (),
+        limits,
+        Journal(tmp_path / "runs.jsonl"),
+        tmp_path,
+        RunFolders(tmp_path / "of-runs"),
+        report,
+    )
     runner.back_off = BackOff(sleep)
     queries = [Query(f"query {number}", should_trigger=True, id=str(number)) for number in range(10)]
     found = await runner.measure(read_copy(make_skill("tides")), queries, "queries")
