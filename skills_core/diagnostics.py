@@ -16,7 +16,9 @@ __all__ = [
     "Diagnostic",
     "Reason",
     "Severity",
+    "agreeing",
     "capped",
+    "counted",
     "one_line",
     "printable",
     "shortened",
@@ -199,3 +201,13 @@ def one_line(text: str) -> str:
     """Return `text` for a log or a terminal, with line ends, escape sequences and direction marks escaped."""
     text = printable(text)
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun, as in `1 query` or `2 queries`."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def agreeing(number: int, one: str, several: str) -> str:
+    """Return the form of a verb that agrees with a number, as in `1 passes` or `2 pass`."""
+    return one if number == 1 else several

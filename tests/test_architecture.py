@@ -76,7 +76,7 @@ EVALS_FLOORS = (
     {"iterations", "triggers", "proposals"},
     {"agents"},
     {"skills"},
-    {"errors"},
+    {"errors", "workspace_marker"},
 )
 """The rooms of `server.evals`."""
 

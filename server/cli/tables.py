@@ -95,9 +95,11 @@ def print_matches(matches: Sequence[Match]) -> None:
     )
 
 
-def console_for_people() -> Console:
-    """Return a console of the terminal's width, or of unlimited width if stdout is no terminal."""
+def console_for_people(*, plain: bool = False) -> Console:
+    """Return a console of the terminal's width; without a terminal, or `plain`, of unlimited width."""
     console = Console(highlight=False)
+    if plain:
+        return Console(highlight=False, width=_WIDE, color_system=None)
     return console if console.is_terminal else Console(highlight=False, width=_WIDE)
 
 

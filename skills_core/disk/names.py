@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["DOCUMENTS_FOLDER", "EVALS", "MAIN_FILE", "MAIN_FILE_LOWERCASE", "is_ignored"]
+__all__ = ["DOCUMENTS_FOLDER", "EVALS", "MAIN_FILE", "MAIN_FILE_LOWERCASE", "RESULTS_MARKER", "is_ignored"]
 
 MAIN_FILE = "SKILL.md"
 """The file that makes its folder a skill."""
@@ -17,6 +17,9 @@ DOCUMENTS_FOLDER = ".skills"
 
 EVALS = "evals"
 """The folder, in any case, in the folder of a skill, that has the files of its tests."""
+
+RESULTS_MARKER = "skillserve-workspace.json"
+"""The file that makes its folder a workspace of test results, which is not searched for skills."""
 
 # The other hidden names that are scanned are folders of OpenAI's public collection of skills.
 _IGNORED = re.compile(

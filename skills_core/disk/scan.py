@@ -2,7 +2,8 @@
 
 A `Tree` maps each folder, as a `/`-separated path relative to the root (`""` is the root itself), to its `Listing`.
 `scan` walks everything; `rescan` lists only the folders that changed. Links are followed if the source follows links
-and `links` allows the target; then `locate` returns where the bytes of a path are. Ignored names are left out.
+and `links` allows the target; then `locate` returns where the bytes of a path are. Ignored names are left out, and so
+is the content of workspaces of test results, which hold copies of skills; a root and a skill are no such workspace.
 
 A folder that the system cannot list keeps its last listing, and the tree names it as unread.
 """
@@ -19,6 +20,7 @@ from skills_core.disk.files import Location, Reader
 from skills_core.disk.folders import Listing, ListingBuilder, find_main, list_folder, reason_for, unreadable_listing
 from skills_core.disk.gitignore import GitIgnore
 from skills_core.disk.links import follow
+from skills_core.disk.names import RESULTS_MARKER
 from skills_core.system_faults import is_absence
 
 if TYPE_CHECKING:
@@ -272,6 +274,8 @@ class _Walk:
             with self.reader.entries(self._locate(folder)) as entries:
                 counted = self._counted(entries)
                 listing = list_folder(counted, fingerprints=self.fingerprints, known=known or Listing())
+            if folder and listing.file(RESULTS_MARKER) and find_main(listing) is None:
+                return Listing()
             if self.gitignore is not None:
                 # Inside the try block: if the rules cannot be read, the folder counts as unreadable.
                 listing = self.gitignore.without_ignored(folder, listing)

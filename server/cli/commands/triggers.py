@@ -5,6 +5,7 @@ from __future__ import annotations
 from server.cli.commands import trigger_agent_options as agents
 from server.cli.commands.agent_options import Agent, AgentHome, AgentModel, ViaChoice, Way
 from server.cli.commands.options import AsJson, FollowSymlinks, Model, TrustWorkspace
+from server.cli.commands.report_options import Ci, Junit, Markdown
 from server.cli.commands.trigger_options import (
     Catalogs,
     Clients,
@@ -47,6 +48,9 @@ def triggers(  # noqa: PLR0913 - one parameter for each flag
     apply: agents.Apply = False,
     workspace: agents.TriggerWorkspace = None,
     dry_run: agents.DryRun = False,
+    junit: Junit = None,
+    markdown: Markdown = None,
+    ci: Ci = False,
     as_json: AsJson = False,
     follow_symlinks: FollowSymlinks = False,
     trust_workspace: TrustWorkspace = False,

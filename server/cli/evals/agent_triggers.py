@@ -7,10 +7,13 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.cli.evals.report_files import ReportFiles, gate_objects, gates_pass, next_step, print_gates
+from server.cli.evals.trigger_files import with_tokens, write_files
 from server.cli.evals.trigger_results import cost_lines, result_lines
 from server.config.bootstrap import settings_of
 from server.config.machine import Machine, current_places
 from server.evals.agents.find_agent import check_no_twin, find_agent
+from server.evals.report.live_report import live_report
 from server.evals.skills.skill_copies import read_copy
 from server.evals.triggers.apply_description import apply_description
 from server.evals.triggers.query_file import queries_in, queries_of_skill
@@ -70,6 +73,10 @@ class AgentTriggerOptions:
     model: str | None
     workspace: Path | None
     dry_run: bool
+    min_recall: float | None
+    max_false: float | None
+    junit: Path | None
+    markdown: Path | None
 
     @property
     def tests(self) -> bool:
@@ -231,23 +238,26 @@ def _agent(skill: SkillCopy, options: AgentTriggerOptions, model: _Model) -> Age
 
 def _run(workspace: Path, plan: TestPlan, model: _Model) -> tuple[dict[str, Any], Path]:
     folder = test_folder(workspace, plan)
+    for line in cost_lines(with_tokens(plan.costs, workspace)):
+        print_notice(line)
 
-    async def report(message: str) -> None:
-        print_notice(message)
+    async def work() -> dict[str, Any]:
+        async with live_report(workspace, print_notice) as changed:
+
+            async def report(message: str) -> None:
+                print_notice(message)
+                changed()
+
+            opened = model.open() if plan.parts is not None else None
+            return await TriggerTest(plan, folder, report, opened).run()
 
     with exclusive(folder / "runs.jsonl", seconds=0.0):
-        test = TriggerTest(plan, folder, report, model.open() if plan.parts is not None else None)
-        return until_signalled(test.run), folder / "results.json"
+        return until_signalled(work), folder / "results.json"
 
 
 def _print_costs(sets: _QuerySets, options: AgentTriggerOptions, workspace: Path, *, as_json: bool) -> None:
-    costs: dict[str, int | None] = dict(
-        planned_costs(*sets, options.limits.runs, options.rounds if options.optimize else 0)
-    )
-    last = last_results(workspace)
-    spent = last[1].get("costs", {}) if last is not None else {}
-    known = bool(spent.get("total_tokens") and spent.get("runs_made"))
-    costs["tokens"] = round(spent["total_tokens"] / spent["runs_made"] * (costs["runs"] or 0)) if known else None
+    planned = planned_costs(*sets, options.limits.runs, options.rounds if options.optimize else 0)
+    costs = with_tokens(planned, workspace)
     if as_json:
         print_json({"costs": costs})
         return
@@ -262,17 +272,22 @@ def _finish(folder: Path, found: dict[str, Any], results: Path, options: AgentTr
             applied = apply_description(folder, found)
         except SkillsError as error:
             refused = str(error)
+    files = ReportFiles(options.junit, options.markdown)
+    gates, page = write_files(results, files, min_recall=options.min_recall, max_false=options.max_false)
     if as_json:
-        print_json({**found, "results_file": str(results), "applied": applied})
+        shown = {"results_file": str(results), "report": str(page), "gates": gate_objects(gates), "applied": applied}
+        print_json({**found, **shown})
     else:
         for line in result_lines(found):
             print_text(line)
         print_text(f"results: {printable(str(results))}")
+        print_text(next_step(page.parent))
+        print_gates(gates)
         if applied is not None:
             print_text("SKILL.md has the new description.")
     if refused:
         fail(refused, EXIT_NO)
-    if not found["finished"]:
+    if not found["finished"] or not gates_pass(gates):
         raise SystemExit(EXIT_NO)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skills_core.diagnostics import one_line
+from skills_core.diagnostics import counted, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,7 +25,8 @@ def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield "  ".join([f"{title:<10}", *cells, f"{_signed(summary['delta'][metric]):>10}"])
     for name, found in report["intervals"]["cases"].items():
         low, high = found["interval"]["low"], found["interval"]["high"]
-        yield f"{name}: {found['passed']} of {found['total']} cases pass (95 % interval {low:.2f} to {high:.2f})"
+        cases = counted(found["total"], "case")
+        yield f"{name}: {found['passed']} of {cases} pass (95 % interval {low:.2f} to {high:.2f})"
     yield from map(one_line, report["notes"])
 
 

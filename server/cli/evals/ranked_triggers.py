@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from server.cli.client_choice import chosen_clients
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json
+from server.cli.evals.ranked_files import results_of
 from server.cli.served_lists import served_lists
 from server.config.bootstrap import open_in_front, settings_of
 from server.config.machine import Machine, current_places
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from server.cli.evals.report_files import ReportFiles
     from server.clients import ClientProfile
     from server.config.settings import Settings
     from skills_core.evals.triggers.queries import Query
@@ -41,7 +43,9 @@ class RankingOptions(NamedTuple):
     max_false: float | None = None
 
 
-def triggers_without_model(folder: Path, options: RankingOptions, *, as_json: bool, **flags: object) -> None:
+def triggers_without_model(
+    folder: Path, options: RankingOptions, files: ReportFiles, *, plain: bool, as_json: bool, **flags: object
+) -> None:
     """Rank the skill in `folder` and print the result; exit with 1 if a limit is exceeded or cannot be judged."""
     require_folder(folder)
     clients = _clients(options.clients)
@@ -50,13 +54,14 @@ def triggers_without_model(folder: Path, options: RankingOptions, *, as_json: bo
     library, settings, skill = open_skill(folder, options.catalog, **flags)
     snapshot = served_lists(library.catalog, settings)
     found = rank_triggers(snapshot, skill, queries, file, clients, limits)
+    files.write(*results_of(found))
     if as_json:
         print_json(triggers_object(found))
     else:
         from server.cli.evals.trigger_table import print_triggers
         from server.cli.tables import console_for_people
 
-        print_triggers(console_for_people(), found)
+        print_triggers(console_for_people(plain=plain), found)
     if limits != Limits() and found.summary.verdict is not Verdict.PASS:
         raise SystemExit(EXIT_NO)
 

@@ -20,11 +20,13 @@ def run_triggers(given: Mapping[str, Any]) -> None:
         draft_into(folder, given["catalog"], as_json=as_json, model=given["model"], **flags)
     elif given["no_model"]:
         from server.cli.evals.ranked_triggers import RankingOptions, triggers_without_model
+        from server.cli.evals.report_files import ReportFiles
 
         names = ("queries", "catalog", "client", "min_recall", "max_false")
         queries, catalog, clients, min_recall, max_false = (given[name] for name in names)
         options = RankingOptions(queries, catalog, tuple(clients or ()), min_recall, max_false)
-        triggers_without_model(folder, options, as_json=as_json, **flags)
+        files = ReportFiles(given["junit"], given["markdown"])
+        triggers_without_model(folder, options, files, plain=given["ci"], as_json=as_json, **flags)
     else:
         from server.cli.evals.agent_triggers import triggers_with_agent
 

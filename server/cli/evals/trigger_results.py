@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skills_core.diagnostics import one_line
+from skills_core.diagnostics import counted, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,13 +34,14 @@ def result_lines(found: Mapping[str, Any]) -> Iterator[str]:
             f"{validation['passed']} of {validation['total']}: {one_line(each['description'])}"
         )
     yield from _decision(found)
+    yield _spent_line(found["costs"])
 
 
 def _faults(result: Mapping[str, Any]) -> str:
-    counts = {"errors": result["errors"], "denied": result["denied"]}
-    said = [f"{count} {name}" for name, count in counts.items() if count]
+    said = [counted(result["errors"], "error")] * bool(result["errors"])
+    said += [f"{result['denied']} denied"] * bool(result["denied"])
     if result["runs_needed"]:
-        said.append(f"{result['runs_needed']} runs would tell")
+        said.append(f"{counted(result['runs_needed'], 'run')} would tell")
     return f"  ({', '.join(said)})" if said else ""
 
 
@@ -72,7 +73,7 @@ def _comparison(where: str, comparison: Mapping[str, Any] | None) -> Iterator[st
     if comparison is None:
         return
     needed = comparison["queries_needed"]
-    more = f"; about {needed} queries would show such a difference" if needed else ""
+    more = f"; about {counted(needed, 'query', 'queries')} would show such a difference" if needed else ""
     yield (
         f"{where}: only the new one passes {comparison['wins']}, only the old one {comparison['losses']} "
         f"(p = {comparison['p']:.3f}): {comparison['verdict']}{more}"
@@ -81,13 +82,23 @@ def _comparison(where: str, comparison: Mapping[str, Any] | None) -> Iterator[st
 
 def cost_lines(costs: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines for what a test costs at most."""
-    yield f"at most {costs['runs']} runs of the agent; fewer where an outcome is clear early"
+    yield f"at most {counted(costs['runs'], 'run')} of the agent; fewer where an outcome is clear early"
     for name in ("canary", "queries", "rounds", "sealed_test", "holdout"):
         if costs.get(name):
             yield f"  {name.replace('_', ' ')}: {costs[name]}"
     if costs["model_requests"]:
-        yield f"at most {costs['model_requests']} requests to the model that revises the description"
-    tokens = costs["tokens"]
+        yield f"at most {counted(costs['model_requests'], 'request')} to the model that revises the description"
+    tokens, cost = costs["tokens"], costs["cost_usd"]
+    money = f" (${cost:,.2f})" if cost is not None else ", at a price that is not known"
     yield (
-        f"about {tokens:,} tokens, as runs of the last test took" if tokens else "tokens: not known before a first test"
+        f"about {counted(tokens, 'token')}{money}, as runs of the last test took"
+        if tokens
+        else "tokens and money: not known before a first test"
     )
+
+
+def _spent_line(costs: Mapping[str, Any]) -> str:
+    """Return the line for what a test has cost."""
+    tokens = counted(costs["total_tokens"], "token") if costs["total_tokens"] else "unknown tokens"
+    money = f"${costs['cost_usd']:,.4f}" if costs["cost_usd"] else "unknown price"
+    return f"spent: {counted(costs['runs_made'], 'run')}, {tokens}, {money}"

@@ -13,12 +13,14 @@ import anyio.to_thread
 
 from server.config.machine import current_environment
 from server.evals.agents.agent import AgentUnavailableError
+from server.evals.agents.prices import price_of
 from skills_core.evals.agents.agent_run import AgentRun
 from skills_core.evals.agents.transcript import Transcript
 from skills_core.guard import Guard, rules_of
 from skills_core.library import load_catalog
 from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
 from skills_core.run.limits import RunLimits
+from skills_core.run.models import parse_model
 from skills_core.run.outcome import CallDecision, RunProblem, RunStatus
 from skills_core.run.ports import MemoryJournal, NoUser
 from skills_core.run.recipient import recipient_for
@@ -130,7 +132,7 @@ class ExecutorAgent:
             tasks.start_soon(perform)
             tasks.start_soon(end_when_decided)
         seconds = anyio.current_time() - started
-        transcript = _transcript(skills, outcome)
+        transcript = replace(_transcript(skills, outcome), cost_usd=self._price(outcome))
         timed_out = outcome is not None and outcome.problem is RunProblem.TIME_LIMIT
         stopped = outcome is None
         return AgentRun(
@@ -141,6 +143,9 @@ class ExecutorAgent:
             lines=tuple(_lines(outcome.tool_calls if outcome is not None else (), transcript)),
             answer=transcript.text,
         )
+
+    def _price(self, outcome: RunOutcome | None) -> float | None:
+        return price_of(parse_model(self.model_name), outcome.usage) if outcome is not None else None
 
 
 def _transcript(skills: RunSkills, outcome: RunOutcome | None) -> Transcript:

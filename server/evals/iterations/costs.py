@@ -6,6 +6,7 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from skills_core.diagnostics import counted
 from skills_core.evals.grading.results import EvalStatus
 
 if TYPE_CHECKING:
@@ -46,12 +47,13 @@ class Estimate:
 
     def line(self) -> str:
         """Return the estimate for people."""
-        requests = [f"{self.judge_requests} requests to the judge"] if self.judge_requests else []
+        requests = [f"{counted(self.judge_requests, 'request')} to the judge"] if self.judge_requests else []
         requests += [f"{self.compare_requests} to compare outputs"] if self.compare_requests else []
-        parts = [f"{self.runs} runs", *requests]
+        parts = [counted(self.runs, "run"), *requests]
         if self.tokens is not None:
             money = "" if self.cost_usd is None else f" (${self.cost_usd:.2f})"
-            parts.append(f"about {self.tokens:,} tokens{money}, as in {self.basis} earlier runs, without the judge's")
+            earlier = counted(self.basis, "earlier run")
+            parts.append(f"about {counted(self.tokens, 'token')}{money}, as in {earlier}, without the judge's")
         else:
             parts.append("tokens and money unknown: no earlier run here has recorded them")
         if self.checks:

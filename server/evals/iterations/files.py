@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from server.evals.errors import EvalError
+from server.evals.workspace_marker import open_workspace
 from skills_core.disk.bounded import read_bounded
 from skills_core.disk.files import Location
 from skills_core.disk.locks import try_lock
@@ -120,10 +121,11 @@ def locked(workspace: Path) -> Iterator[None]:
         EvalError: another process evaluates there, or the folder cannot be written.
     """
     try:
-        workspace.mkdir(parents=True, exist_ok=True)
+        open_workspace(workspace)
         file = (workspace / ".lock").open("a+b")
-    except OSError as error:
-        raise EvalError(f"{workspace}: cannot be written: {error.strerror}; name another --workspace") from None
+    except (OSError, FileRefusedError) as error:
+        why = error.message if isinstance(error, FileRefusedError) else error.strerror
+        raise EvalError(f"{workspace}: cannot be written: {why}; name another --workspace") from None
     with file:
         try:
             try_lock(file.fileno())

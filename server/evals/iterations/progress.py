@@ -6,6 +6,8 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from skills_core.diagnostics import counted
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -23,7 +25,7 @@ def _line(run: EvalRun) -> str:
     if run.problem:
         said = f"{run.outcome.status}: {run.problem}" if run.outcome.error else f"not graded: {run.problem}"
     elif run.results:
-        said = f"{sum(each.passed for each in run.results)} of {len(run.results)} assertions pass"
+        said = f"{sum(each.passed for each in run.results)} of {counted(len(run.results), 'assertion')} pass"
     else:
         said = "done, without assertions"
     return f"{run.key}: {said} ({seconds:.1f} s{tokens})"
@@ -32,7 +34,8 @@ def _line(run: EvalRun) -> str:
 class _Lines:
     """Prints a line for each run that has ended."""
 
-    def __init__(self, total: int, show: Callable[[str], None]) -> None:
+    def __init__(self, total: int, show: Callable[[str], None], changed: Callable[[], None]) -> None:
+        self._changed = changed
         self._total = total
         self._count = 0
         self._show = show
@@ -43,12 +46,14 @@ class _Lines:
     def ended(self, run: EvalRun) -> None:
         self._count += 1
         self._show(f"[{self._count}/{self._total}] {_line(run)}")
+        self._changed()
 
 
 class _Bar:
     """Moves a bar, and prints a line above it for each run that has ended."""
 
-    def __init__(self, progress: Progress, task: TaskID) -> None:
+    def __init__(self, progress: Progress, task: TaskID, changed: Callable[[], None]) -> None:
+        self._changed = changed
         self._progress = progress
         self._task = task
         self._running: list[str] = []
@@ -64,6 +69,7 @@ class _Bar:
         with suppress(OSError):
             self._progress.console.print(Text(_line(run)))
         self._update(1)
+        self._changed()
 
     def _update(self, advance: int) -> None:
         with suppress(OSError):
@@ -71,14 +77,19 @@ class _Bar:
 
 
 @contextmanager
-def showing_progress(total: int, show: Callable[[str], None]) -> Iterator[ProgressListener]:
-    """Yield the listener for an eval with `total` runs to do; `show` prints a line."""
-    if not sys.stderr.isatty() or not total:
-        yield _Lines(total, show)
+def showing_progress(
+    total: int, show: Callable[[str], None], changed: Callable[[], None], *, plain: bool
+) -> Iterator[ProgressListener]:
+    """Yield the listener for an eval with `total` runs to do.
+
+    `show` prints a line, and `changed` is called after each run. With `plain`, there is no bar.
+    """
+    if plain or not sys.stderr.isatty() or not total:
+        yield _Lines(total, show, changed)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=Console(stderr=True, highlight=False)) as progress:
-        yield _Bar(progress, progress.add_task("", total=total))
+        yield _Bar(progress, progress.add_task("", total=total), changed)

@@ -81,11 +81,16 @@ def _open_judge(settings: Settings) -> Model:
 
 @dataclass(frozen=True, slots=True)
 class EvalSession:
-    """Carries out one plan; `show` prints a line of progress."""
+    """Carries out one plan; `show` prints a line of progress, and `changed` is called when results have changed.
+
+    With `plain`, there is no progress bar.
+    """
 
     plan: EvalPlan
     settings: Settings
     show: Callable[[str], None]
+    changed: Callable[[], None] = lambda: None
+    plain: bool = False
 
     async def run(self) -> JsonObject:
         """Perform what is left, grade and aggregate it; return the content of `benchmark.json`.
@@ -98,9 +103,10 @@ class EvalSession:
         judge = await anyio.to_thread.run_sync(_open_judge, self.settings) if plan.needs_judge else None
         versions = await anyio.to_thread.run_sync(self._keep_versions)
         folders = await anyio.to_thread.run_sync(self._begin)
+        self.changed()
         agent = plan.options.agent or self._own_agent(versions)
         left = [each for each in plan.work if not each.is_complete]
-        with showing_progress(len(left), self.show) as listener:
+        with showing_progress(len(left), self.show, self.changed, plain=self.plain) as listener:
             runner = EvalRunner(
                 iteration,
                 agent,

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Final
 from server.evals.report.model import Status
 from server.evals.report.scores import MAX_FAILED, failed_share, score_arm, score_triggers
 from skills_core.evals.statistics import wilson
+from skills_core.evals.triggers.query_summary import MIN_QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from server.evals.report.model import Iteration, TriggerSet, Workspace
 
-__all__ = ["Gate", "GateOutcome", "ci_exit_code", "ci_gates"]
+__all__ = ["Gate", "GateOutcome", "ci_exit_code", "ci_gates", "trigger_gates"]
 
 _SLACK: Final = 1e-9
 # Of rates as they are computed: 0.1 + 0.2 is not below 0.3.
@@ -142,6 +143,36 @@ def _of_triggers(found: tuple[TriggerSet, ...], least: float | None, most: float
             return
         old, new = before[0] / before[1], passed / total
         yield _gate(name, "", f"{new:.2f} after {old:.2f} in {found[-2].label}", passed=old - new <= most + _SLACK)
+
+
+def trigger_gates(
+    triggers: TriggerSet, *, min_recall: float | None = None, max_false: float | None = None
+) -> tuple[Gate, ...]:
+    """Judge the share of queries that trigger as they should, and of those that trigger as they should not.
+
+    As for ranked queries, a verdict takes a least number of queries of the kind.
+    """
+    fault, score = _trigger_fault(triggers), score_triggers(triggers)
+    gates = []
+    if min_recall is not None:
+        gates.append(_share_gate("recall", fault, score.wanted, min_recall, at_least=True))
+    if max_false is not None:
+        wrong = score.unwanted[1] - score.unwanted[0], score.unwanted[1]
+        gates.append(_share_gate("false triggers", fault, wrong, max_false, at_least=False))
+    return tuple(gates)
+
+
+def _share_gate(what: str, fault: str, counts: tuple[int, int], limit: float, *, at_least: bool) -> Gate:
+    count, total = counts
+    name = f"{what} at {'least' if at_least else 'most'} {limit:.2f}"
+    if not fault and total < MIN_QUERIES:
+        fault = f"a verdict takes {MIN_QUERIES} queries of the kind, {MIN_QUERIES - total} more than have an outcome"
+    if fault:
+        return _gate(name, fault, "", passed=False)
+    share, (low, high) = count / total, wilson(count, total)
+    words = f"measured {share:.2f}, {count} of {total} (95 % interval {low:.2f} to {high:.2f})"
+    passed = share >= limit - _SLACK if at_least else share <= limit + _SLACK
+    return _gate(name, "", words, passed=passed)
 
 
 def _trigger_fault(triggers: TriggerSet) -> str:

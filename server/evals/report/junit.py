@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
 
 from server.evals.report.scores import check_scores
-from skills_core.diagnostics import without_lone_surrogates
+from skills_core.diagnostics import counted, without_lone_surrogates
 from skills_core.format.hidden import with_hidden_shown
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _of_checks(classname: str, case: Case, arm: str, runs: Sequence[Run]) -> Ite
         if total and passed / total >= _HALF:
             yield _Test(classname, score.text)
         elif total:
-            message = f"passed in {passed} of {total} graded runs"
+            message = f"passed in {passed} of {counted(total, 'graded run')}"
             yield _Test(classname, score.text, 0, "failure", message, _evidence(runs, score.text))
         elif failed and len(failed) == len(runs):
             yield _Test(classname, score.text, 0, "error", _fault(failed[0]), _faults(failed))
@@ -140,7 +140,7 @@ def _of_queries(skill: str, triggers: TriggerSet) -> Iterator[_Test]:
 
 def _query_outcome(query: Query) -> tuple[str, str, str]:
     wanted = "should load the skill" if query.should_trigger else "should not load the skill"
-    seen = f"loaded in {query.triggers} of {query.counted} runs that count"
+    seen = query.seen or f"loaded in {query.triggers} of {query.counted} runs that count"
     outcomes = ", ".join(query.outcomes)
     if query.passed is None:
         if query.errors:

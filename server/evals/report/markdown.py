@@ -16,14 +16,14 @@ from server.evals.report.scores import (
     score_triggers,
     trigger_verdict,
 )
-from skills_core.diagnostics import without_lone_surrogates
+from skills_core.diagnostics import counted, without_lone_surrogates
 from skills_core.format.hidden import with_hidden_shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from server.evals.report.gates import Gate
-    from server.evals.report.model import Iteration, Judgement, TriggerSet, Workspace
+    from server.evals.report.model import Iteration, Judgement, Query, TriggerSet, Workspace
 
 __all__ = ["markdown"]
 
@@ -90,7 +90,7 @@ def _arms(iteration: Iteration) -> Iterator[str]:
     if pair is not None:
         difference = f"{points(pair.difference)} {interval_text(pair.interval)}".strip()
         yield ""
-        yield f"Difference of the mean pass rates over {pair.cases} cases: {difference}"
+        yield f"Difference of the mean pass rates over {counted(pair.cases, 'case')}: {difference}"
     yield ""
 
 
@@ -110,17 +110,22 @@ def _of_triggers(triggers: TriggerSet) -> Iterator[str]:
     yield ""
     yield f"- Queries that should load the skill: {score.wanted[0]} of {score.wanted[1]} as wanted"
     yield f"- Queries that should not: {score.unwanted[0]} of {score.unwanted[1]} as wanted"
-    yield f"- Errors and timeouts: {score.failed} of {score.runs} runs"
+    if not triggers.ranked:
+        yield f"- Errors and timeouts: {score.failed} of {score.runs} runs"
     yield ""
     missed = [
-        f"| {_text(query.text)} | {'yes' if query.should_trigger else 'no'} | {percent(query.rate)} |"
+        f"| {_text(query.text)} | {'yes' if query.should_trigger else 'no'} | {_seen(query)} |"
         for query in triggers.queries
         if query.passed is False
     ]
     if missed:
-        yield from ("| Query | Should load | Rate |", "|---|---|---|")
+        yield from (f"| Query | Should load | {'Found' if triggers.ranked else 'Rate'} |", "|---|---|---|")
         yield from _limited(missed)
         yield ""
+
+
+def _seen(query: Query) -> str:
+    return _text(query.seen) if query.seen else percent(query.rate)
 
 
 def _limited(rows: Sequence[str]) -> Iterator[str]:

@@ -217,6 +217,10 @@ class Query:
     interval: tuple[float, float] | None = None
     outcomes: tuple[str, ...] = ()
     error: str = ""
+    seen: str = ""
+    """What was observed, in words, where the counts of runs do not say it."""
+    transcripts: tuple[Transcript, ...] = ()
+    """Those of the runs, in the order of the outcomes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +256,8 @@ class TriggerSet:
     facts: tuple[tuple[str, str], ...] = ()
     judgement: Judgement | None = None
     complete: bool = True
+    ranked: bool = False
+    """Whether the queries were ranked by a search, so that there were no runs."""
 
 
 @dataclass(frozen=True, slots=True)

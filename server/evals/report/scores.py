@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from server.evals.report.model import Judgement, Status, Verdict
+from skills_core.diagnostics import agreeing, counted
 from skills_core.evals.statistics import (
     MIN_DISCORDANT,
     SIGNIFICANCE,
@@ -182,7 +183,8 @@ def iteration_verdict(iteration: Iteration) -> Judgement:
 
 def _judged(pair: Pairing, iteration: Iteration) -> Judgement:
     baseline = (iteration.baseline or "").replace("_", " ")
-    counts = f"Of {pair.cases} cases, {pair.wins} pass only with the skill and {pair.losses} only in {baseline}"
+    cases, passes = counted(pair.cases, "case"), agreeing(pair.wins, "passes", "pass")
+    counts = f"Of {cases}, {pair.wins} {passes} only with the skill and {pair.losses} only in {baseline}"
     discordant = pair.wins + pair.losses
     if discordant < MIN_DISCORDANT:
         needed = f"The exact test needs at least {MIN_DISCORDANT} cases that differ.{_needed(iteration)}"
@@ -201,7 +203,7 @@ def _no_verdict(words: str) -> Judgement:
 
 def _too_many_failed(failed: int, ended: int) -> Judgement:
     return _no_verdict(
-        f"{failed} of {ended} runs ended in an error or a timeout, which is more than {MAX_FAILED:.0%}. "
+        f"{failed} of {counted(ended, 'run')} ended in an error or a timeout, which is more than {MAX_FAILED:.0%}. "
         "Correct what failed and run them again."
     )
 
@@ -214,7 +216,7 @@ def _needed(iteration: Iteration) -> str:
     cases = cases_for_power(ours[0] / ours[1], theirs[0] / theirs[1])
     if cases is None or ours[0] / ours[1] == theirs[0] / theirs[1]:
         return ""
-    return f" About {cases} cases would show a difference of this size."
+    return f" About {counted(cases, 'case')} would show a difference of this size."
 
 
 def failed_share(runs: Sequence[Run]) -> float:
@@ -273,7 +275,7 @@ def _of_check(score: CheckScore, iteration: Iteration) -> Iterator[tuple[str, st
         yield "always fails", score.text
     for arm, (passed, total) in graded.items():
         if 0 < passed < total:
-            yield "flaky", f"{score.text} ({passed} of {total} runs {arm.replace('_', ' ')})"
+            yield "flaky", f"{score.text} ({passed} of {counted(total, 'run')} {arm.replace('_', ' ')})"
     ours, theirs = graded.get(iteration.subject), graded.get(iteration.baseline or "")
     if ours and theirs and ours[0] == ours[1] and theirs[0] == 0:
         yield "only with the skill", score.text
@@ -319,7 +321,8 @@ def trigger_verdict(triggers: TriggerSet) -> Judgement:
     if score.failed > score.runs * MAX_FAILED:
         return _too_many_failed(score.failed, score.runs)
     low, high = wilson(passed, total)
-    words = f"{passed} of {total} queries have the wanted outcome (95 % interval {low:.2f} to {high:.2f})."
+    queries, have = counted(total, "query", "queries"), agreeing(passed, "has", "have")
+    words = f"{passed} of {queries} {have} the wanted outcome (95 % interval {low:.2f} to {high:.2f})."
     verdict, title = (Verdict.GOOD, "As wanted") if passed == total else (Verdict.BAD, "Not as wanted")
     return Judgement(verdict, title, words)
 

@@ -24,6 +24,7 @@ from starlette.routing import Route
 
 from server.evals.report.feedback import FEEDBACK_FILE, FeedbackError, save_feedback
 from server.evals.report.html.page import content_policy
+from server.evals.report.running_sign import work_runs
 from server.evals.report.workspace import read_workspace
 from server.evals.report.writing import REPORT_FILE, current_page
 from skills_core.errors import SkillsError
@@ -139,7 +140,7 @@ class ReportServer:
         return HTMLResponse(page, headers={"Content-Security-Policy": policy})
 
     def _render(self) -> str:
-        return current_page(read_workspace(self._root), served=True)
+        return current_page(read_workspace(self._root), served=True, running=work_runs(self._root))
 
     async def _state(self, _: Request) -> Response:
         return JSONResponse({"state": await anyio.to_thread.run_sync(_state_of, self._root)})
@@ -211,7 +212,7 @@ def _state_of(root: Path) -> str:
         except OSError:
             continue
         newest, count, total = max(newest, status.st_mtime_ns), count + 1, total + status.st_size
-    return f"{count}-{total}-{newest}"
+    return f"{count}-{total}-{newest}-{work_runs(root)}"
 
 
 def _files(root: Path) -> Iterator[Path]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from server.evals.report.folder import Folder
     from server.evals.report.outputs import Budget
 
-__all__ = ["read_transcript"]
+__all__ = ["read_lines", "read_transcript"]
 
 _HEAD, _TAIL = 60, 60
 # Entries that are shown of the beginning and of the end.
@@ -45,6 +45,12 @@ def read_transcript(folder: Folder, run: str, budget: Budget | None) -> tuple[Tr
             content, note = decoded(raw, _MAX_DOCUMENT)
             return _within(budget, Transcript(((name, content),), note=note)), None
     return Transcript(), None
+
+
+def read_lines(folder: Folder, path: str, budget: Budget) -> Transcript:
+    """Return the transcript in a file of JSON lines; an empty one if it cannot be read."""
+    raw = folder.read(path)
+    return _from_lines([line for line in (raw or b"").split(b"\n") if line.strip()], budget)
 
 
 def _from_lines(lines: Sequence[bytes], budget: Budget) -> Transcript:

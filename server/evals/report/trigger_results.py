@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from server.evals.report.fields import count, first, number, record, records, text, texts, truth
 from server.evals.report.judgements import read_judgement
 from server.evals.report.model import Query, RoundScore, TriggerRound, TriggerSet
+from server.evals.report.transcripts import read_lines
 from skills_core.diagnostics import printable
 from skills_core.evals.statistics import wilson
 
@@ -14,10 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from server.evals.report.folder import Folder
+    from server.evals.report.model import Transcript
+    from server.evals.report.outputs import Budget
 
 __all__ = ["read_triggers"]
 
 _SETS = ("train", "validation", "test", "holdout")
+
+_TRANSCRIPT = re.compile(r"transcripts/[0-9a-zA-Z_-]{1,100}\.jsonl")
+_MAX_TRANSCRIPTS = 100
 
 _FAILURES = frozenset({"error", "timeout"})
 
@@ -36,18 +44,19 @@ _FACTS = (
     ("Skill installed by", "via"),
     ("Runs made", "runs_made"),
     ("Tokens", "total_tokens"),
+    ("US dollars", "cost_usd"),
     ("Seconds of the agent", "agent_seconds"),
     ("Note", "note"),
 )
 
 
-def read_triggers(folder: Folder, relative: str, position: int) -> TriggerSet | None:
-    """Return the results in a folder; None if it holds none."""
+def read_triggers(folder: Folder, relative: str, position: int, budget: Budget | None = None) -> TriggerSet | None:
+    """Return the results in a folder; None if it holds none. Without a budget, without transcripts."""
     path = f"{relative}/results.json".lstrip("/")
     value = folder.json(path)
     values = dict(record(value))
     rounds = [_round(each, place) for place, each in enumerate(records(first(values, "rounds", "history")), 1)]
-    queries = _queries(values) or _queries_of_history(records(values.get("history")))
+    queries = _queries(values, folder, relative, budget) or _queries_of_history(records(values.get("history")))
     started = folder.read(f"{relative}/config.json".lstrip("/")) is not None
     if not (queries or rounds) and not (started and relative.startswith("triggers-")):
         return None
@@ -88,8 +97,18 @@ def _decision_facts(decision: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield f"Sealed test, {text(name).replace('_', ' ')}", f"{score.passed} of {score.total}"
 
 
-def _queries(values: Mapping[str, Any]) -> tuple[Query, ...]:
-    return tuple(_query(each) for each in records(values.get("results")))
+def _queries(values: Mapping[str, Any], folder: Folder, relative: str, budget: Budget | None) -> tuple[Query, ...]:
+    found = records(values.get("results"))
+    return tuple(replace(_query(each), transcripts=_transcripts(each, folder, relative, budget)) for each in found)
+
+
+def _transcripts(
+    values: Mapping[str, Any], folder: Folder, relative: str, budget: Budget | None
+) -> tuple[Transcript, ...]:
+    if budget is None:
+        return ()
+    names = [name for name in texts(values.get("transcripts")) if _TRANSCRIPT.fullmatch(name)]
+    return tuple(read_lines(folder, f"{relative}/{name}".lstrip("/"), budget) for name in names[:_MAX_TRANSCRIPTS])
 
 
 def _queries_of_history(history: list[Mapping[str, Any]]) -> tuple[Query, ...]:

@@ -57,7 +57,11 @@ def _workspace(folder: Folder, root: Path) -> Workspace:
     places = ["", *sorted((name for name in names if name not in numbered), key=natural)]
     if "" in numbered:
         places = [""]
-    found = (read_triggers(folder, name, place) for place, name in enumerate(places))
+    # Only the last results are shown with transcripts.
+    last = next((name for name in reversed(places) if read_triggers(folder, name, 0) is not None), None)
+    found = (
+        read_triggers(folder, name, place, Budget() if name == last else None) for place, name in enumerate(places)
+    )
     triggers = tuple(each for each in found if each is not None)[-_MAX_ITERATIONS:]
     if not iterations and not triggers:
         raise WorkspaceError(
@@ -66,7 +70,10 @@ def _workspace(folder: Folder, root: Path) -> Workspace:
         )
     named = next((each.skill for each in reversed(triggers) if each.skill), "")
     return Workspace(
-        _skill_name(folder, kept) or named or _own_name(folder), iterations, triggers, tuple(folder.problems)
+        _skill_name(folder, kept) or named or _own_name(folder),
+        iterations,
+        triggers,
+        tuple(dict.fromkeys(folder.problems)),
     )
 
 

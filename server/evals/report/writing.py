@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from server.evals.report.html.page import PageOptions, render_page
+from server.evals.report.running_sign import work_runs
 from server.evals.report.workspace import read_workspace
 from skills_core.disk.files import Location
 from skills_core.disk.writing import write_file
@@ -37,8 +38,7 @@ def write_report(
 ) -> Path:
     """Write the page of the results in a workspace, and return its path.
 
-    A page of `running` work refreshes itself; by default, the files tell whether the work runs. So a command writes the
-    report again after each run, and at the end once more with False.
+    A page of `running` work refreshes itself; by default, the sign of running work in the workspace tells.
 
     Raises:
         WorkspaceError: there is no such folder, or it holds no results.
@@ -46,17 +46,15 @@ def write_report(
     """
     workspace = read_workspace(root)
     target = output or root / REPORT_FILE
-    write_text(target, current_page(workspace, running=running, gates=gates))
+    write_text(target, current_page(workspace, running=work_runs(root) if running is None else running, gates=gates))
     return target
 
 
 def current_page(
-    workspace: Workspace, *, running: bool | None = None, served: bool = False, gates: Sequence[Gate] = ()
+    workspace: Workspace, *, running: bool = False, served: bool = False, gates: Sequence[Gate] = ()
 ) -> str:
     """Return the page of a workspace as it is now."""
-    runs = workspace.running if running is None else running
-    made = datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return render_page(workspace, PageOptions(made, served=served, running=runs, gates=gates))
+    return render_page(workspace, PageOptions(datetime.now(tz=UTC), served=served, running=running, gates=gates))
 
 
 def write_text(target: Path, content: str) -> None:

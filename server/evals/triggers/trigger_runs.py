@@ -73,10 +73,14 @@ class TriggerRunner:
     spent: int = 0
     """Runs of the agent that this process has made."""
     tokens: int = 0
+    cost: float = 0.0
+    """US dollars, of the runs whose price is known."""
     seconds: float = 0.0
     reasons: dict[str, int] = field(default_factory=dict)
     """Reasons of errors, denials and timeouts with their numbers."""
     back_off: BackOff = field(default_factory=BackOff)
+    show_partial: Callable[[SetResult], None] = lambda _: None
+    """Receives the results of a set each time that a query ends."""
 
     async def check(self, skill: SkillCopy) -> None:
         """Run the canary: a query that names the skill.
@@ -104,6 +108,9 @@ class TriggerRunner:
         most = len(queries) * self.limits.runs * MAX_FAULTS
         at_once, done = anyio.CapacityLimiter(self.limits.jobs), 0
 
+        def results() -> SetResult:
+            return SetResult(tuple(self._result(skill, query, outcomes[query.id]) for query in queries))
+
         def is_hopeless() -> bool:
             return sum(outcome in FAULTS for each in outcomes.values() for outcome in each) > most
 
@@ -117,6 +124,7 @@ class TriggerRunner:
                     if not is_hopeless():
                         await self.back_off.after(reason, failed=outcome in FAULTS)
             done += 1
+            self.show_partial(results())
             said = " ".join(outcome.value for outcome in found) or "not run"
             await self.report(f"{label}: {done} of {len(queries)}: query {query.id}: {said}")
 
@@ -127,8 +135,12 @@ class TriggerRunner:
         except* SkillsError as failed:
             # Each task fails for the same reason.
             raise _first(failed) from None
-        threshold = self.limits.threshold
-        return SetResult(tuple(QueryResult(query, tuple(outcomes[query.id]), threshold) for query in queries))
+        return results()
+
+    def _result(self, skill: SkillCopy, query: Query, outcomes: Sequence[Outcome]) -> QueryResult:
+        keys = [self._key(skill, query.query, number) for number in range(1, len(outcomes) + 1)]
+        transcripts = tuple(self._log(key).relative_to(self.folder).as_posix() for key in keys)
+        return QueryResult(query, tuple(outcomes), self.limits.threshold, transcripts)
 
     async def _run(self, skill: SkillCopy, query: str, number: int) -> tuple[Outcome, str]:
         key = self._key(skill, query, number)
@@ -166,12 +178,14 @@ class TriggerRunner:
             "other_skills": [each for each in run.transcript.loaded if each != name],
             "seconds": round(run.seconds, 3),
             "total_tokens": run.transcript.total_tokens,
+            "cost_usd": run.transcript.cost_usd,
             "tool_calls": run.transcript.tool_calls,
             "stopped_early": run.stopped,
         }
         self.spent += 1
         self.seconds += run.seconds
         self.tokens += run.transcript.total_tokens or 0
+        self.cost += run.transcript.cost_usd or 0.0
         self.journal.add(key, record)
         return record
 

@@ -15,6 +15,7 @@ from server.evals.triggers.description_model import MAX_REQUESTS
 from server.evals.triggers.description_rounds import Optimization, OptimizationState
 from server.evals.triggers.journal import Journal
 from server.evals.triggers.trigger_runs import RunLimitsOfTest, TriggerRunner
+from server.evals.workspace_marker import open_workspace
 from skills_core.evals.triggers.results import (
     comparison_object,
     decision_object,
@@ -114,7 +115,9 @@ def test_folder(workspace: Path, plan: TestPlan) -> Path:
 
     Raises:
         OSError: the workspace cannot be written.
+        FileRefusedError: its marker cannot be written.
     """
+    open_workspace(workspace)
     number, folder = _last_number(workspace), workspace
     if number:
         folder = workspace / f"triggers-{number}"
@@ -204,7 +207,9 @@ class TriggerTest:
         return found
 
     async def _measure(self) -> dict[str, Any]:
+        self._runner.show_partial = lambda results: self._save(self._object(results, finished=False))
         results = await self._runner.measure(self.plan.skill, self.plan.queries, "queries")
+        self._runner.show_partial = lambda _: None
         held = await self._hold_out({"description": self.plan.skill}) if self.plan.holdout else {}
         return self._object(results, finished=not results.no_verdict, holdout=held)
 
@@ -278,6 +283,7 @@ class TriggerTest:
                 "planned": dict(plan.costs),
                 "runs_made": runner.spent,
                 "total_tokens": runner.tokens or None,
+                "cost_usd": round(runner.cost, 6) or None,
                 "agent_seconds": round(runner.seconds, 1),
             },
             "started": self._started,

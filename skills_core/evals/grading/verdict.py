@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from skills_core.diagnostics import agreeing, counted
 from skills_core.evals.grading.results import Arm
 from skills_core.evals.statistics import (
     MIN_DISCORDANT,
@@ -134,12 +135,14 @@ def _verdict(
         return Verdict.NONE, "No case has assertions that were graded in both arms."
     failed, total = errors
     if failed > MAX_ERROR_SHARE * total:
-        return Verdict.NONE, f"{failed} of {total} runs have no grading, more than a tenth; run the command again."
-    counts = f"{wins} cases pass only with the skill and {losses} only in the baseline"
+        lacking = f"{failed} of {counted(total, 'run')} {agreeing(failed, 'has', 'have')} no grading"
+        return Verdict.NONE, f"{lacking}, more than a tenth; run the command again."
+    gained = f"{counted(wins, 'case')} {agreeing(wins, 'passes', 'pass')}"
+    counts = f"{gained} only with the skill and {losses} only in the baseline"
     if wins + losses >= MIN_DISCORDANT and p_value < SIGNIFICANCE:
         verdict = Verdict.BETTER if wins > losses else Verdict.WORSE
         return verdict, f"{counts} (p = {p_value:.3g})."
-    further = f"about {more} more cases would" if more else "more cases of this kind would hardly"
+    further = f"about {counted(more, 'more case')} would" if more else "more cases of this kind would hardly"
     if wins + losses < MIN_DISCORDANT:
         why = f"fewer than {MIN_DISCORDANT} that differ cannot show a difference"
     else:

@@ -30,6 +30,7 @@ def query_object(result: QueryResult, part: Part | None = None) -> dict[str, Jso
         "errors": result.faults,
         "denied": result.denied,
         "outcomes": [outcome.value for outcome in result.outcomes],
+        "transcripts": list(result.transcripts),
         "trigger_rate": _rounded(rate.value),
         "pass": result.passed,
         "interval": _interval(rate.interval),

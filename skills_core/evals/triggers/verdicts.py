@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from skills_core.diagnostics import agreeing, counted
 from skills_core.evals.statistics import SIGNIFICANCE, Interval, cases_for_power, mcnemar_exact, wilson
 from skills_core.evals.triggers.outcomes import FAULTS, Outcome
 
@@ -48,11 +49,12 @@ def passes(rate: float, *, should_trigger: bool, threshold: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """The outcomes of the runs of one query, in their order."""
+    """The outcomes of the runs of one query, in their order, and where their transcripts are."""
 
     query: Query
     outcomes: tuple[Outcome, ...]
     threshold: float = 0.5
+    transcripts: tuple[str, ...] = ()
 
     @property
     def rate(self) -> Rate:
@@ -171,8 +173,10 @@ class SetResult:
         if not self.results:
             return "there are no queries"
         if (faults.value or 0.0) > MAX_FAULTS:
-            return f"{faults.count} of {faults.total} runs ended with an error or a timeout; at most a tenth may"
-        return f"{unjudged} of {len(self.results)} queries have no run that counts" if unjudged else ""
+            runs = counted(faults.total, "run")
+            return f"{faults.count} of {runs} ended with an error or a timeout; at most a tenth may"
+        queries, have = counted(len(self.results), "query", "queries"), agreeing(unjudged, "has", "have")
+        return f"{unjudged} of {queries} {have} no run that counts" if unjudged else ""
 
 
 @dataclass(frozen=True, slots=True)

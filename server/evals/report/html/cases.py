@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from server.evals.report.html.markup import Child, Html, foreign, join, tag
-from server.evals.report.html.parts import arm_name, badge, facts, listed, scrolled, section, table, text_block
+from server.evals.report.html.parts import arm_name, badge, facts, listed, section, table, text_block
+from server.evals.report.html.transcript import transcript_block
 from server.evals.report.model import FileKind, Status
 from server.evals.report.numbers import amount, money, percent, size_text
 from server.evals.report.scores import check_scores
@@ -156,20 +157,10 @@ def _transcripts(case: Case) -> Html | None:
 
 
 def _transcript(case: Case, run: Run) -> Html:
-    transcript = run.transcript
-    label = f"Transcript of {case.name}, {arm_name(run.arm)}, run {run.number}"
-    left_out = None
-    if transcript.left_out:
-        path = foreign("code", f"{run.path}/transcript.jsonl")
-        left_out = tag("li", f"{transcript.left_out:,} lines are left out here; read ", path, ".", class_="left-out")
-    entries = tag("ol", *map(_entry, transcript.head), left_out, *map(_entry, transcript.tail))
-    note = tag("p", transcript.note, class_="note") if transcript.note else None
-    title = tag("summary", foreign("span", f"{arm_name(run.arm)}, run {run.number}"))
-    return tag("details", title, scrolled(label, entries, class_="scrolled transcript"), note)
-
-
-def _entry(entry: tuple[str, str]) -> Html:
-    return tag("li", foreign("span", entry[0], class_="label"), foreign("pre", entry[1]))
+    title = f"{arm_name(run.arm)}, run {run.number}"
+    return transcript_block(
+        title, f"Transcript of {case.name}, {title}", run.transcript, f"{run.path}/transcript.jsonl"
+    )
 
 
 def _comparison(case: Case) -> Html | None:

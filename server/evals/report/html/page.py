@@ -17,9 +17,11 @@ from server.evals.report.html.cases import cases_section
 from server.evals.report.html.markup import Html, foreign, join, raw_text, tag
 from server.evals.report.html.summary import cost_section, patterns_section, problems_section, summary_section
 from server.evals.report.html.triggers import triggers_section
+from server.evals.report.running_sign import STALE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from server.evals.report.gates import Gate
     from server.evals.report.model import Workspace
@@ -43,7 +45,7 @@ _SECTIONS = (
 class PageOptions:
     """How a page is made: `served` pages save feedback; `running` ones refresh themselves."""
 
-    generated: str
+    generated: datetime
     served: bool = False
     running: bool = False
     gates: Sequence[Gate] = ()
@@ -71,7 +73,6 @@ def _sections(workspace: Workspace, options: PageOptions) -> dict[str, Html]:
 
 
 def _head(workspace: Workspace, options: PageOptions) -> Html:
-    refresh = tag("meta", http_equiv="refresh", content=str(REFRESH_SECONDS * 6))
     return tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -81,22 +82,24 @@ def _head(workspace: Workspace, options: PageOptions) -> Html:
         tag("meta", name="color-scheme", content="light dark"),
         tag("meta", name="referrer", content="same-origin"),
         tag("title", f"{workspace.skill}: evaluation report"),
-        tag("noscript", refresh) if options.running else None,
         raw_text("style", _asset("report.css")),
     )
 
 
 def _body(workspace: Workspace, options: PageOptions, sections: dict[str, Html]) -> Html:
     skip = tag("a", "Skip to the results", href="#main", class_="skip")
-    state = "The work is running; this page shows what there is." if options.running else "Complete."
-    if not options.running and workspace.running:
-        state = "Not complete: the work was interrupted, or runs elsewhere."
+    made = f"{options.generated:%Y-%m-%d %H:%M:%S UTC}"
+    state = "Complete."
+    if options.running:
+        state = f"The work is running; this page shows what there was at {made}."
+    elif workspace.running:
+        state = "Not complete: the work was interrupted."
     pause = tag("button", "Pause refreshing", type="button", id="pause", aria_pressed="false", hidden=True)
     header = tag(
         "header",
         tag("h1", foreign("span", workspace.skill), ": evaluation report"),
         tag("p", tag("span", state, id="state", role="status"), " ", pause if options.running else None),
-        tag("p", f"Made {options.generated}", class_="note"),
+        tag("p", f"Made {made}", class_="note"),
     )
     links = (tag("li", tag("a", title, href=f"#{name}")) for name, title in _SECTIONS if name in sections)
     navigation = tag("nav", tag("ul", *links), aria_label="Sections")
@@ -108,6 +111,8 @@ def _body(workspace: Workspace, options: PageOptions, sections: dict[str, Html])
         data_served=options.served,
         data_running=options.running,
         data_refresh=REFRESH_SECONDS,
+        data_made=options.generated.timestamp(),
+        data_stale=STALE_SECONDS,
     )
 
 

@@ -16,6 +16,7 @@ from server.evals.report.scores import (
     score_triggers,
     trigger_verdict,
 )
+from skills_core.diagnostics import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -63,7 +64,7 @@ def _iteration_summary(iteration: Iteration) -> list[Child]:
         span = f" {interval_text(pair.interval)}" if pair.interval else ""
         difference = tag(
             "p",
-            f"Difference of the mean pass rates over {pair.cases} cases: {points(pair.difference)}{span}. "
+            f"Difference of the mean pass rates over {counted(pair.cases, 'case')}: {points(pair.difference)}{span}. "
             f"McNemar's exact test: p = {pair.probability:.3g}.",
             class_="note",
         )

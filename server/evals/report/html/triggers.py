@@ -8,6 +8,7 @@ from server.evals.report.html.chart import Line, rate_chart
 from server.evals.report.html.diff import description_diff
 from server.evals.report.html.markup import Child, Html, foreign, join, tag
 from server.evals.report.html.parts import badge, section, table
+from server.evals.report.html.transcript import transcript_block
 from server.evals.report.numbers import percent
 from server.evals.report.scores import score_triggers
 from skills_core.evals.statistics import wilson
@@ -31,6 +32,7 @@ def triggers_section(found: Sequence[TriggerSet]) -> Html | None:
         _by_measurement(found) if len(found) > 1 else None,
         _described(newest),
         _queries(newest),
+        _transcripts(newest),
         _rounds(newest),
     )
 
@@ -75,6 +77,24 @@ def _row(query: Query) -> list[Child]:
         join(", ".join(lost), foreign("p", query.error) if query.error else None),
         foreign("span", query.split),
     ]
+
+
+def _transcripts(triggers: TriggerSet) -> Html | None:
+    shown = []
+    for place, query in enumerate(triggers.queries, 1):
+        runs = [
+            transcript_block(
+                f"Run {number}: {outcome}",
+                f"Transcript of query {place}, run {number}",
+                transcript,
+                f"{triggers.label}/transcripts",
+            )
+            for number, (outcome, transcript) in enumerate(zip(query.outcomes, query.transcripts, strict=False), 1)
+            if transcript
+        ]
+        if runs:
+            shown.append(tag("details", tag("summary", foreign("span", query.text)), *runs, class_="runs"))
+    return join(tag("h3", "Transcripts"), *shown) if shown else None
 
 
 def _rounds(triggers: TriggerSet) -> Html | None:

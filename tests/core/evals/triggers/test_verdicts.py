@@ -77,7 +77,7 @@ def test_more_than_a_tenth_of_errors_leaves_no_verdict() -> None:
     assert not SetResult((*nine, result([L], number=9))).no_verdict
     assert not SetResult((*nine, result([E, L], number=9))).no_verdict  # 1 of 11
     assert SetResult((*nine[:7], result([E, L], number=9))).no_verdict.startswith("1 of 9 runs")
-    assert SetResult((*nine, result([E], number=9))).no_verdict == "1 of 10 queries have no run that counts"
+    assert SetResult((*nine, result([E], number=9))).no_verdict == "1 of 10 queries has no run that counts"
     assert SetResult(()).no_verdict == "there are no queries"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from server.evals.report.running_sign import renew_sign
 from server.evals.report.writing import write_report
 from tests.server.evals.report.chromium import CHROMIUM, Chromium
 from tests.server.evals.report.workspaces import (
@@ -144,6 +146,7 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     """A workspace with running work, and the address of its server."""
     root = tmp_path / "csv-analyzer-workspace"
     write_iteration(root / "iteration-1", {"a": ((True,), (False,)), "b": ((True,), (False,))}, complete=False)
+    renew_sign(root)
     command = [sys.executable, "-u", "-m", "server", "report", str(root), "--open"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY, env=environment()) as process:
         assert process.stdout is not None
@@ -196,3 +199,15 @@ def test_a_page_of_running_work_shows_new_results_by_itself(browser: Chromium, s
     assert browser.evaluate("document.querySelector('article details').open")
     browser.evaluate("document.getElementById('pause').click()")
     assert browser.evaluate("document.getElementById('pause').getAttribute('aria-pressed')") == "true"
+
+
+def test_the_page_of_killed_work_stops_refreshing(browser: Chromium, tmp_path: Path) -> None:
+    root = tmp_path / "csv-analyzer-workspace"
+    write_iteration(root / "iteration-1", {"a": ((True,), (False,))}, complete=False)
+    page = write_report(root, running=True)
+    text = page.read_text(encoding="utf-8")
+    page.write_text(re.sub(r'data-made="[0-9.]+"', 'data-made="1000.0"', text), encoding="utf-8")
+    browser.open(page.as_uri())
+    said = "document.getElementById('state').textContent"
+    assert browser.evaluate(said) == "Not updated any more: the work was interrupted."
+    assert browser.evaluate("document.getElementById('pause').hidden")

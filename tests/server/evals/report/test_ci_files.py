@@ -58,7 +58,7 @@ def test_each_assertion_is_a_test_in_each_arm(tmp_path: Path) -> None:
     # A build must not fail because the skill is needed.
     assert kinds(theirs) == [("assertion 1", "skipped"), ("assertion 2", "passed")]
     failure = ours[1][0]
-    assert failure.attrib["message"] == "passed in 0 of 1 graded runs"
+    assert failure.attrib["message"] == "passed in 0 of 1 graded run"
     assert failure.text == "run 1: evidence of assertion 2"
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 
 from server.evals.report.html.diff import MAX_COMPARED, description_diff
 from server.evals.report.html.markup import Html, foreign, join, raw_text, tag
+from server.evals.report.running_sign import STALE_SECONDS, remove_sign, renew_sign
 from server.evals.report.workspace import read_workspace
 from server.evals.report.writing import ReportError, current_page, write_report
 from tests.server.evals.report.workspaces import (
@@ -115,13 +118,15 @@ def test_landmarks_headings_and_captions_are_there(tmp_path: Path) -> None:
 
 def test_a_page_of_running_work_refreshes_itself_and_a_complete_one_does_not(tmp_path: Path) -> None:
     write_iteration(tmp_path / "iteration-1", {"a": ((True,), (True,))}, complete=False)
+    renew_sign(tmp_path)
     running = Parsed(write_report(tmp_path).read_text(encoding="utf-8"))
     assert "data-running" in running.named("body")[0]
-    assert "refresh" in [attributes.get("http-equiv") for attributes in running.named("meta")]
     assert "The work is running" in running.text
     done = Parsed(write_report(tmp_path, running=False).read_text(encoding="utf-8"))
     assert "data-running" not in done.named("body")[0]
-    assert "refresh" not in [attributes.get("http-equiv") for attributes in done.named("meta")]
+    # Without a script, no page can tell that it is old; so none refreshes itself.
+    for page in (running, done):
+        assert "refresh" not in [attributes.get("http-equiv") for attributes in page.named("meta")]
     assert "Not complete" in done.text
 
 
@@ -164,3 +169,18 @@ def test_the_report_replaces_the_file_and_follows_no_link(tmp_path: Path) -> Non
         write_report(tmp_path / "workspace")
     assert other.read_text() == "keep me"
     assert write_report(tmp_path / "workspace", tmp_path / "new/page.html").read_text().startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize("sign", [None, "killed", "ended"])
+def test_a_page_of_work_that_was_killed_does_not_claim_to_run(tmp_path: Path, sign: str | None) -> None:
+    write_iteration(tmp_path / "iteration-1", {"a": ((True,), (True,))}, complete=False)
+    if sign is not None:
+        renew_sign(tmp_path)
+    if sign == "killed":
+        old = time.time() - STALE_SECONDS
+        os.utime(tmp_path / ".running", (old, old))
+    if sign == "ended":
+        remove_sign(tmp_path)
+    page = Parsed(write_report(tmp_path).read_text(encoding="utf-8"))
+    assert "data-running" not in page.named("body")[0]
+    assert "Not complete: the work was interrupted." in page.text

@@ -60,7 +60,14 @@
   const busy = () => paused || edited.size || document.hidden || document.activeElement?.tagName === "TEXTAREA"
     || String(getSelection()) !== "";
   let before = null;
+  // A killed process leaves a page that says it runs.
+  const stale = () => Math.abs(Date.now() / 1000 - body.dataset.made) > body.dataset.stale;
   const look = async () => {
+    if (!served && stale()) {
+      document.getElementById("state").textContent = "Not updated any more: the work was interrupted.";
+      if (button) button.hidden = true;
+      return;
+    }
     if (!busy()) {
       if (!served) { location.reload(); return; }
       try {
@@ -71,5 +78,5 @@
     }
     setTimeout(look, wait);
   };
-  if (served) look(); else setTimeout(look, wait);
+  if (served || stale()) look(); else setTimeout(look, wait);
 })();
