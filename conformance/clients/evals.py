@@ -6,29 +6,20 @@ performs them with an earlier version too.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import anyio
-
+from conformance.clients.agent_tests import AgentTest
 from conformance.clients.eval_inside import BASELINE
 from conformance.clients.eval_script import DATUM, OLD_DATUM
-from conformance.clients.install import NotInstallableError, install
-from conformance.clients.sandbox import is_possible, run_inside
-from conformance.clients.trigger_agents import TRIGGER_AGENTS
-from conformance.processes import CheckError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 __all__ = ["faults_of_eval"]
 
-MODULE = "conformance.clients.eval_inside"
-COMPARED = "claude"
 HALF = 0.5
 """Without the datum of the present version, one of two assertions passes."""
 
@@ -64,49 +55,7 @@ def faults_of_eval(root: Path, found: dict[str, Any], mode: str) -> Iterator[str
             yield f"{place.relative_to(root)}: no tokens"
 
 
-async def _check(agent: str, mode: str, folder: Path) -> list[str]:
-    root = folder / f"{agent}-{mode}"
-    root.mkdir(parents=True)
-    await run_inside(agent, mode, root, MODULE)
-    text = (root / "results.json").read_text(encoding="utf-8")
-    if not text.strip():
-        return [(root / "log.txt").read_text(encoding="utf-8")[-600:]]
-    return [*faults_of_eval(root, json.loads(text), mode)]
-
-
-async def _main(agents: list[str], folder: Path) -> int:
-    if not await is_possible():
-        print("skipped: this system has no namespaces of networks and processes, or forbids them (unshare)")
-        return 0
-    failed = False
-    for agent in agents:
-        try:
-            await install(agent)
-        except NotInstallableError as error:
-            print(f"{agent}: skipped: {error}")
-            continue
-        for mode in ("folder", "server", *([BASELINE] if agent == COMPARED else [])):
-            try:
-                faults = await _check(agent, mode, folder)
-            except CheckError as error:
-                faults = [str(error)]
-            failed = failed or bool(faults)
-            print(f"{agent} {mode}: {'; '.join(faults) or 'as expected'}", flush=True)
-    return int(failed)
-
-
-def main() -> int:
-    """Test the agents that the command line names; return 1 if a result is not as expected."""
-    parser = argparse.ArgumentParser("evals", description=__doc__)
-    parser.add_argument("agents", nargs="*", metavar="AGENT", help=f"all by default: {' '.join(TRIGGER_AGENTS)}")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the results in this folder")
-    options = parser.parse_args()
-    for name in options.agents:
-        if name not in TRIGGER_AGENTS:
-            parser.error(f"there is no agent {name!r}; choose from {' '.join(TRIGGER_AGENTS)}")
-    with tempfile.TemporaryDirectory(prefix="skillserve-evals-", ignore_cleanup_errors=True) as scratch:
-        return anyio.run(_main, options.agents or [*TRIGGER_AGENTS], Path(options.keep or scratch).resolve())
-
+EVALS = AgentTest("evals", "conformance.clients.eval_inside", faults_of_eval, {"claude": BASELINE})
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(EVALS.main(__doc__))

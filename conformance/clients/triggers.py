@@ -6,28 +6,20 @@ optimized too, by a process that is killed once and continued.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import anyio
-
-from conformance.clients.install import NotInstallableError, install
-from conformance.clients.sandbox import is_possible, run_inside
-from conformance.clients.trigger_agents import TRIGGER_AGENTS
+from conformance.clients.agent_tests import AgentTest
 from conformance.clients.trigger_script import BETTER, HARD, NEAR, OLD, SKILL
-from conformance.processes import CheckError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-__all__ = ["faults_of_measurement", "faults_of_optimization"]
+__all__ = ["faults_of_measurement", "faults_of_optimization", "faults_of_triggers"]
 
-MODULE = "conformance.clients.trigger_inside"
-OPTIMIZED = "claude"
+OPTIMIZE = "optimize"
 
 
 def faults_of_measurement(found: dict[str, Any]) -> Iterator[str]:
@@ -60,50 +52,12 @@ def faults_of_optimization(root: Path, found: dict[str, Any]) -> Iterator[str]:
             yield "a request for a revision has a query of validation or of the test"
 
 
-async def _check(agent: str, mode: str, folder: Path) -> list[str]:
-    root = folder / f"{agent}-{mode}"
-    root.mkdir()
-    await run_inside(agent, mode, root, MODULE)
-    text = (root / "results.json").read_text(encoding="utf-8")
-    if not text.strip():
-        return [(root / "log.txt").read_text(encoding="utf-8")[-600:]]
-    found = json.loads(text)
-    return [*(faults_of_optimization(root, found) if mode == "optimize" else faults_of_measurement(found))]
+def faults_of_triggers(root: Path, found: dict[str, Any], mode: str) -> Iterator[str]:
+    """Yield what is wrong in the results of a mode."""
+    return faults_of_optimization(root, found) if mode == OPTIMIZE else faults_of_measurement(found)
 
 
-async def _main(agents: list[str], folder: Path) -> int:
-    if not await is_possible():
-        print("skipped: this system has no namespaces of networks and processes, or forbids them (unshare)")
-        return 0
-    failed = False
-    for agent in agents:
-        try:
-            await install(agent)
-        except NotInstallableError as error:
-            print(f"{agent}: skipped: {error}")
-            continue
-        for mode in ("folder", "server", *(["optimize"] if agent == OPTIMIZED else [])):
-            try:
-                faults = await _check(agent, mode, folder)
-            except CheckError as error:
-                faults = [str(error)]
-            failed = failed or bool(faults)
-            print(f"{agent} {mode}: {'; '.join(faults) or 'as expected'}", flush=True)
-    return int(failed)
-
-
-def main() -> int:
-    """Test the agents that the command line names; return 1 if a result is not as expected."""
-    parser = argparse.ArgumentParser("triggers", description=__doc__)
-    parser.add_argument("agents", nargs="*", metavar="AGENT", help=f"all by default: {' '.join(TRIGGER_AGENTS)}")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the results in this folder")
-    options = parser.parse_args()
-    for name in options.agents:
-        if name not in TRIGGER_AGENTS:
-            parser.error(f"there is no agent {name!r}; choose from {' '.join(TRIGGER_AGENTS)}")
-    with tempfile.TemporaryDirectory(prefix="skillserve-triggers-", ignore_cleanup_errors=True) as scratch:
-        return anyio.run(_main, options.agents or [*TRIGGER_AGENTS], Path(options.keep or scratch).resolve())
-
+TRIGGERS = AgentTest("triggers", "conformance.clients.trigger_inside", faults_of_triggers, {"claude": OPTIMIZE})
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(TRIGGERS.main(__doc__))
