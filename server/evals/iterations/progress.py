@@ -25,7 +25,7 @@ def _line(run: EvalRun) -> str:
     if run.problem:
         said = f"{run.outcome.status}: {run.problem}" if run.outcome.error else f"not graded: {run.problem}"
     elif run.results:
-        said = f"{sum(each.passed for each in run.results)} of {counted(len(run.results), 'assertion')} pass"
+        said = f"{sum(each.passed for each in run.results)} of {counted(len(run.results), 'assertion')} passed"
     else:
         said = "done, without assertions"
     return f"{run.key}: {said} ({seconds:.1f} s{tokens})"

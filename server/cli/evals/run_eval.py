@@ -1,0 +1,130 @@
+"""Do what `eval` asks for: plan, tell the cost, run, and print the results."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from server.cli.console import EXIT_NO, print_json, print_notice, print_text
+from server.cli.evals.eval_files import write_files
+from server.cli.evals.eval_report import report_lines
+from server.cli.evals.report_files import ReportFiles, gates_pass, next_step, print_gates
+from server.config.bootstrap import settings_of
+from server.config.machine import Machine, current_places
+from server.evals.iterations.eval_agent import eval_agent
+from server.evals.iterations.files import locked
+from server.evals.iterations.plan import EvalOptions, plan_eval, workspace_of
+from server.evals.iterations.session import EvalSession, check_models, report_of
+from server.evals.report.live_report import live_report
+from server.transport.signals import until_signalled
+from skills_core.diagnostics import counted, one_line
+from skills_core.errors import SkillsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from server.config.settings import Settings
+    from server.evals.iterations.plan import EvalPlan
+
+__all__ = ["run_eval"]
+
+
+def run_eval(given: Mapping[str, Any]) -> None:
+    """Do what the parameters of the command say; exit with 1 if runs have no grading, or a gate does not pass."""
+    if given["propose"]:
+        _propose(given)
+        return
+    flags = {name: given[name] for name in ("model", "judge_model", "run_tools", "skill_tools")}
+    settings = settings_of(Machine(current_places()), flags)
+    options = _options(given, settings.runs.seconds)
+    with TemporaryDirectory(prefix="skillserve-baseline-") if options.baseline else nullcontext("") as temporary:
+        if given["dry_run"]:
+            _print_plan(plan_eval(options, settings, Path(temporary)), settings, as_json=given["as_json"])
+            return
+        report = _report(options, settings, Path(temporary), plain=given["ci"])
+    _finish(report, given)
+
+
+def _propose(given: Mapping[str, Any]) -> None:
+    from server.cli.evals.proposal import print_proposal
+
+    skill, model = given["skill_dir"], given["model"]
+    place = given["workspace"] or workspace_of(skill.resolve())
+    print_proposal(skill, place, model=model, dry_run=given["dry_run"], as_json=given["as_json"])
+
+
+def _options(given: Mapping[str, Any], seconds: float) -> EvalOptions:
+    agent = eval_agent(
+        given["agent"],
+        given["agent_command"],
+        via=given["via"],
+        model=given["agent_model"],
+        home=given["agent_home"],
+    )
+    same = {name: given[name] for name in ("workspace", "runs", "baseline", "jobs", "new", "compare")}
+    return EvalOptions(skill=given["skill_dir"], agent=agent, seconds=given["timeout"] or seconds, **same)
+
+
+def _print_plan(plan: EvalPlan, settings: Settings, *, as_json: bool) -> None:
+    """Print the cost, each command of the evals file that would run on this machine, and what is missing."""
+    if as_json:
+        print_json(report_of(plan, None))
+    else:
+        print_text(_cost_line(plan))
+        for case in plan.cases:
+            for check in filter(None, (each.check for each in case.assertions)):
+                first, *rest = check.strip().splitlines() or [""]
+                more = f" … ({counted(len(rest), 'more line')}; --json has all)" if rest else ""
+                print_text(one_line(f"check of {case.folder}: {first}{more}"))
+    try:
+        check_models(plan, settings)
+    except SkillsError as error:
+        print_notice(f"without --dry-run, this would not begin: {error}")
+
+
+def _report(options: EvalOptions, settings: Settings, temporary: Path, *, plain: bool) -> dict[str, Any]:
+    plan = plan_eval(options, settings, temporary / "first")
+    check_models(plan, settings)
+    with locked(plan.workspace):
+        # Another process may have continued the iteration before this one had the lock.
+        plan = plan_eval(options, settings, temporary / "second")
+        print_notice(_cost_line(plan))
+        return report_of(plan, _run(plan, settings, plain=plain))
+
+
+def _cost_line(plan: EvalPlan) -> str:
+    begun = "continues" if plan.resumed else "begins"
+    return f"{plan.version.skill.name}: {begun} {plan.iteration.path}: {plan.cost.line()}"
+
+
+def _run(plan: EvalPlan, settings: Settings, *, plain: bool) -> dict[str, Any]:
+    """Run the plan until it ends or a signal comes; what is done stays."""
+
+    async def work() -> dict[str, Any]:
+        async with live_report(plan.workspace, print_notice) as changed:
+            return await EvalSession(plan, settings, print_notice, changed, plain).run()
+
+    try:
+        return until_signalled(work)
+    except (KeyboardInterrupt, SystemExit):
+        print_notice("interrupted; the same command continues the iteration")
+        raise
+
+
+def _finish(report: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """Write the files for CI, and print the report."""
+    limits = {name: given[name] for name in ("min_pass_rate", "max_regression")}
+    gates = write_files(report, ReportFiles(given["junit"], given["markdown"]), **limits)
+    if given["as_json"]:
+        print_json(report)
+    else:
+        for line in report_lines(report):
+            print_text(line)
+        print_text(next_step(Path(report["workspace"])))
+        print_gates(gates)
+    if errors := report.get("errors"):
+        print_notice(f"{errors} of {len(report['runs'])} runs have no grading; the same command runs them again")
+    if errors or not gates_pass(gates):
+        raise SystemExit(EXIT_NO)
