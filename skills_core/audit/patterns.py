@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from skills_core.audit.context import severity_at
 from skills_core.audit.finding import Severity
 from skills_core.audit.rule import Hit
-from skills_core.audit.search import find
+from skills_core.audit.search import SearchedText, find
 from skills_core.diagnostics import shortened
 
 if TYPE_CHECKING:

@@ -1,4 +1,8 @@
-"""Search texts that others wrote: with RE2, in linear time, whatever the text is."""
+"""Search texts that others wrote: with RE2, in linear time, whatever the text is.
+
+Most texts match none of the patterns, so a `SearchedText` is read once for the words that the patterns need. A pattern
+whose words it lacks is not searched for.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from skills_core.diagnostics import without_lone_surrogates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-__all__ = ["MAX_FOUND", "Found", "find", "is_found", "plain_prose"]
+__all__ = ["MAX_FOUND", "Found", "SearchedText", "find", "is_found", "plain_prose"]
 
 MAX_FOUND = 200
 """Places that one pattern yields in one text, which is more than a report shows."""
 
 _MAX_MEMORY = 8 << 20
 # Bytes for one compiled pattern; the patterns are ours, and few.
+
+_MAX_SCREENED = 1 << 18
+# Characters of a text that is read for words first. In a larger one, so many may occur that reading takes longer than
+# searching.
+
+_PROBE = "\0skillserve-audit-probe\0"
+# Stands behind each text that is read for words: if it is not found there, reading failed and excludes nothing.
 
 _LOOKALIKES = dict(
     zip(
@@ -43,8 +54,62 @@ class Found(NamedTuple):
     text: str
 
 
+class SearchedText(str):
+    """A text for many searches, which knows the patterns that cannot match in it."""
+
+    __slots__ = ("_excluded",)
+
+    _excluded: frozenset[str]
+
+    def excludes(self, pattern: str) -> bool:
+        """Tell whether a pattern cannot match, because the text lacks words that it needs."""
+        try:
+            return pattern in self._excluded
+        except AttributeError:
+            self._excluded = _screen.excluded(self) if len(self) <= _MAX_SCREENED else frozenset()
+            return pattern in self._excluded
+
+
+class _Screen:
+    """The words that patterns need.
+
+    It learns a pattern when the pattern is searched for first, and excludes it from the texts that come later.
+    """
+
+    def __init__(self) -> None:
+        self._patterns: dict[str, None] = {}
+        self._compiled: tuple[tuple[str, ...], Any] | None = None
+
+    def learn(self, pattern: str) -> None:
+        """Add a pattern."""
+        self._patterns[pattern] = None
+
+    def excluded(self, text: str) -> frozenset[str]:
+        """Return the patterns that cannot match in a text."""
+        patterns, words = self._words()
+        possible = words.Match(_encodable(text) + _PROBE, potential=True) or ()
+        if len(patterns) not in possible:
+            return frozenset()
+        return frozenset(patterns).difference(patterns[number] for number in possible if number < len(patterns))
+
+    def _words(self) -> tuple[tuple[str, ...], Any]:
+        """Return the patterns and what reads a text for their words; the probe has the number behind the last one."""
+        patterns = tuple(self._patterns)
+        compiled = self._compiled
+        if compiled is None or len(compiled[0]) != len(patterns):
+            compiled = self._compiled = patterns, _word_filter((*(f"(?m:{each})" for each in patterns), _PROBE))
+        return compiled
+
+
+_screen = _Screen()
+
+
 def find(pattern: str, text: str) -> Iterator[Found]:
     """Yield the first places where a pattern matches; case does not matter, and `^` and `$` match at lines."""
+    if isinstance(text, SearchedText):
+        _screen.learn(pattern)
+        if text.excludes(pattern):
+            return
     for match in islice(_compiled(pattern).finditer(_encodable(text)), MAX_FOUND):
         yield Found(match.start(), match.end(), match.group())
 
@@ -82,12 +147,28 @@ def _plain(char: str) -> str:
     return plain if len(plain) == 1 else char
 
 
+def _word_filter(patterns: Sequence[str]) -> Any:  # noqa: ANN401 - the library has no types
+    import re2  # noqa: PLC0415 - only an audit needs it
+
+    words = re2.Filter()
+    for pattern in patterns:
+        words.Add(pattern, _options())
+    words.Compile()
+    return words
+
+
 @cache
 def _compiled(pattern: str) -> Any:  # noqa: ANN401 - the library has no types
+    import re2  # noqa: PLC0415 - only an audit needs it
+
+    return re2.compile(f"(?m:{pattern})", _options())
+
+
+def _options() -> Any:  # noqa: ANN401 - the library has no types
     import re2  # noqa: PLC0415 - only an audit needs it
 
     options = re2.Options()
     options.max_mem = _MAX_MEMORY
     options.log_errors = False
     options.case_sensitive = False
-    return re2.compile(f"(?m:{pattern})", options)
+    return options

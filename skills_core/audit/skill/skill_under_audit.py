@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from skills_core.audit.code.code_units import code_units
-from skills_core.audit.search import plain_prose
+from skills_core.audit.search import SearchedText, plain_prose
 from skills_core.diagnostics import printable
 from skills_core.disk.names import EVALS, MAIN_FILE, MAIN_FILE_LOWERCASE
 from skills_core.format.instructions import parse_instructions
@@ -84,12 +84,16 @@ class AuditedFile:
         return self.path.partition("/")[0].casefold() == EVALS and "/" in self.path
 
     @cached_property
-    def text(self) -> str | None:
+    def text(self) -> SearchedText | None:
         """The decoded text, None for a binary file; a byte order mark stays its first character.
 
         Scripts, Markdown and files that consist mostly of ASCII are always decoded, with replacement characters: one
         invalid byte or NUL must not hide the rest from the rules.
         """
+        text = self._decoded()
+        return None if text is None else SearchedText(text)
+
+    def _decoded(self) -> str | None:
         if self.fault:
             return None
         if self.raw.startswith(_UTF16):
@@ -103,14 +107,18 @@ class AuditedFile:
         return self.raw.decode("utf-8", "replace") if text is None and _is_mostly_ascii(self.raw) else text
 
     @cached_property
-    def prose(self) -> str:
+    def prose(self) -> SearchedText:
         """The text as a reader takes it, in one alphabet and without markup, with the same positions."""
-        return plain_prose(self.text or "")
+        return self._searched(plain_prose(self.text or ""))
 
     @cached_property
-    def commands(self) -> str:
+    def commands(self) -> SearchedText:
         """The text with each command on one line, with the same positions: continued lines are joined."""
-        return _CONTINUED.sub("  ", self.text or "").replace("\r", " ")
+        return self._searched(_CONTINUED.sub("  ", self.text or "").replace("\r", " "))
+
+    def _searched(self, view: str) -> SearchedText:
+        """Return a view of the text for searches; a view that is the text itself is read for words once."""
+        return self.text if self.text is not None and view == self.text else SearchedText(view)
 
     @cached_property
     def unfenced(self) -> str:
